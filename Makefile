@@ -1,0 +1,56 @@
+# Every target does its own set-up in .venv; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PEER := .venv-pytagi
+PEER_READY := $(PEER)/.ready
+PYTAGI := pytagi==0.1.12
+
+# Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
+PYTEST ?= -n 2 --dist loadfile
+
+.PHONY: help demo test bench format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+demo: $(READY) ## train a regressor and a classifier, print a table, write figures
+	$(BIN)/python examples/demo.py
+
+test: $(READY) ## lint, type check, dependency direction, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+bench: $(READY) $(PEER_READY) ## step times and memory against pytagi and plain PyTorch
+	$(BIN)/python -m benchmarks
+
+format: $(READY) ## format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environments, caches and build products
+	rm -rf $(VENV) $(PEER) build dist src/*.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch comes first and alone, so that no other package can choose its version.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch numpy
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# The peer of the benchmarks lives apart. It needs numpy and does not say so.
+$(PEER_READY): Makefile constraints.txt
+	test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip install --quiet --constraint constraints.txt '$(PYTAGI)' numpy
+	touch $@

@@ -1,0 +1,26 @@
+"""Neural networks that know what they don't know, on ordinary PyTorch modules."""
+
+from tractable import likelihoods, rules
+from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
+from tractable.learners import TAGI, Checkpoint, EarlyStopping, Learner
+from tractable.posterior import Posterior
+from tractable.predictive import Predictive
+from tractable.rules.activation import activation_moments, activation_rule
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "TAGI",
+    "Checkpoint",
+    "EarlyStopping",
+    "Gaussian",
+    "Learner",
+    "NoMomentRule",
+    "Posterior",
+    "Predictive",
+    "activation_moments",
+    "activation_rule",
+    "likelihoods",
+    "moment_rule",
+    "rules",
+]

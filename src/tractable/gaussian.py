@@ -1,0 +1,193 @@
+"""A tensor whose entries are independent Gaussians, and the table of rules that moves it.
+
+``Gaussian`` is a ``torch.Tensor`` subclass, so ``torch.func.functional_call`` accepts it as a
+parameter and an unchanged ``nn.Module`` computes with it: every torch function the module calls
+arrives in ``__torch_function__``, which looks up the function's *moment rule*.  A rule takes the
+arguments of the function it stands for and returns the Gaussian of its result.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Rule = Callable[..., Any]
+
+_RULES: dict[Any, Rule] = {}
+
+
+class NoMomentRule(NotImplementedError):
+    """A torch function was called on a Gaussian and has no moment rule.
+
+    Not a ``TypeError``: torch turns those of an operator into ``NotImplemented``, and Python then
+    answers ``==`` by identity, without a word.
+    """
+
+
+class Gaussian(Tensor):
+    """Independent Gaussians ``N(loc, variance)``, one per entry.
+
+    The fields are called ``loc`` and ``variance`` because ``Tensor.mean`` and ``Tensor.var`` are
+    methods that modules call.
+
+    Args:
+        loc: the means, a floating-point tensor.
+        variance: the variances, of the same shape (or a number or tensor that broadcasts to it);
+            finite and not negative.
+
+    >>> Gaussian(torch.tensor([1.0, 2.0]), 0.5) + 1
+    Gaussian(loc=tensor([2., 3.]), variance=tensor([0.5000, 0.5000]))
+    """
+
+    loc: Tensor
+    variance: Tensor
+
+    @staticmethod
+    def __new__(cls, loc: Tensor, variance: Tensor | float) -> Gaussian:
+        """Check the moments, then wrap them."""
+        if type(loc) is not Tensor and not isinstance(loc, torch.nn.Parameter):
+            raise TypeError(f"loc must be a torch.Tensor, got {type(loc).__name__}")
+        if not loc.is_floating_point():
+            raise TypeError(f"loc must be floating point, got {loc.dtype}")
+        if isinstance(variance, Gaussian):
+            raise TypeError("variance must be a number or a torch.Tensor, got Gaussian")
+        variance = torch.as_tensor(variance, dtype=loc.dtype, device=loc.device)
+        if variance.shape != loc.shape:
+            try:
+                variance = variance.expand(loc.shape).contiguous()
+            except RuntimeError as error:
+                raise ValueError(
+                    f"variance of shape {tuple(variance.shape)} does not fit "
+                    f"loc of shape {tuple(loc.shape)}"
+                ) from error
+        if not bool(torch.isfinite(loc).all()):
+            raise ValueError("loc has NaN or infinite entries")
+        if not bool((torch.isfinite(variance) & (variance >= 0)).all()):
+            raise ValueError("variance has negative, NaN or infinite entries")
+        return cls.wrap(loc, variance)
+
+    def __init__(self, loc: Tensor, variance: Tensor | float) -> None:
+        """Everything happens in ``__new__``; see the class docstring for the arguments."""
+
+    @classmethod
+    def wrap(cls, loc: Tensor, variance: Tensor) -> Gaussian:
+        """The Gaussian of moments that are known to be valid (no checks: for rules)."""
+        self = Tensor._make_wrapper_subclass(
+            cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
+        )
+        self.loc = loc
+        self.variance = variance
+        return self
+
+    @property
+    def stddev(self) -> Tensor:
+        """The standard deviations."""
+        return self.variance.sqrt()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        """Both moments, as tensors print."""
+        return f"Gaussian(loc={self.loc}, variance={self.variance})"
+
+    def __format__(self, spec: str) -> str:
+        """As it prints; the moments have no common number format."""
+        return format(repr(self), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Gaussian:
+        """A copy that shares nothing, detached from any graph."""
+        return Gaussian.wrap(self.loc.detach().clone(), self.variance.detach().clone())
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Pickle both moments."""
+        return Gaussian.wrap, (self.loc.detach(), self.variance.detach())
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the moment rule of ``func``, or say that there is none."""
+        rule = _RULES.get(func)
+        if rule is not None:
+            return rule(*args, **kwargs) if kwargs else rule(*args)
+        if func in _METADATA:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise NoMomentRule(_no_rule_message(func))
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Nothing reaches the kernels below: rules work on the moments."""
+        raise NoMomentRule(_no_rule_message(func))
+
+
+def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the moment rule of torch ``functions``.
+
+    The rule is called with the very arguments of the torch function (any of which may be a
+    ``Gaussian``) and returns a ``Gaussian``.  Registering again replaces the rule.
+
+    >>> @moment_rule(torch.negative)
+    ... def negative(x):
+    ...     return Gaussian.wrap(-x.loc, x.variance)
+    """
+    if not functions:
+        raise TypeError("moment_rule needs the torch function it is a rule for")
+
+    def register(rule: Rule) -> Rule:
+        for function in functions:
+            _RULES[function] = rule
+        return rule
+
+    return register
+
+
+def covered_functions() -> list[str]:
+    """The names of the torch functions that have a moment rule, sorted."""
+    return sorted({_name(function) for function in _RULES})
+
+
+def spellings(name: str) -> tuple[Any, ...]:
+    """Every function of torch called ``name``: ``torch.x``, ``Tensor.x`` and ``F.x``."""
+    homes = (torch, Tensor, torch.nn.functional)
+    found = [f for home in homes if callable(f := getattr(home, name, None))]  # torch.float is not
+    if not found:
+        raise AttributeError(f"torch has no function called {name!r}")
+    return tuple(found)
+
+
+def _name(function: Any) -> str:
+    name = getattr(function, "__name__", None)
+    if name == "__get__":
+        name = getattr(getattr(function, "__self__", None), "__name__", name)
+    return str(name or function)
+
+
+def _no_rule_message(function: Any) -> str:
+    name = _name(function)
+    near = difflib.get_close_matches(name.strip("_"), covered_functions(), n=3, cutoff=0.5)
+    hint = f" The nearest that have one: {', '.join(near)}." if near else ""
+    in_place = name.endswith("_") and not name.startswith("_")
+    why = " (in-place functions cannot change a Gaussian)" if in_place else ""
+    return (
+        f"no moment rule for {name!r}{why}.{hint} Register one with "
+        f"@tractable.moment_rule(...): see 'How to add a moment rule' in CONTRIBUTING.md"
+    )
+
+
+def _metadata() -> set[Any]:
+    properties = (
+        "shape dtype device ndim requires_grad is_leaf layout grad_fn is_cuda is_cpu is_meta "
+        "is_sparse is_quantized is_mkldnn is_nested is_mps is_xpu names itemsize nbytes"
+    ).split()
+    methods = (
+        "size dim numel nelement ndimension is_floating_point is_complex element_size "
+        "get_device __len__ __hash__ is_contiguous stride is_nonzero is_inference"
+    ).split()
+    getters = {getattr(Tensor, name).__get__ for name in properties if hasattr(Tensor, name)}
+    return getters | {getattr(Tensor, name) for name in methods if hasattr(Tensor, name)}
+
+
+_METADATA = _metadata()

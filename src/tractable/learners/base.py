@@ -1,0 +1,441 @@
+"""What all learners share: the training loop, predicting, saving and loading.
+
+A learner supplies how one batch changes it (``_learn``), what it predicts (``_outputs`` and
+``_predictive``) and its state as named tensors.  Everything else is written here, once.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from tractable import likelihoods
+from tractable.gaussian import Gaussian
+from tractable.learners import architecture, storage
+from tractable.learners.arrays import Format, InvalidInput, Loader, Rows
+from tractable.learners.callbacks import Callback, Record
+from tractable.learners.progress import Progress
+from tractable.likelihoods import Likelihood
+from tractable.predictive import Predictive
+
+_HELD_OUT_FOLDS_BELOW = 2_000  # rows; above, one held-out tenth is enough
+
+
+class NotFitted(RuntimeError):
+    """Something was asked of a learner that has seen no data."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where in the training a batch stands."""
+
+    share: float
+    """Rows of the batch over rows of an epoch."""
+    progress: float
+    """Epochs done over epochs to do."""
+
+
+class Learner(ABC):
+    """A network and a likelihood, and a way to learn the first under the second.
+
+    Attributes:
+        net: a private copy of the network; its own parameters are not used.
+        likelihood: a private copy of the likelihood.
+        history: one record per epoch of every ``fit``.
+        fitted: whether any data were seen.
+    """
+
+    _kinds: ClassVar[dict[str, type[Learner]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Make the learner known to ``load``."""
+        super().__init_subclass__()
+        Learner._kinds[cls.__name__] = cls
+
+    def __init__(
+        self,
+        net: nn.Module,
+        likelihood: Likelihood,
+        *,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+        seed: int,
+    ) -> None:
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"net must be a torch.nn.Module, got {type(net).__name__}")
+        if not isinstance(likelihood, Likelihood):
+            raise TypeError(
+                f"likelihood must be one of tractable.likelihoods, got {type(likelihood).__name__}"
+            )
+        self.dtype = torch.get_default_dtype() if dtype is None else dtype
+        if self.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
+        self.device = torch.device("cpu" if device is None else device)
+        self.net = copy.deepcopy(net).to(self.device, self.dtype)
+        self.likelihood = copy.deepcopy(likelihood).to(self.device)
+        self.format = Format.of(self.net, self.dtype, self.device)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.history: list[Record] = []
+        self.fitted = False
+        self._flat_targets: bool | None = None
+        self._epoch = 0  # epochs done of the fit under way, or of the last one
+        self._scale: float | None = None  # held-out scale of the noise, once known
+        self._shapes: dict[tuple[int, ...], torch.Size] = {}
+
+    # --- what a learner supplies ---------------------------------------------------------
+
+    @abstractmethod
+    def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
+        """Learn from one batch of checked rows, or raise and change nothing.
+
+        ``moment`` is None for an online update.
+        """
+
+    @abstractmethod
+    def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        """What is needed to predict the given rows, each tensor with one row per input."""
+
+    @abstractmethod
+    def _predictive(self, outputs: tuple[Tensor, ...]) -> Predictive:
+        """The predictive of outputs that were gathered over batches."""
+
+    @abstractmethod
+    def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the network's output, as a likelihood takes them."""
+
+    @abstractmethod
+    def _tensors(self) -> dict[str, Tensor]:
+        """The learnt state, by name."""
+
+    @abstractmethod
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take over a state that ``_tensors`` gave."""
+
+    @abstractmethod
+    def _options(self) -> dict[str, Any]:
+        """The constructor's own arguments, as JSON values."""
+
+    # --- learning ------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        validation: tuple[Any, Any] | None = None,
+        shuffle: bool = True,
+        calibrate: bool = False,
+        callbacks: Iterable[Callback] = (),
+        progress: bool | None = None,
+        resume: str | Path | None = None,
+    ) -> Self:
+        """Learn from data, in several passes.
+
+        Args:
+            X: inputs (array, tensor or ``Gaussian``, one row per observation), or a
+                ``DataLoader`` of pairs.
+            y: targets, one row per observation; nothing with a ``DataLoader``.
+            epochs: passes over the data; by default enough for about 25,000 rows, at least 40
+                and at most 100.
+            batch_size: rows per update; by default about a hundred updates an epoch, at most
+                32 rows each.
+            validation: inputs and targets whose negative log-likelihood is recorded per epoch.
+            shuffle: draw a new order of the rows for every epoch.
+            calibrate: fit the scale of the noise on rows held out from copies of this learner
+                (five tenths in turn below 2,000 rows, one tenth above), which costs those
+                extra fits.
+            callbacks: called after each epoch; see ``tractable.learners.callbacks``.
+            progress: show a progress bar; by default on a terminal only.
+            resume: a checkpoint to go on from, if the file exists; data and arguments must be
+                those of the run that wrote it.
+
+        Returns:
+            The learner itself.
+        """
+        source = self._source(X, y, batch_size)
+        if epochs is None:
+            epochs = min(max(25_000 // len(source), 40), 100)
+        if epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {epochs}")
+        held_out = None if validation is None else self._checked(*validation)
+        plan = {"epochs": epochs, "rows": len(source), "batches": source.batches}
+        self._epoch, self._scale = 0, None
+        first_record = len(self.history)
+        if resume is not None and Path(resume).is_file():
+            first_record = self._resume(resume, plan)
+        self._plan = {**plan, "first_record": first_record}
+        if calibrate and self._scale is None:
+            if isinstance(source, Loader):
+                raise ValueError("calibrate needs arrays, not a DataLoader")
+            self._scale = self._held_out_scale(source, epochs, shuffle, progress)
+        total = (epochs - self._epoch) * source.batches
+        with Progress(total, type(self).__name__, progress) as bar:
+            while self._epoch < epochs:
+                record = self._run_epoch(source, epochs, shuffle, bar)
+                if held_out is not None:
+                    record |= self._score(*held_out)
+                bar.report(record)
+                # A list, so that every callback runs even when one asks to stop.
+                if any([callback(self, record) for callback in callbacks]):
+                    break
+        if self._scale is not None:
+            self.likelihood.rescale(self._scale)
+        return self
+
+    def update(self, x: Any, y: Any) -> Self:
+        """Learn from one more observation, or one more batch, online.
+
+        A single observation may come without the batch dimension: a scalar target, or an input
+        vector.
+        """
+        rows = self.format.inputs(x if isinstance(x, Gaussian) else torch.as_tensor(x))
+        seen = torch.as_tensor(y)
+        if seen.ndim == 0 or rows.ndim == 1:
+            rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
+        inputs, targets = self._checked(rows, seen)
+        self._learn(inputs, targets, None)
+        self.fitted = True
+        return self
+
+    def _run_epoch(
+        self, source: Rows | Loader, epochs: int, shuffle: bool, bar: Progress
+    ) -> Record:
+        started = time.perf_counter()
+        order = None
+        if shuffle and isinstance(source, Rows):
+            order = torch.randperm(len(source), generator=self.generator).to(self.device)
+        done = self._epoch / epochs
+        for x, y in source.epoch(order):
+            if isinstance(source, Loader):
+                y = self.likelihood.targets(y, self._output_shape(x))
+            self._learn(x, y, Moment(x.shape[0] / len(source), done))
+            self.fitted = True
+            bar.advance()
+        self._epoch += 1
+        record: Record = {
+            "epoch": float(self._epoch),
+            "seconds": time.perf_counter() - started,
+        }
+        self.history.append(record)
+        return record
+
+    def _score(self, x: Tensor, y: Tensor) -> Record:
+        log_prob = self.likelihood.log_evidence(y, *self._moments(self._all_outputs(x, 1024)))
+        return {"validation_nll": -float(log_prob.mean())}
+
+    def _held_out_scale(
+        self, source: Rows, epochs: int, shuffle: bool, progress: bool | None
+    ) -> float:
+        rows = len(source)
+        if rows < 20:
+            raise ValueError(f"calibrate needs at least 20 rows, got {rows}")
+        folds = 5 if rows < _HELD_OUT_FOLDS_BELOW else 1
+        order = torch.randperm(rows, generator=self.generator).to(self.device)
+        held_out = []
+        for fold, out in enumerate(order.chunk(10)[:folds]):
+            keep = torch.ones(rows, dtype=torch.bool, device=self.device)
+            keep[out] = False
+            twin = self._twin(seed=fold)
+            twin.fit(
+                source.x[keep],
+                source.y[keep],
+                epochs=epochs,
+                batch_size=source.batch_size,
+                shuffle=shuffle,
+                progress=progress,
+            )
+            moments = twin._moments(twin._all_outputs(source.x[out], 1024))
+            held_out.append((twin.likelihood, source.y[out], *moments))
+        return self.likelihood.held_out_scale(held_out)
+
+    def _twin(self, seed: int) -> Self:
+        """An independent learner in the same state."""
+        twin = copy.copy(self)
+        twin.likelihood = copy.deepcopy(self.likelihood)
+        twin.generator = torch.Generator().manual_seed(self.generator.initial_seed() + 1 + seed)
+        twin.history = []
+        twin._restore({name: tensor.clone() for name, tensor in self._tensors().items()})
+        return twin
+
+    # --- predicting ----------------------------------------------------------------------
+
+    def predict(self, X: Any, *, batch_size: int = 1024) -> Predictive:
+        """The distribution of the target at each row of ``X``."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        x = self.format.inputs(X)
+        self._output_shape(x)
+        predictive = self._predictive(self._all_outputs(x, batch_size))
+        return predictive.flat() if self._flat_targets in (None, True) else predictive
+
+    def _all_outputs(self, x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
+        parts = [self._outputs(x[i : i + batch_size]) for i in range(0, len(x), batch_size)]
+        if len(parts) == 1:
+            return parts[0]
+        return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
+
+    # --- checking ------------------------------------------------------------------------
+
+    def _source(self, X: Any, y: Any, batch_size: int | None) -> Rows | Loader:
+        if isinstance(X, DataLoader):
+            if y is not None or batch_size is not None:
+                raise ValueError("a DataLoader brings its own targets and batches")
+            return Loader(X, self.format)
+        if y is None:
+            raise ValueError("fit needs targets: fit(X, y)")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        x, targets = self._checked(X, y)
+        if batch_size is None:
+            batch_size = min(max(x.shape[0] // 100, 1), 32)
+        return Rows(x, targets, batch_size)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+        """Inputs the network takes and targets the likelihood may have produced."""
+        x, targets = self.format.inputs(X), self.format.targets(y)
+        if targets.shape[:1] != x.shape[:1]:
+            raise InvalidInput(
+                f"inputs have {x.shape[0]} rows and targets "
+                f"{targets.shape[0] if targets.ndim else 'none'}"
+            )
+        outputs = self._output_shape(x)
+        checked = self.likelihood.targets(targets, outputs)
+        if self._flat_targets is None:
+            self._flat_targets = targets.ndim == 1
+        return x, checked
+
+    def _output_shape(self, x: Tensor) -> torch.Size:
+        """Shape of the network's output for these rows; says so if it cannot take them."""
+        event = tuple(x.shape[1:])
+        if event not in self._shapes:
+            try:
+                shape = self._outputs(x[:1])[0].shape
+            except (RuntimeError, IndexError) as error:
+                raise InvalidInput(
+                    f"the network cannot take inputs of shape {tuple(x.shape)}: {error}"
+                ) from error
+            self._shapes[event] = shape[1:]
+        return torch.Size([x.shape[0], *self._shapes[event]])
+
+    # --- saving --------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the learner to one file, atomically; ``load`` reads it."""
+        tensors = {f"state/{name}": tensor for name, tensor in self._tensors().items()}
+        tensors |= {
+            f"likelihood/{name}": tensor for name, tensor in self.likelihood.state_dict().items()
+        }
+        tensors["generator"] = self.generator.get_state()
+        header = {
+            "learner": type(self).__name__,
+            "options": self._options(),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "likelihood": {"name": type(self.likelihood).__name__, **self.likelihood.config()},
+            "net": architecture.describe(self.net),
+            "history": self.history,
+            "fitted": self.fitted,
+            "flat_targets": self._flat_targets,
+            "epoch": self._epoch,
+            "scale": self._scale,
+            "plan": getattr(self, "_plan", None),
+        }
+        storage.write(path, tensors, header)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        net: nn.Module | None = None,
+        likelihood: Likelihood | None = None,
+        *,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """Read a learner that ``save`` wrote.
+
+        Args:
+            path: the file.
+            net: a network of the same architecture; needed unless it was built from plain
+                ``torch.nn`` layers in ``nn.Sequential``.
+            likelihood: needed when the likelihood is a class of the user's own.
+            device: where to put it.
+        """
+        tensors, header = storage.read(path)
+        kind = cls._kinds.get(str(header.get("learner")))
+        if kind is None or not issubclass(kind, cls):
+            raise storage.InvalidModelFile(
+                f"{path} holds a {header.get('learner')!r} learner, not a {cls.__name__}"
+            )
+        try:
+            if net is None:
+                if header["net"] is None:
+                    raise ValueError(
+                        "the architecture is not in the file (it is not made of plain torch.nn "
+                        "layers in nn.Sequential): give load(path, net=...)"
+                    )
+                net = architecture.build(header["net"])
+            if likelihood is None:
+                likelihood = _build_likelihood(dict(header["likelihood"]))
+            dtype = getattr(torch, header["dtype"])
+            learner = kind(net, likelihood, dtype=dtype, device=device, **header["options"])
+            learner._take(tensors, header)
+        except (KeyError, AttributeError, TypeError) as error:
+            raise storage.InvalidModelFile(f"{path} does not fit: {error}") from error
+        return learner  # type: ignore[return-value]
+
+    def _take(self, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
+        """Take over what a file holds."""
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            prefix += "/"
+            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+        mine = {name: tuple(tensor.shape) for name, tensor in self._tensors().items()}
+        theirs = {name: tuple(tensor.shape) for name, tensor in part("state").items()}
+        if mine != theirs:
+            odd = sorted(
+                {n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n)}
+            )
+            raise storage.InvalidModelFile(
+                f"the file is of another network: {odd[0]} is {theirs.get(odd[0])} in the file "
+                f"and {mine.get(odd[0])} here"
+            )
+        self._restore({name: tensor.to(self.device) for name, tensor in part("state").items()})
+        self.likelihood.load_state_dict(part("likelihood"))
+        self.generator.set_state(tensors["generator"])
+        self.history = header["history"]
+        self.fitted = header["fitted"]
+        self._flat_targets = header["flat_targets"]
+        self._epoch = header["epoch"]
+        self._scale = header["scale"]
+        self._plan = header["plan"]
+
+    def _resume(self, path: str | Path, plan: dict[str, int]) -> int:
+        tensors, header = storage.read(path)
+        written = header.get("plan") or {}
+        for key, value in plan.items():
+            if written.get(key) != value:
+                raise ValueError(
+                    f"cannot resume from {path}: it was written by a fit with {key} = "
+                    f"{written.get(key)}, this one has {value}"
+                )
+        self._take(tensors, header)
+        return int(written["first_record"])
+
+
+def _build_likelihood(config: dict[str, Any]) -> Likelihood:
+    name = config.pop("name")
+    kind = getattr(likelihoods, str(name), None)
+    if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
+        raise ValueError(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
+    return kind(**config)

@@ -1,0 +1,96 @@
+"""How the summed messages of a batch change the parameters.
+
+``damped`` (the default).  Summing the messages of B correlated observations overshoots: each
+answers the whole residual.  The damped rule looks at the step as a whole, along its own
+direction.  With messages ``d_i`` to the outputs, ``g = sum of messages to a weight`` and
+``v`` its variance,
+
+    lambda = sum_w v g^2 / sum_i d_i^2      prior variance of the outputs along the step
+    c, s2  = averages of -1/d_var_i and of -1/d_var_i - var_i, weighted by d_i^2
+    alpha  = min(1, c / (lambda + s2))      the gain that one observation along it would have
+    mu'    = mu + alpha v g
+    var'   = var (1 - Q/N) / (1 - Q/N + Q)  with Q = -alpha v sum d_var, N = max(1, alpha n)
+
+where n is the number of observed values (``tractable.moments.message`` explains the last line).
+Exact: one observed value (then alpha = 1, and this is the published update); B alike
+observations move the mean as their joint posterior does.  For uncorrelated observations
+alpha = 1.  The variance is positive by construction.
+
+``published``: ``mu + v g`` and ``v + v^2 sum d_var``, for parity.  Where ``q = -v sum d_var``
+passes 1/2, the variance continues as ``v / (4 q)`` (same value and slope) and stays positive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tractable.moments.message import shrinkage
+
+BatchRule = Literal["damped", "published"]
+BATCH_RULES: tuple[BatchRule, ...] = ("damped", "published")
+
+
+@dataclass(frozen=True)
+class Step:
+    """The two numbers that scale an update, and whether every message was finite."""
+
+    alpha: Tensor
+    observed: Tensor
+    finite: Tensor
+
+
+def plan(
+    rule: BatchRule,
+    d_mu: Tensor,
+    d_var: Tensor,
+    output_variance: Tensor,
+    variance: list[Tensor],
+    g: list[Tensor],
+    g_var: list[Tensor],
+) -> Step:
+    """Decide the scale of a step from the messages to outputs and weights."""
+    power = _sum([torch.dot((v * a).view(-1), a.view(-1)) for v, a in zip(variance, g, strict=True)])
+    finite = torch.isfinite(power + _sum([b.sum() for b in g_var]))
+    seen = d_var < 0
+    observed = seen.sum().clamp_min(1).to(d_mu.dtype)
+    if rule == "published":
+        return Step(torch.ones_like(power), observed, finite)
+    weight = torch.where(seen, d_mu * d_mu, 0)
+    total = weight.sum()
+    own = -1 / torch.where(seen, d_var, -1)
+    c = (weight * own).sum()
+    s2 = c - (weight * output_variance).sum()
+    # alpha = (c / total) / (power / sum d^2 + s2 / total), free of divisions by zero.
+    limit = power * total / (d_mu * d_mu).sum().clamp_min(torch.finfo(d_mu.dtype).tiny) + s2
+    alpha = torch.where(limit > c, c / limit.clamp_min(torch.finfo(d_mu.dtype).tiny), 1)
+    return Step(alpha, observed, finite)
+
+
+def _sum(numbers: list[Tensor]) -> Tensor:
+    return numbers[0] if len(numbers) == 1 else torch.stack(numbers).sum()
+
+
+def apply(
+    rule: BatchRule, loc: Tensor, variance: Tensor, g: Tensor, g_var: Tensor, step: Step
+) -> None:
+    """Change ``loc`` and ``variance`` in place; ``g`` and ``g_var`` are used as scratch."""
+    loc.add_(g.mul_(variance).mul_(step.alpha))
+    q = g_var.mul_(variance).mul_(-step.alpha)
+    if rule == "published":
+        shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
+    else:
+        shrink = shrinkage(q, (step.alpha * step.observed).clamp_min(1))
+    variance.mul_(shrink.clamp_(0, 1))
+
+
+def forget(variance: Tensor, prior_variance: Tensor, rate: Tensor | float) -> None:
+    """Move the precision a share ``rate`` of the way back to the prior's, in place.
+
+    ``1/v <- 1/v - rate (1/v - 1/v0)``: data seen again in the next epoch must not count twice.
+    The mean stays.
+    """
+    variance.div_(1 - rate * (1 - variance / prior_variance))

@@ -1,0 +1,286 @@
+"""TAGI: closed-form Gaussian inference of the weights, without gradients.
+
+One update: moments forward through the network, messages backward from the likelihood to every
+parameter (carried by autograd, see ``tractable.rules``), and the batch rule that turns summed
+messages into new means and variances.
+
+Source: Goulet, Nguyen & Amiri, "Tractable approximate Gaussian inference for Bayesian neural
+networks" (2021); Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian
+neural networks" (2022), section 2 and appendix B.1, B.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.gaussian import Gaussian
+from tractable.learners import batch_rule
+from tractable.learners.base import Learner, Moment
+from tractable.learners.batch_rule import BATCH_RULES, BatchRule
+from tractable.learners.compiled import CompiledStep
+from tractable.likelihoods import Likelihood
+from tractable.posterior import Posterior, Scheme, initial_posterior
+from tractable.predictive import Predictive
+from tractable.rules.activation import MODES, Mode, activation_moments
+
+_FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
+
+
+class NonFiniteUpdate(ArithmeticError):
+    """An update would have made a parameter infinite or NaN; nothing was changed."""
+
+
+class TAGI(Learner):
+    """Learn Gaussian weights in closed form.
+
+    Args:
+        net: any module whose torch functions have moment rules.
+        likelihood: how observations depend on the network's outputs.
+        init: scheme of the prior variances: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
+            ``"xavier"``.
+        gain: factor on those variances; the means are drawn from the prior.
+        moments: of activations: ``"linear"`` (eq. 10) or ``"exact"`` where a closed form exists.
+        batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
+        forget: share of the information of an epoch that is forgotten over the next one, falling
+            to zero at the last; 0 is the textbook method, for one pass or for streams.
+        device: where to compute.
+        dtype: ``torch.float32`` or ``torch.float64``.
+        seed: of the initial means and of the order of the rows.
+        compile: compile the whole step with ``torch.compile``, once per shape of batch.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        likelihood: Likelihood,
+        *,
+        init: Scheme = "lecun",
+        gain: float = 0.25,
+        moments: Mode = "linear",
+        batch_rule: BatchRule = "damped",
+        forget: float = 0.3,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        seed: int = 0,
+        compile: bool = False,
+    ) -> None:
+        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed)
+        if moments not in MODES:
+            raise ValueError(f"moments must be one of {', '.join(MODES)}; got {moments!r}")
+        if batch_rule not in BATCH_RULES:
+            raise ValueError(
+                f"batch_rule must be one of {', '.join(BATCH_RULES)}; got {batch_rule!r}"
+            )
+        if not 0 <= forget <= 1:
+            raise ValueError(f"forget must lie between 0 and 1, got {forget}")
+        self.init: Scheme = init
+        self.gain = gain
+        self.moments: Mode = moments
+        self.batch_rule: BatchRule = batch_rule
+        self.forget = forget
+        self.seed = seed
+        self.compile = compile
+        self.posterior: Posterior = initial_posterior(
+            self.net,
+            scheme=init,
+            gain=gain,
+            generator=self.generator,
+            dtype=self.dtype,
+            device=self.device,
+        )
+        self.buffers = {name: b.clone() for name, b in self.net.named_buffers()}
+        self._compiled = CompiledStep(self._traceable_step) if compile else None
+
+    # --- learning ------------------------------------------------------------------------
+
+    def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
+        rate = 0.0 if moment is None else self.forget * moment.share * (1 - moment.progress)
+        if self._compiled is not None and not isinstance(x, Gaussian):
+            self._learn_compiled(x, y, rate)
+            return
+        buffers = {name: b.clone() for name, b in self.buffers.items()}
+        posterior = self.posterior
+        absorbed, g, g_var, step = self._messages(*posterior.leaves, buffers, x, y)
+        if not bool(step.finite):
+            raise NonFiniteUpdate(_NON_FINITE)
+        with torch.no_grad():
+            for part in zip(*self._parts(posterior.loc, posterior.variance), g, g_var, strict=True):
+                batch_rule.apply(self.batch_rule, *part, step)
+            if rate > 0:
+                batch_rule.forget(posterior.variance, posterior.flat_prior_variance, rate)
+        self._commit(buffers, absorbed)
+
+    def _parts(self, *flat: Tensor) -> list[list[Tensor]]:
+        """Flat vectors as the pieces that an update treats at once: all, or one per parameter."""
+        if self.posterior.loc.numel() < _FLAT_UPDATE_BELOW:
+            return [[vector] for vector in flat]
+        return [self.posterior.split(vector) for vector in flat]
+
+    def _messages(
+        self,
+        locs: list[Tensor],
+        variances: list[Tensor],
+        buffers: dict[str, Tensor],
+        x: Tensor,
+        y: Tensor,
+    ) -> tuple[dict[str, Tensor], list[Tensor], list[Tensor], batch_rule.Step]:
+        """The likelihood's new buffers, messages to every parameter and the planned step."""
+        with torch.enable_grad():
+            z = self._run(locs, variances, buffers, x, train=True)
+        mean, variance = z.loc.detach(), z.variance.detach()
+        with torch.no_grad():
+            d_mu, d_var = self.likelihood.messages(y, mean, variance)
+            absorbed = self.likelihood.absorb(y, mean, variance)
+        leaves = [*locs, *variances]
+        grads = torch.autograd.grad([z.loc, z.variance], leaves, [d_mu, d_var], allow_unused=True)
+        full = [
+            torch.zeros_like(leaf) if d is None else d
+            for d, leaf in zip(grads, leaves, strict=True)
+        ]
+        g, g_var, prior = full[: len(locs)], full[len(locs) :], [v.detach() for v in variances]
+        if self.posterior.loc.numel() < _FLAT_UPDATE_BELOW:
+            g, g_var, prior = [_flat(g)], [_flat(g_var)], [_flat(prior)]
+        with torch.no_grad():
+            step = batch_rule.plan(self.batch_rule, d_mu, d_var, variance, prior, g, g_var)
+        return absorbed, g, g_var, step
+
+    def _run(
+        self,
+        locs: list[Tensor],
+        variances: list[Tensor],
+        buffers: dict[str, Tensor],
+        x: Tensor,
+        train: bool,
+    ) -> Gaussian:
+        if self.net.training is not train:
+            self.net.train(train)
+        parameters: dict[str, Tensor] = {
+            name: Gaussian.wrap(loc, variance)
+            for name, loc, variance in zip(
+                self.posterior.shapes, locs, variances, strict=True
+            )
+        }
+        with activation_moments(self.moments):
+            z = torch.func.functional_call(self.net, {**parameters, **buffers}, (x,))
+        if not isinstance(z, Gaussian):
+            raise TypeError(
+                f"the network must return one tensor that depends on its parameters, got "
+                f"{type(z).__name__}"
+            )
+        return z
+
+    def _commit(self, buffers: dict[str, Tensor], likelihood: dict[str, Tensor]) -> None:
+        self.buffers = buffers
+        for name, value in likelihood.items():
+            setattr(self.likelihood, name, value)
+
+    # --- the same step as one compiled graph ----------------------------------------------
+
+    def _learn_compiled(self, x: Tensor, y: Tensor, rate: float) -> None:
+        assert self._compiled is not None
+        loc, variance, buffers, likelihood, finite = self._compiled(
+            self.posterior.loc,
+            self.posterior.variance,
+            self.buffers,
+            dict(self.likelihood.named_buffers(remove_duplicate=False)),
+            x,
+            y,
+            self.posterior.flat_prior_variance if rate > 0 else None,
+            torch.tensor(rate, dtype=self.dtype, device=self.device),
+        )
+        if not bool(finite):
+            raise NonFiniteUpdate(_NON_FINITE)
+        self.posterior.loc.copy_(loc)
+        self.posterior.variance.copy_(variance)
+        self._commit(buffers, likelihood)
+
+    def _traceable_step(
+        self,
+        loc: Tensor,
+        variance: Tensor,
+        buffers: dict[str, Tensor],
+        likelihood: dict[str, Tensor],
+        x: Tensor,
+        y: Tensor,
+        prior: Tensor | None,
+        rate: Tensor,
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor], Tensor]:
+        """State in, state out: nothing is changed, so a trace of it can be compiled."""
+        loc, variance = loc.clone(), variance.clone()
+        buffers = {name: b.clone() for name, b in buffers.items()}
+        leaves = [
+            [part.detach().requires_grad_() for part in self.posterior.split(flat)]
+            for flat in (loc, variance)
+        ]
+        held = dict(self.likelihood.named_buffers(remove_duplicate=False))
+        try:
+            for name, value in likelihood.items():
+                setattr(self.likelihood, name, value)
+            absorbed, g, g_var, step = self._messages(leaves[0], leaves[1], buffers, x, y)
+        finally:
+            for name, value in held.items():
+                setattr(self.likelihood, name, value)
+        with torch.no_grad():
+            for part in zip(*self._parts(loc, variance), g, g_var, strict=True):
+                batch_rule.apply(self.batch_rule, *part, step)
+            if prior is not None:
+                batch_rule.forget(variance, prior, rate)
+        return loc, variance, buffers, absorbed, step.finite
+
+    # --- predicting ----------------------------------------------------------------------
+
+    def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            z = self._run(*self.posterior.leaves, self.buffers, x, train=False)
+        return z.loc, z.variance
+
+    def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        mean, variance = outputs
+        return mean, variance
+
+    def _predictive(self, outputs: tuple[Tensor, ...]) -> Predictive:
+        return self.likelihood.predictive(*outputs)
+
+    # --- state ---------------------------------------------------------------------------
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors: dict[str, Tensor] = {}
+        for name, gaussian in self.posterior.gaussians().items():
+            tensors[f"loc/{name}"] = gaussian.loc
+            tensors[f"variance/{name}"] = gaussian.variance
+        return tensors | {f"buffer/{name}": b for name, b in self.buffers.items()}
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        shapes = self.posterior.shapes
+        self.posterior = Posterior(
+            shapes,
+            _flat([tensors[f"loc/{name}"] for name in shapes]),
+            _flat([tensors[f"variance/{name}"] for name in shapes]),
+            self.posterior.prior_variance,
+        )
+        self.buffers = {name: tensors[f"buffer/{name}"].clone() for name in self.buffers}
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "init": self.init,
+            "gain": self.gain,
+            "moments": self.moments,
+            "batch_rule": self.batch_rule,
+            "forget": self.forget,
+            "seed": self.seed,
+            "compile": self.compile,
+        }
+
+
+def _flat(parts: list[Tensor]) -> Tensor:
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+_NON_FINITE = (
+    "a message is not finite, so the update was not made: (a) inputs or targets are too large "
+    "for the dtype (standardise them), (b) the noise is far too small for the residuals, or "
+    "(c) a custom likelihood or rule divides by zero"
+)

@@ -1,0 +1,16 @@
+"""What the data mean: how an observation depends on the outputs of the network."""
+
+from tractable.likelihoods.base import InvalidTarget, Likelihood
+from tractable.likelihoods.bernoulli import Bernoulli
+from tractable.likelihoods.categorical import Categorical
+from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
+from tractable.likelihoods.normal import Normal
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "HeteroscedasticNormal",
+    "InvalidTarget",
+    "Likelihood",
+    "Normal",
+]

@@ -1,0 +1,142 @@
+"""The interface of a likelihood, and its messages by differentiation.
+
+The closed-form learner needs one function of a likelihood,
+
+    log_evidence(y, mean, variance) = log of the integral of p(y|z) N(z; mean, variance) dz
+
+because the message to an output is its first and second derivative with respect to ``mean``
+(assumed-density filtering: Opper 1998, Minka 2001).  A new likelihood that defines it is
+complete; one that knows its derivatives in closed form also overrides ``messages``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.predictive import Predictive
+
+
+class InvalidTarget(ValueError):
+    """Targets that the likelihood cannot have produced."""
+
+
+class Likelihood(nn.Module, ABC):
+    """How an observation ``y`` depends on the outputs ``z`` of the network.
+
+    Tensors registered as buffers are the state of the likelihood: they are saved and may be
+    learnt by ``absorb``.
+    """
+
+    @abstractmethod
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """``y`` checked and brought to the shape that the other methods take.
+
+        Args:
+            y: targets as the user gave them, one row per observation.
+            outputs: shape of the network's output for these rows.
+
+        Raises:
+            InvalidTarget: the values or the shape cannot be observations of such outputs.
+        """
+
+    @abstractmethod
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """``log p(y|z)`` of each row (for the gradient learners)."""
+
+    @abstractmethod
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``log p(y)`` of each row when ``z ~ N(mean, variance)``, entries independent."""
+
+    @abstractmethod
+    def predictive(self, mean: Tensor, variance: Tensor) -> Predictive:
+        """The distribution of the target when ``z ~ N(mean, variance)``."""
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Messages ``(d_mu, d_var)`` to the outputs: derivatives of ``log_evidence``.
+
+        A positive second derivative (an observation that makes an output *less* certain) is
+        taken as zero.
+        """
+        rows = mean.detach().reshape(mean.shape[0], -1)
+        with torch.enable_grad():
+            leaf = rows.clone().requires_grad_()
+            evidence = self.log_evidence(y, leaf.reshape(mean.shape), variance.detach())
+            (first,) = torch.autograd.grad(evidence.sum(), leaf, create_graph=True)
+            second = torch.stack(
+                [
+                    torch.autograd.grad(first[:, k].sum(), leaf, retain_graph=True)[0][:, k]
+                    if first.requires_grad
+                    else torch.zeros_like(first[:, k])
+                    for k in range(rows.shape[1])
+                ],
+                dim=1,
+            )
+        d_mu, d_var = first.detach(), second.detach().clamp(max=0)
+        return d_mu.reshape(mean.shape), d_var.reshape(mean.shape)
+
+    def absorb(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+        """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
+        return {}
+
+    def held_out_scale(self, held_out: list[HeldOut]) -> float:
+        """The factor on the noise variance that suits rows held out of fits of this likelihood.
+
+        Args:
+            held_out: for each fit, its likelihood, the targets it did not see, and the mean and
+                variance it predicts for them.
+        """
+        raise TypeError(f"{type(self).__name__} has no noise to calibrate on held-out rows")
+
+    def rescale(self, scale: float) -> None:
+        """Multiply the noise variance by a factor found by ``held_out_scale``."""
+        raise TypeError(f"{type(self).__name__} has no noise to rescale")
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON values."""
+
+    def extra_repr(self) -> str:
+        """The arguments, as the constructor takes them."""
+        return ", ".join(f"{k}={v!r}" for k, v in self.config().items())
+
+
+HeldOut = tuple[Likelihood, Tensor, Tensor, Tensor]
+
+
+def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
+    """Finite real targets in the given shape; a flat vector fits a single column."""
+    if y.is_complex():
+        raise InvalidTarget(f"targets must be real numbers, got {y.dtype}")
+    if y.shape != shape:
+        fits = y.numel() == shape.numel() and y.shape[:1] == shape[:1]
+        if not fits:
+            raise InvalidTarget(
+                f"targets of shape {tuple(y.shape)} do not fit outputs of shape {tuple(shape)}"
+            )
+        y = y.reshape(shape)
+    if y.is_floating_point() and not bool(torch.isfinite(y).all()):
+        bad = int((~torch.isfinite(y)).sum())
+        raise InvalidTarget(f"targets have {bad} NaN or infinite values")
+    return y
+
+
+def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
+    """Integer labels ``0 .. n_classes - 1``, one per row."""
+    y = y.reshape(-1) if y.numel() == rows else y
+    if y.shape != (rows,):
+        raise InvalidTarget(
+            f"labels must be one integer per row: got shape {tuple(y.shape)} for {rows} rows"
+        )
+    labels = y.long()
+    if y.is_floating_point() and not bool((labels == y).all()):
+        raise InvalidTarget("labels must be whole numbers")
+    if rows and not (0 <= int(labels.min()) and int(labels.max()) < n_classes):
+        raise InvalidTarget(
+            f"labels must lie in 0..{n_classes - 1}, got values from "
+            f"{int(labels.min())} to {int(labels.max())}"
+        )
+    return labels

@@ -1,0 +1,165 @@
+"""Several classes, by a binary tree of decisions with one output per inner node.
+
+A class is a path from the root to a leaf; its probability is the product of the decisions on
+the path.  Two trees and two links:
+
+* ``tree="balanced"`` has K - 1 nodes, so probabilities sum to one by construction;
+  ``tree="published"`` is the tree of the TAGI papers, the binary codes of the class numbers:
+  eleven nodes for ten classes.  Some of its branches lead nowhere, so probabilities are divided
+  by their sum.
+* ``link="probit"``: a decision is the sign of ``z + e``, ``e ~ N(0, 1)``, and its evidence is in
+  closed form.  ``link="normal"`` is the published one: the decision is observed as the number
+  +1 or -1 with noise ``sigma``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from tractable.likelihoods import probit
+from tractable.likelihoods.base import Likelihood, class_targets
+from tractable.predictive import CategoricalPredictive
+
+Tree = Literal["balanced", "published"]
+Link = Literal["probit", "normal"]
+
+_PUBLISHED_NOISE = 1 / 9
+"""Variance with which the published implementation turns a decision into a probability."""
+
+
+class Categorical(Likelihood):
+    """One of K classes, decided along a binary tree.
+
+    Args:
+        classes: number of classes K, at least two.
+        tree: ``"balanced"`` (K - 1 outputs) or ``"published"``.
+        link: ``"probit"`` or ``"normal"``.
+        sigma: standard deviation of the decision noise, for the normal link.
+
+    Attributes:
+        outputs: number of outputs the network must have.
+    """
+
+    paths: Tensor
+
+    def __init__(
+        self,
+        classes: int,
+        tree: Tree = "balanced",
+        link: Link = "probit",
+        sigma: float | None = None,
+    ) -> None:
+        super().__init__()
+        if classes < 2:
+            raise ValueError(f"classes must be at least 2, got {classes}")
+        if tree not in ("balanced", "published"):
+            raise ValueError(f"tree must be 'balanced' or 'published', got {tree!r}")
+        if link not in ("probit", "normal"):
+            raise ValueError(f"link must be 'probit' or 'normal', got {link!r}")
+        if link == "probit" and sigma is not None:
+            raise ValueError("the probit link has unit noise: sigma goes with link='normal'")
+        if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
+            raise ValueError(f"sigma must be a positive number, got {sigma}")
+        self.classes = classes
+        self.tree = tree
+        self.link = link
+        self.sigma = sigma
+        self.register_buffer(
+            "paths", _balanced(classes) if tree == "balanced" else _binary_codes(classes)
+        )
+
+    @property
+    def outputs(self) -> int:
+        """Number of inner nodes of the tree."""
+        return int(self.paths.shape[1])
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        if tuple(outputs[1:]) != (self.outputs,):
+            raise ValueError(
+                f"{self.classes} classes on a {self.tree} tree need {self.outputs} outputs per "
+                f"row, the network gives {tuple(outputs[1:])}"
+            )
+        return class_targets(y, self.classes, outputs[0])
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        return self.log_evidence(y, z, torch.zeros_like(z))
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Sum over the nodes of the path of the log evidence of each decision."""
+        sign = self.paths[y].to(mean.dtype)
+        if self.link == "probit":
+            node = probit.log_probability(sign, mean, variance)
+        else:
+            total = variance + self._noise()
+            node = -0.5 * ((sign - mean) ** 2 / total + (2 * math.pi * total).log())
+        return (node * sign.abs()).sum(-1)
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Messages to the nodes on the path; zero elsewhere."""
+        sign = self.paths[y].to(mean.dtype)
+        if self.link == "probit":
+            return probit.messages(sign, mean, variance)
+        precision = sign.abs() / (variance + self._noise())
+        return (sign - mean) * precision, -precision
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
+        """Products of decisions, for all classes at once."""
+        scale = torch.rsqrt(variance + (1.0 if self.link == "probit" else _PUBLISHED_NOISE))
+        t = mean * scale
+        yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
+        paths = self.paths.to(mean.dtype)
+        log_probs = yes @ paths.clamp(min=0).T + no @ (-paths).clamp(min=0).T
+        # The balanced tree sums to one but for rounding; the published one does not.
+        return CategoricalPredictive(log_probs.softmax(-1))
+
+    def _noise(self) -> float:
+        return 1.0 if self.sigma is None else self.sigma**2
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {
+            "classes": self.classes,
+            "tree": self.tree,
+            "link": self.link,
+            "sigma": self.sigma,
+        }
+
+
+def _balanced(classes: int) -> Tensor:
+    """Signs of each class (rows) at each node (columns); zero off the path."""
+    paths = torch.zeros(classes, classes - 1, dtype=torch.int8)
+    node = 0
+    open_ranges = [(0, classes)]
+    while open_ranges:
+        low, high = open_ranges.pop(0)
+        if high - low < 2:
+            continue
+        middle = (low + high + 1) // 2
+        paths[low:middle, node] = 1
+        paths[middle:high, node] = -1
+        node += 1
+        open_ranges += [(low, middle), (middle, high)]
+    return paths
+
+
+def _binary_codes(classes: int) -> Tensor:
+    """The tree of the binary codes of the class numbers, nodes numbered level by level."""
+    bits = max(1, math.ceil(math.log2(classes)))
+    prefixes = [
+        (level, prefix)
+        for level in range(bits)
+        for prefix in sorted({label >> (bits - level) for label in range(classes)})
+    ]
+    column = {key: i for i, key in enumerate(prefixes)}
+    paths = torch.zeros(classes, len(prefixes), dtype=torch.int8)
+    for label in range(classes):
+        for level in range(bits):
+            bit = (label >> (bits - level - 1)) & 1
+            paths[label, column[level, label >> (bits - level)]] = -1 if bit else 1
+    return paths

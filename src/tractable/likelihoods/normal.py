@@ -1,0 +1,132 @@
+"""Normal observations, with a known noise or one that is inferred along with the weights.
+
+The noise is inferred as in *approximate Gaussian variance inference* (Deka, Nguyen & Goulet,
+"Analytically tractable heteroscedastic uncertainty quantification in Bayesian neural networks
+for regression tasks", 2024): the noise variance itself has a mean m and a variance s.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.likelihoods.base import HeldOut, Likelihood, real_targets
+from tractable.predictive import NormalPredictive
+
+
+class Normal(Likelihood):
+    """``y = z + v`` with ``v ~ N(0, sigma^2)``, each output with the same kind of noise.
+
+    Args:
+        sigma: standard deviation of the noise; ``None`` infers one noise per output while the
+            weights are learnt (for targets of about unit scale).
+        outputs: number of outputs, needed when ``sigma`` is ``None`` and there are several.
+    """
+
+    noise_mean: Tensor
+    noise_variance: Tensor
+
+    def __init__(self, sigma: float | None = None, outputs: int = 1) -> None:
+        super().__init__()
+        if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
+            raise ValueError(f"sigma must be a positive number, got {sigma}")
+        if outputs < 1:
+            raise ValueError(f"outputs must be at least 1, got {outputs}")
+        self.sigma = sigma
+        self.outputs = outputs
+        # Unit prior on the noise variance; the start value hardly matters.
+        start = torch.ones(outputs, dtype=torch.float64)
+        self.register_buffer("noise_mean", start * (1 if sigma is None else sigma**2))
+        self.register_buffer("noise_variance", start * (1 if sigma is None else 0))
+
+    @property
+    def learns_noise(self) -> bool:
+        """Whether the noise is inferred from the data."""
+        return self.sigma is None
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        if self.learns_noise and outputs[-1] != self.outputs:
+            raise ValueError(
+                f"the network has {outputs[-1]} outputs and the likelihood {self.outputs}: "
+                f"give Normal(outputs={outputs[-1]})"
+            )
+        return real_targets(y, outputs)
+
+    def _noise(self, like: Tensor) -> Tensor:
+        return self.noise_mean.to(like.dtype)
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        return self.log_evidence(y, z, torch.zeros_like(z))
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``log N(y; mean, variance + noise)``."""
+        total = variance + self._noise(mean)
+        density = -0.5 * ((y - mean) ** 2 / total + total.log() + math.log(2 * math.pi))
+        return density.flatten(1).sum(1)
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """``(y - mean) / S`` and ``-1 / S`` with ``S = variance + noise``."""
+        precision = 1 / (variance + self._noise(mean))
+        return (y - mean) * precision, -precision
+
+    def absorb(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+        """Infer the noise variance from the part of each residual that the weights leave.
+
+        Given y, the noise v of an observation has mean ``e = m/S (y - mu)`` and variance
+        ``p = m var / S``; its square has mean ``e^2 + p`` and variance ``2 p^2 + 4 p e^2``.
+        A square observed exactly would carry the variance ``R = 2 (s + m^2)`` around m.
+        The rows of a batch are averaged, which divides R by their number B.
+
+        Exact: the moments of the squares.  Approximate: m is treated as Gaussian and the
+        residuals of one batch as independent.
+        """
+        if not self.learns_noise:
+            return {}
+        m, s = self.noise_mean, self.noise_variance
+        flat = (-1, self.outputs)
+        residual = (y - mean).reshape(flat).to(m.dtype)
+        var = variance.reshape(flat).to(m.dtype)
+        rows = residual.shape[0]
+        share = m / (var + m)
+        e, p = share * residual, share * var
+        seen = (e * e + p).mean(0)
+        doubt = (2 * p * p + 4 * p * e * e).mean(0) / rows
+        spread = s + 2 * (s + m * m) / rows
+        gain = s / spread
+        return {
+            "noise_mean": m + gain * (seen - m),
+            "noise_variance": s - gain * gain * (spread - doubt).clamp(min=0),
+        }
+
+    def held_out_scale(self, held_out: list[HeldOut]) -> float:
+        """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
+        squares, spreads, noises = [], [], []
+        for likelihood, y, mean, variance in held_out:
+            assert isinstance(likelihood, Normal)
+            squares.append(((y - mean) ** 2).flatten().double())
+            spreads.append(variance.flatten().double())
+            noises.append(likelihood.noise_mean.expand_as(mean).flatten())
+        square, spread, noise = torch.cat(squares), torch.cat(spreads), torch.cat(noises)
+        log_scales = torch.linspace(-5, 5, 401, dtype=torch.float64, device=noise.device)
+        fits = []
+        for log_scale in log_scales:
+            total = spread + log_scale.exp() * noise
+            fits.append(-(square / total + total.log()).mean())
+        return float(log_scales[int(torch.stack(fits).argmax())].exp())
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``."""
+        self.noise_mean = self.noise_mean * scale
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
+        """See ``Likelihood``."""
+        return NormalPredictive(mean, variance, self._noise(mean).expand_as(mean))
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"sigma": self.sigma, "outputs": self.outputs}

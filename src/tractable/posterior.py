@@ -1,0 +1,184 @@
+"""A mean-field Gaussian over the parameters of a module: start, look, sample.
+
+All parameters live in two flat vectors, ``loc`` and ``variance``, which are changed in place, so
+that an update is a few operations whatever the number of layers; names give views into them.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from tractable.gaussian import Gaussian
+
+Scheme = Literal["lecun", "he", "xavier"]
+SCHEMES: tuple[Scheme, ...] = ("lecun", "he", "xavier")
+
+
+class Posterior(Mapping[str, Gaussian]):
+    """Independent Gaussians over named parameters; ``posterior[name]`` is a ``Gaussian``.
+
+    Args:
+        shapes: the shape of each parameter, in order.
+        loc: all means, flat, in that order.
+        variance: all variances, flat.
+        prior_variance: variance of each parameter before any data, one number per name.
+    """
+
+    def __init__(
+        self,
+        shapes: dict[str, torch.Size],
+        loc: Tensor,
+        variance: Tensor,
+        prior_variance: dict[str, float],
+    ) -> None:
+        self.shapes = shapes
+        self.loc = loc
+        self.variance = variance
+        self.prior_variance = prior_variance
+
+    def split(self, flat: Tensor) -> list[Tensor]:
+        """Views of a flat vector, one per parameter, in its shape."""
+        sizes = [shape.numel() for shape in self.shapes.values()]
+        return [
+            part.view(shape)
+            for part, shape in zip(flat.split(sizes), self.shapes.values(), strict=True)
+        ]
+
+    @cached_property
+    def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Means and variances as leaves of an autograd graph, to send messages to."""
+        locs = [part.detach().requires_grad_() for part in self.split(self.loc)]
+        variances = [part.detach().requires_grad_() for part in self.split(self.variance)]
+        return locs, variances
+
+    def __getitem__(self, name: str) -> Gaussian:
+        """The Gaussian of one parameter (views: they follow later updates)."""
+        if name not in self.shapes:
+            raise KeyError(f"no parameter {name!r}; there are {', '.join(self.shapes)}")
+        index = list(self.shapes).index(name)
+        return Gaussian.wrap(self.split(self.loc)[index], self.split(self.variance)[index])
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, in the order of the module."""
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        """Number of named parameters."""
+        return len(self.shapes)
+
+    def gaussians(self) -> dict[str, Gaussian]:
+        """All parameters by name, as ``torch.func.functional_call`` takes them."""
+        parts = zip(self.shapes, self.split(self.loc), self.split(self.variance), strict=True)
+        return {name: Gaussian.wrap(loc, variance) for name, loc, variance in parts}
+
+    def means(self) -> dict[str, Tensor]:
+        """The mean of every parameter by name."""
+        return dict(zip(self.shapes, self.split(self.loc), strict=True))
+
+    def sample(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        """One draw of every parameter by name."""
+        noise = torch.randn(
+            self.loc.shape, generator=generator, dtype=self.loc.dtype, device=self.loc.device
+        )
+        flat = self.loc + self.variance.sqrt() * noise
+        return dict(zip(self.shapes, self.split(flat), strict=True))
+
+    def snr(self) -> dict[str, Tensor]:
+        """Signal-to-noise ratio ``|mean| / std`` of every parameter by name."""
+        ratio = self.loc.abs() / self.variance.sqrt()
+        return dict(zip(self.shapes, self.split(ratio), strict=True))
+
+    def mean_module(self, net: nn.Module) -> nn.Module:
+        """A copy of ``net`` whose parameters are the posterior means."""
+        module = copy.deepcopy(net)
+        with torch.no_grad():
+            for name, mean in self.means().items():
+                module.get_parameter(name).copy_(mean)
+        return module
+
+    @cached_property
+    def flat_prior_variance(self) -> Tensor:
+        """The prior variances as a flat vector."""
+        parts = [
+            self.loc.new_full((shape.numel(),), self.prior_variance[name])
+            for name, shape in self.shapes.items()
+        ]
+        return torch.cat(parts)
+
+
+def initial_posterior(
+    net: nn.Module,
+    *,
+    scheme: Scheme,
+    gain: float,
+    generator: torch.Generator,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Posterior:
+    """The prior over the trainable parameters of ``net``, with means drawn from it.
+
+    The variance of weights and biases is ``gain`` times 1 / fan_in (``"lecun"``, as the TAGI
+    papers), 2 / fan_in (``"he"``) or 2 / (fan_in + fan_out) (``"xavier"``).  Scales and offsets
+    of normalisation layers keep their means (1 and 0) and get the variance ``gain / 100``;
+    embeddings have fan_in 1.  Parameters with ``requires_grad=False`` stay constants.
+    """
+    if scheme not in SCHEMES:
+        raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
+    if not (math.isfinite(gain) and gain > 0):
+        raise ValueError(f"gain must be a positive number, got {gain}")
+    shapes: dict[str, torch.Size] = {}
+    locs: list[Tensor] = []
+    prior: dict[str, float] = {}
+    for name, parameter in net.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if not parameter.is_floating_point():
+            raise TypeError(f"parameter {name!r} is {parameter.dtype}, not floating point")
+        shapes[name] = parameter.shape
+        fans = _fans(net, name)
+        if fans is None:
+            prior[name] = gain / 100
+            locs.append(parameter.detach().to("cpu", dtype).flatten())
+        else:
+            prior[name] = gain * _unit_variance(scheme, *fans)
+            noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
+            locs.append(noise * math.sqrt(prior[name]))
+    if not shapes:
+        raise ValueError("the network has no trainable parameters: nothing can be learnt")
+    loc = torch.cat(locs).to(device)
+    posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
+    posterior.variance = posterior.flat_prior_variance.clone()
+    return posterior
+
+
+def _unit_variance(scheme: Scheme, fan_in: int, fan_out: int) -> float:
+    if scheme == "he":
+        return 2 / fan_in
+    return 1 / fan_in if scheme == "lecun" else 2 / (fan_in + fan_out)
+
+
+def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
+    """Fan-in and fan-out of a weight or bias; None for scales and offsets of norm layers."""
+    owner_name, _, leaf = name.rpartition(".")
+    owner = net.get_submodule(owner_name)
+    parameter = net.get_parameter(name)
+    if isinstance(owner, nn.Embedding | nn.EmbeddingBag):
+        return 1, 1
+    if parameter.ndim < 2:
+        weight = getattr(owner, leaf.replace("bias", "weight"), None)
+        if "bias" not in leaf or not isinstance(weight, Tensor) or weight.ndim < 2:
+            return None
+        parameter = weight
+    window = parameter.shape[2:].numel()
+    outer, inner = parameter.shape[0] * window, parameter.shape[1] * window
+    transposed = isinstance(
+        owner, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+    )
+    return (outer, inner) if transposed else (inner, outer)

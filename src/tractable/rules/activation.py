@@ -1,0 +1,93 @@
+"""Rules of the elementwise functions, and how a user adds one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.moments import activation as act
+from tractable.rules.carrier import Elementwise, Kernel, squared
+
+Mode = Literal["linear", "exact"]
+MODES: tuple[Mode, ...] = ("linear", "exact")
+
+_mode: ContextVar[Mode] = ContextVar("activation_moments", default="linear")
+
+
+@contextmanager
+def activation_moments(mode: Mode) -> Iterator[None]:
+    """Within this block activations use ``"linear"`` (eq. 10) or ``"exact"`` moments.
+
+    ``"exact"`` applies where a closed form exists (relu, leaky_relu, abs, exp, sin, cos); other
+    activations stay linearised.
+    """
+    if mode not in MODES:
+        raise ValueError(f"moments must be one of {', '.join(MODES)}; got {mode!r}")
+    token = _mode.set(mode)
+    try:
+        yield
+    finally:
+        _mode.reset(token)
+
+
+def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
+    """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
+    return Gaussian.wrap(*Elementwise.apply(z.loc, z.variance, kernel))
+
+
+def activation_rule(
+    *functions: Any, linear: act.Linearized, exact: act.Exact | None = None
+) -> Callable[..., Gaussian]:
+    """Register the moment rule of an elementwise torch function.
+
+    Args:
+        functions: the torch functions, for instance ``torch.erf, torch.Tensor.erf``.
+        linear: maps the mean (and the function's own options) to ``(phi(mu), phi'(mu))``.
+        exact: maps mean and variance to ``(E[phi], var phi, cov(phi, z) / var)``, if there is a
+            closed form.
+
+    >>> import math, torch
+    >>> rule = activation_rule(
+    ...     torch.erf,
+    ...     linear=lambda mu: (mu.erf(), 2 / math.sqrt(math.pi) * torch.exp(-mu * mu)),
+    ... )
+    >>> torch.erf(Gaussian(torch.zeros(1), 1.0)).loc
+    tensor([0.])
+    """
+
+    def rule(input: Gaussian, *options: Any, **named: Any) -> Gaussian:
+        named.pop("inplace", None)
+        closed_form = exact if _mode.get() == "exact" else None
+
+        def kernel(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            if closed_form is not None:
+                return closed_form(mu, var, *options, **named)
+            value, slope = linear(mu, *options, **named)
+            return value, var * squared(slope), slope
+
+        return elementwise(input, kernel)
+
+    return moment_rule(*functions)(rule)
+
+
+activation_rule(*spellings("relu"), linear=act.relu, exact=act.exact_relu)
+activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)
+activation_rule(*spellings("tanh"), linear=act.tanh)
+activation_rule(*spellings("sigmoid"), linear=act.sigmoid)
+activation_rule(F.softplus, linear=act.softplus)
+activation_rule(F.gelu, linear=act.gelu)
+activation_rule(F.silu, linear=act.silu)
+activation_rule(F.elu, linear=act.elu)
+activation_rule(*spellings("exp"), linear=act.exp, exact=act.exact_exp)
+activation_rule(*spellings("log"), linear=act.log)
+activation_rule(*spellings("sqrt"), linear=act.sqrt)
+activation_rule(*spellings("reciprocal"), linear=act.reciprocal)
+activation_rule(*spellings("sin"), linear=act.sin, exact=act.exact_sin)
+activation_rule(*spellings("cos"), linear=act.cos, exact=act.exact_cos)
+activation_rule(*spellings("abs"), linear=act.absolute, exact=act.exact_absolute)

@@ -1,0 +1,87 @@
+"""The two autograd functions that carry messages where autograd would carry gradients.
+
+Structural and linear functions with constant coefficients need none: their ordinary gradients
+with respect to ``loc`` and ``variance`` already are the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.moments import bilinear
+from tractable.moments.bilinear import BilinearMap
+
+Moments = tuple[Tensor, Tensor]
+Kernel = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+class Bilinear(torch.autograd.Function):
+    """``map(x, w) + b`` on moments; see ``tractable.moments.bilinear``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        map: BilinearMap,
+        mu_x: Tensor,
+        var_x: Tensor | None,
+        mu_w: Tensor,
+        var_w: Tensor | None,
+        mu_b: Tensor | None,
+        var_b: Tensor | None,
+    ) -> Moments:
+        """Moments forward."""
+        ctx.map = map
+        ctx.save_for_backward(mu_x, mu_w)
+        ctx.set_materialize_grads(False)
+        return bilinear.forward(map, (mu_x, var_x), (mu_w, var_w), (mu_b, var_b))
+
+    @staticmethod
+    def backward(ctx: Any, *messages: Tensor | None) -> Any:
+        """Messages backward."""
+        d_mu, d_var = _both(*messages)
+        mu_x, mu_w = ctx.saved_tensors
+        _, x, vx, w, vw, b, vb = ctx.needs_input_grad
+        (dx, dw, db), (dvx, dvw, dvb) = bilinear.messages(
+            ctx.map, d_mu, d_var, mu_x, mu_w, (x, w, b), (vx, vw, vb)
+        )
+        return None, dx, dvx, dw, dvw, db, dvb
+
+
+class Elementwise(torch.autograd.Function):
+    """``phi(z)`` entry by entry; ``kernel`` gives its moments and ``J = cov(phi(z), z) / var``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, mu: Tensor, var: Tensor, kernel: Kernel
+    ) -> Moments:
+        """Moments forward; the slope is kept."""
+        mean, variance, slope = kernel(mu, var)
+        ctx.save_for_backward(slope)
+        ctx.set_materialize_grads(False)
+        return mean, variance
+
+    @staticmethod
+    def backward(ctx: Any, *messages: Tensor | None) -> Any:
+        """``J d_mu`` and ``J^2 d_var``."""
+        d_mu, d_var = _both(*messages)
+        (slope,) = ctx.saved_tensors
+        return d_mu * slope, d_var * squared(slope), None
+
+
+def squared(slope: Tensor) -> Tensor:
+    """``J^2``; booleans are their own square and cost a quarter of the memory."""
+    return slope if slope.dtype == torch.bool else slope * slope
+
+
+def _both(d_mu: Tensor | None = None, d_var: Tensor | None = None) -> Moments:
+    if d_mu is None or d_var is None:
+        missing = "mean" if d_mu is None else "variance"
+        raise RuntimeError(
+            f"a state received no {missing} message: send both, for instance with "
+            "torch.autograd.grad([z.loc, z.variance], ..., [d_mu, d_var])"
+        )
+    return d_mu, d_var

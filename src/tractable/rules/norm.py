@@ -1,0 +1,93 @@
+"""Rules of the normalisation layers; see ``tractable.moments.norm`` for what is dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.gaussian import Gaussian, moment_rule
+from tractable.moments.norm import statistics
+
+Operand = Gaussian | Tensor
+
+
+def _normalize(
+    x: Operand, centre: Tensor, spread: Tensor, eps: float, weight: Any, bias: Any
+) -> Any:
+    scale = torch.rsqrt(spread.detach() + eps)
+    z: Any = (x - centre.detach()) * scale
+    if weight is not None:
+        z = z * weight
+    return z if bias is None else z + bias
+
+
+def _statistics(x: Operand, dims: list[int]) -> tuple[Tensor, Tensor]:
+    if isinstance(x, Gaussian):
+        return statistics(x.loc.detach(), x.variance.detach(), dims)
+    return statistics(x, None, dims)
+
+
+@moment_rule(F.batch_norm, torch.batch_norm)
+def batch_norm(
+    input: Operand,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Gaussian:
+    """Statistics over the batch when training (and into the running ones), else the running."""
+    shape = [1, -1] + [1] * (input.dim() - 2)
+    if training:
+        dims = [d for d in range(input.dim()) if d != 1]
+        centre, spread = _statistics(input, dims)
+        if running_mean is not None and running_var is not None:
+            entries = input.numel() // input.shape[1]
+            with torch.no_grad():
+                running_mean.lerp_(centre.flatten(), momentum)
+                running_var.lerp_(spread.flatten() * (entries / max(entries - 1, 1)), momentum)
+    else:
+        if running_mean is None or running_var is None:
+            raise ValueError("batch_norm without running statistics needs training=True")
+        centre, spread = running_mean.reshape(shape), running_var.reshape(shape)
+    weight = None if weight is None else weight.reshape(shape)
+    bias = None if bias is None else bias.reshape(shape)
+    return _normalize(input, centre, spread, eps, weight, bias)
+
+
+@moment_rule(F.layer_norm, torch.layer_norm)
+def layer_norm(
+    input: Operand,
+    normalized_shape: Any,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Gaussian:
+    """Statistics over the last dimensions of each sample."""
+    centre, spread = _statistics(input, list(range(-len(normalized_shape), 0)))
+    return _normalize(input, centre, spread, eps, weight, bias)
+
+
+@moment_rule(F.group_norm, torch.group_norm)
+def group_norm(
+    input: Operand,
+    num_groups: int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Gaussian:
+    """Statistics over groups of channels of each sample."""
+    grouped: Any = input.reshape(input.shape[0], num_groups, -1)
+    z = _normalize(grouped, *_statistics(grouped, [-1]), eps, None, None).reshape(input.shape)
+    shape = [1, -1] + [1] * (input.dim() - 2)
+    if weight is not None:
+        z = z * weight.reshape(shape)
+    return z if bias is None else z + bias.reshape(shape)
