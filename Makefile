@@ -15,7 +15,7 @@ PYTAGI := pytagi==0.1.12
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
 PYTEST ?= -n 2 --dist loadfile
 
-.PHONY: help demo test bench format clean
+.PHONY: help demo test bench sanitize format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -33,6 +33,15 @@ test: $(READY) ## lint, type check, dependency direction, tests
 bench: $(READY) $(PEER_READY) ## step times and memory against pytagi and plain PyTorch
 	$(BIN)/python -m benchmarks
 
+# A copy of the package with an instrumented kernel, beside the one in use.
+sanitize: $(READY) ## the kernel's tests under the address and undefined-behaviour sanitisers
+	rm -rf build/sanitize
+	TRACTABLE_SANITIZE=1 $(BIN)/python -m pip install --quiet --no-deps --target build/sanitize .
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	OMP_NUM_THREADS=1 PYTHONPATH=build/sanitize TRACTABLE_EXPECT=build/sanitize \
+	$(BIN)/python -m pytest tests/native -m 'not slow'
+
 format: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -43,7 +52,7 @@ clean: ## remove the environments, caches and build products
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and alone, so that no other package can choose its version.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/tractable/native/*.[chi]*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch numpy
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

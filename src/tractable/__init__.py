@@ -2,7 +2,7 @@
 
 from tractable import likelihoods, rules
 from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
-from tractable.learners import TAGI, Checkpoint, EarlyStopping, Learner
+from tractable.learners import TAGI, Callback, Checkpoint, EarlyStopping, Learner
 from tractable.posterior import Posterior
 from tractable.predictive import Predictive
 from tractable.rules.activation import activation_moments, activation_rule
@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "TAGI",
+    "Callback",
     "Checkpoint",
     "EarlyStopping",
     "Gaussian",

@@ -20,11 +20,11 @@ Rule = Callable[..., Any]
 _RULES: dict[Any, Rule] = {}
 
 
-class NoMomentRule(NotImplementedError):
+class NoMomentRule(TypeError):
     """A torch function was called on a Gaussian and has no moment rule.
 
-    Not a ``TypeError``: torch turns those of an operator into ``NotImplemented``, and Python then
-    answers ``==`` by identity, without a word.
+    A ``TypeError`` on purpose: torch hands ``tensor += gaussian`` on as ``add_``, which is
+    refused, and it is the ``TypeError`` that makes Python go on to ``tensor + gaussian``.
     """
 
 
@@ -95,6 +95,21 @@ class Gaussian(Tensor):
     def __format__(self, spec: str) -> str:
         """As it prints; the moments have no common number format."""
         return format(repr(self), spec)
+
+    # A name is bound anew: a Gaussian is not changed in place, and torch cannot tell x += y, which
+    # is welcome, from x.add_(y), which is not.
+
+    def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self + other
+
+    def __isub__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self - other
+
+    def __imul__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self * other
+
+    def __itruediv__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self / other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Gaussian:
         """A copy that shares nothing, detached from any graph."""

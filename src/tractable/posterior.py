@@ -95,6 +95,50 @@ class Posterior(Mapping[str, Gaussian]):
         ratio = self.loc.abs() / self.variance.sqrt()
         return dict(zip(self.shapes, self.split(ratio), strict=True))
 
+    def kept(self, fraction: float, *, per_layer: bool = False) -> Tensor:
+        """Which entries, flat, are left when the least certain ``fraction`` is pruned.
+
+        Certain means a high signal-to-noise ratio ``|mean| / std``; without any variance, a large
+        mean.
+
+        Args:
+            fraction: share of the entries to prune, from 0 to 1.
+            per_layer: prune this share of every parameter, rather than of all together.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must lie between 0 and 1, got {fraction}")
+        certain = self.variance == 0
+        # Constants come after all that is uncertain (zeros first), in the order of their size.
+        size = self.loc.abs()
+        ratio = torch.where(certain, size, size / self.variance.sqrt().clamp_min(1e-30))
+        if bool(certain.any()) and not bool(certain.all()):
+            top = ratio[~certain].max()
+            ratio = torch.where(certain & (size > 0), top + size, torch.where(certain, -1, ratio))
+        kept = torch.ones_like(ratio, dtype=torch.bool)
+        whole = [(ratio, kept)]
+        for part, left in zip(*map(self.split, whole[0]), strict=True) if per_layer else whole:
+            count = round(fraction * part.numel())
+            if count:
+                # Exactly this many, ties included.
+                left.view(-1)[part.flatten().argsort(stable=True)[:count]] = False
+        return kept
+
+    def pruned(self, fraction: float, *, per_layer: bool = False) -> Posterior:
+        """A copy whose least certain entries are exactly zero, with zero variance."""
+        kept = self.kept(fraction, per_layer=per_layer)
+        return Posterior(self.shapes, self.loc * kept, self.variance * kept, self.prior_variance)
+
+    def stored_bytes(self, *, sparse: bool = False) -> int:
+        """Bytes of all means and variances; sparse, without the zeros but with a bit for each.
+
+        Variances count only where there are any (a point estimate has none).
+        """
+        each = self.loc.element_size() * (2 if bool((self.variance > 0).any()) else 1)
+        if not sparse:
+            return each * self.loc.numel()
+        nonzero = int(((self.loc != 0) | (self.variance > 0)).sum())
+        return each * nonzero + -(-self.loc.numel() // 8)
+
     def mean_module(self, net: nn.Module) -> nn.Module:
         """A copy of ``net`` whose parameters are the posterior means."""
         module = copy.deepcopy(net)
@@ -162,6 +206,11 @@ def _unit_variance(scheme: Scheme, fan_in: int, fan_out: int) -> float:
     if scheme == "he":
         return 2 / fan_in
     return 1 / fan_in if scheme == "lecun" else 2 / (fan_in + fan_out)
+
+
+def is_scale(net: nn.Module, name: str) -> bool:
+    """Whether a parameter is the scale or offset of a normalisation layer (or alike)."""
+    return _fans(net, name) is None
 
 
 def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:

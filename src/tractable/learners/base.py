@@ -23,6 +23,7 @@ from tractable.gaussian import Gaussian
 from tractable.learners import architecture, storage
 from tractable.learners.arrays import Format, InvalidInput, Loader, Rows
 from tractable.learners.callbacks import Callback, Record
+from tractable.learners.many import fit_many
 from tractable.learners.progress import Progress
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
@@ -42,6 +43,10 @@ class Moment:
     """Rows of the batch over rows of an epoch."""
     progress: float
     """Epochs done over epochs to do."""
+    batch: int
+    """Number of the batch in its epoch, from 0."""
+    batches: int
+    """Number of batches in an epoch."""
 
 
 class Learner(ABC):
@@ -54,7 +59,12 @@ class Learner(ABC):
         fitted: whether any data were seen.
     """
 
+    parallel: bool = False
+    """Whether learning runs beside other threads (see ``tractable.learners.many``)."""
+
     _kinds: ClassVar[dict[str, type[Learner]]] = {}
+
+    posterior: Any  # a Posterior; a property in some learners
 
     def __init_subclass__(cls) -> None:
         """Make the learner known to ``load``."""
@@ -123,6 +133,31 @@ class Learner(ABC):
     @abstractmethod
     def _options(self) -> dict[str, Any]:
         """The constructor's own arguments, as JSON values."""
+
+    # --- what a learner may add ----------------------------------------------------------
+
+    def _prune(self, kept: Tensor) -> None:
+        """Set all entries that are not kept to zero, without variance."""
+        raise TypeError(f"{type(self).__name__} cannot be pruned")
+
+    def _input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+        """Derivative in ``x`` of each row's log predictive density of ``y``."""
+        raise TypeError(f"{type(self).__name__} does not give gradients in its inputs")
+
+    def _epoch_figures(self) -> Record:
+        """Called at the end of every epoch: figures for its record."""
+        return {}
+
+    def _probe(self, x: Tensor) -> torch.Size:
+        """Shape of the network's output for these rows."""
+        return self._outputs(x)[0].shape
+
+    def _training_state(self) -> tuple[dict[str, Tensor], Any]:
+        """What more is needed to go on training bit for bit: named tensors and JSON values."""
+        return {}, None
+
+    def _restore_training(self, tensors: dict[str, Tensor], values: Any) -> None:
+        """Take over what ``_training_state`` gave."""
 
     # --- learning ------------------------------------------------------------------------
 
@@ -215,20 +250,26 @@ class Learner(ABC):
         order = None
         if shuffle and isinstance(source, Rows):
             order = torch.randperm(len(source), generator=self.generator).to(self.device)
-        done = self._epoch / epochs
-        for x, y in source.epoch(order):
-            if isinstance(source, Loader):
-                y = self.likelihood.targets(y, self._output_shape(x))
-            self._learn(x, y, Moment(x.shape[0] / len(source), done))
-            self.fitted = True
-            bar.advance()
+        self._learn_epoch(source, order, self._epoch / epochs, bar)
         self._epoch += 1
         record: Record = {
             "epoch": float(self._epoch),
             "seconds": time.perf_counter() - started,
+            **self._epoch_figures(),
         }
         self.history.append(record)
         return record
+
+    def _learn_epoch(
+        self, source: Rows | Loader, order: Tensor | None, progress: float, bar: Progress
+    ) -> None:
+        """Learn every row once; ``progress`` is epochs done over epochs to do."""
+        for batch, (x, y) in enumerate(source.epoch(order)):
+            if isinstance(source, Loader):
+                y = self.likelihood.targets(y, self._output_shape(x))
+            self._learn(x, y, Moment(x.shape[0] / len(source), progress, batch, source.batches))
+            self.fitted = True
+            bar.advance()
 
     def _score(self, x: Tensor, y: Tensor) -> Record:
         log_prob = self.likelihood.log_evidence(y, *self._moments(self._all_outputs(x, 1024)))
@@ -242,19 +283,21 @@ class Learner(ABC):
             raise ValueError(f"calibrate needs at least 20 rows, got {rows}")
         folds = 5 if rows < _HELD_OUT_FOLDS_BELOW else 1
         order = torch.randperm(rows, generator=self.generator).to(self.device)
-        held_out = []
-        for fold, out in enumerate(order.chunk(10)[:folds]):
+        parts = order.chunk(10)[:folds]
+        jobs = []
+        for fold, out in enumerate(parts):
             keep = torch.ones(rows, dtype=torch.bool, device=self.device)
             keep[out] = False
-            twin = self._twin(seed=fold)
-            twin.fit(
-                source.x[keep],
-                source.y[keep],
-                epochs=epochs,
-                batch_size=source.batch_size,
-                shuffle=shuffle,
-                progress=progress,
-            )
+            jobs.append((self._twin(seed=fold), source.x[keep], source.y[keep]))
+        fit_many(
+            jobs,
+            epochs=epochs,
+            batch_size=source.batch_size,
+            shuffle=shuffle,
+            progress=progress,
+        )
+        held_out = []
+        for (twin, _, _), out in zip(jobs, parts, strict=True):
             moments = twin._moments(twin._all_outputs(source.x[out], 1024))
             held_out.append((twin.likelihood, source.y[out], *moments))
         return self.likelihood.held_out_scale(held_out)
@@ -262,11 +305,23 @@ class Learner(ABC):
     def _twin(self, seed: int) -> Self:
         """An independent learner in the same state."""
         twin = copy.copy(self)
+        twin.net = copy.deepcopy(self.net)
         twin.likelihood = copy.deepcopy(self.likelihood)
         twin.generator = torch.Generator().manual_seed(self.generator.initial_seed() + 1 + seed)
         twin.history = []
         twin._restore({name: tensor.clone() for name, tensor in self._tensors().items()})
         return twin
+
+    def prune(self, fraction: float, *, per_layer: bool = False) -> Self:
+        """Set the least certain weights to exactly zero with zero variance, for good.
+
+        Args:
+            fraction: share of the weights to prune, those of lowest signal-to-noise ratio (of
+                smallest size, for a point estimate).
+            per_layer: prune this share of every parameter, rather than of all together.
+        """
+        self._prune(self.posterior.kept(fraction, per_layer=per_layer))
+        return self
 
     # --- predicting ----------------------------------------------------------------------
 
@@ -320,7 +375,7 @@ class Learner(ABC):
         event = tuple(x.shape[1:])
         if event not in self._shapes:
             try:
-                shape = self._outputs(x[:1])[0].shape
+                shape = self._probe(x[:1])
             except (RuntimeError, IndexError) as error:
                 raise InvalidInput(
                     f"the network cannot take inputs of shape {tuple(x.shape)}: {error}"
@@ -337,6 +392,8 @@ class Learner(ABC):
             f"likelihood/{name}": tensor for name, tensor in self.likelihood.state_dict().items()
         }
         tensors["generator"] = self.generator.get_state()
+        more, values = self._training_state()
+        tensors |= {f"training/{name}": tensor for name, tensor in more.items()}
         header = {
             "learner": type(self).__name__,
             "options": self._options(),
@@ -349,6 +406,7 @@ class Learner(ABC):
             "epoch": self._epoch,
             "scale": self._scale,
             "plan": getattr(self, "_plan", None),
+            "training": values,
         }
         storage.write(path, tensors, header)
 
@@ -360,6 +418,7 @@ class Learner(ABC):
         likelihood: Likelihood | None = None,
         *,
         device: torch.device | str | None = None,
+        **options: Any,
     ) -> Self:
         """Read a learner that ``save`` wrote.
 
@@ -369,6 +428,8 @@ class Learner(ABC):
                 ``torch.nn`` layers in ``nn.Sequential``.
             likelihood: needed when the likelihood is a class of the user's own.
             device: where to put it.
+            options: arguments of the constructor that a file cannot hold (functions, or a prior
+                of the user's own); they also replace those in the file.
         """
         tensors, header = storage.read(path)
         kind = cls._kinds.get(str(header.get("learner")))
@@ -387,7 +448,8 @@ class Learner(ABC):
             if likelihood is None:
                 likelihood = _build_likelihood(dict(header["likelihood"]))
             dtype = getattr(torch, header["dtype"])
-            learner = kind(net, likelihood, dtype=dtype, device=device, **header["options"])
+            arguments = {**header["options"], **options}
+            learner = kind(net, likelihood, dtype=dtype, device=device, **arguments)
             learner._take(tensors, header)
         except (KeyError, AttributeError, TypeError) as error:
             raise storage.InvalidModelFile(f"{path} does not fit: {error}") from error
@@ -419,6 +481,7 @@ class Learner(ABC):
         self._epoch = header["epoch"]
         self._scale = header["scale"]
         self._plan = header["plan"]
+        self._restore_training(part("training"), header.get("training"))
 
     def _resume(self, path: str | Path, plan: dict[str, int]) -> int:
         tensors, header = storage.read(path)

@@ -48,12 +48,15 @@ def plan(
     d_mu: Tensor,
     d_var: Tensor,
     output_variance: Tensor,
-    variance: list[Tensor],
+    shift: list[Tensor],
     g: list[Tensor],
     g_var: list[Tensor],
 ) -> Step:
-    """Decide the scale of a step from the messages to outputs and weights."""
-    power = _sum([torch.dot((v * a).view(-1), a.view(-1)) for v, a in zip(variance, g, strict=True)])
+    """Decide the scale of a step from the messages to the outputs and to the weights.
+
+    ``shift`` holds ``v g``, the step before scaling.
+    """
+    power = _sum([torch.dot(h.view(-1), a.view(-1)) for h, a in zip(shift, g, strict=True)])
     finite = torch.isfinite(power + _sum([b.sum() for b in g_var]))
     seen = d_var < 0
     observed = seen.sum().clamp_min(1).to(d_mu.dtype)
@@ -65,32 +68,60 @@ def plan(
     c = (weight * own).sum()
     s2 = c - (weight * output_variance).sum()
     # alpha = (c / total) / (power / sum d^2 + s2 / total), free of divisions by zero.
-    limit = power * total / (d_mu * d_mu).sum().clamp_min(torch.finfo(d_mu.dtype).tiny) + s2
-    alpha = torch.where(limit > c, c / limit.clamp_min(torch.finfo(d_mu.dtype).tiny), 1)
+    tiny = torch.finfo(d_mu.dtype).tiny
+    limit = power * total / (d_mu * d_mu).sum().clamp_min(tiny) + s2
+    alpha = torch.where(limit > c, c / limit.clamp_min(tiny), 1)
     return Step(alpha, observed, finite)
 
 
-def _sum(numbers: list[Tensor]) -> Tensor:
-    return numbers[0] if len(numbers) == 1 else torch.stack(numbers).sum()
-
-
-def apply(
-    rule: BatchRule, loc: Tensor, variance: Tensor, g: Tensor, g_var: Tensor, step: Step
-) -> None:
-    """Change ``loc`` and ``variance`` in place; ``g`` and ``g_var`` are used as scratch."""
-    loc.add_(g.mul_(variance).mul_(step.alpha))
-    q = g_var.mul_(variance).mul_(-step.alpha)
+def updated(
+    rule: BatchRule, loc: Tensor, variance: Tensor, shift: Tensor, g_var: Tensor, step: Step
+) -> tuple[Tensor, Tensor]:
+    """New means and variances, as the equations read."""
+    q = -step.alpha * variance * g_var
     if rule == "published":
         shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
     else:
-        shrink = shrinkage(q, (step.alpha * step.observed).clamp_min(1))
-    variance.mul_(shrink.clamp_(0, 1))
+        shrink = shrinkage(q, (step.alpha * step.observed).clamp_min(1)).clamp_min(0)
+    return loc + step.alpha * shift, variance * shrink
 
 
-def forget(variance: Tensor, prior_variance: Tensor, rate: Tensor | float) -> None:
+def apply(
+    rule: BatchRule,
+    loc: Tensor,
+    variance: Tensor,
+    shift: Tensor,
+    g_var: Tensor,
+    alpha: float,
+    observed: float,
+) -> None:
+    """The same as ``updated``, in place: no memory is asked for, few passes are made.
+
+    ``shift`` and ``g_var`` are used up.  With ``w = v sum d_var`` and ``N = max(1, alpha n)`` the
+    damped variance is ``v (1 + alpha/N w) / (1 + (alpha/N - alpha) w)``.
+    """
+    loc.add_(shift, alpha=alpha)
+    w = g_var.mul_(variance)
+    if rule == "published":
+        q = w.neg_()
+        variance.mul_(torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5)))
+        return
+    one = variance.new_ones(())
+    n = max(1.0, alpha * observed)
+    if n > 1:
+        torch.add(one, w, alpha=alpha / n - alpha, out=shift)
+        variance.div_(shift)
+    variance.mul_(torch.add(one, w, alpha=alpha / n, out=w)).clamp_min_(0)
+
+
+def forget(variance: Tensor, prior_variance: Tensor | float, rate: Tensor | float) -> None:
     """Move the precision a share ``rate`` of the way back to the prior's, in place.
 
     ``1/v <- 1/v - rate (1/v - 1/v0)``: data seen again in the next epoch must not count twice.
     The mean stays.
     """
-    variance.div_(1 - rate * (1 - variance / prior_variance))
+    variance.div_((variance * (rate / prior_variance)).add_(1 - rate))
+
+
+def _sum(numbers: list[Tensor]) -> Tensor:
+    return numbers[0] if len(numbers) == 1 else torch.stack(numbers).sum()

@@ -34,11 +34,11 @@ class Progress:
                 self._task = self._bar.add_task(self.label, total=self.total, figures="")
         return self
 
-    def advance(self) -> None:
-        """One more batch is done; drawn a few times a second."""
+    def advance(self, batches: int = 1) -> None:
+        """More batches are done; drawn a few times a second."""
         if self._bar is None:
             return
-        self._pending += 1
+        self._pending += batches
         now = time.monotonic()
         if now - self._last > 0.2:
             self._bar.advance(self._task, self._pending)

@@ -17,10 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from tractable.gaussian import Gaussian
-from tractable.learners import batch_rule
+from tractable.learners import batch_rule, native_engine
+from tractable.learners.arrays import Loader, Rows
 from tractable.learners.base import Learner, Moment
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.compiled import CompiledStep
+from tractable.learners.native_engine import Engine
+from tractable.learners.progress import Progress
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior, Scheme, initial_posterior
 from tractable.predictive import Predictive
@@ -50,6 +53,16 @@ class TAGI(Learner):
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: of the initial means and of the order of the rows.
         compile: compile the whole step with ``torch.compile``, once per shape of batch.
+        engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
+            elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
+            with the kernel where it can and is faster.  The result is the same but for rounding.
+
+    Attributes:
+        engine: what computes: ``"native"`` or ``"torch"``.
+
+    An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
+    meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
+    was before the batch that caused it.
     """
 
     def __init__(
@@ -66,6 +79,7 @@ class TAGI(Learner):
         dtype: torch.dtype | None = None,
         seed: int = 0,
         compile: bool = False,
+        engine: Engine = "auto",
     ) -> None:
         super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed)
         if moments not in MODES:
@@ -93,29 +107,75 @@ class TAGI(Learner):
         )
         self.buffers = {name: b.clone() for name, b in self.net.named_buffers()}
         self._compiled = CompiledStep(self._traceable_step) if compile else None
+        self._asked_engine = engine
+        self._native = native_engine.choose(self, engine)
+        self.engine = "torch" if self._native is None else "native"
+        self.parallel = self._native is not None
 
     # --- learning ------------------------------------------------------------------------
 
     def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
         rate = 0.0 if moment is None else self.forget * moment.share * (1 - moment.progress)
+        if self._native is not None and self._native.takes(x):
+            if not self._native.learn(self.posterior, self.likelihood, x, y, forget=rate):
+                raise NonFiniteUpdate(_NON_FINITE)
+            return
         if self._compiled is not None and not isinstance(x, Gaussian):
             self._learn_compiled(x, y, rate)
             return
         buffers = {name: b.clone() for name, b in self.buffers.items()}
         posterior = self.posterior
-        absorbed, g, g_var, step = self._messages(*posterior.leaves, buffers, x, y)
-        if not bool(step.finite):
+        absorbed, shift, g_var, step = self._messages(*posterior.leaves, buffers, x, y)
+        alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
+        if not finite:
             raise NonFiniteUpdate(_NON_FINITE)
         with torch.no_grad():
-            for part in zip(*self._parts(posterior.loc, posterior.variance), g, g_var, strict=True):
-                batch_rule.apply(self.batch_rule, *part, step)
+            pieces = zip(
+                *self._pieces(posterior.loc, posterior.variance), shift, g_var, strict=True
+            )
+            for piece in pieces:
+                batch_rule.apply(self.batch_rule, *piece, alpha, observed)
             if rate > 0:
-                batch_rule.forget(posterior.variance, posterior.flat_prior_variance, rate)
+                self._forget(rate)
         self._commit(buffers, absorbed)
 
-    def _parts(self, *flat: Tensor) -> list[list[Tensor]]:
-        """Flat vectors as the pieces that an update treats at once: all, or one per parameter."""
-        if self.posterior.loc.numel() < _FLAT_UPDATE_BELOW:
+    def _learn_epoch(
+        self, source: Rows | Loader, order: Tensor | None, progress: float, bar: Progress
+    ) -> None:
+        kernel = self._native
+        if kernel is None or isinstance(source, Loader) or not kernel.takes(source.x):
+            super()._learn_epoch(source, order, progress, bar)
+            return
+        learnt = kernel.learn(
+            self.posterior,
+            self.likelihood,
+            source.x,
+            source.y,
+            order=order,
+            batch_size=source.batch_size,
+            forget=self.forget * (1 - progress),
+            advance=bar.advance,
+        )
+        self.fitted = self.fitted or learnt > 0
+        if learnt < source.batches:
+            raise NonFiniteUpdate(_NON_FINITE)
+
+    def _forget(self, rate: float) -> None:
+        posterior = self.posterior
+        if self._updates_at_once:
+            batch_rule.forget(posterior.variance, posterior.flat_prior_variance, rate)
+            return
+        for name, variance in zip(posterior, posterior.split(posterior.variance), strict=True):
+            batch_rule.forget(variance, posterior.prior_variance[name], rate)
+
+    @property
+    def _updates_at_once(self) -> bool:
+        """Whether an update treats all parameters as one vector, or each by itself."""
+        return self.posterior.loc.numel() < _FLAT_UPDATE_BELOW
+
+    def _pieces(self, *flat: Tensor) -> list[list[Tensor]]:
+        """Flat vectors as the pieces that an update treats at once."""
+        if self._updates_at_once:
             return [[vector] for vector in flat]
         return [self.posterior.split(vector) for vector in flat]
 
@@ -127,7 +187,7 @@ class TAGI(Learner):
         x: Tensor,
         y: Tensor,
     ) -> tuple[dict[str, Tensor], list[Tensor], list[Tensor], batch_rule.Step]:
-        """The likelihood's new buffers, messages to every parameter and the planned step."""
+        """The likelihood's new buffers; ``v g`` and the variance messages; the planned step."""
         with torch.enable_grad():
             z = self._run(locs, variances, buffers, x, train=True)
         mean, variance = z.loc.detach(), z.variance.detach()
@@ -137,15 +197,16 @@ class TAGI(Learner):
         leaves = [*locs, *variances]
         grads = torch.autograd.grad([z.loc, z.variance], leaves, [d_mu, d_var], allow_unused=True)
         full = [
-            torch.zeros_like(leaf) if d is None else d
+            torch.zeros_like(leaf) if d is None else d.contiguous()
             for d, leaf in zip(grads, leaves, strict=True)
         ]
-        g, g_var, prior = full[: len(locs)], full[len(locs) :], [v.detach() for v in variances]
-        if self.posterior.loc.numel() < _FLAT_UPDATE_BELOW:
+        g, g_var, prior = full[: len(locs)], full[len(locs) :], variances
+        if self._updates_at_once:
             g, g_var, prior = [_flat(g)], [_flat(g_var)], [_flat(prior)]
         with torch.no_grad():
-            step = batch_rule.plan(self.batch_rule, d_mu, d_var, variance, prior, g, g_var)
-        return absorbed, g, g_var, step
+            shift = [v * a for v, a in zip(prior, g, strict=True)]
+            step = batch_rule.plan(self.batch_rule, d_mu, d_var, variance, shift, g, g_var)
+        return absorbed, shift, g_var, step
 
     def _run(
         self,
@@ -209,7 +270,6 @@ class TAGI(Learner):
         rate: Tensor,
     ) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor], Tensor]:
         """State in, state out: nothing is changed, so a trace of it can be compiled."""
-        loc, variance = loc.clone(), variance.clone()
         buffers = {name: b.clone() for name, b in buffers.items()}
         leaves = [
             [part.detach().requires_grad_() for part in self.posterior.split(flat)]
@@ -219,23 +279,40 @@ class TAGI(Learner):
         try:
             for name, value in likelihood.items():
                 setattr(self.likelihood, name, value)
-            absorbed, g, g_var, step = self._messages(leaves[0], leaves[1], buffers, x, y)
+            absorbed, shift, g_var, step = self._messages(leaves[0], leaves[1], buffers, x, y)
         finally:
             for name, value in held.items():
                 setattr(self.likelihood, name, value)
         with torch.no_grad():
-            for part in zip(*self._parts(loc, variance), g, g_var, strict=True):
-                batch_rule.apply(self.batch_rule, *part, step)
+            loc, variance = batch_rule.updated(
+                self.batch_rule, loc, variance, _flat(shift), _flat(g_var), step
+            )
             if prior is not None:
                 batch_rule.forget(variance, prior, rate)
         return loc, variance, buffers, absorbed, step.finite
 
     # --- predicting ----------------------------------------------------------------------
 
+    def propagate(self, x: Tensor) -> Gaussian:
+        """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
+        locs, variances = ([part.detach() for part in parts] for parts in self.posterior.leaves)
+        return self._run(locs, variances, self.buffers, x, train=False)
+
     def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        if self._native is not None and self._native.takes(x):
+            return self._native.outputs(self.posterior, x)
         with torch.no_grad():
             z = self._run(*self.posterior.leaves, self.buffers, x, train=False)
         return z.loc, z.variance
+
+    def _input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+        """The evidence's message to the mean of the input."""
+        leaf = x.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            z = self._run(*self.posterior.leaves, self.buffers, leaf, train=False)
+        with torch.no_grad():
+            messages = self.likelihood.messages(y, z.loc.detach(), z.variance.detach())
+        return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
 
     def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         mean, variance = outputs
@@ -245,6 +322,11 @@ class TAGI(Learner):
         return self.likelihood.predictive(*outputs)
 
     # --- state ---------------------------------------------------------------------------
+
+    def _prune(self, kept: Tensor) -> None:
+        # Without variance no message moves a weight again.
+        self.posterior.loc.mul_(kept)
+        self.posterior.variance.mul_(kept)
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
@@ -272,6 +354,8 @@ class TAGI(Learner):
             "forget": self.forget,
             "seed": self.seed,
             "compile": self.compile,
+            # A file must load on a machine without the kernel.
+            "engine": "torch" if self._asked_engine == "torch" else "auto",
         }
 
 

@@ -5,6 +5,7 @@ from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.softmax import Softmax
 
 __all__ = [
     "Bernoulli",
@@ -13,4 +14,5 @@ __all__ = [
     "InvalidTarget",
     "Likelihood",
     "Normal",
+    "Softmax",
 ]

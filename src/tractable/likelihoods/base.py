@@ -82,6 +82,16 @@ class Likelihood(nn.Module, ABC):
         """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
         return {}
 
+    def statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+        """What ``maximise`` needs to know of a batch, to be summed; None when nothing is learnt.
+
+        The gradient learners sum it over an epoch with drawn outputs ``z``.
+        """
+        return None
+
+    def maximise(self, statistics: Tensor) -> None:
+        """Set the buffers to those of greatest likelihood, given summed statistics."""
+
     def held_out_scale(self, held_out: list[HeldOut]) -> float:
         """The factor on the noise variance that suits rows held out of fits of this likelihood.
 

@@ -60,8 +60,6 @@ class Categorical(Likelihood):
             raise ValueError(f"tree must be 'balanced' or 'published', got {tree!r}")
         if link not in ("probit", "normal"):
             raise ValueError(f"link must be 'probit' or 'normal', got {link!r}")
-        if link == "probit" and sigma is not None:
-            raise ValueError("the probit link has unit noise: sigma goes with link='normal'")
         if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
             raise ValueError(f"sigma must be a positive number, got {sigma}")
         self.classes = classes
@@ -94,7 +92,7 @@ class Categorical(Likelihood):
         """Sum over the nodes of the path of the log evidence of each decision."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
-            node = probit.log_probability(sign, mean, variance)
+            node = probit.log_probability(sign, mean, variance, self._noise())
         else:
             total = variance + self._noise()
             node = -0.5 * ((sign - mean) ** 2 / total + (2 * math.pi * total).log())
@@ -104,13 +102,13 @@ class Categorical(Likelihood):
         """Messages to the nodes on the path; zero elsewhere."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
-            return probit.messages(sign, mean, variance)
+            return probit.messages(sign, mean, variance, self._noise())
         precision = sign.abs() / (variance + self._noise())
         return (sign - mean) * precision, -precision
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """Products of decisions, for all classes at once."""
-        scale = torch.rsqrt(variance + (1.0 if self.link == "probit" else _PUBLISHED_NOISE))
+        scale = torch.rsqrt(variance + (self._noise() if self.link == "probit" else _PUBLISHED_NOISE))
         t = mean * scale
         yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
         paths = self.paths.to(mean.dtype)

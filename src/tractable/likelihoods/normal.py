@@ -103,6 +103,20 @@ class Normal(Likelihood):
             "noise_variance": s - gain * gain * (spread - doubt).clamp(min=0),
         }
 
+    def statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+        """Squared residuals of each output, summed over rows, and the number of rows."""
+        if not self.learns_noise:
+            return None
+        # Outputs drawn several times come with their copies below each other.
+        residual = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1)) - z
+        squares = residual.reshape(-1, self.outputs).to(self.noise_mean.dtype).square()
+        return torch.cat([squares.sum(0), squares.new_tensor([len(squares)])])
+
+    def maximise(self, statistics: Tensor) -> None:
+        """The mean squared residual: the noise of greatest expected likelihood."""
+        smallest = torch.finfo(torch.float32).eps
+        self.noise_mean = (statistics[:-1] / statistics[-1]).clamp_min(smallest)
+
     def held_out_scale(self, held_out: list[HeldOut]) -> float:
         """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
         squares, spreads, noises = [], [], []

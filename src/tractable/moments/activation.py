@@ -61,9 +61,10 @@ def gelu(mu: Tensor, approximate: str = "none") -> tuple[Tensor, Tensor]:
     """``mu Phi(mu)``, or its tanh form."""
     if approximate == "tanh":
         c, k = math.sqrt(2 / math.pi), 0.044715
-        t = torch.tanh(c * (mu + k * mu**3))
-        inner = c * (1 + 3 * k * mu * mu)
-        return F.gelu(mu, approximate="tanh"), 0.5 * (1 + t) + 0.5 * mu * (1 - t * t) * inner
+        m = mu.clamp(-20, 20)  # the slope is 0 or 1 beyond, and m**3 does not overflow
+        t = torch.tanh(c * (m + k * m**3))
+        inner = c * (1 + 3 * k * m * m)
+        return F.gelu(mu, approximate="tanh"), 0.5 * (1 + t) + 0.5 * m * (1 - t * t) * inner
     return F.gelu(mu), torch.special.ndtr(mu) + mu * _density(mu)
 
 

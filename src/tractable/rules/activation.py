@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
 from tractable.moments import activation as act
-from tractable.rules.carrier import Elementwise, Kernel, squared
+from tractable.rules.carrier import Elementwise, Kernel, Rectifier, squared
 
 Mode = Literal["linear", "exact"]
 MODES: tuple[Mode, ...] = ("linear", "exact")
@@ -76,7 +76,16 @@ def activation_rule(
     return moment_rule(*functions)(rule)
 
 
-activation_rule(*spellings("relu"), linear=act.relu, exact=act.exact_relu)
+
+
+@moment_rule(*spellings("relu"))
+def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
+    """``max(0, input)``; the linearised one has a carrier of its own, for speed."""
+    if _mode.get() == "exact":
+        return elementwise(input, act.exact_relu)
+    return Gaussian.wrap(*Rectifier.apply(input.loc, input.variance))
+
+
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)
 activation_rule(*spellings("tanh"), linear=act.tanh)
 activation_rule(*spellings("sigmoid"), linear=act.sigmoid)
@@ -90,4 +99,6 @@ activation_rule(*spellings("sqrt"), linear=act.sqrt)
 activation_rule(*spellings("reciprocal"), linear=act.reciprocal)
 activation_rule(*spellings("sin"), linear=act.sin, exact=act.exact_sin)
 activation_rule(*spellings("cos"), linear=act.cos, exact=act.exact_cos)
-activation_rule(*spellings("abs"), linear=act.absolute, exact=act.exact_absolute)
+activation_rule(
+    *spellings("abs"), *spellings("absolute"), linear=act.absolute, exact=act.exact_absolute
+)

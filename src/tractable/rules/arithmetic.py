@@ -33,7 +33,7 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
     return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype))
 
 
-@moment_rule(*spellings("add"), Tensor.__add__, Tensor.__radd__, Tensor.__iadd__)
+@moment_rule(*spellings("add"), Tensor.__add__, Tensor.__radd__)
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
     """``input + alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
@@ -41,7 +41,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
     return _combine(torch.add, input, other, alpha)
 
 
-@moment_rule(*spellings("sub"), *spellings("subtract"), Tensor.__sub__, Tensor.__isub__)
+@moment_rule(*spellings("sub"), *spellings("subtract"), Tensor.__sub__)
 def subtract(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
     """``input - alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
@@ -66,7 +66,6 @@ def negate(input: Gaussian) -> Gaussian:
     *spellings("divide"),
     *spellings("true_divide"),
     Tensor.__truediv__,
-    Tensor.__itruediv__,
 )
 def divide(input: Operand, other: Operand, *, rounding_mode: Any = None) -> Gaussian:
     """``input / other``."""

@@ -42,9 +42,8 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
 @moment_rule(F.linear)
 def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Gaussian:
     """``input weight^T + bias``."""
-    if weight.dim() == 1:
-        z = matmul(input, weight)
-        return z if bias is None else z + bias
+    if weight.dim() == 1 and bias is None:
+        return matmul(input, weight)
     return product(Linear(), input, weight, bias)
 
 
@@ -127,9 +126,7 @@ def _reflected_matmul(input: Operand, other: Operand) -> Gaussian:
     return matmul(other, input)
 
 
-@moment_rule(
-    *spellings("mul"), *spellings("multiply"), Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__
-)
+@moment_rule(*spellings("mul"), *spellings("multiply"), Tensor.__mul__, Tensor.__rmul__)
 def multiply(input: Operand | float, other: Operand | float) -> Gaussian:
     """``input * other`` (eqs. 11 and 14).
 

@@ -55,9 +55,7 @@ class Elementwise(torch.autograd.Function):
     """``phi(z)`` entry by entry; ``kernel`` gives its moments and ``J = cov(phi(z), z) / var``."""
 
     @staticmethod
-    def forward(
-        ctx: Any, mu: Tensor, var: Tensor, kernel: Kernel
-    ) -> Moments:
+    def forward(ctx: Any, mu: Tensor, var: Tensor, kernel: Kernel) -> Moments:
         """Moments forward; the slope is kept."""
         mean, variance, slope = kernel(mu, var)
         ctx.save_for_backward(slope)
@@ -70,6 +68,31 @@ class Elementwise(torch.autograd.Function):
         d_mu, d_var = _both(*messages)
         (slope,) = ctx.saved_tensors
         return d_mu * slope, d_var * squared(slope), None
+
+
+class Rectifier(torch.autograd.Function):
+    """The linearised ReLU (eq. 48), whose slope need not be kept: it is where the output is
+    positive.  One pass over memory per moment and per message.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, mu: Tensor, var: Tensor) -> Moments:  # type: ignore[override]
+        """Moments forward."""
+        mean = mu.clamp_min(0)
+        ctx.save_for_backward(mean)
+        ctx.set_materialize_grads(False)
+        return mean, _where_positive(var, mean)
+
+    @staticmethod
+    def backward(ctx: Any, *messages: Tensor | None) -> Any:
+        """Messages pass where the mean is positive."""
+        d_mu, d_var = _both(*messages)
+        (mean,) = ctx.saved_tensors
+        return _where_positive(d_mu, mean), _where_positive(d_var, mean)
+
+
+def _where_positive(values: Tensor, condition: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(values, condition, 0)
 
 
 def squared(slope: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""One module per table of the source papers; run with ``python -m tractable.experiments.NAME``."""

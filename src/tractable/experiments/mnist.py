@@ -1,0 +1,305 @@
+"""MNIST with two hidden layers: Bayes by Backprop, point estimates and TAGI, beside Table 3.
+
+Error rate, learning curves, weight distributions, calibration, pruning and robustness, as in
+section 4.2 of "Weight uncertainty in neural networks" (a replication of Bayes by Backprop).
+Pixels are in [0, 1].  Every model check-points after each epoch; the same command goes on from
+there.
+
+    python -m tractable.experiments.mnist --units 400 --epochs 20
+    python -m tractable.experiments.mnist --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable import adversarial, metrics, priors
+from tractable.data import mnist
+from tractable.experiments.record import Record, table
+from tractable.learners import TAGI, Backprop, BayesByBackprop, Callback, Checkpoint, Learner
+from tractable.learners.callbacks import Record as Epoch
+from tractable.likelihoods import Categorical, Softmax
+
+#: Test error in percent by units: (Blundell et al., replication).
+PUBLISHED: dict[str, dict[int, tuple[float, float]]] = {
+    "bnn-gaussian": {400: (1.82, 1.31), 800: (1.99, 1.19), 1200: (2.02, 1.35)},
+    "bnn-mixture": {400: (1.36, 1.42), 800: (1.34, 1.42), 1200: (1.32, 1.45)},
+    "dnn": {400: (1.83, 1.95), 800: (1.84, 1.68), 1200: (1.88, 1.83)},
+    "dnn-dropout": {400: (1.51, 1.27), 800: (1.33, 1.41), 1200: (1.36, 1.37)},
+}
+FRACTIONS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99)
+EPSILONS = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Flattened images and their classes."""
+
+    x: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+
+
+def network(units: int, outputs: int = 10, dropout: float = 0.0) -> nn.Sequential:
+    """Two hidden layers of ReLU units; dropout, if any, after each."""
+    drop = [nn.Dropout(dropout)] if dropout else []
+    return nn.Sequential(
+        nn.Linear(784, units), nn.ReLU(), *drop,
+        nn.Linear(units, units), nn.ReLU(), *drop,
+        nn.Linear(units, outputs),
+    )  # fmt: skip
+
+
+def families(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]:
+    """The models, by name."""
+    shared: dict[str, Any] = {"lr": args.lr, "seed": args.seed, "schedule": "cosine"}
+    softmax = Softmax(10)
+
+    def bnn(prior: priors.Prior) -> Learner:
+        return BayesByBackprop(
+            network(args.units), softmax, prior=prior, estimator=args.estimator,
+            samples=args.samples, init="he", rho=tuple(args.rho), **shared,
+        )  # fmt: skip
+
+    return {
+        "bnn-gaussian": lambda: bnn(priors.Normal(1.0)),
+        "bnn-mixture": lambda: bnn(priors.ScaleMixture(0.5, 1.0, math.exp(-7))),
+        "bnn-laplace": lambda: bnn(priors.Laplace(0.15)),
+        "dnn": lambda: Backprop(network(args.units), softmax, **shared),
+        "dnn-dropout": lambda: Backprop(network(args.units, dropout=0.5), softmax, **shared),
+        "tagi": lambda: TAGI(network(args.units, 9), Categorical(10), seed=args.seed),
+    }
+
+
+def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) -> Learner:
+    """Fit with a checkpoint, a test after every epoch and the time that is left."""
+    options = {"draws": 3} if isinstance(model, BayesByBackprop) else {}
+    started, first = time.monotonic(), 0
+
+    def score(learner: Learner, record: Epoch) -> None:
+        nonlocal first
+        done = int(record["epoch"])
+        first = first or done
+        predictive = learner.predict(data.x_test, **options)
+        record["test_error"] = 100 * metrics.error_rate(predictive, data.y_test)
+        left = (time.monotonic() - started) / (done - first + 1) * (epochs - done)
+        _say(
+            f"{name}: epoch {done} of {epochs}, test error {record['test_error']:.2f} %, "
+            f"{left / 60:.0f} min left"
+        )
+
+    path = folder / f"{name}.tr"
+    callbacks: list[Callback] = [score, Checkpoint(path)]
+    return model.fit(
+        data.x, data.y, epochs=epochs, batch_size=128, callbacks=callbacks, resume=path
+    )
+
+
+def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict[str, Any]:
+    """All figures of a trained model."""
+    many = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
+    few = {"draws": min(draws, 10)} if isinstance(model, BayesByBackprop) else {}
+    x, y = data.x_test, data.y_test
+    predictive = model.predict(x, **many)
+    curve = metrics.reliability(predictive, y)
+    rows = slice(2000)
+    foreign = []
+    for epsilon in EPSILONS:
+        moved = (x[rows] + epsilon * attacked[rows]).clamp(0, 1)
+        foreign.append(metrics.accuracy(model.predict(moved, **few), y[rows]))
+    own = adversarial.robustness(model, x[rows], y[rows], EPSILONS, **few)
+    figures: dict[str, Any] = {
+        "epochs": len(model.history),
+        "test_error_percent": 100 * metrics.error_rate(predictive, y),
+        "lppd": metrics.lppd(predictive, y),
+        "brier": metrics.brier(predictive, y),
+        "ece_percent": 100 * curve.ece,
+        "reliability": {
+            "confidence": _list(curve.confidence),
+            "accuracy": _list(curve.accuracy),
+            "count": curve.count.tolist(),
+        },
+        "error_by_epoch": [epoch["test_error"] for epoch in model.history],
+        "seconds_per_epoch": sum(e["seconds"] for e in model.history) / len(model.history),
+        "accuracy_under_fgsm_of_a_cnn": dict(zip(map(str, EPSILONS), foreign, strict=True)),
+        "accuracy_under_own_fgsm": dict(zip(map(str, EPSILONS), own, strict=True)),
+        "weight_deviation_by_layer": {
+            name: float(g.loc.std()) for name, g in model.posterior.items() if g.loc.ndim > 1
+        },
+    }
+    for per_layer in (False, True):
+        errors, sizes = [], []
+        for fraction in FRACTIONS:
+            pruned = model._twin(0).prune(fraction, per_layer=per_layer)
+            errors.append(100 * metrics.error_rate(pruned.predict(x, **few), y))
+            sizes.append(pruned.posterior.stored_bytes(sparse=True))
+        key = "pruned_per_layer" if per_layer else "pruned"
+        figures[key] = {
+            "fraction": list(FRACTIONS),
+            "error_percent": errors,
+            "sparse_bytes": sizes,
+            "dense_bytes": model.posterior.stored_bytes(),
+        }
+    return figures
+
+
+def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
+    """Signs of the gradient of a small CNN, at the test images: the attack of the source."""
+    net = nn.Sequential(
+        nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(),
+        nn.Conv2d(8, 16, 5, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10),
+    )  # fmt: skip
+    cnn = Backprop(net, Softmax(10), seed=seed, lr=2e-3)
+    path = folder / "cnn.tr"
+    cnn.fit(data.x, data.y, epochs=2, batch_size=128, callbacks=[Checkpoint(path)], resume=path)
+    error = metrics.error_rate(cnn.predict(data.x_test), data.y_test)
+    _say(f"the attacking CNN has a test error of {error:.2%}")
+    return adversarial.loss_gradient(cnn, data.x_test, data.y_test).sign()
+
+
+def figures_of(models: dict[str, Learner], found: dict[str, Any], folder: Path) -> None:
+    """Draw what was found."""
+    import matplotlib.pyplot as plt
+
+    from tractable import plots
+
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def keep(ax: Any, name: str) -> None:
+        ax.figure.savefig(folder / f"mnist-{name}.png")
+        plt.close(ax.figure)
+
+    histories = {name: model.history for name, model in models.items()}
+    keep(
+        plots.learning_curves(histories, "test_error", ylabel="test error [%]", scale="log"),
+        "learning-curves",
+    )
+    posteriors = {name: model.posterior for name, model in models.items()}
+    keep(plots.weights(posteriors), "weights")
+    uncertain = {k: p for k, p in posteriors.items() if bool((p.variance > 0).any())}
+    if uncertain:
+        keep(plots.snr(uncertain), "snr")
+    ax = None
+    for name, result in found.items():
+        held = {
+            k: torch.tensor([math.nan if e is None else e for e in v])
+            for k, v in result["reliability"].items()
+        }
+        bins = len(held["count"])
+        curve = metrics.Reliability(torch.linspace(0, 1, bins + 1), **held)
+        ax = plots.reliability(curve, label=name, counts=False, ax=ax)
+    if ax is not None:
+        keep(ax, "calibration")
+    for key, name in (("pruned", "pruning"), ("pruned_per_layer", "pruning-per-layer")):
+        curves = {k: (r[key]["fraction"], r[key]["error_percent"]) for k, r in found.items()}
+        ax = plots.pruning(curves, ylabel="test error [%]")
+        ax.set_ylim(0, 12)
+        keep(ax, name)
+    for key, name in (
+        ("accuracy_under_fgsm_of_a_cnn", "fgsm-of-a-cnn"),
+        ("accuracy_under_own_fgsm", "own-fgsm"),
+    ):
+        curves = {k: ([float(e) for e in r[key]], list(r[key].values())) for k, r in found.items()}
+        keep(plots.robustness(curves), name)
+
+
+def report(found: dict[str, Any], units: int) -> str:
+    """Published figures beside ours."""
+    rows = []
+    for name, result in found.items():
+        published = PUBLISHED.get(name, {}).get(units)
+        pruned = result["pruned"]
+        at_90 = pruned["error_percent"][pruned["fraction"].index(0.9)]
+        fgsm = result["accuracy_under_fgsm_of_a_cnn"]
+        rows.append(
+            [
+                name,
+                "-" if published is None else f"{published[0]:.2f} / {published[1]:.2f}",
+                f"{result['test_error_percent']:.2f}",
+                f"{result['lppd']:.4f}",
+                f"{result['ece_percent']:.2f}",
+                f"{at_90:.2f}",
+                f"{100 * (fgsm['0.0'] - fgsm['0.05']):.1f}",
+                f"{100 * (fgsm['0.0'] - fgsm['0.1']):.1f}",
+                str(result["epochs"]),
+            ]
+        )
+    header = [
+        "model", "paper err % (Blundell / repl.)", "ours err %", "lppd", "ECE %",
+        "err % pruned 90 %", "FGSM .05 drop", ".10 drop", "epochs",
+    ]  # fmt: skip
+    return table(rows, header)
+
+
+def main() -> None:
+    """Train all models, evaluate them, write the figures and the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--units", type=int, default=400, help="per hidden layer")
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--tagi-epochs", type=int, help="by default as the others")
+    parser.add_argument("--models", nargs="+", help="only these, by name")
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--samples", type=int, default=1, help="draws per step")
+    parser.add_argument("--estimator", choices=("weights", "local"), default="local")
+    parser.add_argument("--rho", type=float, nargs=2, default=(-5.0, -4.0), help="first range")
+    parser.add_argument("--draws", type=int, default=50, help="sets of weights to predict with")
+    parser.add_argument("--rows", type=int, help="train on the first rows only")
+    parser.add_argument("--quick", action="store_true", help="two epochs of 6,000 rows")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("out/mnist"))
+    args = parser.parse_args()
+    if args.quick:
+        args.epochs, args.rows, args.draws = 2, 6_000, 5
+    torch.set_num_threads(args.threads)
+    makers = families(args)
+    unknown = set(args.models or ()) - makers.keys()
+    if unknown:
+        parser.error(f"unknown models {', '.join(sorted(unknown))}: {', '.join(makers)}")
+    folder = args.out / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    images = mnist()
+    rows = slice(args.rows)
+    data = Digits(
+        images.train_images[rows].flatten(1), images.train_labels[rows],
+        images.test_images.flatten(1), images.test_labels,
+    )  # fmt: skip
+    settings = {k: v for k, v in vars(args).items() if k not in ("out", "threads", "seed")}
+    record = Record("mnist", seeds=[args.seed], settings=settings)
+    attacked = surrogate(data, folder, args.seed)
+    models: dict[str, Learner] = {}
+    for name in args.models or makers:
+        model = makers[name]()
+        epochs = args.tagi_epochs if name == "tagi" and args.tagi_epochs else args.epochs
+        models[name] = train(name, model, data, epochs, folder)
+        _say(f"{name}: evaluating")
+        record.figures[name] = {
+            "published_error_percent": PUBLISHED.get(name, {}).get(args.units),
+            **evaluate(model, data, attacked, args.draws),
+        }
+        record.write(args.out)
+        figures_of(models, record.figures, args.out)
+        _say(report(record.figures, args.units))
+    _say(f"written to {args.out}")
+
+
+def _list(values: Tensor) -> list[float | None]:
+    return [None if math.isnan(v) else round(v, 5) for v in values.tolist()]
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

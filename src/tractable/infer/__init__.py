@@ -1,0 +1,23 @@
+"""Inferring what is not a parameter: inputs, hidden states, derivatives, optima."""
+
+from tractable.infer.attack import Attack, Budget, attack
+from tractable.infer.derivatives import Derivatives, UnsupportedLayer, derivatives
+from tractable.infer.invert import Inversion, NotConverged, invert
+from tractable.infer.optimize import Optimum, infer_optimum, optimize
+from tractable.infer.states import states
+
+__all__ = [
+    "Attack",
+    "Budget",
+    "Derivatives",
+    "Inversion",
+    "NotConverged",
+    "Optimum",
+    "UnsupportedLayer",
+    "attack",
+    "derivatives",
+    "infer_optimum",
+    "invert",
+    "optimize",
+    "states",
+]

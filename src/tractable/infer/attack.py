@@ -1,0 +1,229 @@
+"""Adversarial attacks by inference (Nguyen & Goulet, section 3).
+
+The image is the prior of the input, ``N(image, sigma^2)``.  A wrong label is observed at the
+output, its message runs back to the pixels, and the posterior is the prior of the next
+iteration, until the network is fooled.  No loss, no learning rate.
+
+What the paper leaves open: an untargeted attack observes the *runner-up*, the class that is most
+probable among the wrong ones before the attack; an image leaves the batch as soon as the network
+is fooled; with a budget, the inferred image is brought back into the ball around the original
+after every iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.learners import TAGI
+from tractable.likelihoods import Categorical, Likelihood
+from tractable.likelihoods.base import class_targets
+
+Norm = Literal["inf", "2"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How far an attack may go.
+
+    Args:
+        size: the largest distance from the original image, in pixel units.
+        norm: ``"inf"`` (the largest change of a pixel) or ``"2"`` (the Euclidean norm).
+    """
+
+    size: float
+    norm: Norm = "inf"
+
+    def __post_init__(self) -> None:
+        observation.positive(self.size, "budget")
+        if self.norm not in ("inf", "2"):
+            raise ValueError(f"the norm of a budget must be 'inf' or '2', got {self.norm!r}")
+
+    def project(self, change: Tensor) -> Tensor:
+        """The nearest change within the budget."""
+        if self.norm == "inf":
+            return change.clamp(-self.size, self.size)
+        length = _l2(change).clamp_min(torch.finfo(change.dtype).tiny)
+        return change * (self.size / length).clamp(max=1).reshape(-1, *[1] * (change.ndim - 1))
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The result of an attack, one row per image.
+
+    Attributes:
+        images: the adversarial images, with what is left of the prior's variance.
+        target: the label that was observed.
+        labels: what the network says of ``images.loc``.
+        success: targeted: ``labels`` is the target; untargeted: it is not the label before.
+        steps: iterations used.
+        linf: largest change of a pixel, in pixel units.
+        l2: Euclidean norm of the change, in pixel units.
+    """
+
+    images: Gaussian
+    target: Tensor
+    labels: Tensor
+    success: Tensor
+    steps: Tensor
+    linf: Tensor
+    l2: Tensor
+
+
+def attack(
+    model: TAGI,
+    images: Any,
+    target: Any = None,
+    sigma: float = 0.03,
+    steps: int = 100,
+    clip: tuple[float | Tensor, float | Tensor] | None = None,
+    budget: Budget | float | None = None,
+    *,
+    label: Any = None,
+    sigma_v: float | None = None,
+    unit: float | Tensor = 1.0,
+) -> Attack:
+    """Find images that look the same and that the network takes for something else.
+
+    Args:
+        model: a fitted ``TAGI`` model with a ``Categorical`` likelihood.
+        images: one row per image, as the network takes them.
+        target: the label wanted for each image, or one for all; None: any wrong one.
+        sigma: standard deviation of the prior on each pixel, in pixel units.
+        steps: most iterations to make.
+        clip: lowest and highest valid value of ``images``.
+        budget: a ``Budget``, or a number for the L-infinity norm.
+        label: the true labels, for an untargeted attack; by default what the network says.
+        sigma_v: noise with which the label is observed, for models with a normal link; by
+            default 0.1 times the noise the model was trained with.
+        unit: pixel units per unit of ``images`` (the scale by which pixels were divided, when
+            they were standardised; it may differ between channels), so that ``sigma``,
+            ``budget`` and distortions are in pixel units.
+
+    Returns:
+        An ``Attack``.
+    """
+    model = observation.trained(model)
+    likelihood = _classifier(model)
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    observation.positive(sigma, "sigma")
+    if isinstance(budget, int | float):
+        budget = Budget(float(budget))
+    x = model.format.inputs(images)
+    if isinstance(x, Gaussian):
+        raise TypeError("images are tensors: the prior's variance is sigma")
+    pixel = torch.as_tensor(unit, dtype=x.dtype, device=x.device)
+    low_high = _range(clip, x)
+    observed_by = _observed_by(likelihood, sigma_v)
+    wanted, avoid = _goal(model, likelihood, x, target, label)
+    loc, variance = x.clone(), ((sigma / pixel) ** 2).expand_as(x).contiguous().clone()
+    used = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    active = torch.arange(len(x), device=x.device)
+    for step in range(steps + 1):
+        root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
+        with torch.enable_grad():
+            outputs = model.propagate(root)
+        keep = ~_fooled(model, root.loc.detach(), outputs, wanted[active], _rows(avoid, active))
+        if step == steps or not bool(keep.any()):
+            break
+        seen = observation.observe(observed_by, wanted[active], outputs)
+        ((d_mu, d_var),) = observation.send(outputs, seen, [root])
+        found = observation.posterior(root, d_mu, d_var, seen, damped=False)
+        new = found.loc
+        if budget is not None:
+            new = x[active] + budget.project((new - x[active]) * pixel) / pixel
+        if low_high is not None:
+            new = torch.minimum(torch.maximum(new, low_high[0]), low_high[1])
+        active = active[keep]
+        loc[active], variance[active] = new[keep], found.variance[keep]
+        used[active] += 1
+    labels = model.predict(loc).labels
+    success = labels == wanted if avoid is None else labels != avoid
+    change = ((loc - x) * pixel).flatten(1)
+    return Attack(
+        Gaussian.wrap(loc, variance), wanted, labels, success, used,
+        change.abs().amax(1), change.norm(dim=1),
+    )  # fmt: skip
+
+
+def _classifier(model: TAGI) -> Categorical:
+    if not isinstance(model.likelihood, Categorical):
+        raise TypeError(
+            f"an attack needs a model of classes (likelihoods.Categorical), this one has "
+            f"{type(model.likelihood).__name__}: see tractable.infer.invert"
+        )
+    return model.likelihood
+
+
+def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Likelihood:
+    if sigma_v is None and likelihood.link == "normal":
+        sigma_v = 0.1 * (1.0 if likelihood.sigma is None else likelihood.sigma)
+    return observation.noisy(likelihood, sigma_v)
+
+
+def _goal(
+    model: TAGI, likelihood: Categorical, x: Tensor, target: Any, label: Any
+) -> tuple[Tensor, Tensor | None]:
+    """The label to observe and, untargeted, the one to get away from."""
+    if target is not None:
+        if label is not None:
+            raise ValueError("label belongs to an untargeted attack: leave target or label out")
+        return _labels(target, likelihood.classes, x), None
+    probs = model.predict(x).probs
+    avoid = probs.argmax(1) if label is None else _labels(label, likelihood.classes, x)
+    wrong = probs.scatter(1, avoid.unsqueeze(1), -1.0)
+    return wrong.argmax(1), avoid
+
+
+def _labels(given: Any, classes: int, x: Tensor) -> Tensor:
+    labels = torch.as_tensor(given, device=x.device)
+    if labels.ndim == 0:
+        labels = labels.expand(len(x))
+    return class_targets(labels, classes, len(x))
+
+
+def _range(
+    clip: tuple[float | Tensor, float | Tensor] | None, x: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    if clip is None:
+        return None
+    low, high = (torch.as_tensor(end, dtype=x.dtype, device=x.device) for end in clip)
+    if not bool((low < high).all()):
+        raise ValueError(f"clip must be (lowest, highest), got {clip}")
+    return low, high
+
+
+def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if labels is None else labels[rows]
+
+
+def _fooled(
+    model: TAGI, images: Tensor, outputs: Gaussian, wanted: Tensor, avoid: Tensor | None
+) -> Tensor:
+    """Which images the network is wrong about, in the way that is wanted.
+
+    The pass of an iteration carries the pixels' variance; where it looks fooled, the image
+    itself is asked again without.
+    """
+
+    def good(labels: Tensor, rows: Tensor) -> Tensor:
+        return labels == wanted[rows] if avoid is None else labels != avoid[rows]
+
+    everyone = torch.arange(len(images), device=images.device)
+    with torch.no_grad():
+        seen = model.likelihood.predictive(outputs.loc.detach(), outputs.variance.detach())
+    fooled = good(seen.labels, everyone)
+    rows = everyone[fooled]
+    if len(rows):
+        fooled[rows] = good(model.predict(images[rows]).labels, rows)
+    return fooled
+
+
+def _l2(change: Tensor) -> Tensor:
+    return change.flatten(1).norm(dim=1)

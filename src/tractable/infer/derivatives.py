@@ -1,0 +1,210 @@
+"""Derivatives of the output with respect to the input, as Gaussians (appendix B).
+
+The formulas are in ``tractable.moments.derivative``; here they run over a trained network.
+
+Supported: ``nn.Sequential`` (nested too) of ``nn.Linear`` and at most one activation between two
+of them, before the first or after the last: Tanh, Sigmoid, ReLU, LeakyReLU, Identity.  First
+derivatives with mean, variance and covariance with the input; of second derivatives the mean.
+
+Exact: the mean without variances (it is then autograd's derivative), and linear networks.
+Approximate: see ``tractable.moments.derivative``.  Activations are linearised (eq. 10) even if
+the model was trained with exact moments.  The mean of second derivatives takes layers as
+independent, and so is right to zeroth order in the variances of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.learners import TAGI
+from tractable.moments import bilinear, derivative, maps
+from tractable.moments.derivative import SUMS, Slopes, Sums, Units, Weights
+
+
+class UnsupportedLayer(TypeError):
+    """A layer that the formulas of derivatives do not cover."""
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Moments of ``dz_k/dx_j``, all of shape ``[rows, outputs, inputs]``.
+
+    Attributes:
+        value: the outputs themselves, ``[rows, outputs]``.
+        mean: expected derivative.
+        variance: its variance.
+        curvature: ``cov(dz_k/dx_j, x_j) / var(x_j)``, which is defined for known inputs too; for
+            smooth functions an estimate of the second derivative.
+        covariance: ``cov(dz_k/dx_j, x_j)``.
+        hessian: mean of ``d2z_k / dx_j dx_i``, ``[rows, outputs, inputs, inputs]``, for order 2.
+    """
+
+    value: Gaussian
+    mean: Tensor
+    variance: Tensor
+    curvature: Tensor
+    covariance: Tensor
+    hessian: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A network as the formulas see it: ``slopes[0]``, then a linear layer and slopes, repeated."""
+
+    weights: list[Weights]
+    biases: list[tuple[Tensor | None, Tensor | None]]
+    slopes: list[Slopes]
+
+
+def derivatives(
+    model: TAGI,
+    x: Any,
+    order: int = 1,
+    *,
+    sigma: float | None = None,
+    sums: Sums = "nodes",
+) -> Derivatives:
+    """Mean, variance and covariance of the derivative of every output by every input.
+
+    Args:
+        model: a fitted ``TAGI`` model of a supported network (see the module).
+        x: a ``Gaussian``, or a tensor of means, ``[rows, inputs]``.
+        order: 1, or 2 for the mean of second derivatives as well.
+        sigma: standard deviation of the inputs when ``x`` is a tensor; None: known exactly.
+        sums: ``"nodes"`` adds up branches at every unit; ``"branches"`` drops the covariances
+            between all branches, as published (same mean, a worse variance).
+
+    >>> import tractable as tr
+    >>> model = tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)).update([[1.0, 0.0]], [2.0])
+    >>> slope = derivatives(model, [[0.0, 0.0]])
+    >>> bool((slope.mean[0] == model.posterior["weight"].loc).all())
+    True
+    """
+    model = observation.trained(model)
+    if order not in (1, 2):
+        raise ValueError(f"order must be 1, or 2 (means only); got {order}")
+    if sums not in SUMS:
+        raise ValueError(f"sums must be one of {', '.join(SUMS)}; got {sums!r}")
+    state = observation.prior(model, x, sigma)
+    with torch.no_grad():
+        return run(chain(model), state, order, sums)
+
+
+def chain(model: TAGI) -> Chain:
+    """The linear layers and activations of a model, or an error that names what is neither."""
+    weights: list[Weights] = []
+    biases: list[tuple[Tensor | None, Tensor | None]] = []
+    slopes: list[Slopes | None] = [None]
+    parameters = model.posterior.gaussians()
+    for name, layer in _flatten(model.net, ""):
+        if isinstance(layer, nn.Linear):
+            prefix = f"{name}." if name else ""
+            mean, variance = _moments(parameters, f"{prefix}weight", layer.weight)
+            weights.append(Weights(mean, variance))
+            if layer.bias is None:
+                biases.append((None, None))
+            else:
+                biases.append(_moments(parameters, f"{prefix}bias", layer.bias))
+            slopes.append(None)
+        elif not isinstance(layer, nn.Identity | nn.Dropout):
+            if slopes[-1] is not None:
+                raise UnsupportedLayer(
+                    f"{name!r} is a second activation after one linear layer: {_SUPPORTED}"
+                )
+            slopes[-1] = _slopes(name, layer)
+    if not weights:
+        raise UnsupportedLayer(f"the network has no nn.Linear: {_SUPPORTED}")
+    return Chain(weights, biases, [s or derivative.linear for s in slopes])
+
+
+def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Derivatives:
+    """Moments forward, derivatives backward, over a chain (no checks)."""
+    layers = [net.slopes[0](x.loc, x.variance)]
+    for w, b, slopes in zip(net.weights, net.biases, net.slopes[1:], strict=True):
+        below = layers[-1]
+        z = bilinear.forward(
+            maps.Linear(), (below.mean, below.variance), (w.mean, w.variance), b
+        )
+        layers.append(slopes(*z))
+    branches = derivative.start(layers[-1])
+    curvature = branches.mean
+    for i in range(len(net.weights) - 1, -1, -1):
+        top, w, low = layers[i + 1], net.weights[i], layers[i]
+        if i == 0:
+            curvature = derivative.input_covariance(branches, top, w, low)
+        branches = derivative.pull(branches, top, w, low, sums)
+    return Derivatives(
+        Gaussian.wrap(layers[-1].mean, layers[-1].variance),
+        branches.mean,
+        branches.variance,
+        curvature,
+        curvature * x.variance.unsqueeze(1),
+        _hessian(net, layers) if order == 2 else None,
+    )
+
+
+def _hessian(net: Chain, layers: list[Units]) -> Tensor:
+    """Sum over layers of (output by a_i) E[phi''(z_i)] (z_i by x_j) (z_i by x_k), in means."""
+    rows, inputs = layers[0].mean.shape
+    like = layers[0].mean
+    down = torch.eye(inputs, dtype=like.dtype, device=like.device).expand(rows, -1, -1)
+    downs = [down]
+    for w, units in zip(net.weights, layers[:-1], strict=True):
+        down = w.mean @ (units.slope.unsqueeze(2) * down)
+        downs.append(down)
+    outputs = layers[-1].mean.shape[1]
+    up = torch.eye(outputs, dtype=like.dtype, device=like.device).expand(rows, -1, -1)
+    total = like.new_zeros(rows, outputs, inputs, inputs)
+    for i in range(len(layers) - 1, -1, -1):
+        units = layers[i]
+        if units.second is not None:
+            total += torch.einsum("bki,bij,bil->bkjl", up * units.second.unsqueeze(1),
+                                  downs[i], downs[i])  # fmt: skip
+        if i:
+            up = (up * units.slope.unsqueeze(1)) @ net.weights[i - 1].mean
+    return total
+
+
+def _flatten(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    if type(module) is nn.Sequential:
+        for child_name, child in module.named_children():
+            yield from _flatten(child, f"{name}.{child_name}" if name else child_name)
+    else:
+        yield name, module
+
+
+def _moments(
+    parameters: dict[str, Gaussian], name: str, constant: Tensor
+) -> tuple[Tensor, Tensor]:
+    if name in parameters:
+        return parameters[name].loc, parameters[name].variance
+    return constant.detach(), torch.zeros_like(constant)
+
+
+def _slopes(name: str, layer: nn.Module) -> Slopes:
+    if isinstance(layer, nn.LeakyReLU):
+        return partial(derivative.leaky_relu, negative_slope=layer.negative_slope)
+    for kind, slopes in _SLOPES.items():
+        if type(layer) is kind:
+            return slopes
+    where = f"layer {name!r}" if name else "the network"
+    raise UnsupportedLayer(f"{where} is a {type(layer).__name__}: {_SUPPORTED}")
+
+
+_SLOPES: dict[type[nn.Module], Slopes] = {
+    nn.Tanh: derivative.tanh,
+    nn.Sigmoid: derivative.sigmoid,
+    nn.ReLU: derivative.relu,
+}
+_SUPPORTED = (
+    "derivatives cover nn.Sequential of nn.Linear with one activation between two of them "
+    "(Tanh, Sigmoid, ReLU, LeakyReLU or Identity)"
+)

@@ -1,0 +1,116 @@
+"""Which input explains an output: inverse problems by iterated inference.
+
+The posterior of the input in one iteration is the prior of the next (Nguyen & Goulet, section
+3), which relinearises the network at every step.
+
+Exact: the first iteration of a linear network with one output.
+Approximate: every iteration counts the observation again, so the variances that are returned
+after several say how far the iteration could still move, and understate the doubt.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.learners import TAGI
+from tractable.predictive import Predictive
+
+
+class NotConverged(UserWarning):
+    """An iteration ended before its result stood still."""
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """Inputs that explain outputs.
+
+    Attributes:
+        input: the inferred inputs, one row per observation.
+        output: what the model predicts there (``output.log_prob(y)`` says how well it fits).
+        converged: for each row, whether the mean stood still.
+        steps: for each row, the iterations used.
+    """
+
+    input: Gaussian
+    output: Predictive
+    converged: Tensor
+    steps: Tensor
+
+
+def invert(
+    model: TAGI,
+    y: Any,
+    prior: Any,
+    steps: int = 100,
+    *,
+    sigma: float | None = None,
+    sigma_v: float | None = None,
+    tolerance: float = 1e-3,
+) -> Inversion:
+    """Infer the input from the output.
+
+    Args:
+        model: a fitted ``TAGI`` model.
+        y: the outputs to explain, as ``fit`` takes targets.
+        prior: what is known of the inputs: a ``Gaussian``, or a tensor of means with ``sigma``.
+        steps: most iterations to make.
+        sigma: standard deviation of the inputs when ``prior`` is a tensor.
+        sigma_v: noise of the observation, instead of the likelihood's own (normal links only).
+        tolerance: a row has converged when no mean moves by more than this share of its prior
+            standard deviation.
+
+    Rows that do not converge raise the warning ``NotConverged`` and are marked in the result.
+
+    >>> import tractable as tr
+    >>> model = tr.TAGI(torch.nn.Linear(1, 1), tr.likelihoods.Normal(0.1), dtype=torch.float64)
+    >>> for i in range(50):
+    ...     _ = model.update([[i / 50]], [2 * i / 50])
+    >>> found = invert(model, [1.0], torch.zeros(1, 1), sigma=1.0)
+    >>> bool(found.converged), round(found.input.loc.item(), 1)
+    (True, 0.5)
+    """
+    model = observation.trained(model)
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    observation.positive(tolerance, "tolerance")
+    if sigma is None and not isinstance(prior, Gaussian):
+        raise ValueError("the prior of the input needs a variance: give sigma, or a Gaussian")
+    state = observation.prior(model, prior, sigma)
+    likelihood = observation.noisy(model.likelihood, sigma_v)
+    smallest = tolerance * state.stddev
+    targets: Tensor | None = None
+    loc, variance = state.loc.clone(), state.variance.clone()
+    used = torch.zeros(len(loc), dtype=torch.long, device=loc.device)
+    active = torch.arange(len(loc), device=loc.device)
+    for _ in range(steps):
+        root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
+        with torch.enable_grad():
+            outputs = model.propagate(root)
+        if targets is None:
+            targets = likelihood.targets(model.format.targets(y), outputs.shape)
+        seen = observation.observe(likelihood, targets[active], outputs)
+        ((d_mu, d_var),) = observation.send(outputs, seen, [root])
+        found = observation.posterior(root, d_mu, d_var, seen)
+        still = ((found.loc - loc[active]).abs() <= smallest[active]).flatten(1).all(1)
+        loc[active], variance[active] = found.loc, found.variance
+        used[active] += 1
+        active = active[~still]
+        if len(active) == 0:
+            break
+    converged = torch.ones(len(loc), dtype=torch.bool, device=loc.device)
+    converged[active] = False
+    if len(active):
+        warnings.warn(
+            f"{len(active)} of {len(loc)} rows still move after {steps} steps: give more steps, "
+            "a larger tolerance or a wider prior",
+            NotConverged,
+            stacklevel=2,
+        )
+    return Inversion(Gaussian.wrap(loc, variance), model.predict(loc), converged, used)

@@ -1,0 +1,235 @@
+"""Where a learnt function has its maximum or minimum, by inference (section 4).
+
+The input is Gaussian, and so is the derivative of the output (``tractable.infer.derivatives``),
+with a covariance C between the two.  Observing that the derivative is zero gives, with its mean
+g and variance V,
+
+    mu_x  <- mu_x - C g / V                                                            (3)
+    mu_x  <- mu_x + alpha sign(g) |C g / V|      alpha = +1 maximum, -1 minimum        (4)
+    var_x <- var_x - C^2 / V                                                           (3)
+
+and the posterior of one iteration is the prior of the next (algorithm 1).  Each coordinate is
+informed by its own derivative.  C is ``h var_x``: nothing is divided by the input's variance.
+
+Exact: one step for a quadratic of one variable with known weights.
+Approximate: V lacks covariances between branches, so ``q = C^2 / (V var_x)``, at most one in
+truth, may pass it.  Then V is taken as ``h^2 var_x``, which is the least it can be (the step is
+then the whole Newton step g / h).  The variance is multiplied by ``1 - q`` up to q = 1/2 and by
+``1 / (4 q)`` beyond, which has the same value and slope there and stays positive.
+
+C comes from the curvature of the first activation alone (38), so networks whose first activation
+is piecewise linear have none, and are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.infer.derivatives import Chain, UnsupportedLayer, chain, run
+from tractable.learners import TAGI
+from tractable.moments import derivative
+from tractable.predictive import Predictive
+
+CONVERGED = "converged"
+STALLED = "stalled"
+BOUND = "bound"
+STEPS = "steps"
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where the iterations from each starting point ended.
+
+    Attributes:
+        location: the inputs, ``[starts, inputs]``.
+        value: what the model predicts at their means.
+        trace: the means of all iterations, ``[steps + 1, starts, inputs]``.
+        derivative: the derivative at the end, ``[starts, inputs]``.
+        reason: for each start why it stopped: ``"converged"`` (the derivative is zero within two
+            standard deviations), ``"bound"`` (it points out of the bounds), ``"stalled"`` (the
+            steps became smaller than the tolerance before that: a wider ``sigma`` may help) or
+            ``"steps"`` (none were left).
+    """
+
+    location: Gaussian
+    value: Predictive
+    trace: Tensor
+    derivative: Gaussian
+    reason: list[str]
+
+
+def optimize(
+    model: TAGI,
+    x0: Any,
+    sigma: float | None = None,
+    maximize: bool | None = True,
+    steps: int = 100,
+    tolerance: float = 1e-4,
+    bounds: Any = None,
+    *,
+    output: int = 0,
+) -> Optimum:
+    """Find inputs at which a learnt function is largest, smallest or stationary.
+
+    Args:
+        model: a fitted ``TAGI`` model of a network that ``derivatives`` takes, the first
+            activation Tanh or Sigmoid.
+        x0: starting points, ``[starts, inputs]``; a ``Gaussian``, or a tensor with ``sigma``.
+        sigma: standard deviation of the starting points when ``x0`` is a tensor.
+        maximize: True and False follow eq. (4) up and down; None follows eq. (3) to the nearest
+            point where the derivative is zero.
+        steps: most iterations to make.
+        tolerance: a start has ended when no mean moves by more than this in an iteration.
+        bounds: lowest and highest input, ``[inputs, 2]`` or a pair for all.
+        output: which output of the network.
+
+    >>> import tractable as tr
+    >>> net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    >>> x = torch.linspace(-1, 1, 100).unsqueeze(1)
+    >>> model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, -((x - 0.3) ** 2), progress=False)
+    >>> found = optimize(model, [[-0.8], [0.9]], sigma=0.1)
+    >>> bool((found.location.loc - 0.3).abs().max() < 0.1)
+    True
+    """
+    model = observation.trained(model)
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    observation.positive(tolerance, "tolerance")
+    if sigma is None and not isinstance(x0, Gaussian):
+        raise ValueError("the starting points need a variance: give sigma, or a Gaussian")
+    state = observation.prior(model, x0, sigma)
+    net = _smooth(model)
+    box = limits(bounds, state.loc)
+    _check_output(net, state, output)
+    trace = [state.loc]
+    active = torch.ones(len(state.loc), dtype=torch.bool, device=state.loc.device)
+    for _ in range(steps):
+        new = _infer(net, state, maximize, output, box)
+        loc = torch.where(active.unsqueeze(1), new.loc, state.loc)
+        variance = torch.where(active.unsqueeze(1), new.variance, state.variance)
+        active = active & ((loc - state.loc).abs() > tolerance).any(1)
+        state = Gaussian.wrap(loc, variance)
+        trace.append(loc)
+        if not bool(active.any()):
+            break
+    slope = _slope(net, state, output)
+    return Optimum(
+        state, model.predict(state.loc), torch.stack(trace), slope,
+        _reasons(active, state.loc, slope, maximize, box),
+    )  # fmt: skip
+
+
+def infer_optimum(
+    model: TAGI, location: Gaussian, maximize: bool | None = True, *, output: int = 0
+) -> Gaussian:
+    """One iteration of eq. (3) or (4): line 10 of algorithm 1, between two updates of the model."""
+    model = observation.trained(model)
+    return _infer(_smooth(model), observation.prior(model, location), maximize, output, None)
+
+
+def limits(bounds: Any, like: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Lowest and highest values of each input."""
+    if bounds is None:
+        return None
+    box = torch.as_tensor(bounds, dtype=like.dtype, device=like.device)
+    inputs = like.shape[-1]
+    if box.shape == (2,):
+        box = box.expand(inputs, 2)
+    if box.shape != (inputs, 2):
+        raise ValueError(
+            f"bounds must be (low, high) or one such pair for each of {inputs} inputs, got shape "
+            f"{tuple(box.shape)}"
+        )
+    wrong = torch.nonzero(~(box[:, 0] < box[:, 1]))
+    if len(wrong):
+        i = int(wrong[0, 0])
+        raise ValueError(
+            f"bounds must be (low, high) with low < high; input {i} has {box[i].tolist()}"
+        )
+    return box[:, 0], box[:, 1]
+
+
+def _smooth(model: TAGI) -> Chain:
+    net = chain(model)
+    smooth = (derivative.tanh, derivative.sigmoid)
+    if net.slopes[0] not in smooth and net.slopes[1] not in smooth:
+        raise UnsupportedLayer(
+            "the derivative does not covary with the input, because the first activation is "
+            "piecewise linear: optimisation by inference needs nn.Tanh or nn.Sigmoid there"
+        )
+    return net
+
+
+def _check_output(net: Chain, x: Gaussian, output: int) -> None:
+    inputs, outputs = net.weights[0].mean.shape[1], net.weights[-1].mean.shape[0]
+    if x.loc.ndim != 2 or x.loc.shape[1] != inputs:
+        raise ValueError(
+            f"starting points must be of shape [starts, {inputs}], got {tuple(x.loc.shape)}"
+        )
+    if not 0 <= output < outputs:
+        raise ValueError(f"output must lie in 0..{outputs - 1}, got {output}")
+
+
+def _slope(net: Chain, x: Gaussian, output: int) -> Gaussian:
+    with torch.no_grad():
+        found = run(net, x)
+    return Gaussian.wrap(found.mean[:, output], found.variance[:, output])
+
+
+def _infer(
+    net: Chain,
+    x: Gaussian,
+    maximize: bool | None,
+    output: int,
+    box: tuple[Tensor, Tensor] | None,
+) -> Gaussian:
+    with torch.no_grad():
+        found = run(net, x)
+        g, h = found.mean[:, output], found.curvature[:, output]
+        least = torch.finfo(g.dtype).tiny
+        spread = torch.maximum(found.variance[:, output], h * h * x.variance).clamp_min(least)
+        step = -x.variance * h * g / spread
+        if maximize is not None:
+            step = (1 if maximize else -1) * g.sign() * step.abs()
+        q = h * h * x.variance / spread
+        shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
+        loc = x.loc + step
+        if box is not None:
+            loc = torch.minimum(torch.maximum(loc, box[0]), box[1])
+        return Gaussian.wrap(loc, x.variance * shrink)
+
+
+def _reasons(
+    active: Tensor,
+    loc: Tensor,
+    slope: Gaussian,
+    maximize: bool | None,
+    box: tuple[Tensor, Tensor] | None,
+) -> list[str]:
+    zero = slope.loc.abs() <= 2 * slope.stddev
+    held = torch.zeros_like(zero)
+    if box is not None:
+        low, high = loc <= box[0], loc >= box[1]
+        if maximize is None:
+            held = low | high
+        else:
+            up = slope.loc > 0 if maximize else slope.loc < 0
+            held = (low & ~up) | (high & up)
+    reasons = []
+    for moving, flat, stopped in zip(
+        active.tolist(), zero.tolist(), held.tolist(), strict=True
+    ):
+        if moving:
+            reasons.append(STEPS)
+        elif all(flat):
+            reasons.append(CONVERGED)
+        else:
+            ended = all(a or b for a, b in zip(flat, stopped, strict=True))
+            reasons.append(BOUND if ended else STALLED)
+    return reasons

@@ -1,0 +1,186 @@
+"""Ensembles: several learners of one kind, trained apart, whose predictions are mixed.
+
+Lakshminarayanan, Pritzel & Blundell, "Simple and scalable predictive uncertainty estimation using
+deep ensembles" (2017).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.learners.arrays import Loader, Rows
+from tractable.learners.backprop import Backprop
+from tractable.learners.base import Learner, Moment
+from tractable.learners.callbacks import Record
+from tractable.learners.progress import Progress
+from tractable.likelihoods import Likelihood
+from tractable.posterior import Posterior
+from tractable.predictive import Predictive, mixture
+
+
+class Ensemble(Learner):
+    """``n`` learners that differ in their seed: in first weights, order of rows and draws.
+
+    Args:
+        net: any module that the learner takes.
+        likelihood: how observations depend on the network's outputs; each member has a copy.
+        n: number of members.
+        learner: the class of the members, or its name.
+        device: where to compute.
+        dtype: ``torch.float32`` or ``torch.float64``.
+        seed: of the ensemble; member i has the seed ``seed + i``.
+        options: arguments of the members.
+
+    Attributes:
+        members: the learners.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        likelihood: Likelihood,
+        *,
+        n: int = 5,
+        learner: type[Learner] | str = Backprop,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed)
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        kind = Learner._kinds.get(learner) if isinstance(learner, str) else learner
+        if not (isinstance(kind, type) and issubclass(kind, Learner)) or kind is Ensemble:
+            raise ValueError(f"learner must be a learner to make members of, got {learner!r}")
+        self.n, self.learner, self.seed = n, kind, seed
+        self.members = [
+            kind(net, likelihood, device=device, dtype=dtype, seed=seed + i, **options)
+            for i in range(n)
+        ]
+
+    # --- learning ------------------------------------------------------------------------
+
+    def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
+        for member in self.members:
+            member._learn(x, y, moment)
+            member.fitted = True
+
+    def _learn_epoch(
+        self, source: Rows | Loader, order: Tensor | None, progress: float, bar: Progress
+    ) -> None:
+        if isinstance(source, Loader):  # read once, for all
+            super()._learn_epoch(source, order, progress, bar)
+            return
+        quiet = Progress(0, "", False)
+        for member in self.members:
+            own = None
+            if order is not None:
+                own = torch.randperm(len(source), generator=member.generator).to(self.device)
+            member._learn_epoch(source, own, progress, quiet)
+            member._epoch += 1
+        for _ in range(source.batches):
+            bar.advance()
+        self.fitted = True
+
+    def _epoch_figures(self) -> Record:
+        figures = [member._epoch_figures() for member in self.members]
+        return {key: sum(f[key] for f in figures) / self.n for key in figures[0]}
+
+    # --- predicting ----------------------------------------------------------------------
+
+    def predict(self, X: Any, *, batch_size: int = 1024, **options: Any) -> Predictive:
+        """The mixture of the members' predictions; options are those of their ``predict``."""
+        x = self.format.inputs(X)
+        self._output_shape(x)
+        for member in self.members:
+            member._flat_targets = self._flat_targets
+        return mixture(
+            [member.predict(x, batch_size=batch_size, **options) for member in self.members]
+        )
+
+    def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        return self.members[0]._outputs(x)
+
+    def _all_outputs(self, x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
+        return tuple(
+            tensor for m in self.members for tensor in m._moments(m._all_outputs(x, batch_size))
+        )
+
+    def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """Of all members together: means, then the law of total variance."""
+        means, variances = torch.stack(outputs[::2]), torch.stack(outputs[1::2])
+        return means.mean(0), variances.mean(0) + means.var(0, correction=0)
+
+    def _predictive(self, outputs: tuple[Tensor, ...]) -> Predictive:
+        pairs = zip(self.members, outputs[::2], outputs[1::2], strict=True)
+        return mixture([m.likelihood.predictive(mean, var) for m, mean, var in pairs])
+
+    def _score(self, x: Tensor, y: Tensor) -> Record:
+        log_prob = mixture([m._predictive(m._all_outputs(x, 1024)) for m in self.members])
+        return {"validation_nll": -float(log_prob.log_prob(y).mean())}
+
+    def _probe(self, x: Tensor) -> torch.Size:
+        return self.members[0]._probe(x)
+
+    def _input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+        """Of the log of a mean: the members' gradients, weighted by what each says of ``y``."""
+        gradients = torch.stack([m._input_gradient(x, y, **options) for m in self.members])
+        parts = [m._predictive(m._all_outputs(x, 1024)).log_prob(y) for m in self.members]
+        share = torch.stack(parts).softmax(0)
+        return (share.reshape(*share.shape, *[1] * (x.ndim - 1)) * gradients).sum(0)
+
+    @property
+    def posterior(self) -> list[Posterior]:
+        """One posterior per member."""
+        return [member.posterior for member in self.members]
+
+    def prune(self, fraction: float, *, per_layer: bool = False) -> Ensemble:
+        """Prune every member."""
+        for member in self.members:
+            member.prune(fraction, per_layer=per_layer)
+        return self
+
+    # --- state ---------------------------------------------------------------------------
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {}
+        for i, member in enumerate(self.members):
+            tensors |= {f"{i}/state/{name}": t for name, t in member._tensors().items()}
+            noise = member.likelihood.state_dict()
+            tensors |= {f"{i}/likelihood/{name}": t for name, t in noise.items()}
+        return tensors
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        self.members = [member._twin(0) for member in self.members]
+        for i, member in enumerate(self.members):
+            member._restore(_part(tensors, f"{i}/state/"))
+            member.likelihood.load_state_dict(_part(tensors, f"{i}/likelihood/"))
+            member.fitted = self.fitted
+
+    def _training_state(self) -> tuple[dict[str, Tensor], Any]:
+        tensors, values = {}, []
+        for i, member in enumerate(self.members):
+            more, value = member._training_state()
+            tensors |= {f"{i}/{name}": tensor for name, tensor in more.items()}
+            tensors[f"{i}/generator"] = member.generator.get_state()
+            values.append(value)
+        return tensors, values
+
+    def _restore_training(self, tensors: dict[str, Tensor], values: Any) -> None:
+        for i, member in enumerate(self.members):
+            mine = _part(tensors, f"{i}/")
+            member.generator.set_state(mine.pop("generator"))
+            member._restore_training(mine, values[i])
+            member.fitted = self.fitted
+
+    def _options(self) -> dict[str, Any]:
+        shared = {k: v for k, v in self.members[0]._options().items() if k != "seed"}
+        return {"n": self.n, "learner": self.learner.__name__, "seed": self.seed, **shared}
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -1,0 +1,80 @@
+"""Several classes by the softmax, with one output per class.
+
+For the gradient learners this is the usual classifier.  For the closed-form learner the integral
+of a softmax over Gaussian outputs has no closed form; it is taken as
+
+    p_k = softmax(mean_k / sqrt(1 + pi variance_k / 8))
+
+(the probit approximation of MacKay, "The evidence framework applied to classification networks",
+1992, output by output as in Gibbs, 1997), and the messages are its derivatives.
+``Categorical``, whose evidence is exact, usually serves that learner better.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.likelihoods.base import Likelihood, class_targets
+from tractable.predictive import CategoricalPredictive
+
+
+class Softmax(Likelihood):
+    """``P(y = k | z) = softmax(z)_k``; the network has one output per class.
+
+    Exact: ``log_prob``, and all else at zero variance.
+    Approximate: the evidence, by the probit approximation above.
+
+    Args:
+        classes: number of classes, at least two.
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        if classes < 2:
+            raise ValueError(f"classes must be at least 2, got {classes}")
+        self.classes = classes
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs the network must have."""
+        return self.classes
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        if tuple(outputs[1:]) != (self.classes,):
+            raise ValueError(
+                f"a softmax over {self.classes} classes needs {self.classes} outputs per row, the "
+                f"network gives {tuple(outputs[1:])}"
+            )
+        return class_targets(y, self.classes, outputs[0])
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        return -torch.nn.functional.cross_entropy(z, y, reduction="none")
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log-softmax of the means, each shrunk by its own uncertainty."""
+        return self.log_prob(y, mean * _shrinkage(variance))
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives of ``log_evidence``: ``s (1[y=k] - p)`` and ``-s^2 p (1 - p)``."""
+        s = _shrinkage(variance)
+        p = (mean * s).softmax(-1)
+        seen = torch.nn.functional.one_hot(y, self.classes).to(p.dtype)
+        return s * (seen - p), -s * s * p * (1 - p)
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
+        """See ``Likelihood``."""
+        return CategoricalPredictive((mean * _shrinkage(variance)).softmax(-1))
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"classes": self.classes}
+
+
+def _shrinkage(variance: Tensor) -> Tensor:
+    return torch.rsqrt(1 + math.pi / 8 * variance)

@@ -1,0 +1,47 @@
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Activation = tuple[str, float]
+Layer = tuple[int, int, bool, Sequence[Activation]]
+
+def instruction_sets() -> list[str]: ...
+
+class Learner:
+    def __init__(
+        self,
+        *,
+        before: Sequence[Activation],
+        layers: Sequence[Layer],
+        likelihood: str,
+        tree_noise: float,
+        paths: NDArray[np.int8] | None,
+        rule: str,
+        instructions: str = "",
+    ) -> None: ...
+    @property
+    def instructions(self) -> str: ...
+    def learn(
+        self,
+        loc: NDArray[np.float32],
+        variance: NDArray[np.float32],
+        priors: Sequence[float],
+        noise_mean: NDArray[np.float64],
+        noise_variance: NDArray[np.float64],
+        x: NDArray[np.float32],
+        x_variance: NDArray[np.float32] | None,
+        y: NDArray[np.float32] | None,
+        labels: NDArray[np.int64] | None,
+        order: NDArray[np.int64] | None,
+        batch_size: int,
+        forget: float,
+        progress: Callable[[int], object] | None,
+    ) -> int: ...
+    def predict(
+        self,
+        loc: NDArray[np.float32],
+        variance: NDArray[np.float32],
+        x: NDArray[np.float32],
+        x_variance: NDArray[np.float32] | None,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...

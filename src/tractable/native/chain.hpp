@@ -1,0 +1,56 @@
+// What is computed: a chain of linear layers and activations under a likelihood.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tractable {
+
+enum class Kind { relu, leaky_relu, tanh, sigmoid };
+
+struct Activation {
+  Kind kind;
+  float negative_slope;
+};
+
+// z = W a + b and the activations that follow it.
+struct Layer {
+  int in = 0;
+  int out = 0;
+  bool bias = false;
+  std::size_t weight_at = 0;  // where W, row-major, begins in the flat vectors
+  std::size_t bias_at = 0;
+  std::vector<Activation> after;
+
+  int rows() const { return in + (bias ? 1 : 0); }
+};
+
+enum class Observation {
+  normal,         // y = z + v, with a known noise
+  inferred,       // the same, and the noise variance is inferred
+  probit_tree,    // decisions along a path, each the sign of z + e
+  normal_tree,    // decisions along a path, each seen as +1 or -1 with noise
+};
+
+struct Likelihood {
+  Observation kind = Observation::normal;
+  float tree_noise = 1;              // variance of the decisions
+  int classes = 0;                   // of the trees
+  std::vector<std::int8_t> paths;    // signs of each class (rows) at each output (columns)
+};
+
+enum class Rule { damped, published };
+
+struct Chain {
+  std::vector<Activation> before;  // activations of the inputs themselves
+  std::vector<Layer> layers;
+  Likelihood likelihood;
+  Rule rule = Rule::damped;
+  std::size_t parameters = 0;
+
+  int inputs() const { return layers.front().in; }
+  int outputs() const { return layers.back().out; }
+};
+
+}  // namespace tractable

@@ -1,0 +1,74 @@
+// One batch, one epoch, one prediction.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "chain.hpp"
+#include "observe.hpp"
+#include "passes.hpp"
+#include "state.hpp"
+
+namespace tractable {
+
+// Inputs of all observations; variance is null for exact inputs.
+struct Observations {
+  const float* x = nullptr;
+  const float* x_variance = nullptr;
+  std::size_t rows = 0;
+  Targets targets;
+};
+
+struct Epoch {
+  std::size_t batch_size = 1;
+  double forget = 0;                // share to forget over the epoch
+  std::vector<double> priors;       // prior variances: weight, then bias if any, of each layer
+};
+
+// Scratch memory for batches of up to `batch` rows.
+class Workspace;
+
+// Called now and then with the number of batches done; an exception ends the epoch.
+using Progress = std::function<void(std::size_t)>;
+
+// A chain ready to run.  It holds no parameters, so one may serve several models and threads.
+class Learner {
+ public:
+  Learner(Chain chain, const Passes& passes);
+  ~Learner();
+
+  // Learn all rows once, in batches.  Returns the number of batches learnt, which is less than
+  // all when a message was not finite: then `state` is as it was before that batch.  An exception
+  // of `progress` leaves `external` untouched.
+  std::size_t run(const External& external, const Observations& data, const Epoch& epoch,
+                  const Progress& progress) const;
+
+  // Moments of the outputs, into [rows][outputs].
+  void predict(const External& external, const Observations& data, float* mean,
+               float* variance) const;
+
+  const Chain& chain() const { return chain_; }
+  const Passes& passes() const { return passes_; }
+
+ private:
+  class Lease;
+  void forward(const State& state, Workspace& work, const Observations& data, int batch,
+               bool single) const;
+  void backward(const State& state, Workspace& work, int batch) const;
+  Totals gather(const State& state, Workspace& work, int batch) const;
+  void apply(State& state, Workspace& work, int batch, const Change& change,
+             const std::vector<double>& priors) const;
+  bool step(State& state, Workspace& work, const Observations& data, int batch,
+            const Epoch& epoch) const;
+
+  Chain chain_;
+  const Passes& passes_;
+  // Scratch of earlier calls, so that single updates need not allocate.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+}  // namespace tractable

@@ -1,0 +1,215 @@
+// The Python face of the kernel: NumPy arrays in, checked, and the GIL released.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "learner.hpp"
+
+namespace py = pybind11;
+
+namespace tractable {
+namespace {
+
+template <typename T>
+using Array = py::array_t<T, py::array::c_style>;
+
+[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
+
+const Passes& passes_named(const std::string& name) {
+  const Passes* avx2 = avx2_passes();
+  if (name == "baseline") return baseline_passes();
+  if (name == "avx2" && avx2 != nullptr) return *avx2;
+  if (name.empty()) return avx2 != nullptr ? *avx2 : baseline_passes();
+  refuse("no instruction set " + name + " here");
+}
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  if (avx2_passes() != nullptr) names.push_back("avx2");
+  names.push_back("baseline");
+  return names;
+}
+
+using ActivationArgs = std::tuple<std::string, float>;
+using LayerArgs = std::tuple<int, int, bool, std::vector<ActivationArgs>>;
+
+std::vector<Activation> activations(const std::vector<ActivationArgs>& args) {
+  std::vector<Activation> steps;
+  for (const auto& [name, slope] : args) {
+    if (name == "relu") steps.push_back({Kind::relu, slope});
+    else if (name == "leaky_relu") steps.push_back({Kind::leaky_relu, slope});
+    else if (name == "tanh") steps.push_back({Kind::tanh, slope});
+    else if (name == "sigmoid") steps.push_back({Kind::sigmoid, slope});
+    else refuse("unknown activation " + name);
+  }
+  return steps;
+}
+
+Likelihood likelihood(const std::string& kind, float noise,
+                      const std::optional<Array<std::int8_t>>& paths, int outputs) {
+  Likelihood result;
+  if (kind == "normal") result.kind = Observation::normal;
+  else if (kind == "inferred") result.kind = Observation::inferred;
+  else if (kind == "probit_tree") result.kind = Observation::probit_tree;
+  else if (kind == "normal_tree") result.kind = Observation::normal_tree;
+  else refuse("unknown likelihood " + kind);
+  const bool tree = kind == "probit_tree" || kind == "normal_tree";
+  if (tree != paths.has_value()) refuse("paths go with a tree");
+  if (tree) {
+    if (paths->ndim() != 2 || paths->shape(1) != outputs) refuse("paths need a column per output");
+    result.tree_noise = noise;
+    result.classes = int(paths->shape(0));
+    result.paths.assign(paths->data(), paths->data() + paths->size());
+  }
+  return result;
+}
+
+std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
+                              const std::vector<LayerArgs>& layers, const std::string& kind,
+                              float noise, const std::optional<Array<std::int8_t>>& paths,
+                              const std::string& rule, const std::string& instructions) {
+  Chain chain;
+  chain.before = activations(before);
+  int width = -1;
+  for (const auto& [in, out, bias, after] : layers) {
+    if (in < 1 || out < 1 || (width >= 0 && in != width)) refuse("layers do not fit");
+    Layer layer;
+    layer.in = in;
+    layer.out = width = out;
+    layer.bias = bias;
+    layer.weight_at = chain.parameters;
+    layer.bias_at = layer.weight_at + std::size_t(in) * std::size_t(out);
+    layer.after = activations(after);
+    chain.parameters = layer.bias_at + (bias ? std::size_t(out) : 0);
+    chain.layers.push_back(layer);
+  }
+  if (chain.layers.empty()) refuse("no layers");
+  chain.likelihood = likelihood(kind, noise, paths, chain.outputs());
+  if (rule != "damped" && rule != "published") refuse("unknown rule " + rule);
+  chain.rule = rule == "damped" ? Rule::damped : Rule::published;
+  return std::make_unique<Learner>(std::move(chain), passes_named(instructions));
+}
+
+// The caller's parameters and noise, checked against the chain.
+External external(const Chain& chain, Array<float>& loc, Array<float>& variance,
+                  Array<double>& noise_mean, Array<double>& noise_variance) {
+  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
+    refuse("the flat vectors do not have the size of the network");
+  const Observation kind = chain.likelihood.kind;
+  const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
+  const bool one_each = noise_mean.size() == chain.outputs();
+  const bool shared = noise_mean.size() == 1 && kind == Observation::normal;
+  if (noise_mean.size() != noise_variance.size() || !(tree || one_each || shared))
+    refuse("the noise does not have the size of the outputs");
+  return {loc.mutable_data(), variance.mutable_data(), noise_mean.mutable_data(),
+          noise_variance.mutable_data(), int(noise_mean.size())};
+}
+
+Observations observations(const Chain& chain, const Array<float>& x,
+                          const std::optional<Array<float>>& x_variance) {
+  if (x.ndim() != 2 || x.shape(1) != chain.inputs()) refuse("inputs do not fit the network");
+  Observations data;
+  data.x = x.data();
+  data.rows = std::size_t(x.shape(0));
+  if (x_variance) {
+    if (x_variance->size() != x.size()) refuse("input variances do not have the inputs' size");
+    data.x_variance = x_variance->data();
+  }
+  return data;
+}
+
+void set_targets(const Chain& chain, Observations& data, const std::optional<Array<float>>& y,
+                 const std::optional<Array<std::int64_t>>& labels,
+                 const std::optional<Array<std::int64_t>>& order) {
+  const Observation kind = chain.likelihood.kind;
+  const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
+  if (tree != labels.has_value() || tree == y.has_value()) refuse("wrong kind of targets");
+  const std::int64_t rows = std::int64_t(data.rows);
+  if (tree) {
+    if (labels->size() != rows) refuse("one label per row is needed");
+    for (std::int64_t k = 0; k < rows; ++k)
+      if (labels->data()[k] < 0 || labels->data()[k] >= chain.likelihood.classes)
+        refuse("a label is out of range");
+    data.targets.labels = labels->data();
+  } else {
+    if (y->size() != rows * chain.outputs()) refuse("one target per output and row is needed");
+    data.targets.values = y->data();
+  }
+  if (order) {
+    if (order->size() != rows) refuse("the order must name as many rows as there are");
+    for (std::int64_t k = 0; k < rows; ++k)
+      if (order->data()[k] < 0 || order->data()[k] >= rows) refuse("the order names no row");
+    data.targets.order = order->data();
+  }
+}
+
+std::size_t learn(const Learner& learner, Array<float> loc, Array<float> variance,
+                  const std::vector<double>& priors, Array<double> noise_mean,
+                  Array<double> noise_variance, const Array<float>& x,
+                  const std::optional<Array<float>>& x_variance,
+                  const std::optional<Array<float>>& y,
+                  const std::optional<Array<std::int64_t>>& labels,
+                  const std::optional<Array<std::int64_t>>& order, std::size_t batch_size,
+                  double forget, const std::optional<py::function>& progress) {
+  const Chain& chain = learner.chain();
+  std::size_t tensors = 0;
+  for (const Layer& layer : chain.layers) tensors += layer.bias ? 2 : 1;
+  if (priors.size() != tensors) refuse("one prior variance per parameter is needed");
+  if (batch_size < 1 || batch_size > (1u << 30)) refuse("batch_size is out of range");
+  const External mine = external(chain, loc, variance, noise_mean, noise_variance);
+  Observations data = observations(chain, x, x_variance);
+  set_targets(chain, data, y, labels, order);
+  const auto report = [&progress](std::size_t done) {
+    const py::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (progress) (*progress)(done);
+  };
+  const py::gil_scoped_release no_gil;
+  return learner.run(mine, data, {batch_size, forget, priors}, report);
+}
+
+std::tuple<Array<float>, Array<float>> predict(const Learner& learner, Array<float> loc,
+                                               Array<float> variance, const Array<float>& x,
+                                               const std::optional<Array<float>>& x_variance) {
+  const Chain& chain = learner.chain();
+  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
+    refuse("the flat vectors do not have the size of the network");
+  const External mine = {loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0};
+  const Observations data = observations(chain, x, x_variance);
+  const py::ssize_t outputs = chain.outputs();
+  Array<float> mean({x.shape(0), outputs}), spread({x.shape(0), outputs});
+  float *to_mean = mean.mutable_data(), *to_spread = spread.mutable_data();
+  {
+    const py::gil_scoped_release no_gil;
+    learner.predict(mine, data, to_mean, to_spread);
+  }
+  return {mean, spread};
+}
+
+}  // namespace
+}  // namespace tractable
+
+PYBIND11_MODULE(_kernel, m) {
+  using namespace tractable;
+  m.doc() = "TAGI on chains of linear layers and activations (see tractable.native).";
+  m.def("instruction_sets", &instruction_sets, "Those that can run here, best first.");
+  py::class_<Learner>(m, "Learner")
+      .def(py::init(&make), py::kw_only(), py::arg("before"), py::arg("layers"),
+           py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
+           py::arg("rule"), py::arg("instructions") = "")
+      .def_property_readonly("instructions",
+                             [](const Learner& self) { return self.passes().name; })
+      .def("learn", &learn, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
+           py::arg("priors"), py::arg("noise_mean").noconvert(),
+           py::arg("noise_variance").noconvert(), py::arg("x").noconvert(),
+           py::arg("x_variance").noconvert(), py::arg("y").noconvert(),
+           py::arg("labels").noconvert(), py::arg("order").noconvert(), py::arg("batch_size"),
+           py::arg("forget"), py::arg("progress"))
+      .def("predict", &predict, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
+           py::arg("x").noconvert(), py::arg("x_variance").noconvert());
+}

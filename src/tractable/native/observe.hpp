@@ -1,0 +1,44 @@
+// What an observation says to the outputs: the messages of tractable.likelihoods.
+#pragma once
+
+#include <cstdint>
+
+#include "chain.hpp"
+#include "passes.hpp"
+#include "state.hpp"
+
+namespace tractable {
+
+// Targets of one batch: numbers for the normal likelihoods, labels for the trees.
+struct Targets {
+  const float* values = nullptr;          // [rows][outputs]
+  const std::int64_t* labels = nullptr;   // [rows]
+  const std::int64_t* order = nullptr;    // which rows form the batch, or null: `first` onwards
+  std::size_t first = 0;
+
+  std::size_t row(int b) const {
+    return order ? std::size_t(order[first + b]) : first + std::size_t(b);
+  }
+};
+
+// Messages d to outputs z of a batch, both in rows of `width`.
+void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
+             Outputs z, Outputs d);
+
+// Infer the noise from the same batch, if the likelihood does.
+void absorb(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z);
+
+// What the batch rule needs to know of the messages to the outputs.
+struct Tally {
+  double squares = 0;  // sum of d_mu^2
+  double total = 0;    // the same over the outputs that heard something
+  double c = 0;        // averages of own variance and of noise, weighted by d_mu^2
+  double s2 = 0;
+  double seen = 0;
+};
+Tally tally(const Chain& chain, int batch, int width, Outputs z, Outputs d);
+
+// The scale of the step (tractable/learners/batch_rule.py, `plan`); `power` is sum v g^2.
+Change plan(Rule rule, const Tally& tally, double power);
+
+}  // namespace tractable

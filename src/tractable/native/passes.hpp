@@ -1,0 +1,82 @@
+// The loops over weights, compiled once per instruction set and chosen at run time.
+#pragma once
+
+#include <cstddef>
+
+#include "chain.hpp"
+
+namespace tractable {
+
+// Moments of a layer's weights, one row per input (the bias is the row of an input that is 1),
+// each row padded with zeros to whole vectors.  A weight of mean and variance zero contributes
+// nothing and stays zero, so the padding needs no care.
+struct Weights {
+  float* mean;
+  float* variance;
+  int rows;
+  int width;  // of a row, padded
+};
+
+// Which inputs of which observations matter: after a ReLU about half are zero, with all their
+// moments, and every loop below skips them.
+struct Active {
+  int* by_row;       // [batch][rows]: active inputs of each observation
+  int* row_counts;   // [batch]
+  int* by_input;     // [rows][batch]: observations in which each input is active
+  int* input_counts; // [rows]
+};
+
+// Inputs of a layer, one row per observation; variance and slope may be null.
+struct Inputs {
+  float* mean;
+  float* variance;
+  float* slope;  // d input / d output of the layer below
+  int stride;
+};
+
+// Moments of, or messages to, the outputs of a layer, one padded row per observation.
+struct Outputs {
+  float* first;
+  float* second;
+};
+
+struct Totals {
+  double power = 0;      // sum of v g^2
+  double curvature = 0;  // sum of the messages to the variances
+};
+
+// What the batch rule decided, and how much to forget.
+struct Change {
+  float alpha = 1;
+  float observed = 1;  // max(1, alpha * number of observed values)
+  float rate = 0;      // share of the information to forget
+  Rule rule = Rule::damped;
+};
+
+struct Passes {
+  const char* name;
+  int lanes;
+
+  void (*activate)(const Activation* steps, int count, const float* mean, const float* variance,
+                   int units, float* a, float* a_variance, float* slope);
+  void (*scan)(int batch, int rows, Inputs a, Active active);
+  // Moments of z = W a; `own` (or null) receives the part sum v a^2 of each variance.
+  void (*forward)(Weights w, int batch, Inputs a, Active active, Outputs z, float* own);
+  // Messages to the layer below, into [batch][below_width].
+  void (*pull)(Weights w, int inputs, int batch, Inputs a, Active active, Outputs d,
+               Outputs below, int below_width);
+  // Messages to the weights, summed over the batch, into g and g_variance.
+  Totals (*gather)(Weights w, int batch, Inputs a, Active active, Outputs d, float* g,
+                   float* g_variance);
+  // Change rows `from` to `to` by gathered messages.
+  void (*apply)(Weights w, int from, int to, Active active, const float* g,
+                const float* g_variance, Change change, float prior_variance);
+  // The same for one observation, whose messages need not be gathered.
+  void (*apply_one)(Weights w, int from, int to, Inputs a, Outputs d, Change change,
+                    float prior_variance);
+};
+
+const Passes& baseline_passes();
+const Passes* avx2_passes();  // null where the compiler or the processor has none
+
+}  // namespace tractable

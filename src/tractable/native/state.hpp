@@ -1,0 +1,128 @@
+// What learning changes, in the layout the loops want.
+//
+// An epoch works on this copy and writes it back at its end, so that one that is interrupted has
+// changed nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "chain.hpp"
+#include "passes.hpp"
+
+namespace tractable {
+
+constexpr std::size_t kAlignment = 64;
+
+// Zeroed floats (or ints) that begin on a cache line.
+template <typename T>
+class Block {
+ public:
+  Block() = default;
+  explicit Block(std::size_t size)
+      : data_(static_cast<T*>(::operator new(std::max<std::size_t>(size, 1) * sizeof(T),
+                                             std::align_val_t(kAlignment)))) {
+    std::fill(data_.get(), data_.get() + size, T());
+  }
+  T* get() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { ::operator delete(p, std::align_val_t(kAlignment)); }
+  };
+  std::unique_ptr<T, Free> data_;
+};
+
+inline int padded(int size, int lanes) { return (size + lanes - 1) / lanes * lanes; }
+
+// The caller's own memory: two flat vectors in the layout of tractable.posterior, and the noise.
+struct External {
+  float* mean;
+  float* variance;
+  double* noise_mean;
+  double* noise_variance;
+  int noises;
+};
+
+class State {
+ public:
+  State(const Chain& chain, int lanes) {
+    std::size_t size = 0;
+    for (const Layer& layer : chain.layers) {
+      at_.push_back(size);
+      widths_.push_back(padded(layer.out, lanes));
+      rows_.push_back(layer.rows());
+      size += std::size_t(rows_.back()) * widths_.back();
+    }
+    mean_ = Block<float>(size);
+    variance_ = Block<float>(size);
+    size_ = size;
+  }
+
+  Weights weights(std::size_t layer) const {
+    return {mean_.get() + at_[layer], variance_.get() + at_[layer], rows_[layer],
+            widths_[layer]};
+  }
+
+  std::size_t at(std::size_t layer) const { return at_[layer]; }
+  int width(std::size_t layer) const { return widths_[layer]; }
+  std::size_t size() const { return size_; }
+
+  void take(const Chain& chain, const External& from) {
+    for (std::size_t l = 0; l < chain.layers.size(); ++l) {
+      copy_in(chain.layers[l], weights(l).mean, widths_[l], from.mean);
+      copy_in(chain.layers[l], weights(l).variance, widths_[l], from.variance);
+    }
+    noise_mean.assign(from.noise_mean, from.noise_mean + from.noises);
+    noise_variance.assign(from.noise_variance, from.noise_variance + from.noises);
+  }
+
+  void give(const Chain& chain, const External& to) const {
+    for (std::size_t l = 0; l < chain.layers.size(); ++l) {
+      copy_out(chain.layers[l], weights(l).mean, widths_[l], to.mean);
+      copy_out(chain.layers[l], weights(l).variance, widths_[l], to.variance);
+    }
+    std::copy(noise_mean.begin(), noise_mean.end(), to.noise_mean);
+    std::copy(noise_variance.begin(), noise_variance.end(), to.noise_variance);
+  }
+
+  std::vector<double> noise_mean, noise_variance;
+
+ private:
+  // Transposed: a row per input.  In tiles, so that neither side jumps through memory.
+  static constexpr int kTile = 16;
+
+  static void copy_in(const Layer& layer, float* packed, int width, const float* flat) {
+    const float* w = flat + layer.weight_at;
+    for (int o0 = 0; o0 < layer.out; o0 += kTile)
+      for (int i0 = 0; i0 < layer.in; i0 += kTile)
+        for (int o = o0; o < std::min(o0 + kTile, layer.out); ++o)
+          for (int i = i0; i < std::min(i0 + kTile, layer.in); ++i)
+            packed[std::size_t(i) * width + o] = w[std::size_t(o) * layer.in + i];
+    if (layer.bias)
+      std::copy(flat + layer.bias_at, flat + layer.bias_at + layer.out,
+                packed + std::size_t(layer.in) * width);
+  }
+
+  static void copy_out(const Layer& layer, const float* packed, int width, float* flat) {
+    float* w = flat + layer.weight_at;
+    for (int o0 = 0; o0 < layer.out; o0 += kTile)
+      for (int i0 = 0; i0 < layer.in; i0 += kTile)
+        for (int o = o0; o < std::min(o0 + kTile, layer.out); ++o)
+          for (int i = i0; i < std::min(i0 + kTile, layer.in); ++i)
+            w[std::size_t(o) * layer.in + i] = packed[std::size_t(i) * width + o];
+    if (layer.bias)
+      std::copy(packed + std::size_t(layer.in) * width,
+                packed + std::size_t(layer.in) * width + layer.out, flat + layer.bias_at);
+  }
+
+  std::vector<std::size_t> at_;
+  std::vector<int> widths_, rows_;
+  std::size_t size_ = 0;
+  Block<float> mean_, variance_;
+};
+
+}  // namespace tractable

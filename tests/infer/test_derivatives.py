@@ -1,0 +1,192 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+from tests.infer.branches import four_layers
+from tests.infer.models import F64, mlp, regressor
+from tractable.infer import UnsupportedLayer, derivatives
+
+DEPTHS = [
+    (),
+    (nn.Tanh,),
+    (nn.Sigmoid,),
+    (nn.Tanh, nn.ReLU),
+    (nn.Tanh, nn.Sigmoid, nn.Tanh),
+    (nn.LeakyReLU, nn.Tanh, nn.ReLU, nn.Tanh),
+]
+
+
+def names(activations):
+    return "-".join(a.__name__ for a in activations) or "linear"
+
+
+def monte_carlo(model, x, n, generator):
+    """Derivatives of networks drawn from the posterior, at inputs drawn from x."""
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, dtype=F64)
+
+    drawn = iter(
+        [p.loc + p.stddev * normal(n, *p.shape) for p in model.posterior.gaussians().values()]
+    )
+    inputs = (x.loc + x.stddev * normal(n, x.shape[1])).requires_grad_()
+    a = inputs
+    for layer in model.net:
+        if isinstance(layer, nn.Linear):
+            weight, bias = next(drawn), next(drawn)
+            a = torch.einsum("noi,ni->no", weight, a) + bias
+        else:
+            a = layer(a)
+    (slopes,) = torch.autograd.grad(a.sum(), inputs)
+    return slopes, inputs.detach()
+
+
+@pytest.mark.parametrize("activations", DEPTHS, ids=names)
+def test_without_variances_it_is_autograds_derivative(activations):
+    model = mlp(*activations, inputs=3, outputs=2)
+    model.posterior.variance.zero_()
+    net = model.posterior.mean_module(model.net)
+    x = torch.randn(6, 3, dtype=F64, generator=torch.Generator().manual_seed(1))
+    found = derivatives(model, x, order=2)
+    for row, mean, hessian in zip(x, found.mean, found.hessian, strict=True):
+        wanted = torch.autograd.functional.jacobian(net, row)
+        assert (mean - wanted).abs().max() < 1e-10
+        for k in range(2):
+            second = torch.autograd.functional.hessian(lambda t, k=k: net(t)[k], row)
+            assert (hessian[k] - second).abs().max() < 1e-10
+    assert not found.variance.any()
+    assert not found.covariance.any()
+
+
+def test_curvature_is_the_second_derivative_when_only_the_first_layer_bends():
+    model = mlp(nn.Tanh, nn.ReLU, inputs=3)
+    model.posterior.variance.zero_()
+    found = derivatives(model, torch.randn(5, 3, dtype=F64), order=2)
+    diagonal = torch.diagonal(found.hessian, dim1=2, dim2=3)
+    assert (found.curvature - diagonal).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    "kinds", [["tanh"] * 4, ["sigmoid"] * 4, ["tanh", "sigmoid", "tanh", "sigmoid"]], ids="-".join
+)
+def test_four_layers_equal_the_branch_by_branch_formulas(kinds):
+    modules = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+    acts = [modules[kind] for kind in kinds]
+    model = regressor(
+        acts[0](), nn.Linear(2, 3), acts[1](), nn.Linear(3, 2), acts[2](), nn.Linear(2, 2),
+        acts[3](), outputs=2,
+    )  # fmt: skip
+    x = tr.Gaussian(torch.tensor([[0.3, -0.8]], dtype=F64), torch.tensor([[0.2, 0.05]]))
+    pairs = {
+        name: torch.stack([p.loc, p.variance], -1).tolist() for name, p in model.posterior.items()
+    }
+    wanted = four_layers(
+        list(zip(x.loc[0].tolist(), x.variance[0].tolist(), strict=True)),
+        [pairs[f"{i}.weight"] for i in (1, 3, 5)],
+        [pairs[f"{i}.bias"] for i in (1, 3, 5)],
+        kinds,
+    )
+    found = derivatives(model, x, sums="branches")
+    nodes = derivatives(model, x, sums="nodes")
+    for (k, j), (mean, variance, covariance) in wanted.items():
+        assert abs(found.mean[0, k, j].item() - mean) < 1e-10
+        assert abs(found.variance[0, k, j].item() - variance) < 1e-10
+        assert abs(found.covariance[0, k, j].item() - covariance) < 1e-10
+        assert abs(nodes.mean[0, k, j].item() - mean) < 1e-10
+        assert abs(nodes.covariance[0, k, j].item() - covariance) < 1e-10
+
+
+@pytest.mark.parametrize("activations", DEPTHS[:5], ids=names)
+def test_small_variances_agree_with_monte_carlo(activations):
+    model = mlp(*activations, inputs=2, width=20, seed=3)
+    model.posterior.variance.mul_(1e-5)
+    x = tr.Gaussian(torch.tensor([[0.4, -0.7]], dtype=F64), 1e-7)
+    n = 20_000
+    slopes, _ = monte_carlo(model, x, n, torch.Generator().manual_seed(0))
+    found = derivatives(model, x)
+    error = (found.mean[0, 0] - slopes.mean(0)).abs()
+    assert (error < 5 * slopes.std(0) / math.sqrt(n)).all()
+    ratio = found.variance[0, 0] / slopes.var(0)
+    # Covariances between branches are dropped: a third too small or large at most, here.
+    assert ((ratio > 0.65) & (ratio < 1.5)).all()
+
+
+def test_linear_networks_are_exact():
+    model = mlp(inputs=2, outputs=1)
+    x = tr.Gaussian(torch.zeros(1, 2, dtype=F64), 1.0)
+    found = derivatives(model, x)
+    weight = model.posterior["0.weight"]
+    assert torch.equal(found.mean[0], weight.loc)
+    assert torch.equal(found.variance[0], weight.variance)
+    assert not found.covariance.any()
+
+
+def test_error_of_the_mean_is_first_order_in_the_variances():
+    """Tenfold variances, tenfold error, against the mean by Gauss-Hermite quadrature.
+
+    One weight varies: z = w2 tanh(w1 x), dz/dx = w1 w2 (1 - tanh^2(w1 x)).
+    """
+    nodes, weights = (torch.from_numpy(part) for part in np.polynomial.hermite_e.hermegauss(60))
+    model = regressor(nn.Linear(1, 1, bias=False), nn.Tanh(), nn.Linear(1, 1, bias=False))
+    x = torch.tensor([[0.8]], dtype=F64)
+    errors = []
+    for variance in (1e-4, 1e-3, 1e-2):
+        model.posterior.loc.copy_(torch.tensor([0.9, 1.0]))
+        model.posterior.variance.copy_(torch.tensor([variance, 0.0]))
+        w = 0.9 + math.sqrt(variance) * nodes
+        truth = (w * (1 - torch.tanh(w * x[0]) ** 2) * weights).sum() / weights.sum()
+        errors.append((derivatives(model, x).mean.item() - truth.item()) / variance)
+    assert errors[0] != pytest.approx(0, abs=1e-3)
+    assert errors[1] == pytest.approx(errors[0], rel=0.05)
+    assert errors[2] == pytest.approx(errors[0], rel=0.3)
+
+
+def test_covariance_with_the_input_agrees_with_monte_carlo():
+    model = mlp(nn.Tanh, nn.ReLU, inputs=1, width=20, seed=1)
+    model.posterior.variance.mul_(1e-6)
+    x = tr.Gaussian(torch.tensor([[0.3]], dtype=F64), 1e-4)
+    slopes, inputs = monte_carlo(model, x, 50_000, torch.Generator().manual_seed(0))
+    sampled = ((slopes - slopes.mean()) * (inputs - inputs.mean())).mean().item()
+    assert derivatives(model, x).covariance.item() == pytest.approx(sampled, rel=0.1)
+
+
+def test_rows_are_independent_and_variances_not_negative():
+    model = mlp(nn.Tanh, nn.Tanh, inputs=2, width=8)
+    x = torch.randn(5, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
+    together = derivatives(model, x, sigma=0.5)
+    alone = derivatives(model, x[3:4], sigma=0.5)
+    assert torch.allclose(together.variance[3:4], alone.variance)
+    assert (together.variance >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ((nn.Linear(2, 2), nn.GELU(), nn.Linear(2, 1)), r"layer '1' is a GELU.*Tanh"),
+        ((nn.Linear(2, 2), nn.Sequential(nn.LayerNorm(2)), nn.Linear(2, 1)), "'1.0'.*LayerNorm"),
+        ((nn.Linear(2, 2), nn.Tanh(), nn.ReLU(), nn.Linear(2, 1)), "'2' is a second activation"),
+    ],
+    ids=["gelu", "nested", "two"],
+)
+def test_unsupported_layers_are_named(layers, message):
+    with pytest.raises(UnsupportedLayer, match=message):
+        derivatives(regressor(*layers), torch.zeros(1, 2))
+
+
+def test_bad_arguments():
+    model = mlp(nn.Tanh)
+    x = torch.zeros(1, 2)
+    with pytest.raises(ValueError, match="order must be 1, or 2"):
+        derivatives(model, x, order=3)
+    with pytest.raises(ValueError, match="sums must be one of"):
+        derivatives(model, x, sums="paths")
+    with pytest.raises(ValueError, match="sigma must be a positive number, got 0"):
+        derivatives(model, x, sigma=0.0)
+    with pytest.raises(tr.learners.NotFitted):
+        derivatives(tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)), x)
+    with pytest.raises(TypeError, match="needs a TAGI model"):
+        derivatives(nn.Linear(2, 1), x)
