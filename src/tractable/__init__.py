@@ -4,7 +4,7 @@ from tractable import likelihoods, rules
 from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
 from tractable.learners import TAGI, Callback, Checkpoint, EarlyStopping, Learner
 from tractable.posterior import Posterior
-from tractable.predictive import Predictive
+from tractable.predictive import NormalPredictive, Predictive
 from tractable.rules.activation import activation_moments, activation_rule
 
 __version__ = "0.1.0"
@@ -17,6 +17,7 @@ __all__ = [
     "Gaussian",
     "Learner",
     "NoMomentRule",
+    "NormalPredictive",
     "Posterior",
     "Predictive",
     "activation_moments",

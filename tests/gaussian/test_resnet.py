@@ -120,8 +120,25 @@ def test_messages_reach_every_parameter(
         assert bool((to_mean != 0).any()), name
         assert bool((to_variance <= 0).all()), name
         assert bool((to_variance < 0).any()), name
-        # No parameter hears more than every observed value could tell it (moments.message).
-        assert bool((-parameters[name].variance * to_variance <= z.numel()).all()), name
+
+
+@pytest.mark.parametrize("mode", ["linear", "exact"])
+def test_one_observed_value_tells_a_parameter_less_than_it_knows(
+    net: ResNet18, images: Tensor, mode: Any
+) -> None:
+    """``-var * d_var <= var_z / (var_z + noise)``, on which ``moments.message`` rests."""
+    net.train()
+    parameters, noise = states(net, share=1.0), 0.1
+    leaves = [g.variance.requires_grad_() for g in parameters.values()]
+    with activation_moments(mode):
+        z: Any = torch.func.functional_call(net, parameters, (images,))
+    share = z.variance[1, 4].item() / (z.variance[1, 4].item() + noise)
+    d = torch.zeros_like(z.loc)
+    d[1, 4] = -1 / (z.variance[1, 4].detach() + noise)
+    messages = torch.autograd.grad([z.loc, z.variance], leaves, [d, d])
+    taken = [-v.detach() * d_var for v, d_var in zip(leaves, messages, strict=True)]
+    assert max(float(q.max()) for q in taken) <= share
+    assert sum(float(q.sum()) for q in taken) <= share * (1 + 1e-4)  # and all of them together
 
 
 def test_without_variance_it_is_the_network_itself(net: ResNet18, images: Tensor) -> None:

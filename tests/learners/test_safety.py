@@ -12,7 +12,7 @@ LIKELIHOODS = [
     lambda: (tr.likelihoods.Normal(0.01), 1),
     lambda: (tr.likelihoods.Normal(), 1),
     lambda: (tr.likelihoods.Bernoulli(), 1),
-    lambda: (tr.likelihoods.Categorical(4), 3),
+    lambda: (tr.likelihoods.Categorical(4, link="probit"), 3),
     lambda: (tr.likelihoods.Categorical(4, link="normal", sigma=0.01), 3),
     lambda: (tr.likelihoods.HeteroscedasticNormal(), 2),
     lambda: (tr.likelihoods.Normal(1e-3, outputs=3), 3),

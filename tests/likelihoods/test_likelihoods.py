@@ -18,9 +18,9 @@ D = torch.float64
 CASES = [
     (Normal(0.3), 1, torch.tensor([[0.4], [-2.0], [7.0]], dtype=D)),
     (Bernoulli(), 1, torch.tensor([[1], [0], [1]])),
-    (Categorical(5), 4, torch.tensor([0, 3, 4])),
+    (Categorical(5, link="probit"), 4, torch.tensor([0, 3, 4])),
     (Categorical(5, link="normal", sigma=0.3), 4, torch.tensor([0, 3, 4])),
-    (Categorical(10, tree="published"), 11, torch.tensor([0, 9, 5])),
+    (Categorical(10, tree="published", link="probit", sigma=0.5), 11, torch.tensor([0, 9, 5])),
     (HeteroscedasticNormal(), 2, torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)),
 ]
 IDS = ["normal", "bernoulli", "tree", "tree-normal", "tree-published", "heteroscedastic"]
@@ -82,7 +82,7 @@ def test_an_observation_never_takes_more_than_all_the_variance(likelihood, width
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 10, 17])
 def test_class_probabilities_sum_to_one(classes):
-    likelihood = Categorical(classes)
+    likelihood = Categorical(classes, link="probit")
     generator = torch.Generator().manual_seed(5)
     mean = torch.randn(7, classes - 1, generator=generator, dtype=D)
     probs = likelihood.predictive(mean, mean.abs()).probs

@@ -17,6 +17,11 @@ truth, may pass it.  Then V is taken as ``h^2 var_x``, which is the least it can
 then the whole Newton step g / h).  The variance is multiplied by ``1 - q`` up to q = 1/2 and by
 ``1 / (4 q)`` beyond, which has the same value and slope there and stays positive.
 
+Where the curvature of the function changes sign, C is zero and eq. (4) stops, however steep the
+function is.  ``optimize`` therefore moves by at least ``least sd_x min(1, |g| / (2 sqrt(V)))``:
+one standard deviation of the input while the derivative is clearly not zero.  That is less than
+a quarter of Newton's step wherever it is the larger of the two; ``least=0`` is as published.
+
 C comes from the curvature of the first activation alone (38), so networks whose first activation
 is piecewise linear have none, and are refused.
 """
@@ -74,6 +79,7 @@ def optimize(
     bounds: Any = None,
     *,
     output: int = 0,
+    least: float = 1.0,
 ) -> Optimum:
     """Find inputs at which a learnt function is largest, smallest or stationary.
 
@@ -88,6 +94,7 @@ def optimize(
         tolerance: a start has ended when no mean moves by more than this in an iteration.
         bounds: lowest and highest input, ``[inputs, 2]`` or a pair for all.
         output: which output of the network.
+        least: factor on the least step of eq. (4); see the module.
 
     >>> import tractable as tr
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
@@ -101,6 +108,8 @@ def optimize(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     observation.positive(tolerance, "tolerance")
+    if not least >= 0:
+        raise ValueError(f"least must not be negative, got {least}")
     if sigma is None and not isinstance(x0, Gaussian):
         raise ValueError("the starting points need a variance: give sigma, or a Gaussian")
     state = observation.prior(model, x0, sigma)
@@ -110,7 +119,7 @@ def optimize(
     trace = [state.loc]
     active = torch.ones(len(state.loc), dtype=torch.bool, device=state.loc.device)
     for _ in range(steps):
-        new = _infer(net, state, maximize, output, box)
+        new = _infer(net, state, maximize, output, box, least)
         loc = torch.where(active.unsqueeze(1), new.loc, state.loc)
         variance = torch.where(active.unsqueeze(1), new.variance, state.variance)
         active = active & ((loc - state.loc).abs() > tolerance).any(1)
@@ -130,7 +139,8 @@ def infer_optimum(
 ) -> Gaussian:
     """One iteration of eq. (3) or (4): line 10 of algorithm 1, between two updates of the model."""
     model = observation.trained(model)
-    return _infer(_smooth(model), observation.prior(model, location), maximize, output, None)
+    net, state = _smooth(model), observation.prior(model, location)
+    return _infer(net, state, maximize, output, None, least=0.0)
 
 
 def limits(bounds: Any, like: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -188,15 +198,17 @@ def _infer(
     maximize: bool | None,
     output: int,
     box: tuple[Tensor, Tensor] | None,
+    least: float,
 ) -> Gaussian:
     with torch.no_grad():
         found = run(net, x)
         g, h = found.mean[:, output], found.curvature[:, output]
-        least = torch.finfo(g.dtype).tiny
-        spread = torch.maximum(found.variance[:, output], h * h * x.variance).clamp_min(least)
+        tiny = torch.finfo(g.dtype).tiny
+        spread = torch.maximum(found.variance[:, output], h * h * x.variance).clamp_min(tiny)
         step = -x.variance * h * g / spread
         if maximize is not None:
-            step = (1 if maximize else -1) * g.sign() * step.abs()
+            floor = least * x.stddev * (0.5 * g.abs() * spread.rsqrt()).clamp(max=1)
+            step = (1 if maximize else -1) * g.sign() * torch.maximum(step.abs(), floor)
         q = h * h * x.variance / spread
         shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
         loc = x.loc + step

@@ -5,6 +5,7 @@ from tractable.learners.base import Learner, NotFitted
 from tractable.learners.bbb import BayesByBackprop
 from tractable.learners.callbacks import Callback, Checkpoint, EarlyStopping
 from tractable.learners.ensemble import Ensemble
+from tractable.learners.many import fit_many
 from tractable.learners.storage import InvalidModelFile
 from tractable.learners.tagi import TAGI
 
@@ -19,4 +20,5 @@ __all__ = [
     "InvalidModelFile",
     "Learner",
     "NotFitted",
+    "fit_many",
 ]

@@ -272,7 +272,7 @@ class Learner(ABC):
             bar.advance()
 
     def _score(self, x: Tensor, y: Tensor) -> Record:
-        log_prob = self.likelihood.log_evidence(y, *self._moments(self._all_outputs(x, 1024)))
+        log_prob = self._predictive(self._all_outputs(x, 1024)).log_prob(y)
         return {"validation_nll": -float(log_prob.mean())}
 
     def _held_out_scale(

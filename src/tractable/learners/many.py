@@ -50,7 +50,7 @@ def fit_many(
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
     together = [job for job in jobs if job[0].parallel]
-    threads = min(threads or len(os.sched_getaffinity(0)), max(len(together), 1))
+    threads = min(threads or cores(), max(len(together), 1))
     with Progress(len(jobs), "fits", progress) as bar:
 
         def fit(learner: Learner, x: Any, y: Any) -> None:
@@ -63,6 +63,13 @@ def fit_many(
                 fit(*job)
                 bar.advance()
     return learners
+
+
+def cores() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _in_threads(

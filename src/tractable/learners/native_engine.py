@@ -91,7 +91,9 @@ class _Walk:
         if module._forward_hooks or module._forward_pre_hooks:
             raise UnsupportedByKernel(f"engine='native' runs no hooks, and {what} has some")
         if type(module) is nn.Sequential:
-            for child_name, child in module.named_children():
+            # Not named_children, which would pass over a layer that is used twice.
+            for child_name, child in module._modules.items():
+                assert child is not None
                 self.visit(child, f"{name}.{child_name}" if name else child_name)
         elif type(module) is nn.Linear:
             self._linear(module, name)
@@ -245,7 +247,6 @@ class NativeEngine:
             one was not finite, and the model is as it was before that batch.  If ``advance`` or
             a signal raises, the model is as it was before the call.
         """
-
         reported = 0
 
         def report(done: int) -> None:

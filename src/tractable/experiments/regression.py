@@ -1,0 +1,259 @@
+"""A curve learnt on a short interval: Bayes by Backprop, ensembles and TAGI, beside Tables 1 and 2.
+
+Section 4.1 of "Weight uncertainty in neural networks" (a replication of Bayes by Backprop): 8 x 128
+points of eq. (22) on [0, 0.5], 1,000 evaluation points on [-0.5, 1.5], two hidden layers of 400
+ReLU units.  The random term of eq. (22) has the standard deviation 0.02.  A finished model is kept
+in the folder, and a killed run goes on from its checkpoint.
+
+    python -m tractable.experiments.regression
+    python -m tractable.experiments.regression --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable import metrics, priors
+from tractable.experiments.record import Record, table
+from tractable.learners import TAGI, Backprop, BayesByBackprop, Checkpoint, Ensemble, Learner
+from tractable.likelihoods import Normal
+from tractable.predictive import NormalMixturePredictive
+
+TABLE_1 = {0: -120.34, 1: -16.21, 2: -9.69}  # lppd by -log sigma
+TABLE_2 = {  # lppd by -log sigma1, -log sigma2
+    (0, 6): -32.40, (0, 7): -412.87, (0, 8): -184.17,
+    (1, 6): -3.21, (1, 7): -22.46, (1, 8): -21.29,
+    (2, 6): -21.58, (2, 7): -16.77, (2, 8): -16.20,
+}  # fmt: skip
+LOCAL = -26.03
+ELBO_VARIANCE = {"weights": 444.8, "local": 244.0}
+MILLISECONDS = {"weights": 317.8, "local": 211.7}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Training and evaluation points."""
+
+    x: Tensor
+    y: Tensor
+    at: Tensor
+    seen: Tensor
+
+
+def draw(seed: int) -> Curve:
+    """The data of eq. (22)."""
+    generator = torch.Generator().manual_seed(seed)
+    x = 0.5 * torch.rand(8 * 128, 1, generator=generator)
+    at = torch.linspace(-0.5, 1.5, 1000).unsqueeze(1)
+
+    def curve(x: Tensor) -> Tensor:
+        e = 0.02 * torch.randn(x.shape, generator=generator)
+        turn = 2 * math.pi * (x + e)
+        return x + 0.3 * turn.sin() + 0.3 * (2 * turn).sin() + e  # eq. (22)
+
+    return Curve(x, curve(x), at, curve(at))
+
+
+def network(units: int, dropout: float = 0.0) -> nn.Sequential:
+    """Two hidden layers."""
+    drop = [nn.Dropout(dropout)] if dropout else []
+    return nn.Sequential(
+        nn.Linear(1, units), nn.ReLU(), *drop,
+        nn.Linear(units, units), nn.ReLU(), *drop,
+        nn.Linear(units, 1),
+    )  # fmt: skip
+
+
+def configurations(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]:
+    """All models, by name."""
+    shared: dict[str, Any] = {"lr": args.lr, "seed": args.seed}
+
+    def bnn(prior: priors.Prior, noise: float = 0.1, estimator: str = "weights") -> Learner:
+        return BayesByBackprop(
+            network(args.units), Normal(noise), prior=prior, samples=args.samples,
+            estimator=estimator, **shared,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def gaussian(minus_log: float) -> priors.Normal:
+        return priors.Normal(math.exp(-minus_log))
+
+    makers: dict[str, Callable[[], Learner]] = {}
+    for s in TABLE_1:
+        makers[f"gaussian-{s}"] = lambda s=s: bnn(gaussian(s))  # type: ignore[misc]
+    makers["local-1"] = lambda: bnn(gaussian(1), estimator="local")
+    for noise in (0.01, 1.0):
+        makers[f"noise-{noise}"] = lambda noise=noise: bnn(gaussian(1), noise)  # type: ignore[misc]
+    for a, b in TABLE_2:
+        makers[f"mixture-{a}-{b}"] = lambda a=a, b=b: bnn(  # type: ignore[misc]
+            priors.ScaleMixture(0.5, math.exp(-a), math.exp(-b))
+        )
+    makers["tagi"] = lambda: TAGI(network(args.units), Normal(0.1), seed=args.seed)
+    for name, dropout in (("dnns", 0.0), ("dnns-dropout", 0.5)):
+        makers[name] = lambda dropout=dropout: Ensemble(  # type: ignore[misc]
+            network(args.units, dropout), Normal(0.1), n=args.members, learner=Backprop, **shared
+        )
+    return makers
+
+
+def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
+    """Figures of a trained model, inside and outside the interval it learnt from."""
+    options = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
+    predictive = model.predict(data.at, **options)
+    if isinstance(predictive, NormalMixturePredictive):
+        low, high = (predictive.draws.quantile(q, 0) for q in (0.05, 0.95))
+        width = high - low
+    else:
+        width = 2 * 1.6448536 * predictive.epistemic.sqrt()  # type: ignore[attr-defined]
+    width = width.flatten()
+    place = data.at.flatten()
+    inside = (place >= 0) & (place <= 0.5)
+    residual = (predictive.mean.flatten() - data.seen.flatten()).square()
+    figures: dict[str, Any] = {
+        "lppd": metrics.lppd(predictive, data.seen),
+        "lppd_inside": float(predictive.log_prob(data.seen)[inside].mean()),
+        "rmse": metrics.rmse(predictive, data.seen),
+        "rmse_inside": float(residual[inside].mean().sqrt()),
+        "coverage_90": metrics.coverage(predictive, data.seen),
+        "band_5_95_inside": float(width[inside].mean()),
+        "band_5_95_outside": float(width[~inside].mean()),
+        "epochs": len(model.history),
+        "milliseconds_per_epoch": 1000 * _median([e["seconds"] for e in model.history]),
+    }
+    if isinstance(model, BayesByBackprop):
+        elbo = torch.tensor([e["elbo"] for e in model.history], dtype=torch.float64)
+        figures["elbo"] = float(elbo[-max(len(elbo) // 20, 1) :].mean())
+        half = elbo[len(elbo) // 2 :]
+        figures["variance_of_elbo_differences"] = float(half.diff().var()) if len(half) > 2 else None
+    return figures
+
+
+def show(name: str, model: Learner, data: Curve, folder: Path) -> None:
+    """Bands, and for a sampled posterior its record and ten draws."""
+    import matplotlib.pyplot as plt
+
+    from tractable import plots
+
+    options = {"draws": 200} if isinstance(model, BayesByBackprop) else {}
+    predictive = model.predict(data.at, **options)
+    mixed = isinstance(predictive, NormalMixturePredictive)
+    ax = plots.bands(
+        data.at, predictive, data=(data.x, data.y), draws=10 if mixed else None, label=name
+    )
+    ax.set_ylim(-1.5, 2.5)
+    ax.axvspan(0, 0.5, color="#eeeeee", zorder=0)
+    ax.figure.savefig(folder / f"regression-{name}.png")
+    plt.close(ax.figure)
+
+
+def report(found: dict[str, Any]) -> str:
+    """Published lppd beside ours."""
+    published: dict[str, float] = {f"gaussian-{s}": v for s, v in TABLE_1.items()}
+    published |= {f"mixture-{a}-{b}": v for (a, b), v in TABLE_2.items()}
+    published["local-1"] = LOCAL
+    rows = []
+    for name, result in found.items():
+        rows.append(
+            [
+                name,
+                f"{published[name]:.2f}" if name in published else "-",
+                f"{result['lppd']:.2f}",
+                f"{result['lppd_inside']:.2f}",
+                f"{result['rmse_inside']:.3f}",
+                f"{result['band_5_95_inside']:.2f}",
+                f"{result['band_5_95_outside']:.2f}",
+                f"{result['milliseconds_per_epoch']:.0f}",
+                str(result["epochs"]),
+            ]
+        )
+    header = [
+        "model", "paper lppd", "ours", "inside", "RMSE inside", "5-95 % inside", "outside",
+        "ms/epoch", "epochs",
+    ]  # fmt: skip
+    return table(rows, header)
+
+
+def main() -> None:
+    """Train, evaluate, draw and write all of it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--units", type=int, default=400, help="per hidden layer")
+    parser.add_argument("--epochs", type=int, default=1500)
+    parser.add_argument("--tagi-epochs", type=int, default=40)
+    parser.add_argument("--models", nargs="+", help="only these, by name")
+    parser.add_argument("--members", type=int, default=25, help="of an ensemble")
+    parser.add_argument("--samples", type=int, default=5, help="draws per step")
+    parser.add_argument("--draws", type=int, default=5000, help="sets of weights to evaluate with")
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--quick", action="store_true", help="20 epochs of small networks")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("out/regression"))
+    args = parser.parse_args()
+    if args.quick:
+        args.units, args.epochs, args.members, args.draws, args.tagi_epochs = 40, 20, 3, 100, 5
+    torch.set_num_threads(args.threads)
+    makers = configurations(args)
+    unknown = set(args.models or ()) - makers.keys()
+    if unknown:
+        parser.error(f"unknown models {', '.join(sorted(unknown))}: {', '.join(makers)}")
+    folder = args.out / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    data = draw(args.seed)
+    settings = {k: v for k, v in vars(args).items() if k not in ("out", "threads", "seed")}
+    record = Record("regression", seeds=[args.seed], settings=settings)
+    names, started = list(args.models or makers), time.monotonic()
+    for number, name in enumerate(names, 1):
+        model, path = makers[name](), folder / f"{name}.tr"
+        epochs = args.tagi_epochs if name == "tagi" else args.epochs
+        every = max(epochs // 20, 1)
+        model.fit(
+            data.x, data.y, epochs=epochs, batch_size=16 if name == "tagi" else 128,
+            callbacks=[Checkpoint(path, every)], resume=path,
+        )  # fmt: skip
+        record.figures[name] = evaluate(model, data, args.draws)
+        record.write(args.out)
+        show(name, model, data, args.out)
+        left = (time.monotonic() - started) / number * (len(names) - number)
+        _say(
+            f"{name}: lppd {record.figures[name]['lppd']:.2f}, {number} of {len(names)} models, "
+            f"{left / 60:.0f} min left"
+        )
+    _compare(record.figures)
+    record.write(args.out)
+    _say(report(record.figures))
+    _say(f"written to {args.out}")
+
+
+def _compare(found: dict[str, Any]) -> None:
+    """Local reparameterisation against weight sampling, as in the text below Table 2."""
+    if {"gaussian-1", "local-1"} <= found.keys():
+        pairs = {"weights": found["gaussian-1"], "local": found["local-1"]}
+        found["local-1"]["against_weights"] = {
+            kind: {
+                "published_variance_of_elbo_differences": ELBO_VARIANCE[kind],
+                "variance_of_elbo_differences": result["variance_of_elbo_differences"],
+                "published_ms_per_epoch": MILLISECONDS[kind],
+                "ms_per_epoch": result["milliseconds_per_epoch"],
+            }
+            for kind, result in pairs.items()
+        }
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

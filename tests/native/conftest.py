@@ -1,0 +1,30 @@
+"""The kernel's tests need the kernel, and one thread: small tensors only wait for a second one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tractable import native
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    expected = os.environ.get("TRACTABLE_EXPECT")
+    if expected is not None:
+        assert expected in str(native.__file__), f"testing {native.__file__}, not {expected}"
+    if native.kernel() is None:
+        reason = pytest.mark.skip(reason="the kernel was not built (no compiler)")
+        for item in items:
+            if "native" in item.path.parts and "without" not in item.name:
+                item.add_marker(reason)

@@ -1,0 +1,142 @@
+"""Random networks, likelihoods and data that both engines can take."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable.likelihoods import Bernoulli, Categorical, Likelihood, Normal
+
+ACTIVATIONS: dict[str, nn.Module] = {
+    "identity": nn.Identity(),
+    "relu": nn.ReLU(),
+    "leaky_relu": nn.LeakyReLU(0.1),
+    "tanh": nn.Tanh(),
+    "sigmoid": nn.Sigmoid(),
+}
+LIKELIHOODS = [
+    "normal",
+    "inferred",
+    "bernoulli",
+    "probit",
+    "probit-sigma",
+    "published-normal",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A learner's ingredients and its data."""
+
+    net: nn.Sequential
+    likelihood: Likelihood
+    options: dict[str, object]
+    batch: int
+    x: Tensor
+    y: Tensor
+
+    def learner(self, engine: str, dtype: torch.dtype = torch.float32) -> tr.TAGI:
+        """A learner in the same state whatever the engine and the dtype."""
+        start = tr.TAGI(self.net, self.likelihood, engine="torch", **self.options)
+        model = tr.TAGI(self.net, self.likelihood, engine=engine, dtype=dtype, **self.options)
+        model.posterior.loc.copy_(start.posterior.loc)
+        model.posterior.variance.copy_(start.posterior.variance)
+        model.generator.set_state(start.generator.get_state())
+        return model
+
+
+def network(widths: list[int], activation: str, bias: bool = True) -> nn.Sequential:
+    """A chain of linear layers with activations between them."""
+    layers: list[nn.Module] = []
+    for into, out in pairwise(widths):
+        layers += [nn.Linear(into, out, bias=bias), copy.deepcopy(ACTIVATIONS[activation])]
+    return nn.Sequential(*layers[:-1])
+
+
+def likelihood(name: str, outputs: int) -> Likelihood:
+    """A likelihood by its name here; trees have five classes, so four or seven outputs."""
+    return {
+        "normal": lambda: Normal(0.4),
+        "inferred": lambda: Normal(None, outputs),
+        "bernoulli": Bernoulli,
+        "probit": lambda: Categorical(5),
+        "probit-sigma": lambda: Categorical(5, sigma=0.7),
+        "published-normal": lambda: Categorical(5, "published", "normal", 0.5),
+    }[name]()
+
+
+def outputs_of(name: str, wish: int) -> int:
+    """How many outputs a network for this likelihood has."""
+    if name in ("normal", "inferred"):
+        return wish
+    return 1 if name == "bernoulli" else int(likelihood(name, 0).outputs)
+
+
+def targets(name: str, x: Tensor, outputs: int, generator: torch.Generator) -> Tensor:
+    """Noisy targets that the inputs explain in part."""
+    signal = torch.tanh(x @ torch.randn(x.shape[1], outputs, generator=generator))
+    noisy = signal + 0.3 * torch.randn(signal.shape, generator=generator)
+    if name in ("normal", "inferred"):
+        return noisy
+    if name == "bernoulli":
+        return (noisy[:, 0] > 0).long()
+    return (noisy[:, 0] * 3 + 2).round().long().clamp(0, 4)
+
+
+def problem(
+    seed: int,
+    *,
+    activation: str,
+    likelihood_name: str,
+    rule: str = "damped",
+    updates: int = 50,
+    largest: int = 300,
+    widest_batch: int = 256,
+) -> Problem:
+    """Depth 1 to 5, widths and batches log-uniform up to the given limits."""
+    rng = np.random.default_rng(seed)
+    depth = int(rng.integers(1, 6))
+
+    def size(limit: int) -> int:
+        return max(1, min(limit, round(float(np.exp(rng.uniform(0, np.log(limit + 0.5)))))))
+
+    outputs = outputs_of(likelihood_name, size(8))
+    widths = [*(size(largest) for _ in range(depth)), outputs]
+    batch = size(widest_batch)
+    generator = torch.Generator().manual_seed(seed)
+    rows = max(1, batch * updates - int(rng.integers(0, batch)))  # the last batch is smaller
+    x = torch.randn(rows, widths[0], generator=generator)
+    return Problem(
+        network(widths, activation, bias=bool(rng.integers(0, 4))),
+        likelihood(likelihood_name, outputs),
+        {"batch_rule": rule, "forget": float(rng.choice([0.0, 0.3, 1.0])), "seed": seed},
+        batch,
+        x,
+        targets(likelihood_name, x, outputs, generator),
+    )
+
+
+def distance(a: tr.TAGI, b: tr.TAGI) -> float:
+    """Largest difference of any parameter or noise, relative to the largest of its tensor."""
+    worst = 0.0
+    pairs = [
+        (mine, theirs)
+        for name in a.posterior
+        for mine, theirs in (
+            (a.posterior[name].loc, b.posterior[name].loc),
+            (a.posterior[name].variance, b.posterior[name].variance),
+        )
+    ]
+    if isinstance(a.likelihood, Normal) and isinstance(b.likelihood, Normal):
+        pairs.append((a.likelihood.noise_mean, b.likelihood.noise_mean))
+        pairs.append((a.likelihood.noise_variance, b.likelihood.noise_variance))
+    for mine, theirs in pairs:
+        gap = float((mine.double() - theirs.double()).abs().max())
+        worst = max(worst, gap / max(float(theirs.double().abs().max()), 1e-30))
+    return worst
