@@ -1,8 +1,17 @@
 """Neural networks that know what they don't know, on ordinary PyTorch modules."""
 
-from tractable import likelihoods, rules
+from tractable import adversarial, likelihoods, metrics, plots, priors, rules
 from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
-from tractable.learners import TAGI, Callback, Checkpoint, EarlyStopping, Learner
+from tractable.learners import (
+    TAGI,
+    Backprop,
+    BayesByBackprop,
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    Ensemble,
+    Learner,
+)
 from tractable.posterior import Posterior
 from tractable.predictive import NormalPredictive, Predictive
 from tractable.rules.activation import activation_moments, activation_rule
@@ -11,9 +20,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "TAGI",
+    "Backprop",
+    "BayesByBackprop",
     "Callback",
     "Checkpoint",
     "EarlyStopping",
+    "Ensemble",
     "Gaussian",
     "Learner",
     "NoMomentRule",
@@ -22,7 +34,11 @@ __all__ = [
     "Predictive",
     "activation_moments",
     "activation_rule",
+    "adversarial",
     "likelihoods",
+    "metrics",
     "moment_rule",
+    "plots",
+    "priors",
     "rules",
 ]

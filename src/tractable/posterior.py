@@ -227,7 +227,5 @@ def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
         parameter = weight
     window = parameter.shape[2:].numel()
     outer, inner = parameter.shape[0] * window, parameter.shape[1] * window
-    transposed = isinstance(
-        owner, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
-    )
+    transposed = isinstance(owner, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)
     return (outer, inner) if transposed else (inner, outer)

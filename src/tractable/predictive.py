@@ -193,7 +193,7 @@ class NormalMixturePredictive(Predictive):
             density = ((-0.5 * t * t).exp() / std).mean(0) / math.sqrt(2 * math.pi)
             low, high = torch.where(miss < 0, at, low), torch.where(miss < 0, high, at)
             newton = at - miss / density
-            inside = (newton > low) & (newton < high)
+            inside = (newton >= low) & (newton <= high)
             step = torch.where(inside, newton, (low + high) / 2)
             done = ((step - at).abs() <= tolerance * (at.abs() + high - low)) | (miss == 0)
             at = step
@@ -203,10 +203,10 @@ class NormalMixturePredictive(Predictive):
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of noisy targets: first a set of weights (the same for all rows), then noise."""
-        like = {"device": self.draws.device}
-        which = torch.randint(len(self.draws), (n,), generator=generator, **like)
+        device = self.draws.device
+        which = torch.randint(len(self.draws), (n,), generator=generator, device=device)
         std = (self.within + self.noise).sqrt()[which]
-        noise = torch.randn(std.shape, generator=generator, dtype=std.dtype, **like)
+        noise = torch.randn(std.shape, generator=generator, dtype=std.dtype, device=device)
         return self.draws[which] + std * noise
 
     def flat(self) -> NormalMixturePredictive:

@@ -99,6 +99,30 @@ def test_far_from_the_kink_a_branch_keeps_its_digits(
 
 
 @pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 0.02), (torch.float64, 1e-8)], ids=str
+)
+@pytest.mark.parametrize("alpha", [-1.0, -3.0, -5.5, -8.0])
+def test_the_lower_tail_of_relu_keeps_its_digits(
+    alpha: float, dtype: torch.dtype, tolerance: float
+) -> None:
+    """Where hardly anything passes: ``N(t; alpha, 1) = density(alpha) exp(alpha t - t^2 / 2)``."""
+
+    def moment(k: int) -> float:
+        def integrand(t: float) -> float:
+            return t**k * math.exp(alpha * t - t * t / 2)
+
+        passed = integrate.quad(integrand, 0, 40, epsabs=0, epsrel=1e-11)[0]
+        return float(passed * stats.norm.pdf(alpha))
+
+    mu = torch.tensor(3 * alpha, dtype=dtype)
+    got = act.exact_relu(mu, torch.full_like(mu, 9.0))
+    want = [3 * moment(1), 9 * (moment(2) - moment(1) ** 2), moment(0)]
+    torch.testing.assert_close(
+        list(got), [torch.tensor(w, dtype=dtype) for w in want], rtol=tolerance, atol=0
+    )
+
+
+@pytest.mark.parametrize(
     ("exact", "slope"), [(act.exact_sin, torch.cos), (act.exact_cos, torch.sin)]
 )
 def test_a_small_variance_keeps_its_digits(exact: Any, slope: Any) -> None:

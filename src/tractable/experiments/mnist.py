@@ -5,7 +5,7 @@ section 4.2 of "Weight uncertainty in neural networks" (a replication of Bayes b
 Pixels are in [0, 1].  Every model check-points after each epoch; the same command goes on from
 there.
 
-    python -m tractable.experiments.mnist --units 400 --epochs 20
+    python -m tractable.experiments.mnist --units 400 --epochs 100
     python -m tractable.experiments.mnist --quick
 """
 
@@ -68,7 +68,7 @@ def families(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]:
     def bnn(prior: priors.Prior) -> Learner:
         return BayesByBackprop(
             network(args.units), softmax, prior=prior, estimator=args.estimator,
-            samples=args.samples, init="he", rho=tuple(args.rho), **shared,
+            samples=args.samples, init=args.init, rho=tuple(args.rho), **shared,
         )  # fmt: skip
 
     return {
@@ -245,12 +245,13 @@ def main() -> None:
     """Train all models, evaluate them, write the figures and the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--units", type=int, default=400, help="per hidden layer")
-    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--tagi-epochs", type=int, help="by default as the others")
     parser.add_argument("--models", nargs="+", help="only these, by name")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--samples", type=int, default=1, help="draws per step")
     parser.add_argument("--estimator", choices=("weights", "local"), default="local")
+    parser.add_argument("--init", choices=("published", "he"), default="published")
     parser.add_argument("--rho", type=float, nargs=2, default=(-5.0, -4.0), help="first range")
     parser.add_argument("--draws", type=int, default=50, help="sets of weights to predict with")
     parser.add_argument("--rows", type=int, help="train on the first rows only")

@@ -132,7 +132,9 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
         elbo = torch.tensor([e["elbo"] for e in model.history], dtype=torch.float64)
         figures["elbo"] = float(elbo[-max(len(elbo) // 20, 1) :].mean())
         half = elbo[len(elbo) // 2 :]
-        figures["variance_of_elbo_differences"] = float(half.diff().var()) if len(half) > 2 else None
+        figures["variance_of_elbo_differences"] = (
+            float(half.diff().var()) if len(half) > 2 else None
+        )
     return figures
 
 
@@ -150,8 +152,9 @@ def show(name: str, model: Learner, data: Curve, folder: Path) -> None:
     )
     ax.set_ylim(-1.5, 2.5)
     ax.axvspan(0, 0.5, color="#eeeeee", zorder=0)
-    ax.figure.savefig(folder / f"regression-{name}.png")
-    plt.close(ax.figure)
+    figure: Any = ax.figure
+    figure.savefig(folder / f"regression-{name}.png")
+    plt.close(figure)
 
 
 def report(found: dict[str, Any]) -> str:
@@ -198,7 +201,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/regression"))
     args = parser.parse_args()
     if args.quick:
-        args.units, args.epochs, args.members, args.draws, args.tagi_epochs = 40, 20, 3, 100, 5
+        args.units, args.members, args.draws, args.tagi_epochs = 40, 3, 100, 5
+        args.epochs = min(args.epochs, 20)
     torch.set_num_threads(args.threads)
     makers = configurations(args)
     unknown = set(args.models or ()) - makers.keys()

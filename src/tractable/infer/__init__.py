@@ -1,6 +1,7 @@
 """Inferring what is not a parameter: inputs, hidden states, derivatives, optima."""
 
 from tractable.infer.attack import Attack, Budget, attack
+from tractable.infer.black_box import BlackBoxOptimizer
 from tractable.infer.derivatives import Derivatives, UnsupportedLayer, derivatives
 from tractable.infer.invert import Inversion, NotConverged, invert
 from tractable.infer.optimize import Optimum, infer_optimum, optimize
@@ -8,6 +9,7 @@ from tractable.infer.states import states
 
 __all__ = [
     "Attack",
+    "BlackBoxOptimizer",
     "Budget",
     "Derivatives",
     "Inversion",

@@ -4,8 +4,8 @@ The image is the prior of the input, ``N(image, sigma^2)``.  A wrong label is ob
 output, its message runs back to the pixels, and the posterior is the prior of the next
 iteration, until the network is fooled.  No loss, no learning rate.
 
-What the paper leaves open: an untargeted attack observes the *runner-up*, the class that is most
-probable among the wrong ones before the attack; an image leaves the batch as soon as the network
+What the paper leaves open: an untargeted attack observes the *runner-up*, the class that is at
+this moment the most probable of the wrong ones; an image leaves the batch as soon as the network
 is fooled; with a budget, the inferred image is brought back into the ball around the original
 after every iteration.
 """
@@ -58,7 +58,7 @@ class Attack:
 
     Attributes:
         images: the adversarial images, with what is left of the prior's variance.
-        target: the label that was observed.
+        target: the label that was observed (untargeted: in the last iteration).
         labels: what the network says of ``images.loc``.
         success: targeted: ``labels`` is the target; untargeted: it is not the label before.
         steps: iterations used.
@@ -129,7 +129,10 @@ def attack(
         root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
         with torch.enable_grad():
             outputs = model.propagate(root)
-        keep = ~_fooled(model, root.loc.detach(), outputs, wanted[active], _rows(avoid, active))
+        probs = _probs(model, outputs)
+        if avoid is not None:
+            wanted[active] = _runner_up(probs, avoid[active])
+        keep = ~_fooled(model, root.loc.detach(), probs, wanted[active], _rows(avoid, active))
         if step == steps or not bool(keep.any()):
             break
         seen = observation.observe(observed_by, wanted[active], outputs)
@@ -177,8 +180,16 @@ def _goal(
         return _labels(target, likelihood.classes, x), None
     probs = model.predict(x).probs
     avoid = probs.argmax(1) if label is None else _labels(label, likelihood.classes, x)
-    wrong = probs.scatter(1, avoid.unsqueeze(1), -1.0)
-    return wrong.argmax(1), avoid
+    return _runner_up(probs, avoid), avoid
+
+
+def _runner_up(probs: Tensor, avoid: Tensor) -> Tensor:
+    return probs.scatter(1, avoid.unsqueeze(1), -1.0).argmax(1)
+
+
+def _probs(model: TAGI, outputs: Gaussian) -> Tensor:
+    with torch.no_grad():
+        return model.likelihood.predictive(outputs.loc.detach(), outputs.variance.detach()).probs
 
 
 def _labels(given: Any, classes: int, x: Tensor) -> Tensor:
@@ -204,7 +215,7 @@ def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
 
 
 def _fooled(
-    model: TAGI, images: Tensor, outputs: Gaussian, wanted: Tensor, avoid: Tensor | None
+    model: TAGI, images: Tensor, probs: Tensor, wanted: Tensor, avoid: Tensor | None
 ) -> Tensor:
     """Which images the network is wrong about, in the way that is wanted.
 
@@ -216,9 +227,7 @@ def _fooled(
         return labels == wanted[rows] if avoid is None else labels != avoid[rows]
 
     everyone = torch.arange(len(images), device=images.device)
-    with torch.no_grad():
-        seen = model.likelihood.predictive(outputs.loc.detach(), outputs.variance.detach())
-    fooled = good(seen.labels, everyone)
+    fooled = good(probs.argmax(1), everyone)
     rows = everyone[fooled]
     if len(rows):
         fooled[rows] = good(model.predict(images[rows]).labels, rows)

@@ -41,8 +41,9 @@ def describe(net: nn.Module) -> Spec | None:
     if layer is not type(net):
         return None
     arguments: dict[str, Any] = {}
-    for name in inspect.signature(layer.__init__).parameters:
-        if name in _NOT_ARGUMENTS:
+    for name, parameter in inspect.signature(layer.__init__).parameters.items():
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if name in _NOT_ARGUMENTS or variadic:
             continue
         if not hasattr(net, name):
             return None

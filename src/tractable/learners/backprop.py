@@ -19,7 +19,8 @@ from tractable.learners.gradient import _DROPOUT, GradientLearner, Schedule, fla
 from tractable.learners.optimiser import Factory
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
-from tractable.priors import Prior, prior as prior_of
+from tractable.priors import Prior
+from tractable.priors import prior as prior_of
 
 Init = Literal["fresh", "net"]
 
@@ -75,9 +76,9 @@ class Backprop(GradientLearner):
         if init == "fresh":
             with self._seeded_dropout(True):
                 for module in self.net.modules():
-                    if hasattr(module, "reset_parameters"):
-                        module.reset_parameters()
-        self._kept: Tensor | None = None
+                    reset: Any = getattr(module, "reset_parameters", None)
+                    if reset is not None:
+                        reset()
         self._start([flat([self.net.get_parameter(name).detach() for name in self.shapes])])
 
     # --- the objective -------------------------------------------------------------------

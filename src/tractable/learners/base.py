@@ -158,6 +158,8 @@ class Learner(ABC):
 
     def _restore_training(self, tensors: dict[str, Tensor], values: Any) -> None:
         """Take over what ``_training_state`` gave."""
+        if tensors or values is not None:
+            raise TypeError(f"{type(self).__name__} has no training state to take over")
 
     # --- learning ------------------------------------------------------------------------
 

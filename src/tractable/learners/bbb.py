@@ -2,8 +2,8 @@ r"""Bayes by Backprop: a Gaussian posterior of the weights, by the gradient of t
 
 Every weight is ``N(mu, sigma^2)`` with ``sigma = log(1 + exp(rho))``.  One step draws
 ``w = mu + sigma eps`` (eq. 8) and follows the gradient of
-``f = log q(w) - log P(w) - log P(D|w)``, eqs. (10) and (11).  With ``G = -d(log P(D|w) + log P(w))/dw``
-they come to
+``f = log q(w) - log P(w) - log P(D|w)``, eqs. (10) and (11).  With
+``G = -d(log P(D|w) + log P(w))/dw`` they come to
 
     d_mu  = G                              the two terms of log q cancel
     d_rho = (G eps - 1/sigma) sigmoid(rho)
@@ -34,7 +34,10 @@ from tractable.learners.local import Local
 from tractable.learners.optimiser import Factory
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior, is_scale
-from tractable.priors import Normal, Prior, prior as prior_of
+from tractable.priors import Normal, Prior
+from tractable.priors import prior as prior_of
+
+_softplus: Any = torch.nn.functional.softplus  # its annotation leaves out ``out``
 
 Estimator = Literal["weights", "local"]
 Divergence = Literal["auto", "closed", "sampled"]
@@ -111,7 +114,6 @@ class BayesByBackprop(GradientLearner):
         self.samples, self.estimator, self.kl, self.kl_weight = samples, estimator, kl, kl_weight
         self.init, self.rho = init, (float(rho[0]), float(rho[1]))
         self._closed = self.prior.closed_form and kl != "sampled"
-        self._kept: Tensor | None = None  # after pruning, which weights may change
         self._memory: dict[str, Tensor] = {}
         self._start(self._initial())
 
@@ -146,7 +148,7 @@ class BayesByBackprop(GradientLearner):
         self, x: Tensor, y: Tensor, buffers: dict[str, Tensor], weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         mu, rho = (v.detach() for v in self._vectors)
-        sigma = torch._C._nn.softplus(rho, out=self._scratch("sigma"))
+        sigma = _softplus(rho, out=self._scratch("sigma"))
         estimate = self._by_weights if self.estimator == "weights" else self._by_outputs
         log_likelihood, z, d_mu, d_sigma = estimate(mu, sigma, x, y, buffers, weight)
         if self._closed:
@@ -234,7 +236,9 @@ class BayesByBackprop(GradientLearner):
     def _scratch(self, name: str, size: int | None = None) -> Tensor:
         """A vector to write to: new memory in every step would cost more than the sums."""
         if name not in self._memory:
-            self._memory[name] = self._vectors[0].detach().new_empty(size or self._vectors[0].numel())
+            self._memory[name] = (
+                self._vectors[0].detach().new_empty(size or self._vectors[0].numel())
+            )
         return self._memory[name]
 
     def _fill_noise(self, vector: Tensor) -> Tensor:
@@ -252,7 +256,9 @@ class BayesByBackprop(GradientLearner):
         """The Gaussian of every weight, as it is now (a copy: it does not follow training)."""
         loc, rho = (v.detach().clone() for v in self._vectors)
         variance = torch.nn.functional.softplus(rho).square_()
-        return Posterior(self.shapes, loc, variance, dict.fromkeys(self.shapes, self.prior.variance))
+        return Posterior(
+            self.shapes, loc, variance, dict.fromkeys(self.shapes, self.prior.variance)
+        )
 
     def divergence(self, samples: int = 1, generator: torch.Generator | None = None) -> float:
         """``KL(q || prior)`` of all weights, in nats; by ``samples`` draws if not in closed form.

@@ -147,7 +147,7 @@ class Ensemble(Learner):
     # --- state ---------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
         for i, member in enumerate(self.members):
             tensors |= {f"{i}/state/{name}": t for name, t in member._tensors().items()}
             noise = member.likelihood.state_dict()
@@ -162,7 +162,8 @@ class Ensemble(Learner):
             member.fitted = self.fitted
 
     def _training_state(self) -> tuple[dict[str, Tensor], Any]:
-        tensors, values = {}, []
+        tensors: dict[str, Tensor] = {}
+        values: list[Any] = []
         for i, member in enumerate(self.members):
             more, value = member._training_state()
             tensors |= {f"{i}/{name}": tensor for name, tensor in more.items()}

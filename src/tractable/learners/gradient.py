@@ -66,6 +66,7 @@ class GradientLearner(Learner):
         self._drops = any(isinstance(m, _DROPOUT) and m.p > 0 for m in self.net.modules())
         self._rows = 0.0  # rows that the divergence is shared by: of an epoch, then of updates
         self._totals: dict[str, Any] = {}
+        self._kept: Tensor | None = None  # after pruning, which weights may change
 
     def _start(self, vectors: list[Tensor]) -> None:
         """Take the vectors to learn and make a new optimiser for them."""
@@ -167,6 +168,8 @@ class GradientLearner(Learner):
         self._optimizer.step()
         for vector in self._vectors:
             vector.grad = None
+        if self._kept is not None:
+            self._prune(self._kept)  # an optimiser's momentum must not move them again
         if moment is not None:
             self._count(float(log_likelihood), y, z)
 

@@ -100,7 +100,7 @@ class _Perturb(torch.autograd.Function):
         return torch.addcmul(gamma, std, zeta)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Tensor) -> Any:
         zeta, std = ctx.saved_tensors
         slope = (zeta / (2 * std)).masked_fill_(std == 0, 0)
         return g, slope.mul_(g), None

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 Engine = Literal["auto", "torch", "native"]
 ENGINES: tuple[Engine, ...] = ("auto", "torch", "native")
 
-_AUTO_BELOW = 1 << 20  # parameters; above, threads and BLAS serve better
+# Where the kernel stops being faster than torch on one thread (benchmarks/native.py): in large
+# batches BLAS wins, and outside of an epoch parameters are copied in and out at every call.
+# Counted in parameters times rows of a batch, and in parameters.
+_EPOCH_WORK = 1 << 24
+_UPDATE_WORK, _UPDATE_PARAMETERS = 1 << 22, 1 << 18
+_PREDICT_WORK, _PREDICT_PARAMETERS = 1 << 21, 1 << 17
 
 _log = logging.getLogger("tractable")
 
@@ -57,8 +62,10 @@ def choose(learner: TAGI, engine: Engine) -> NativeEngine | None:
             raise UnsupportedByKernel(f"engine='native': {_MISSING}")
         _notice()
         return None
-    if engine == "auto" and learner.posterior.loc.numel() >= _AUTO_BELOW:
-        return None
+    if engine == "auto":
+        described.only_where_faster = True
+        if not described.suits_epoch(1):
+            return None
     return described
 
 
@@ -196,16 +203,25 @@ class NativeEngine:
         arguments: of the kernel's constructor.
         inputs: number of inputs of the first layer.
         flattens: whether the network flattens its inputs itself.
+        only_where_faster: leave large batches to torch.
     """
 
-    def __init__(self, arguments: dict[str, Any], inputs: int, flattens: bool) -> None:
+    def __init__(
+        self,
+        arguments: dict[str, Any],
+        inputs: int,
+        flattens: bool,
+        only_where_faster: bool = False,
+    ) -> None:
         self.arguments, self.inputs, self.flattens = arguments, inputs, flattens
+        self.only_where_faster = only_where_faster
+        self.parameters = sum((into + bias) * out for into, out, bias, _ in arguments["layers"])
         compiled = native.kernel()
         self._learner: Any = None if compiled is None else compiled.Learner(**arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles build a kernel of their own."""
-        return NativeEngine, (self.arguments, self.inputs, self.flattens)
+        return NativeEngine, (self.arguments, self.inputs, self.flattens, self.only_where_faster)
 
     @property
     def instruction_set(self) -> str:
@@ -217,6 +233,22 @@ class NativeEngine:
         rows = x.shape[1:]
         width = rows.numel() if self.flattens else rows[-1] if len(rows) == 1 else -1
         return width == self.inputs and x.dtype == torch.float32 and len(x) > 0
+
+    def suits_epoch(self, batch_size: int) -> bool:
+        """Whether it is worth while for whole epochs in such batches."""
+        return not self.only_where_faster or self.parameters * batch_size <= _EPOCH_WORK
+
+    def suits_updates(self, rows: int) -> bool:
+        """Whether it is worth while for one batch."""
+        return not self.only_where_faster or (
+            self.parameters <= _UPDATE_PARAMETERS and self.parameters * rows <= _UPDATE_WORK
+        )
+
+    def suits_predictions(self, rows: int) -> bool:
+        """Whether it is worth while for predicting rows."""
+        return not self.only_where_faster or (
+            self.parameters <= _PREDICT_PARAMETERS and self.parameters * rows <= _PREDICT_WORK
+        )
 
     def learn(
         self,

@@ -45,7 +45,9 @@ def describe(factory: Factory, home: Any) -> dict[str, Any]:
     keywords: dict[str, Any] = {}
     if isinstance(factory, partial) and not factory.args:
         keywords, factory = dict(factory.keywords), factory.func
-    plain = all(isinstance(v, bool | int | float | str | None | list | tuple) for v in keywords.values())
+    plain = all(
+        isinstance(v, bool | int | float | str | None | list | tuple) for v in keywords.values()
+    )
     name = getattr(factory, "__name__", "")
     if plain and getattr(home, name, None) is factory:
         return {"name": name, "keywords": keywords}
@@ -58,12 +60,15 @@ def make(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
     target = maker.func if isinstance(maker, partial) else maker
     keywords: dict[str, Any] = {"lr": lr}
     if target in (torch.optim.Adam, torch.optim.AdamW) and not (
-        isinstance(maker, partial) and {"foreach", "capturable", "differentiable"} & set(maker.keywords)
+        isinstance(maker, partial)
+        and {"foreach", "capturable", "differentiable"} & set(maker.keywords)
     ):
         keywords["fused"] = True
     optimizer = maker(vectors, **keywords)
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"optimizer must make a torch.optim.Optimizer, got {type(optimizer).__name__}")
+        raise TypeError(
+            f"optimizer must make a torch.optim.Optimizer, got {type(optimizer).__name__}"
+        )
     return optimizer
 
 
@@ -90,7 +95,10 @@ def restore(optimizer: Optimizer, tensors: dict[str, Tensor], values: Any) -> No
     for index, numbers in values["numbers"].items():
         entries.setdefault(int(index), {}).update(numbers)
     groups = [
-        {key: tuple(v) if isinstance(v, list) and key != "params" else v for key, v in group.items()}
+        {
+            key: tuple(v) if isinstance(v, list) and key != "params" else v
+            for key, v in group.items()
+        }
         for group in values["groups"]
     ]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})

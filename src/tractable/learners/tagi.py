@@ -58,7 +58,8 @@ class TAGI(Learner):
             with the kernel where it can and is faster.  The result is the same but for rounding.
 
     Attributes:
-        engine: what computes: ``"native"`` or ``"torch"``.
+        engine: what computes: ``"native"`` or ``"torch"``.  Where ``"auto"`` chose the kernel,
+            torch still takes inputs of other shapes and batches that are large for it.
 
     An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
@@ -116,8 +117,9 @@ class TAGI(Learner):
 
     def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
         rate = 0.0 if moment is None else self.forget * moment.share * (1 - moment.progress)
-        if self._native is not None and self._native.takes(x):
-            if not self._native.learn(self.posterior, self.likelihood, x, y, forget=rate):
+        kernel = self._native
+        if kernel is not None and kernel.takes(x) and kernel.suits_updates(len(x)):
+            if not kernel.learn(self.posterior, self.likelihood, x, y, forget=rate):
                 raise NonFiniteUpdate(_NON_FINITE)
             return
         if self._compiled is not None and not isinstance(x, Gaussian):
@@ -143,7 +145,12 @@ class TAGI(Learner):
         self, source: Rows | Loader, order: Tensor | None, progress: float, bar: Progress
     ) -> None:
         kernel = self._native
-        if kernel is None or isinstance(source, Loader) or not kernel.takes(source.x):
+        if (
+            kernel is None
+            or isinstance(source, Loader)
+            or not kernel.takes(source.x)
+            or not kernel.suits_epoch(source.batch_size)
+        ):
             super()._learn_epoch(source, order, progress, bar)
             return
         learnt = kernel.learn(
@@ -299,8 +306,9 @@ class TAGI(Learner):
         return self._run(locs, variances, self.buffers, x, train=False)
 
     def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
-        if self._native is not None and self._native.takes(x):
-            return self._native.outputs(self.posterior, x)
+        kernel = self._native
+        if kernel is not None and kernel.takes(x) and kernel.suits_predictions(len(x)):
+            return kernel.outputs(self.posterior, x)
         with torch.no_grad():
             z = self._run(*self.posterior.leaves, self.buffers, x, train=False)
         return z.loc, z.variance

@@ -91,6 +91,7 @@ class Likelihood(nn.Module, ABC):
 
     def maximise(self, statistics: Tensor) -> None:
         """Set the buffers to those of greatest likelihood, given summed statistics."""
+        raise TypeError(f"{type(self).__name__} learns nothing from statistics")
 
     def held_out_scale(self, held_out: list[HeldOut]) -> float:
         """The factor on the noise variance that suits rows held out of fits of this likelihood.
@@ -144,7 +145,7 @@ def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
     labels = y.long()
     if y.is_floating_point() and not bool((labels == y).all()):
         raise InvalidTarget("labels must be whole numbers")
-    if rows and not (0 <= int(labels.min()) and int(labels.max()) < n_classes):
+    if rows and not (int(labels.min()) >= 0 and int(labels.max()) < n_classes):
         raise InvalidTarget(
             f"labels must lie in 0..{n_classes - 1}, got values from "
             f"{int(labels.min())} to {int(labels.max())}"

@@ -65,7 +65,7 @@ def gelu(mu: Tensor, approximate: str = "none") -> tuple[Tensor, Tensor]:
         t = torch.tanh(c * (m + k * m**3))
         inner = c * (1 + 3 * k * m * m)
         return F.gelu(mu, approximate="tanh"), 0.5 * (1 + t) + 0.5 * m * (1 - t * t) * inner
-    return F.gelu(mu), torch.special.ndtr(mu) + mu * _density(mu)
+    return F.gelu(mu), _cdf(mu) + mu * _density(mu)
 
 
 def silu(mu: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,7 +178,12 @@ def _tails(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Ten
     """
     sigma = var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()
     alpha = (mu / sigma).clamp(-40, 40)
-    return sigma, alpha, torch.special.ndtr(alpha), torch.special.ndtr(-alpha), _density(alpha)
+    return sigma, alpha, _cdf(alpha), _cdf(-alpha), _density(alpha)
+
+
+def _cdf(x: Tensor) -> Tensor:
+    """The standard normal; ``torch.special.ndtr`` has no correct digit left below -8."""
+    return 0.5 * torch.erfc(x * -math.sqrt(0.5))
 
 
 def _density(x: Tensor) -> Tensor:

@@ -76,8 +76,6 @@ def activation_rule(
     return moment_rule(*functions)(rule)
 
 
-
-
 @moment_rule(*spellings("relu"))
 def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
     """``max(0, input)``; the linearised one has a carrier of its own, for speed."""

@@ -76,7 +76,7 @@ class Rectifier(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, mu: Tensor, var: Tensor) -> Moments:  # type: ignore[override]
+    def forward(ctx: Any, mu: Tensor, var: Tensor) -> Moments:
         """Moments forward."""
         mean = mu.clamp_min(0)
         ctx.save_for_backward(mean)

@@ -1,0 +1,48 @@
+"""Run benchmarks and write what they found to ``results/bench.json``.
+
+    python -m benchmarks            all of them
+    python -m benchmarks steps      only some
+
+Run on an otherwise idle machine: figures are ratios within one run, but not across load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from pathlib import Path
+
+from tractable.experiments.record import Record
+
+NAMES = ("steps", "memory", "native", "infer", "peers_bbb")
+
+
+def main() -> None:
+    """Run each benchmark, print its report and keep its figures."""
+    parser = argparse.ArgumentParser(description="Step times and memory.")
+    parser.add_argument("names", nargs="*", default=[n for n in NAMES if _exists(n)])
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    args = parser.parse_args()
+    unknown = [name for name in args.names if name not in NAMES]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
+    record = Record("bench", seeds=[0], settings={"benchmarks": args.names})
+    earlier = args.out / "bench.json"
+    if earlier.is_file():
+        record.figures = json.loads(earlier.read_text())["figures"]
+    for name in args.names:
+        module = importlib.import_module(f"benchmarks.{name}")
+        print(f"--- {name}", flush=True)
+        figures = module.main()
+        print(module.report(figures), flush=True)
+        record.figures[name] = figures
+        record.write(args.out)
+
+
+def _exists(name: str) -> bool:
+    return (Path(__file__).parent / f"{name}.py").is_file()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Peak memory of a training step, TAGI beside plain PyTorch.
+
+Each is measured in a process of its own: the highest resident size while stepping, less the size
+once everything is imported and a tiny network of the same kind has run.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+BATCHES = {"mlp_mnist": 1024, "cnn_mnist": 128}
+"""Batches that are large enough for the step to stand out of the interpreter's own memory."""
+
+
+def measure(kind: str, name: str) -> int:
+    """Kilobytes that stepping adds to the highest resident size of this process."""
+    import torch
+
+    from benchmarks.networks import CASES, sgd_step, tagi_step
+
+    torch.set_num_threads(1)
+    make = {"tagi": tagi_step, "sgd": sgd_step}[kind]
+    case = CASES[name]
+    small = make(replace(case, batch=1))
+    for _ in range(3):
+        small()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step = make(replace(case, batch=BATCHES[name]))
+    for _ in range(5):
+        step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+
+def main() -> dict[str, Any]:
+    """Measure each case in a fresh process; returns megabytes and their ratio."""
+    figures: dict[str, Any] = {}
+    for name in BATCHES:
+        used = {}
+        for kind in ("tagi", "sgd"):
+            run = subprocess.run(
+                [sys.executable, "-m", "benchmarks.memory", kind, name],
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd=ROOT,
+            )
+            used[kind] = json.loads(run.stdout) / 1024
+        figures[name] = {**used, "ratio": used["tagi"] / used["sgd"]}
+    return figures
+
+
+def report(figures: dict[str, Any]) -> str:
+    """Figures as lines of text."""
+    return "\n".join(
+        f"{name:10s} peak memory: TAGI {row['tagi']:.0f} MB, SGD {row['sgd']:.0f} MB, "
+        f"ratio {row['ratio']:.2f} (at most 3 wanted)"
+        for name, row in figures.items()
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], sys.argv[2])))

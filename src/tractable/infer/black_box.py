@@ -1,0 +1,185 @@
+"""Optimising a function that is expensive to call: ask for a point, tell its value.
+
+The function is learnt by TAGI from all values told.  The next point comes from inference plus
+posterior sampling: ``optimize`` (eq. 4) walks from many starting points to the optima the model
+knows of, the places found and points scattered around the best ones are the candidates, and one
+draw of the weights from the posterior (Thompson sampling) chooses among them.
+
+Inputs are scaled to [-1, 1].  Targets become normal scores of their ranks, so that the model
+spends its width on the order of the values and not on a few extreme ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tractable.infer.optimize import limits, optimize
+from tractable.learners import TAGI
+from tractable.likelihoods import Normal
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class BlackBoxOptimizer:
+    """Minimise (or maximise) a function of a box, one call at a time.
+
+    Args:
+        bounds: lowest and highest value of each input, ``[inputs, 2]``.
+        maximize: look for the largest value instead of the smallest.
+        initial: points of a scrambled Sobol sequence to ask for before the model is used; by
+            default two for each input, at least five and at most ten.
+        width: units of each of the two hidden layers.
+        noise: standard deviation of the noise of the model, in units of the normal scores.
+        epochs: passes over the values told, each time the model is learnt.
+        seed: of everything random.
+
+    >>> search = BlackBoxOptimizer([(-1, 1)], initial=3)
+    >>> for _ in range(12):
+    ...     x = search.ask()
+    ...     search.tell(x, (x[0] - 0.3) ** 2)
+    >>> bool(search.best_value < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        bounds: Any,
+        *,
+        maximize: bool = False,
+        initial: int | None = None,
+        width: int = 64,
+        noise: float = 0.1,
+        epochs: int = 50,
+        seed: int = 0,
+    ) -> None:
+        box = torch.as_tensor(np.asarray(bounds, dtype=np.float64))
+        if box.ndim != 2 or box.shape[1] != 2 or len(box) == 0:
+            raise ValueError(
+                f"bounds must be one pair (low, high) per input, got shape {tuple(box.shape)}"
+            )
+        if not bool(torch.isfinite(box).all()):
+            raise ValueError("bounds must be finite numbers")
+        checked = limits(box, torch.zeros(1, len(box), dtype=torch.float64))
+        assert checked is not None
+        self.low, self.high = checked
+        inputs = len(box)
+        if initial is None:
+            initial = min(max(2 * inputs, 5), 10)
+        if initial < 1:
+            raise ValueError(f"initial must be at least 1, got {initial}")
+        self.maximize = maximize
+        self.initial = initial
+        self.width = width
+        self.noise = noise
+        self.epochs = epochs
+        self.seed = seed
+        self.generator = torch.Generator().manual_seed(seed)
+        self.sobol = torch.quasirandom.SobolEngine(inputs, scramble=True, seed=seed)
+        self.model: TAGI | None = None
+        self._x: list[Tensor] = []
+        self._y: list[float] = []
+
+    # --- the two calls -------------------------------------------------------------------
+
+    def ask(self) -> Array:
+        """The point to evaluate next."""
+        if len(self._y) < self.initial:
+            unit = 2 * self.sobol.draw(1, dtype=torch.float64)[0] - 1
+        else:
+            unit = self._propose()
+        return (self.low + (unit + 1) / 2 * (self.high - self.low)).numpy()
+
+    def tell(self, x: Any, value: float) -> None:
+        """The value of the function at ``x`` (which need not have been asked for)."""
+        point = torch.as_tensor(np.asarray(x, dtype=np.float64)).reshape(-1)
+        if point.shape != self.low.shape:
+            raise ValueError(f"a point has {len(self.low)} inputs, got {len(point)}")
+        if not bool(((point >= self.low) & (point <= self.high)).all()):
+            raise ValueError(f"{point.tolist()} lies outside the bounds")
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(f"the value must be a finite number, got {number}")
+        self._x.append(2 * (point - self.low) / (self.high - self.low) - 1)
+        self._y.append(number)
+
+    # --- what is known -------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Number of values told."""
+        return len(self._y)
+
+    @property
+    def best_value(self) -> float:
+        """The best value told."""
+        return self._y[self._best()]
+
+    @property
+    def best_point(self) -> Array:
+        """Where the best value was found."""
+        unit = self._x[self._best()]
+        return (self.low + (unit + 1) / 2 * (self.high - self.low)).numpy()
+
+    def _best(self) -> int:
+        if not self._y:
+            raise ValueError("no value was told yet")
+        return int(np.argmax(self._y) if self.maximize else np.argmin(self._y))
+
+    # --- proposing -----------------------------------------------------------------------
+
+    def _propose(self) -> Tensor:
+        x = torch.stack(self._x).float()
+        scores = self._scores()
+        self.model = self._learn(x, scores)
+        order = scores.argsort()
+        best = x[order[: max(3, len(x) // 10)]]
+        found = optimize(
+            self.model, self._starts(best), sigma=0.1, maximize=False, steps=30,
+            tolerance=1e-3, bounds=(-1, 1),
+        )  # fmt: skip
+        pool = torch.cat([found.location.loc, self._around(best, 200), self._uniform(100)])
+        distance = torch.cdist(pool, x).amin(1)
+        pool = pool[distance > 1e-4 * math.sqrt(x.shape[1])]
+        if len(pool) == 0:
+            pool = self._uniform(1)
+        drawn = self.model.posterior.sample(self.generator)
+        with torch.no_grad():
+            values = torch.func.functional_call(self.model.net, drawn, (pool,))[:, 0]
+        return pool[int(values.argmin())].double()
+
+    def _learn(self, x: Tensor, scores: Tensor) -> TAGI:
+        net = nn.Sequential(
+            nn.Linear(x.shape[1], self.width),
+            nn.Tanh(),
+            nn.Linear(self.width, self.width),
+            nn.ReLU(),
+            nn.Linear(self.width, 1),
+        )
+        seed = int(torch.randint(2**31, (1,), generator=self.generator))
+        model = TAGI(net, Normal(self.noise), dtype=torch.float32, seed=seed)
+        return model.fit(
+            x, scores.unsqueeze(1), epochs=self.epochs, batch_size=1, progress=False
+        )
+
+    def _scores(self) -> Tensor:
+        """Normal scores of the ranks; the smaller the better."""
+        y = torch.tensor(self._y, dtype=torch.float64)
+        ranks = (-y if self.maximize else y).argsort().argsort()
+        return torch.special.ndtri((ranks + 0.5) / len(y)).float()
+
+    def _starts(self, best: Tensor) -> Tensor:
+        return torch.cat([best, self._around(best, 20), self._uniform(20)])
+
+    def _around(self, best: Tensor, n: int) -> Tensor:
+        """Points around the best ones, at distances from a hundredth to a third of the box."""
+        chosen = best[torch.randint(len(best), (n,), generator=self.generator)]
+        scale = 10 ** (-2 + 1.8 * torch.rand(n, 1, generator=self.generator))
+        noise = torch.randn(n, best.shape[1], generator=self.generator)
+        return (chosen + scale * noise).clamp(-1, 1)
+
+    def _uniform(self, n: int) -> Tensor:
+        return 2 * torch.rand(n, len(self.low), generator=self.generator) - 1

@@ -1,0 +1,89 @@
+"""Point estimates and ensembles against closed forms."""
+
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+
+DOUBLE = torch.float64
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(40, 3, generator=generator, dtype=DOUBLE)
+    y = x @ torch.tensor([1.0, -2.0, 0.0], dtype=DOUBLE)
+    return x, y + 0.5 * torch.randn(40, generator=generator, dtype=DOUBLE)
+
+
+def fit(data, prior, **options):
+    net = nn.Linear(3, 1, bias=False)
+    model = tr.Backprop(net, tr.likelihoods.Normal(0.5), prior=prior, lr=0.05, dtype=DOUBLE)
+    model.fit(*data, epochs=400, batch_size=40, **options)
+    return model.posterior.loc
+
+
+def test_greatest_likelihood_is_least_squares(data):
+    x, y = data
+    assert torch.allclose(fit(data, None), torch.linalg.lstsq(x, y).solution, atol=1e-4)
+
+
+def test_a_normal_prior_is_a_ridge(data):
+    x, y = data
+    penalty = 0.5**2 / 0.3**2 * torch.eye(3, dtype=DOUBLE)
+    ridge = torch.linalg.solve(x.T @ x + penalty, x.T @ y)
+    assert torch.allclose(fit(data, tr.priors.Normal(0.3)), ridge, atol=1e-4)
+
+
+def test_a_laplace_prior_is_a_lasso(data):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, y = data
+    scale = 0.02
+    lasso = linear_model.Lasso(alpha=0.5**2 / scale / 40, fit_intercept=False, tol=1e-10)
+    truth = torch.from_numpy(lasso.fit(x.numpy(), y.numpy()).coef_)
+    assert torch.allclose(fit(data, tr.priors.Laplace(scale)), truth, atol=5e-3)
+
+
+def test_dropout_is_active_when_learning_and_only_on_request_when_predicting():
+    net = nn.Sequential(nn.Linear(3, 30), nn.ReLU(), nn.Dropout(0.5), nn.Linear(30, 1))
+    x = torch.randn(5, 3)
+    plain = tr.Backprop(net, tr.likelihoods.Normal(0.1))
+    active = tr.Backprop(net, tr.likelihoods.Normal(0.1), mc_dropout=True, draws=200)
+    assert torch.equal(plain.posterior.loc, active.posterior.loc)  # the same first weights
+    assert plain.predict(x).epistemic.max() == 0
+    assert active.predict(x).epistemic.min() > 0
+    spread = active.predict(x, draws=4000)
+    error = (spread.epistemic / 4000).sqrt()
+    assert ((spread.mean - plain.predict(x).mean).abs() < 5 * error).all()  # unbiased masks
+    with pytest.raises(ValueError, match="dropout"):
+        tr.Backprop(nn.Linear(3, 1), tr.likelihoods.Normal(0.1), mc_dropout=True)
+
+
+def test_the_networks_own_weights_may_be_kept():
+    net = nn.Linear(3, 1)
+    model = tr.Backprop(net, tr.likelihoods.Normal(0.1), init="net")
+    assert torch.equal(model.posterior["weight"].loc, net.weight.detach())
+
+
+def test_batch_norm_statistics_are_learnt():
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    model = tr.Backprop(net, tr.likelihoods.Normal(0.1))
+    model.fit(torch.randn(32, 3) + 5, torch.zeros(32), epochs=2, batch_size=16)
+    assert int(model.buffers["1.num_batches_tracked"]) == 4
+    assert int(model.net[1].num_batches_tracked) == 0
+
+
+def test_an_ensemble_spreads_where_there_are_no_data():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(64, 1, generator=generator)
+    net = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 1))
+    model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=5, lr=1e-2)
+    model.fit(x, x.squeeze(1) ** 2, epochs=60, batch_size=16)
+    assert len(model.posterior) == 5
+    inside, outside = model.predict([[0.5]]).epistemic, model.predict([[4.0]]).epistemic
+    assert outside.item() > 10 * inside.item()
+    with pytest.raises(ValueError, match="at least 1"):
+        tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=0)
+    with pytest.raises(ValueError, match="members"):
+        tr.Ensemble(net, tr.likelihoods.Normal(0.1), learner="Nobody")

@@ -1,0 +1,52 @@
+"""All learners against the same tests."""
+
+from functools import partial
+
+import torch
+
+import tractable as tr
+from tests.learners.conformance import Conformance
+
+
+class TestTAGI(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.TAGI(net, likelihood, **options)
+
+
+class TestBayesByBackprop(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.BayesByBackprop(net, likelihood, draws=20, lr=1e-2, **options)
+
+
+class TestLocal(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.BayesByBackprop(
+            net, likelihood, draws=20, lr=1e-2, estimator="local", samples=2,
+            prior=tr.priors.ScaleMixture(0.5, 1.0, 0.05), kl_weight="blundell",
+            schedule=partial(torch.optim.lr_scheduler.StepLR, step_size=20, gamma=0.5), **options,
+        )  # fmt: skip
+
+
+class TestBackprop(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.Backprop(net, likelihood, prior=tr.priors.Laplace(1.0), lr=1e-2, **options)
+
+
+class TestDropout(Conformance):
+    dropout = 0.2
+
+    def make(self, net, likelihood, **options):
+        return tr.Backprop(
+            net, likelihood, mc_dropout=True, draws=20, lr=1e-3,
+            optimizer=partial(torch.optim.SGD, momentum=0.9, nesterov=True), **options,
+        )  # fmt: skip
+
+
+class TestEnsemble(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.Ensemble(net, likelihood, n=3, lr=1e-2, **options)
+
+
+class TestEnsembleOfTAGI(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.Ensemble(net, likelihood, n=2, learner=tr.TAGI, **options)

@@ -1,0 +1,95 @@
+"""Mixtures of normals: moments, quantiles and densities against SciPy and sampling."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+import torch
+
+from tractable.predictive import (
+    CategoricalPredictive,
+    NormalMixturePredictive,
+    NormalPredictive,
+    mixture,
+)
+
+
+@pytest.fixture
+def skewed():
+    draws = torch.tensor([[0.0, 5.0], [0.1, 5.0], [4.0, 5.0]], dtype=torch.float64)
+    noise = torch.tensor([[0.01, 1.0], [0.04, 4.0], [1.0, 9.0]], dtype=torch.float64)
+    return NormalMixturePredictive(draws, torch.zeros_like(draws), noise)
+
+
+def cdf(predictive, row, at):
+    std = (predictive.within + predictive.noise).sqrt()
+    return scipy.stats.norm(predictive.draws[:, row], std[:, row]).cdf(at).mean()
+
+
+@pytest.mark.parametrize("q", [0.001, 0.05, 0.5, 0.9, 0.999])
+def test_quantiles_are_roots_of_the_distribution(skewed, q):
+    found = skewed.quantile(q)
+    for row in range(2):
+        truth = scipy.optimize.brentq(lambda at, r=row: cdf(skewed, r, at) - q, -20, 30, xtol=1e-13)
+        assert found[row].item() == pytest.approx(truth, abs=1e-9)
+
+
+def test_quantiles_of_many_narrow_parts():
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randn(500, 40, generator=generator)
+    narrow = NormalMixturePredictive(draws, torch.zeros_like(draws), torch.full_like(draws, 1e-6))
+    assert torch.allclose(narrow.quantile(0.25), draws.quantile(0.25, 0), atol=0.05)
+    low, high = narrow.interval(0.9)
+    assert (low < high).all()
+
+
+def test_the_law_of_total_variance(skewed):
+    assert torch.allclose(skewed.variance, skewed.epistemic + skewed.aleatoric)
+    draws = skewed.sample(400_000, torch.Generator().manual_seed(1))
+    assert torch.allclose(draws.mean(0), skewed.mean, atol=0.02)
+    assert torch.allclose(draws.var(0), skewed.variance, rtol=0.02)
+    assert skewed.epistemic[1].item() == 0
+
+
+def test_density_is_the_mean_of_the_densities(skewed):
+    y = torch.tensor([3.0, -1.0], dtype=torch.float64)
+    std = skewed.noise.sqrt()
+    truth = np.log(scipy.stats.norm(skewed.draws, std).pdf(y).mean(0))
+    assert skewed.log_prob(y).numpy() == pytest.approx(truth, rel=1e-12)
+    far = skewed.log_prob(torch.tensor([1e4, 1e4]))
+    assert torch.isfinite(far).all()
+
+
+def test_rows_of_several_outputs_are_judged_together():
+    draws = torch.zeros(4, 3, 2)
+    p = NormalMixturePredictive(draws, draws, torch.ones_like(draws))
+    assert p.log_prob(torch.zeros(3, 2)).shape == (3,)
+    assert p.flat() is p
+    column = NormalMixturePredictive(*(torch.ones(4, 3, 1) for _ in range(3))).flat()
+    assert column.mean.shape == column.quantile(0.5).shape == (3,)
+
+
+def test_pooling_stacks_draws_and_averages_probabilities():
+    stacked = NormalPredictive(torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.zeros(4), torch.ones(4))
+    assert stacked.pooled(2).mean.tolist() == [1.0, 2.0]
+    probs = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    assert CategoricalPredictive(probs).pooled(2).probs.tolist() == [[0.75, 0.25]]
+
+
+def test_an_ensemble_is_the_mixture_of_its_members():
+    wide = NormalPredictive(torch.zeros(3), torch.full((3,), 2.0), torch.ones(3))
+    far = NormalPredictive(torch.full((3,), 4.0), torch.zeros(3), torch.ones(3))
+    both = mixture([wide, far])
+    assert both.mean.tolist() == [2.0] * 3
+    assert both.aleatoric.tolist() == [1.0] * 3
+    assert both.epistemic.tolist() == [1.0 + 4.0] * 3  # within, and between
+    with pytest.raises(TypeError, match="kinds"):
+        mixture([wide, CategoricalPredictive(torch.ones(3, 1))])
+    with pytest.raises(ValueError, match="at least one"):
+        mixture([])
+
+
+def test_rescaling_goes_back_to_the_units_of_the_data(skewed):
+    other = skewed.rescaled(10.0, 2.0)
+    assert torch.allclose(other.mean, 10 + 2 * skewed.mean)
+    assert torch.allclose(other.quantile(0.9), 10 + 2 * skewed.quantile(0.9))
