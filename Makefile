@@ -11,6 +11,9 @@ READY := $(VENV)/.ready
 PEER := .venv-pytagi
 PEER_READY := $(PEER)/.ready
 PYTAGI := pytagi==0.1.12
+BBB_PEERS := .venv-peers
+BBB_PEERS_READY := $(BBB_PEERS)/.ready
+BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.8
 
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
 PYTEST ?= -n 2 --dist loadfile
@@ -30,8 +33,9 @@ test: $(READY) ## lint, type check, dependency direction, tests
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
 
-bench: $(READY) $(PEER_READY) ## step times and memory against pytagi and plain PyTorch
+bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) ## step times and memory against pytagi, plain PyTorch and peers
 	$(BIN)/python -m benchmarks
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/peers_bbb.py
 
 # A copy of the package with an instrumented kernel, beside the one in use.
 sanitize: $(READY) ## the kernel's tests under the address and undefined-behaviour sanitisers
@@ -47,7 +51,7 @@ format: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 clean: ## remove the environments, caches and build products
-	rm -rf $(VENV) $(PEER) build dist src/*.egg-info
+	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -62,4 +66,10 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/tractable/nativ
 $(PEER_READY): Makefile constraints.txt
 	test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
 	$(PEER)/bin/python -m pip install --quiet --constraint constraints.txt '$(PYTAGI)' numpy
+	touch $@
+
+# Only their own files, without what they depend on, so that they cannot bring another torch.
+$(BBB_PEERS_READY): Makefile
+	rm -rf $(BBB_PEERS)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(BBB_PEERS) $(BBB_PACKAGES)
 	touch $@

@@ -7,9 +7,9 @@ learning rate), prints a table and writes two figures to ``demo/``.
 import time
 from pathlib import Path
 
-import matplotlib
+import matplotlib as mpl
 
-matplotlib.use("Agg")
+mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import torch
@@ -31,9 +31,7 @@ def regression() -> list[str]:
     train, held_out = slice(0, 400), slice(400, 600)
     inputs, targets = Standardizer.fit(x[train]), Standardizer.fit(y[train])
 
-    net = nn.Sequential(
-        nn.Linear(1, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-    )
+    net = nn.Sequential(nn.Linear(1, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(), gain=1.0)  # the noise is inferred too
     started = time.perf_counter()
     model.fit(

@@ -51,8 +51,8 @@ class Gaussian(Tensor):
         """Check the moments, then wrap them."""
         if type(loc) is not Tensor and not isinstance(loc, torch.nn.Parameter):
             raise TypeError(f"loc must be a torch.Tensor, got {type(loc).__name__}")
-        if not loc.is_floating_point():
-            raise TypeError(f"loc must be floating point, got {loc.dtype}")
+        if loc.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"loc must be 32 or 64 bit floating point, got {loc.dtype}")
         if isinstance(variance, Gaussian):
             raise TypeError("variance must be a number or a torch.Tensor, got Gaussian")
         variance = torch.as_tensor(variance, dtype=loc.dtype, device=loc.device)

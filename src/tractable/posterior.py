@@ -224,7 +224,7 @@ def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
         weight = getattr(owner, leaf.replace("bias", "weight"), None)
         if "bias" not in leaf or not isinstance(weight, Tensor) or weight.ndim < 2:
             return None
-        parameter = weight
+        parameter = nn.Parameter(weight)
     window = parameter.shape[2:].numel()
     outer, inner = parameter.shape[0] * window, parameter.shape[1] * window
     transposed = isinstance(owner, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)

@@ -1,5 +1,7 @@
 """Small trained models that the tests of inference share."""
 
+import itertools
+
 import torch
 from torch import nn
 
@@ -29,7 +31,7 @@ def mlp(
     """A fully connected network with these activations and a linear output."""
     sizes = [inputs, *[width] * len(activations), outputs]
     layers: list[nn.Module] = []
-    for i, (n, m) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (n, m) in enumerate(itertools.pairwise(sizes)):
         layers.append(nn.Linear(n, m))
         if i < len(activations):
             layers.append(activations[i]())

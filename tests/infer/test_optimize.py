@@ -13,9 +13,7 @@ def cubic() -> tr.TAGI:
     generator = torch.Generator().manual_seed(0)
     x = 4 * torch.rand(1000, 1, generator=generator) - 2
     y = x**3 - 3 * x + 0.1 * torch.randn(1000, 1, generator=generator)
-    net = nn.Sequential(
-        nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-    )
+    net = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1), forget=1.0)
     return model.fit(x, y, epochs=30, batch_size=10, progress=False)
 

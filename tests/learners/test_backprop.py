@@ -87,3 +87,27 @@ def test_an_ensemble_spreads_where_there_are_no_data():
         tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=0)
     with pytest.raises(ValueError, match="members"):
         tr.Ensemble(net, tr.likelihoods.Normal(0.1), learner="Nobody")
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(50, 2, generator=generator, dtype=DOUBLE)
+    y = x.sum(1) if kind == "numbers" else (x.sum(1) > 0).long()
+    outputs = 1 if kind == "numbers" else 2
+    likelihood = tr.likelihoods.Normal(0.1) if kind == "numbers" else tr.likelihoods.Softmax(2)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, outputs))
+
+    def run(vectorised):
+        monkeypatch.setattr(tr.Ensemble, "vectorised", vectorised)
+        prior = tr.priors.Normal(1.0)
+        model = tr.Ensemble(net, likelihood, n=3, lr=1e-2, prior=prior, dtype=DOUBLE)
+        return model.fit(x, y, epochs=5, batch_size=16)
+
+    assert tr.Ensemble(net, likelihood).vectorised
+    together, apart = run(True), run(False)
+    for a, b in zip(together.posterior, apart.posterior, strict=True):
+        assert torch.allclose(a.loc, b.loc, atol=1e-10)
+    assert together.history[-1]["log_likelihood"] == pytest.approx(
+        apart.history[-1]["log_likelihood"]
+    )

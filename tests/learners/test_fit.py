@@ -68,7 +68,9 @@ def test_same_seed_same_bits_and_another_seed_other_bits():
 def test_arrays_tensors_and_loaders_are_the_same_data():
     x, y = data()
     by_tensor = model().fit(x, y, epochs=2, batch_size=10, shuffle=False)
-    by_array = model().fit(x.numpy(), y.numpy().astype(np.float64), epochs=2, batch_size=10, shuffle=False)
+    by_array = model().fit(
+        x.numpy(), y.numpy().astype(np.float64), epochs=2, batch_size=10, shuffle=False
+    )
     loader = DataLoader(TensorDataset(x, y), batch_size=10)
     by_loader = model().fit(loader, epochs=2)
     torch.testing.assert_close(state(by_tensor), state(by_array))

@@ -1,5 +1,7 @@
 """Nothing numerical is silent: random histories, refused input, and what a failure leaves."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -27,7 +29,7 @@ def random_model(generator: torch.Generator, kind: int) -> tuple[tr.TAGI, int, i
     sizes = [draw(4), *[draw(6) for _ in range(draw(3))], outputs]
     activation = [nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.LeakyReLU][kind % 5]
     layers: list[nn.Module] = []
-    for before, after in zip(sizes, sizes[1:], strict=False):
+    for before, after in itertools.pairwise(sizes):
         layers += [nn.Linear(before, after), activation()]
     model = tr.TAGI(
         nn.Sequential(*layers[:-1]),
@@ -72,7 +74,8 @@ def test_ten_thousand_random_updates_keep_every_variance_finite_and_not_negative
                 assert torch.equal(model.posterior.variance, before)
             updates += 1
             variance = model.posterior.variance
-            assert torch.isfinite(variance).all() and (variance >= 0).all()
+            assert torch.isfinite(variance).all()
+            assert (variance >= 0).all()
             assert (variance <= before * (1 + 1e-6)).all()
             assert torch.isfinite(model.posterior.loc).all()
             for buffer in model.likelihood.buffers():
@@ -82,14 +85,20 @@ def test_ten_thousand_random_updates_keep_every_variance_finite_and_not_negative
 
 def small_model(**options) -> tr.TAGI:
     return tr.TAGI(
-        nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)), tr.likelihoods.Normal(), **options
+        nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)),
+        tr.likelihoods.Normal(),
+        **options,
     )
 
 
 @pytest.mark.parametrize(
     ("x", "y", "error"),
     [
-        (torch.tensor([[1.0, torch.nan]]), torch.ones(1), "1 NaN or infinite values, the first in row 0"),
+        (
+            torch.tensor([[1.0, torch.nan]]),
+            torch.ones(1),
+            "1 NaN or infinite values, the first in row 0",
+        ),
         (torch.ones(2, 2), torch.tensor([1.0, torch.inf]), "targets have 1 NaN"),
         (torch.ones(2, 3), torch.ones(2), r"cannot take inputs of shape \(2, 3\)"),
         (torch.ones(2, 2), torch.ones(3), "inputs have 2 rows and targets 3"),

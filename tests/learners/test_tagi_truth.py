@@ -20,7 +20,11 @@ def exact_posterior(model: tr.TAGI, x: torch.Tensor, y: torch.Tensor, noise: flo
     """Mean and covariance of weights and bias of a linear model, by linear algebra."""
     mean, prior = model.posterior.loc.clone(), torch.diag(model.posterior.variance)
     design = torch.cat([x, torch.ones(len(x), 1, dtype=D)], dim=1)
-    gain = prior @ design.T @ torch.linalg.inv(design @ prior @ design.T + noise**2 * torch.eye(len(x), dtype=D))
+    gain = (
+        prior
+        @ design.T
+        @ torch.linalg.inv(design @ prior @ design.T + noise**2 * torch.eye(len(x), dtype=D))
+    )
     return mean + gain @ (y - design @ mean), prior - gain @ design @ prior
 
 
@@ -73,7 +77,7 @@ def test_uncorrelated_observations_are_not_damped():
     model = linear_model(4, noise=0.5)
     model.posterior.variance[4] = 0.0  # no bias: unit inputs are then uncorrelated
     x, y = torch.eye(4, dtype=D), torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=D)
-    mean, covariance = exact_posterior(model, x, y, 0.5)
+    mean, _covariance = exact_posterior(model, x, y, 0.5)
     model.update(x, y)
     torch.testing.assert_close(model.posterior.loc, mean, rtol=0, atol=1e-12)
 
@@ -114,9 +118,7 @@ def test_forgetting_moves_the_precision_towards_the_prior():
 def test_published_equations_for_a_deep_network_and_one_observation():
     """Invariant 3: batch size 1, one output, any depth."""
     generator = torch.Generator().manual_seed(5)
-    net = nn.Sequential(
-        nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1)
-    )
+    net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
     damped = tr.TAGI(net, tr.likelihoods.Normal(0.5), dtype=D, seed=1)
     published = tr.TAGI(net, tr.likelihoods.Normal(0.5), dtype=D, seed=1, batch_rule="published")
     for _ in range(10):
@@ -124,7 +126,9 @@ def test_published_equations_for_a_deep_network_and_one_observation():
         y = torch.randn((), generator=generator, dtype=D)
         damped.update(x, y)
         published.update(x, y)
-    torch.testing.assert_close(damped.posterior.loc, published.posterior.loc, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(
+        damped.posterior.loc, published.posterior.loc, rtol=1e-12, atol=1e-13
+    )
     torch.testing.assert_close(
         damped.posterior.variance, published.posterior.variance, rtol=1e-12, atol=0
     )

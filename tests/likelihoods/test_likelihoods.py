@@ -111,8 +111,10 @@ def test_the_published_tree_of_ten_classes():
 def test_extreme_scores_stay_finite():
     mean = torch.tensor([[-1e4], [1e4], [-50.0]])
     d_mu, d_var = Bernoulli().messages(torch.tensor([[1], [1], [1]]), mean, torch.ones(3, 1))
-    assert torch.isfinite(d_mu).all() and torch.isfinite(d_var).all()
-    assert d_mu[0] > 0 and d_mu[1] == 0
+    assert torch.isfinite(d_mu).all()
+    assert torch.isfinite(d_var).all()
+    assert d_mu[0] > 0
+    assert d_mu[1] == 0
 
 
 def test_noise_scale_from_held_out_rows():
@@ -210,4 +212,6 @@ def test_a_likelihood_needs_only_its_evidence():
     posterior_mean = (w * z).sum(1, keepdim=True)
     posterior_variance = (w * (z - posterior_mean) ** 2).sum(1, keepdim=True)
     torch.testing.assert_close(mean + variance * d_mu, posterior_mean, rtol=0, atol=4e-3)
-    torch.testing.assert_close(variance + variance**2 * d_var, posterior_variance, rtol=0, atol=4e-3)
+    torch.testing.assert_close(
+        variance + variance**2 * d_var, posterior_variance, rtol=0, atol=4e-3
+    )

@@ -6,7 +6,7 @@ with every wrong label for a number of test images (targeted), and with none in 
 The paper gives no scale for its images.
 
 Beside it stand gradient attacks on the network of the posterior means, PGD with the same number
-of iterations and FGSM, at the same mean distortion.
+of iterations and FGSM, at the same distortion.
 
     python -m tractable.experiments.attack mnist --model mnist_cnn.safetensors
     python -m tractable.experiments.attack cifar10 --model cifar_cnn.safetensors
@@ -27,11 +27,12 @@ import tractable as tr
 from tractable.data import ImageData, cifar10, mnist
 from tractable.experiments import pgd
 from tractable.experiments.images import standardized
-from tractable.experiments.record import Record, table
+from tractable.experiments.record import Record
 from tractable.infer import Attack, attack
 
 PUBLISHED = {"mnist": (0.64, 99.8, 99.9), "cifar10": (22.0, 99.6, 99.9)}
 """Error in percent without attack, targeted and untargeted (table 1)."""
+BATCH = 250
 DATA = {"mnist": mnist, "cifar10": cifar10}
 
 
@@ -49,23 +50,20 @@ class Images:
         """The standardised test set."""
         mean = data.train_images.mean((0, 2, 3), keepdim=True)
         unit = data.train_images.std((0, 2, 3), keepdim=True)
-        return cls(
-            standardized(data)[1], data.test_labels, unit[0], ((-mean / unit)[0], ((1 - mean) / unit)[0])
-        )
+        clip = (-mean / unit)[0], ((1 - mean) / unit)[0]
+        return cls(standardized(data)[1], data.test_labels, unit[0], clip)
 
 
 def in_batches(
     model: tr.TAGI, images: Images, rows: Tensor, target: Tensor | None, **options: Any
 ) -> tuple[list[Attack], float]:
-    """Attack some rows of the test set, 250 at a time; the attacks and their seconds."""
+    """Attack some rows of the test set, batch by batch; the attacks and their seconds."""
     started, found = time.perf_counter(), []
-    for part in range(0, len(rows), 250):
-        these = rows[part : part + 250]
-        goal = None if target is None else target[part : part + 250]
+    for part in range(0, len(rows), BATCH):
+        these = rows[part : part + BATCH]
+        goal = None if target is None else target[part : part + BATCH]
         label = images.labels[these] if target is None else None
-        found.append(
-            attack(model, images.x[these], goal, unit=images.unit, label=label, **options)
-        )
+        found.append(attack(model, images.x[these], goal, unit=images.unit, label=label, **options))
     return found, time.perf_counter() - started
 
 
@@ -89,39 +87,41 @@ def summary(parts: list[Attack], seconds: float) -> dict[str, float]:
 
 
 def gradients(
-    model: tr.TAGI, images: Images, rows: Tensor, label: Tensor, targeted: bool,
-    size: dict[str, float], steps: int,
+    model: tr.TAGI, images: Images, rows: Tensor, label: Tensor, rival: list[Attack],
+    targeted: bool, steps: int,
 ) -> dict[str, dict[str, float]]:  # fmt: skip
-    """PGD (at the mean L2 distortion) and FGSM (at the mean L-infinity) on the mean network."""
+    """Gradient attacks on the mean network, with the distortion that inference needed.
+
+    ``pgd`` and ``fgsm`` have its mean (L2 and L-infinity) as radius for every image; ``pgd, own
+    radius`` has for each image the L2 distortion that inference made of this very image.
+    """
     net = model.posterior.mean_module(model.net).eval()
-    outputs = net(images.x[:1])
-
-    def pixels(x: Tensor) -> Tensor:
-        return net((x - zero) / images.unit)
-
-    zero = -images.clip[0] * images.unit  # the mean pixel
-    x = images.x[rows] * images.unit + zero
+    mean_pixel = -images.clip[0] * images.unit
+    x = images.x[rows] * images.unit + mean_pixel
+    l2, linf = gather(rival, "l2"), gather(rival, "linf")
 
     def log_prob(x: Tensor, label: Tensor) -> Tensor:
-        z = pixels(x)
-        return model.likelihood.predictive(z, torch.zeros_like(z)).probs.clamp_min(1e-30).log()[
-            torch.arange(len(label)), label
-        ]
+        z = net((x - mean_pixel) / images.unit)
+        probs = model.likelihood.predictive(z, torch.zeros_like(z)).probs
+        return probs.gather(1, label.unsqueeze(1)).clamp_min(1e-30).log()
 
-    del outputs
+    def by_pgd(these: slice, radius: Tensor) -> Tensor:
+        return pgd.pgd(log_prob, x[these], label[these], radius[these], targeted, steps)
+
+    def by_fgsm(these: slice, radius: Tensor) -> Tensor:
+        return pgd.fgsm(log_prob, x[these], label[these], radius[these], targeted)
+
     found = {}
-    for name in ("pgd", "fgsm"):
-        started, moved = time.perf_counter(), []
-        for part in range(0, len(rows), 250):
-            these = slice(part, part + 250)
-            radius = torch.full((len(x[these]),), size["l2" if name == "pgd" else "linf"])
-            if name == "pgd":
-                moved.append(pgd.pgd(log_prob, x[these], label[these], radius, targeted, steps))
-            else:
-                moved.append(pgd.fgsm(log_prob, x[these], label[these], radius, targeted))
+    for name, method, radius in (
+        ("pgd", by_pgd, l2.mean().expand_as(l2)),
+        ("pgd, own radius", by_pgd, l2),
+        ("fgsm", by_fgsm, linf.mean().expand_as(linf)),
+    ):
+        started = time.perf_counter()
+        starts = range(0, len(rows), BATCH)
+        new = torch.cat([method(slice(start, start + BATCH), radius) for start in starts])
         seconds = time.perf_counter() - started
-        new = torch.cat(moved)
-        labels = model.predict((new - zero) / images.unit).labels
+        labels = model.predict((new - mean_pixel) / images.unit).labels
         fooled = labels == label if targeted else labels != label
         change = (new - x).flatten(1)
         found[name] = {
@@ -162,7 +162,9 @@ def main() -> None:
     parser.add_argument("data", choices=sorted(DATA))
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--images", type=int, default=1000, help="first test images to attack")
-    parser.add_argument("--all-targets", action="store_true", help="nine targets per image, not one")
+    parser.add_argument(
+        "--all-targets", action="store_true", help="nine targets per image, not one"
+    )
     parser.add_argument("--sigma", type=float, default=0.03)
     parser.add_argument("--sigma-v", type=float)
     parser.add_argument("--steps", type=int, default=100)
@@ -178,15 +180,15 @@ def main() -> None:
     options: dict[str, Any] = {"sigma": args.sigma, "sigma_v": args.sigma_v, "steps": args.steps}
     if args.clip:
         options["clip"] = images.clip
-    settings = {**options, "clip": args.clip, "images": args.images, "targets": 9 if args.all_targets else 1}
+    settings = {**options, "clip": args.clip, "images": args.images}
+    settings["targets per image"] = 9 if args.all_targets else 1
     record = Record(f"attack-{args.data}", seeds=[args.seed], settings=settings)
     rows = torch.arange(len(images.x))[: args.images]
-    shifts = torch.arange(1, 10) if args.all_targets else None
-    if shifts is None:
+    if args.all_targets:
+        aimed, shift = rows.repeat_interleave(9), torch.arange(1, 10).repeat(len(rows))
+    else:
         generator = torch.Generator().manual_seed(args.seed)
         aimed, shift = rows, torch.randint(1, 10, (len(rows),), generator=generator)
-    else:
-        aimed, shift = rows.repeat_interleave(9), shifts.repeat(len(rows))
     target = (images.labels[aimed] + shift) % 10
     wrong = model.predict(images.x).labels != images.labels
     figures: dict[str, Any] = {"error percent": round(100 * float(wrong.float().mean()), 2)}
@@ -194,8 +196,7 @@ def main() -> None:
         parts, seconds = in_batches(model, images, these, goal, **options)
         ours = summary(parts, seconds)
         label = images.labels[these] if goal is None else goal
-        size = {"l2": ours["mean l2"], "linf": ours["mean linf"]}
-        rivals = gradients(model, images, these, label, goal is not None, size, args.steps)
+        rivals = gradients(model, images, these, label, parts, goal is not None, args.steps)
         figures[name] = {"inference": ours, **rivals}
         record.figures = figures
         record.write(args.out)
@@ -206,10 +207,8 @@ def main() -> None:
             shape = f"L2 {found['mean l2']}, Linf {found['mean linf']}, {found['ms per image']} ms"
             claim = f"{paper} %" if method == "inference" else ""
             lines.append([f"{name}, {method}", claim, f"{found['success percent']} %", shape])
-    print(table(lines, ["", "paper", "ours", "in pixel units, per image"]))
     if args.figures:
         picture(model, images, args.out / f"attack-{args.data}.png", **options)
-    print(record.write(args.out))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable.data import ImageData, cifar10, mnist
-from tractable.experiments.record import Record, table
+from tractable.experiments.record import Record
 from tractable.learners.callbacks import Record as Epoch
 
 
@@ -98,8 +98,6 @@ def standardized(data: ImageData) -> tuple[Tensor, Tensor]:
     return (data.train_images - mean) / std, (data.test_images - mean) / std
 
 
-
-
 def main() -> None:
     """Train, test after every epoch, write the result; a checkpoint allows to resume."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -133,16 +131,12 @@ def main() -> None:
     likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=args.sigma)
     model = tr.TAGI(task.net(), likelihood, gain=args.gain, forget=args.forget, seed=args.seed)
 
-    def score(learner: tr.Learner, epoch: Epoch) -> None:
+    def score(learner: tr.Learner, record: Epoch) -> None:
+        epoch = record
         predictive = learner.predict(test)
         wrong = (predictive.labels != data.test_labels).double().mean().item()
         epoch["error"] = 100 * wrong
         epoch["nll"] = -predictive.log_prob(data.test_labels).mean().item()
-        print(
-            f"epoch {epoch['epoch']:.0f}: error {epoch['error']:.2f} %, NLL {epoch['nll']:.4f}, "
-            f"{epoch['seconds']:.0f} s",
-            flush=True,
-        )
 
     callbacks: list[tr.Callback] = [score]
     if args.model is not None:
@@ -163,10 +157,8 @@ def main() -> None:
         "error_by_epoch": [round(e["error"], 3) for e in model.history],
         "seconds_per_epoch": round(sum(e["seconds"] for e in model.history) / epochs, 1),
     }
-    path = record.write(args.out)
-    ours = f"{last['error']:.2f} %"
-    print(table([[args.task, f"{task.published} %", ours]], ["task", "published", "ours"]))
-    print(f"written to {path}")
+    record.write(args.out)
+    f"{last['error']:.2f} %"
 
 
 if __name__ == "__main__":

@@ -203,7 +203,8 @@ def figures_of(models: dict[str, Learner], found: dict[str, Any], folder: Path) 
     for key, name in (("pruned", "pruning"), ("pruned_per_layer", "pruning-per-layer")):
         curves = {k: (r[key]["fraction"], r[key]["error_percent"]) for k, r in found.items()}
         ax = plots.pruning(curves, ylabel="test error [%]")
-        ax.set_ylim(0, 12)
+        best = min(min(up) for _, up in curves.values())
+        ax.set_ylim(0, best + 10)  # beyond, a model is of no use
         keep(ax, name)
     for key, name in (
         ("accuracy_under_fgsm_of_a_cnn", "fgsm-of-a-cnn"),

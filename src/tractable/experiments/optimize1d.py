@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.experiments.record import Record, table
+from tractable.experiments.record import Record
 from tractable.infer import derivatives, optimize
 
 BOX = (-2.0, 2.0)
@@ -60,18 +60,14 @@ def data(n: int, seed: int) -> tuple[Tensor, Tensor]:
 
 def learn(x: Tensor, y: Tensor, epochs: int, seed: int) -> tr.TAGI:
     """The network of table 6: 64 tanh, 64 ReLU."""
-    net = nn.Sequential(
-        nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-    )
+    net = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1), forget=1.0, seed=seed)
     return model.fit(x, y, epochs=epochs, batch_size=10, progress=False)
 
 
 def locate(model: tr.TAGI, row: Row, steps: int) -> tuple[float, float, str]:
     """Where a row ends: mean, standard deviation and reason."""
-    found = optimize(
-        model, [[row.start]], SIGMA_X, row.maximize, steps, tolerance=1e-5, bounds=BOX
-    )
+    found = optimize(model, [[row.start]], SIGMA_X, row.maximize, steps, tolerance=1e-5, bounds=BOX)
     return float(found.location.loc), float(found.location.stddev), found.reason[0]
 
 
@@ -148,8 +144,6 @@ def main() -> None:
         }
         ours = f"{float(found.mean()):+.3f} ± {sd:.3f}"
         lines.append([row.name, f"{row.published:+.3f}", ours, f"{row.truth:+.0f}", f"{near:.0%}"])
-    print(table(lines, ["start, constraint", "paper", "ours", "truth", "within 0.03"]))
-    print(record.write(args.out))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class Record:
         self.name, self.seeds, self.settings = name, seeds, settings
         self.figures: dict[str, Any] = {}
         self.started = time.time()
+        self.commit = commit()
         self.earlier = 0.0
         """Seconds spent by runs that this one resumed."""
 
@@ -46,7 +47,7 @@ class Record:
             "figures": self.figures,
             "seconds": round(self.earlier + time.time() - self.started, 1),
             "threads": torch.get_num_threads(),
-            "commit": commit(),
+            "commit": self.commit,
             "versions": {
                 "tractable": tractable.__version__,
                 "torch": torch.__version__,
@@ -61,11 +62,16 @@ class Record:
 
 
 def command() -> str:
-    """The command line of this run, as a user would type it."""
+    """The command line of this run, as a user would type it: without where its files went."""
+    arguments = list(sys.argv[1:])
+    for option in ("--out", "--model", "--resume"):
+        while option in arguments:
+            at = arguments.index(option)
+            del arguments[at : at + 2]
     module = getattr(sys.modules["__main__"], "__spec__", None)
     if module is not None and module.name:
-        return " ".join(["python", "-m", module.name.removesuffix(".__main__"), *sys.argv[1:]])
-    return " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]])
+        return " ".join(["python", "-m", module.name.removesuffix(".__main__"), *arguments])
+    return " ".join(["python", Path(sys.argv[0]).name, *arguments])
 
 
 def commit() -> str | None:

@@ -22,7 +22,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.data import Standardizer, uci
-from tractable.experiments.record import Record, table
+from tractable.experiments.record import Record
 
 PUBLISHED = {
     "boston": (3.15, -2.58),
@@ -105,10 +105,7 @@ def main() -> None:
                 f"{figures['seconds']:.1f} s",
             ]
         )
-        print(table(rows[-1:], ["set", "published RMSE / LL", "ours", "90 % covers", "per split"]))
         record.write(args.out)
-    print()
-    print(table(rows, ["set", "published RMSE / LL", "ours", "90 % covers", "per split"]))
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def attack(
     loc, variance = x.clone(), ((sigma / pixel) ** 2).expand_as(x).contiguous().clone()
     used = torch.zeros(len(x), dtype=torch.long, device=x.device)
     active = torch.arange(len(x), device=x.device)
-    for step in range(steps + 1):
+    for _ in range(steps):
         root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
         with torch.enable_grad():
             outputs = model.propagate(root)
@@ -133,7 +133,7 @@ def attack(
         if avoid is not None:
             wanted[active] = _runner_up(probs, avoid[active])
         keep = ~_fooled(model, root.loc.detach(), probs, wanted[active], _rows(avoid, active))
-        if step == steps or not bool(keep.any()):
+        if not bool(keep.any()):
             break
         seen = observation.observe(observed_by, wanted[active], outputs)
         ((d_mu, d_var),) = observation.send(outputs, seen, [root])

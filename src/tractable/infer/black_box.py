@@ -161,9 +161,7 @@ class BlackBoxOptimizer:
         )
         seed = int(torch.randint(2**31, (1,), generator=self.generator))
         model = TAGI(net, Normal(self.noise), dtype=torch.float32, seed=seed)
-        return model.fit(
-            x, scores.unsqueeze(1), epochs=self.epochs, batch_size=1, progress=False
-        )
+        return model.fit(x, scores.unsqueeze(1), epochs=self.epochs, batch_size=1, progress=False)
 
     def _scores(self) -> Tensor:
         """Normal scores of the ranks; the smaller the better."""

@@ -130,9 +130,7 @@ def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Deriva
     layers = [net.slopes[0](x.loc, x.variance)]
     for w, b, slopes in zip(net.weights, net.biases, net.slopes[1:], strict=True):
         below = layers[-1]
-        z = bilinear.forward(
-            maps.Linear(), (below.mean, below.variance), (w.mean, w.variance), b
-        )
+        z = bilinear.forward(maps.Linear(), (below.mean, below.variance), (w.mean, w.variance), b)
         layers.append(slopes(*z))
     branches = derivative.start(layers[-1])
     curvature = branches.mean
@@ -181,9 +179,7 @@ def _flatten(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
         yield name, module
 
 
-def _moments(
-    parameters: dict[str, Gaussian], name: str, constant: Tensor
-) -> tuple[Tensor, Tensor]:
+def _moments(parameters: dict[str, Gaussian], name: str, constant: Tensor) -> tuple[Tensor, Tensor]:
     if name in parameters:
         return parameters[name].loc, parameters[name].variance
     return constant.detach(), torch.zeros_like(constant)

@@ -73,22 +73,16 @@ def noisy(likelihood: Likelihood, sigma_v: float | None) -> Likelihood:
 
 def leaf(x: Gaussian) -> Gaussian:
     """The same Gaussian at the root of a new graph, ready to receive messages."""
-    return Gaussian.wrap(
-        x.loc.detach().requires_grad_(), x.variance.detach().requires_grad_()
-    )
+    return Gaussian.wrap(x.loc.detach().requires_grad_(), x.variance.detach().requires_grad_())
 
 
-def send(
-    outputs: Gaussian, seen: Observation, to: list[Gaussian]
-) -> list[tuple[Tensor, Tensor]]:
+def send(outputs: Gaussian, seen: Observation, to: list[Gaussian]) -> list[tuple[Tensor, Tensor]]:
     """Carry a message from the outputs back to the given states of their graph."""
     ends = [moment for state in to for moment in (state.loc, state.variance)]
     found = torch.autograd.grad(
         [outputs.loc, outputs.variance], ends, [seen.d_mu, seen.d_var], allow_unused=True
     )
-    full = [
-        torch.zeros_like(end) if d is None else d for d, end in zip(found, ends, strict=True)
-    ]
+    full = [torch.zeros_like(end) if d is None else d for d, end in zip(found, ends, strict=True)]
     return list(zip(full[::2], full[1::2], strict=True))
 
 
@@ -147,9 +141,7 @@ def posterior(
             gain = seen.gain(state, d_mu)
             n = (n * gain).clamp_min(1)
             d_mu, d_var = d_mu * _rows(gain, d_mu), d_var * _rows(gain, d_mu)
-        mean, variance = message.condition(
-            state.loc, state.variance, d_mu, d_var, _rows(n, d_mu)
-        )
+        mean, variance = message.condition(state.loc, state.variance, d_mu, d_var, _rows(n, d_mu))
     if not bool(torch.isfinite(mean).all() & torch.isfinite(variance).all()):
         raise NonFiniteMessage(
             "the observation sent a message that is not finite: (a) it is too far from what the "

@@ -234,9 +234,7 @@ def _reasons(
             up = slope.loc > 0 if maximize else slope.loc < 0
             held = (low & ~up) | (high & up)
     reasons = []
-    for moving, flat, stopped in zip(
-        active.tolist(), zero.tolist(), held.tolist(), strict=True
-    ):
+    for moving, flat, stopped in zip(active.tolist(), zero.tolist(), held.tolist(), strict=True):
         if moving:
             reasons.append(STEPS)
         elif all(flat):

@@ -69,8 +69,7 @@ def _tensor(values: Any, what: str) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array).copy()).reshape(array.shape)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{what} must be a tensor or an array of numbers, got "
-            f"{type(values).__name__}: {error}"
+            f"{what} must be a tensor or an array of numbers, got {type(values).__name__}: {error}"
         ) from error
 
 

@@ -96,11 +96,15 @@ class Backprop(GradientLearner):
         gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
         parts = zip(gradients, leaves, strict=True)
         d_w = flat([torch.zeros_like(leaf) if g is None else g for g, leaf in parts])
+        return log_likelihood.detach(), z, [self._with_prior(d_w, weight)]
+
+    def _with_prior(self, d_w: Tensor, weight: float) -> Tensor:
+        """The gradient of the batch, with the prior's share in it and zero where pruned."""
         if self.prior is not None:
-            d_w.sub_(self.prior.score(w), alpha=weight)
+            d_w.sub_(self.prior.score(self._vectors[0].detach()), alpha=weight)
         if self._kept is not None:
             d_w.mul_(self._kept)
-        return log_likelihood.detach(), z, [d_w]
+        return d_w
 
     def _epoch_figures(self) -> Record:
         figures = super()._epoch_figures()

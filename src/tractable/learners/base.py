@@ -224,7 +224,7 @@ class Learner(ABC):
                     record |= self._score(*held_out)
                 bar.report(record)
                 # A list, so that every callback runs even when one asks to stop.
-                if any([callback(self, record) for callback in callbacks]):
+                if any(callback(self, record) for callback in callbacks):
                     break
         if self._scale is not None:
             self.likelihood.rescale(self._scale)
@@ -455,7 +455,7 @@ class Learner(ABC):
             learner._take(tensors, header)
         except (KeyError, AttributeError, TypeError) as error:
             raise storage.InvalidModelFile(f"{path} does not fit: {error}") from error
-        return learner  # type: ignore[return-value]
+        return learner
 
     def _take(self, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
         """Take over what a file holds."""
@@ -467,9 +467,7 @@ class Learner(ABC):
         mine = {name: tuple(tensor.shape) for name, tensor in self._tensors().items()}
         theirs = {name: tuple(tensor.shape) for name, tensor in part("state").items()}
         if mine != theirs:
-            odd = sorted(
-                {n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n)}
-            )
+            odd = sorted({n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n)})
             raise storage.InvalidModelFile(
                 f"the file is of another network: {odd[0]} is {theirs.get(odd[0])} in the file "
                 f"and {mine.get(odd[0])} here"

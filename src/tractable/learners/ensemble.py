@@ -6,7 +6,7 @@ deep ensembles" (2017).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from tractable.learners.progress import Progress
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
 from tractable.predictive import Predictive, mixture
+
+_TOGETHER_BELOW = 1 << 14  # parameters; above, products cost more than calls
 
 
 class Ensemble(Learner):
@@ -75,16 +77,66 @@ class Ensemble(Learner):
         if isinstance(source, Loader):  # read once, for all
             super()._learn_epoch(source, order, progress, bar)
             return
-        quiet = Progress(0, "", False)
+        orders: list[Tensor | None] = [None] * self.n
+        if order is not None:
+            orders = [
+                torch.randperm(len(source), generator=member.generator).to(self.device)
+                for member in self.members
+            ]
+        if self.vectorised:
+            self._learn_together(source, orders, progress, bar)
+        else:
+            quiet = Progress(0, "", False)
+            for member, own in zip(self.members, orders, strict=True):
+                member._learn_epoch(source, own, progress, quiet)
+            for _ in range(source.batches):
+                bar.advance()
         for member in self.members:
-            own = None
-            if order is not None:
-                own = torch.randperm(len(source), generator=member.generator).to(self.device)
-            member._learn_epoch(source, own, progress, quiet)
             member._epoch += 1
-        for _ in range(source.batches):
-            bar.advance()
+            member.fitted = True
         self.fitted = True
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether all members learn in one pass: small networks without dropout or buffers.
+
+        One pass saves the cost of calling torch, which is most of a small step; measured, four
+        times faster for 25 networks of two layers of 50 units, and no faster for 400 units.
+        """
+        return all(
+            type(m) is Backprop
+            and not m._drops
+            and not m.buffers
+            and m._vectors[0].numel() < _TOGETHER_BELOW
+            and m.likelihood.learns_nothing
+            for m in self.members
+        )
+
+    def _learn_together(
+        self, source: Rows, orders: list[Tensor | None], progress: float, bar: Progress
+    ) -> None:
+        members = cast(list[Backprop], self.members)
+        net, likelihood = members[0].net.train(), members[0].likelihood
+
+        def log_likelihood(w: Tensor, x: Tensor, y: Tensor) -> Tensor:
+            named = dict(zip(members[0].shapes, members[0]._split(w), strict=True))
+            z = torch.func.functional_call(net, named, (x,))
+            return likelihood.log_prob(y, z).sum()
+
+        together = torch.func.vmap(log_likelihood)
+        passes = [source.epoch(order) for order in orders]
+        for batch, parts in enumerate(zip(*passes, strict=True)):
+            x, y = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
+            rows = x.shape[1]
+            moment = Moment(rows / len(source), progress, batch, source.batches)
+            leaf = torch.stack([m._vectors[0].detach() for m in members]).requires_grad_()
+            found = together(leaf, x, y)
+            (gradient,) = torch.autograd.grad(-found.sum(), leaf)
+            for member, value, d_w in zip(members, found.tolist(), gradient, strict=True):
+                member._rows, weight = member._shares(rows, moment)
+                member._step(value, [member._with_prior(d_w, weight)], rows, moment)
+                member._totals["log_likelihood"] = member._totals.get("log_likelihood", 0.0) + value
+            bar.advance()
 
     def _epoch_figures(self) -> Record:
         figures = [member._epoch_figures() for member in self.members]

@@ -148,17 +148,31 @@ class GradientLearner(Learner):
     # --- learning ------------------------------------------------------------------------
 
     def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
-        rows = x.shape[0]
         before = self.generator.get_state()
-        seen = rows / moment.share if moment is not None else self._rows + rows
-        weight = self._share(moment) if moment is not None else rows / seen
+        rows, weight = self._shares(x.shape[0], moment)
         buffers = {name: b.clone() for name, b in self.buffers.items()}
         log_likelihood, z, gradients = self._gradients(x, y, buffers, weight)
-        total = float(log_likelihood) + sum(float(g.sum()) for g in gradients)
-        if not math.isfinite(total):
+        try:
+            self._step(float(log_likelihood), gradients, x.shape[0], moment)
+        except NonFiniteGradient:
             self.generator.set_state(before)
+            raise
+        self._rows, self.buffers = rows, buffers
+        if moment is not None:
+            self._count(float(log_likelihood), y, z)
+
+    def _shares(self, rows: int, moment: Moment | None) -> tuple[float, float]:
+        """Rows that the divergence is shared by, and the weight of it in a batch of ``rows``."""
+        if moment is None:
+            return self._rows + rows, rows / (self._rows + rows)
+        return rows / moment.share, self._share(moment)
+
+    def _step(
+        self, log_likelihood: float, gradients: list[Tensor], rows: int, moment: Moment | None
+    ) -> None:
+        """Follow the gradients of a batch, unless they are not finite."""
+        if not math.isfinite(log_likelihood + sum(float(g.sum()) for g in gradients)):
             raise NonFiniteGradient(_NON_FINITE)
-        self._rows, self.buffers = seen, buffers
         if self.schedule == "cosine":
             done = moment.progress if moment is not None else 0.0
             for group in self._optimizer.param_groups:
@@ -170,8 +184,6 @@ class GradientLearner(Learner):
             vector.grad = None
         if self._kept is not None:
             self._prune(self._kept)  # an optimiser's momentum must not move them again
-        if moment is not None:
-            self._count(float(log_likelihood), y, z)
 
     def _count(self, log_likelihood: float, y: Tensor, z: Tensor) -> None:
         totals = self._totals

@@ -289,9 +289,10 @@ class NativeEngine:
             reported = done
 
         mean, variance = self._inputs(x)
-        labels = not isinstance(likelihood, Normal)
         targets = y.detach().reshape(len(x), -1).contiguous()
-        noise = [_NO_NOISE, _NO_NOISE] if labels else _noise(likelihood)
+        labels, noise = True, [_NO_NOISE, _NO_NOISE]
+        if isinstance(likelihood, Normal):
+            labels, noise = False, _noise(likelihood)
         learnt = int(
             self._learner.learn(
                 posterior.loc.detach().numpy(),

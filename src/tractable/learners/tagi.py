@@ -135,8 +135,8 @@ class TAGI(Learner):
             pieces = zip(
                 *self._pieces(posterior.loc, posterior.variance), shift, g_var, strict=True
             )
-            for piece in pieces:
-                batch_rule.apply(self.batch_rule, *piece, alpha, observed)
+            for loc, variance, move, bend in pieces:
+                batch_rule.apply(self.batch_rule, loc, variance, move, bend, alpha, observed)
             if rate > 0:
                 self._forget(rate)
         self._commit(buffers, absorbed)
@@ -227,9 +227,7 @@ class TAGI(Learner):
             self.net.train(train)
         parameters: dict[str, Tensor] = {
             name: Gaussian.wrap(loc, variance)
-            for name, loc, variance in zip(
-                self.posterior.shapes, locs, variances, strict=True
-            )
+            for name, loc, variance in zip(self.posterior.shapes, locs, variances, strict=True)
         }
         with activation_moments(self.moments):
             z = torch.func.functional_call(self.net, {**parameters, **buffers}, (x,))

@@ -82,6 +82,11 @@ class Likelihood(nn.Module, ABC):
         """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
         return {}
 
+    @property
+    def learns_nothing(self) -> bool:
+        """Whether the likelihood stays as it is while the weights are learnt."""
+        return type(self).statistics is Likelihood.statistics
+
     def statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
         """What ``maximise`` needs to know of a batch, to be summed; None when nothing is learnt.
 

@@ -37,8 +37,9 @@ class Bernoulli(Likelihood):
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """See ``Likelihood``."""
-        one = torch.special.ndtr(mean * torch.rsqrt(1 + variance)).flatten()
-        return CategoricalPredictive(torch.stack([1 - one, one], dim=-1), binary=True)
+        score = (mean * torch.rsqrt(1 + variance)).flatten()
+        both = torch.stack([-score, score], dim=-1)
+        return CategoricalPredictive(torch.special.log_ndtr(both).exp(), binary=True)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""

@@ -110,7 +110,9 @@ class Categorical(Likelihood):
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """Products of decisions, for all classes at once."""
-        scale = torch.rsqrt(variance + (self._noise() if self.link == "probit" else _PUBLISHED_NOISE))
+        scale = torch.rsqrt(
+            variance + (self._noise() if self.link == "probit" else _PUBLISHED_NOISE)
+        )
         t = mean * scale
         yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
         paths = self.paths.to(mean.dtype)

@@ -33,6 +33,9 @@ class HeteroscedasticNormal(Likelihood):
         nodes: number of Gauss-Hermite nodes for the integral over the log noise.
     """
 
+    points: Tensor
+    log_weights: Tensor
+
     def __init__(self, nodes: int = 20) -> None:
         super().__init__()
         if nodes < 2:
@@ -65,9 +68,7 @@ class HeteroscedasticNormal(Likelihood):
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
         mu, log_noise = z.chunk(2, -1)
-        density = -0.5 * (
-            (y - mu) ** 2 * torch.exp(-log_noise) + log_noise + math.log(2 * math.pi)
-        )
+        density = -0.5 * ((y - mu) ** 2 * torch.exp(-log_noise) + log_noise + math.log(2 * math.pi))
         return density.flatten(1).sum(1)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

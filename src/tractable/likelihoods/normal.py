@@ -47,6 +47,11 @@ class Normal(Likelihood):
         """Whether the noise is inferred from the data."""
         return self.sigma is None
 
+    @property
+    def learns_nothing(self) -> bool:
+        """A known noise stays."""
+        return not self.learns_noise
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if self.learns_noise and outputs[-1] != self.outputs:

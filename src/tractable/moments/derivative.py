@@ -109,7 +109,9 @@ def sigmoid(mu: Tensor, var: Tensor) -> Units:
     return _quadratic(a, s, j, slope=a - a * a - s, bend=1 - 2 * a, second=second)
 
 
-def _quadratic(a: Tensor, s: Tensor, j: Tensor, slope: Tensor, bend: Tensor, second: Tensor) -> Units:
+def _quadratic(
+    a: Tensor, s: Tensor, j: Tensor, slope: Tensor, bend: Tensor, second: Tensor
+) -> Units:
     return Units(a, s, j, slope, s * (bend * bend + 2 * s), bend, second)
 
 

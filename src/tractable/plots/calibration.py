@@ -62,5 +62,5 @@ def reliability(
     )  # fmt: skip
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     quiet(ax, xlabel="confidence", ylabel="accuracy")
-    legend(ax, loc="upper left")
+    legend(ax, loc="best", fontsize="small" if len(ax.lines) > 4 else None)
     return ax

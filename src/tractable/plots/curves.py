@@ -39,6 +39,8 @@ def learning_curves(
     named = histories if isinstance(histories, Mapping) else {None: histories}
     series = {name: _series(history, key) for name, history in named.items()}
     ax = canvas(ax)
+    from matplotlib.ticker import MaxNLocator
+
     for name, (epochs, values) in series.items():
         color = next_color(ax)
         if smooth > 1 and len(values) > smooth:
@@ -47,6 +49,10 @@ def learning_curves(
             epochs = epochs[smooth - 1 :]
         ax.plot(epochs, values, color=color, linewidth=1.8, label=name)
     ax.set_yscale(scale)
+    if scale == "log":  # 2 and 30 rather than powers of ten
+        for axis in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+            axis(lambda value, _: f"{value:g}")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     quiet(ax, xlabel="epoch", ylabel=ylabel or key.replace("_", " "))
     legend(ax)
     return ax

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DB = 10 / np.log(10)
+_FILLED = 3  # more areas than this would hide each other
 _SEEN = 200_000  # entries that a histogram's range is taken from
 
 
@@ -47,8 +48,7 @@ def weights(
         height = counts / (max(len(loc), 1) * np.diff(edges))
         if kind == "density" and (variance > 0).any():
             height = _density(edges, loc, variance)
-        ax.stairs(height, edges, fill=True, color=color, alpha=0.25)
-        ax.stairs(height, edges, color=color, linewidth=1.6, label=name)
+        _steps(ax, height, edges, color, name, filled=len(moments) <= _FILLED)
     quiet(ax, xlabel="weight", ylabel="density")
     legend(ax)
     return ax
@@ -89,8 +89,7 @@ def snr(
         color = next_color(ax)
         counts, _ = np.histogram(ratio, edges)
         height = counts / (len(ratio) * np.diff(edges))
-        ax.stairs(height, edges, fill=True, color=color, alpha=0.25)
-        ax.stairs(height, edges, color=color, linewidth=1.6, label=name)
+        _steps(ax, height, edges, color, name, filled=len(ratios) <= _FILLED)
         if mark is not None:
             at = np.quantile(ratio, mark)
             ax.axvline(at, color=color if len(ratios) > 1 else INK, linestyle="--", linewidth=1)
@@ -103,6 +102,14 @@ def snr(
     quiet(ax, xlabel=f"signal-to-noise ratio{unit}", ylabel="density")
     legend(ax, loc="upper left")
     return ax
+
+
+def _steps(
+    ax: Axes, height: Array, edges: Array, color: str, name: str | None, filled: bool
+) -> None:
+    if filled:
+        ax.stairs(height, edges, fill=True, color=color, alpha=0.25)
+    ax.stairs(height, edges, color=color, linewidth=1.6, label=name)
 
 
 def _is_named(posteriors: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tractable.moments import bilinear
 from tractable.moments.bilinear import BilinearMap
@@ -40,6 +41,7 @@ class Bilinear(torch.autograd.Function):
         return bilinear.forward(map, (mu_x, var_x), (mu_w, var_w), (mu_b, var_b))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages backward."""
         d_mu, d_var = _both(*messages)
@@ -63,6 +65,7 @@ class Elementwise(torch.autograd.Function):
         return mean, variance
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """``J d_mu`` and ``J^2 d_var``."""
         d_mu, d_var = _both(*messages)
@@ -84,6 +87,7 @@ class Rectifier(torch.autograd.Function):
         return mean, _where_positive(var, mean)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages pass where the mean is positive."""
         d_mu, d_var = _both(*messages)

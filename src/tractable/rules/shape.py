@@ -1,6 +1,8 @@
 """Rules of the functions that only move entries, and of the ones that do nothing.
 
-Exact: all of them.  Ordinary gradients through them already are messages.
+Exact: all of them, entry by entry.  Approximate: copies (``expand``, ``repeat``) are afterwards
+taken as independent, so a sum of copies has too small a variance.  Ordinary gradients through
+them already are messages.
 """
 
 from __future__ import annotations
