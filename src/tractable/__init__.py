@@ -1,6 +1,6 @@
 """Neural networks that know what they don't know, on ordinary PyTorch modules."""
 
-from tractable import adversarial, likelihoods, metrics, plots, priors, rules
+from tractable import adversarial, infer, likelihoods, metrics, plots, priors, rules
 from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
 from tractable.learners import (
     TAGI,
@@ -35,6 +35,7 @@ __all__ = [
     "activation_moments",
     "activation_rule",
     "adversarial",
+    "infer",
     "likelihoods",
     "metrics",
     "moment_rule",

@@ -61,6 +61,7 @@ def test_an_epoch_whose_progress_raises_changes_nothing() -> None:
     assert same(before, state(model))
 
 
+@pytest.mark.usefixtures("_ctrl_c")
 def test_ctrl_c_stops_within_an_epoch_and_changes_nothing() -> None:
     model, x, y = regression(3_000_000)
     before = state(model)

@@ -55,6 +55,7 @@ def test_the_first_error_ends_all() -> None:
         fit_many(made, threads=2, epochs=2, batch_size=1)
 
 
+@pytest.mark.usefixtures("_ctrl_c")
 def test_ctrl_c_ends_all_and_leaves_whole_epochs() -> None:
     made = jobs(3, rows=400_000)
     before = [model.posterior.loc.clone() for model, _, _ in made]

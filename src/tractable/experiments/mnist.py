@@ -300,7 +300,7 @@ def _list(values: Tensor) -> list[float | None]:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

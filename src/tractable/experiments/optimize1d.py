@@ -5,6 +5,9 @@ and (4) walk from x = 0.25 and x = -0.25, with a standard deviation of 0.01, to 
 or its minimum at +1.  The paper does not give the number of observations nor of epochs; here the
 walk starts when the function is learnt, and stays in the box of the data.
 
+Observations, epochs, ``forget`` and the least step of ``optimize`` were chosen by looking at the
+results of seeds 0 to 9, so the seeds that are reported are the next ten.
+
     python -m tractable.experiments.optimize1d
 """
 
@@ -105,6 +108,7 @@ def main() -> None:
     """Learn and locate with several seeds, print table 2, draw figure 3."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=10)
     parser.add_argument("--observations", type=int, default=4000)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--steps", type=int, default=500)
@@ -113,7 +117,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    seeds = list(range(args.seeds))
+    seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     settings = {k: getattr(args, k) for k in ("observations", "epochs", "steps")}
     record = Record("optimize1d", seeds=seeds, settings=settings)
     ends: dict[str, list[float]] = {row.name: [] for row in ROWS}
@@ -125,7 +129,7 @@ def main() -> None:
             mean, _, reason = locate(model, row, args.steps)
             ends[row.name].append(mean)
             reasons[row.name].append(reason)
-        if seed == 0 and args.figures:
+        if seed == seeds[0] and args.figures:
             args.out.mkdir(parents=True, exist_ok=True)
             figure(model, x, y, args.out / "optimize1d.png")
     lines = []

@@ -256,7 +256,7 @@ def _median(values: list[float]) -> float:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ weights ``w_i``.  With ``S_i = var_1 + exp(nu_i)``, ``e = y - mu_1`` and respons
 ``r_i ~ w_i N(e; 0, S_i)``, the derivatives of the log evidence are averages over r.
 
 Exact: up to the quadrature, and z_1, z_2 independent.
-Approximate: an observation that makes the noise *less* certain leaves its variance as it is.
+Approximate: an observation that makes the noise *less* certain leaves its variance as it is, and
+a residual of more than a hundred deviations tells the noise no more than one of a hundred.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from torch import Tensor
 from tractable.likelihoods.base import Likelihood, real_targets
 from tractable.predictive import NormalPredictive
 
+_MOST_SURPRISE = 1e4
+"""Squared residual over variance, at most."""
 _LOG_NOISE_RANGE = 14.0  # log noise variance: deviations from 1e-3 to 1e3 of standardised targets
 
 
@@ -83,8 +86,10 @@ class HeteroscedasticNormal(Likelihood):
         d_mu_1 = (r * pull).sum(-1)
         d_var_1 = (r * (pull * pull - 1 / total)).sum(-1) - d_mu_1**2
         # Derivative of each log density in the log noise, and its own derivative.
-        g = 0.5 * noise * (pull * pull - 1 / total)
-        slope = g + 0.5 * (noise / total) ** 2 * (1 - 2 * e * pull)
+        surprise = (e * pull).clamp(max=_MOST_SURPRISE)
+        share = noise / total
+        g = 0.5 * share * (surprise - 1)
+        slope = g + 0.5 * share * share * (1 - 2 * surprise)
         d_mu_2 = (r * g).sum(-1)
         d_var_2 = (r * (g * g + slope)).sum(-1) - d_mu_2**2
         d_mu = torch.cat([d_mu_1, d_mu_2], -1)
