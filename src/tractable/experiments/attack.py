@@ -27,7 +27,7 @@ import tractable as tr
 from tractable.data import ImageData, cifar10, mnist
 from tractable.experiments import pgd
 from tractable.experiments.images import standardized
-from tractable.experiments.record import Record
+from tractable.experiments.record import Record, table
 from tractable.infer import Attack, attack
 
 PUBLISHED = {"mnist": (0.64, 99.8, 99.9), "cifar10": (22.0, 99.6, 99.9)}
@@ -207,8 +207,11 @@ def main() -> None:
             shape = f"L2 {found['mean l2']}, Linf {found['mean linf']}, {found['ms per image']} ms"
             claim = f"{paper} %" if method == "inference" else ""
             lines.append([f"{name}, {method}", claim, f"{found['success percent']} %", shape])
+    path = record.write(args.out)
+    print(table(lines, ["", "paper", "ours", "in pixel units, per image"]))
     if args.figures:
         picture(model, images, args.out / f"attack-{args.data}.png", **options)
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

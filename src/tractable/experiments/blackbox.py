@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from tractable.experiments.functions import ACKLEY10, BRANIN, HARTMANN6, Array, Function
-from tractable.experiments.record import Record
+from tractable.experiments.record import Record, table
 from tractable.infer import BlackBoxOptimizer
 
 FUNCTIONS = (BRANIN, HARTMANN6, ACKLEY10)
@@ -143,10 +143,14 @@ def main() -> None:
             found = regrets(function, method, seeds, args.budget)
             record.figures.setdefault(function.name, {})[method] = found
             record.write(args.out)
-    [
+    path = record.write(args.out)
+    rows = [
         [name, *(f"{found[m]['median']:.3f}" for m in args.methods)]
         for name, found in record.figures.items()
     ]
+    print(f"median regret of {args.seeds} seeds after {args.budget} calls (no paper's figure)")
+    print(table(rows, ["", *args.methods]))
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

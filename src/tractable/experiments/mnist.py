@@ -68,7 +68,8 @@ def families(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]:
     def bnn(prior: priors.Prior) -> Learner:
         return BayesByBackprop(
             network(args.units), softmax, prior=prior, estimator=args.estimator,
-            samples=args.samples, init=args.init, rho=tuple(args.rho), **shared,
+            samples=args.samples, init=args.init, rho=tuple(args.rho),
+            kl_weight=args.kl_weight, **shared,
         )  # fmt: skip
 
     return {
@@ -252,6 +253,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--samples", type=int, default=1, help="draws per step")
     parser.add_argument("--estimator", choices=("weights", "local"), default="local")
+    parser.add_argument("--kl-weight", choices=("uniform", "blundell"), default="uniform")
     parser.add_argument("--init", choices=("published", "he"), default="published")
     parser.add_argument("--rho", type=float, nargs=2, default=(-5.0, -4.0), help="first range")
     parser.add_argument("--draws", type=int, default=50, help="sets of weights to predict with")

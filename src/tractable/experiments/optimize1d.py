@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.experiments.record import Record
+from tractable.experiments.record import Record, table
 from tractable.infer import derivatives, optimize
 
 BOX = (-2.0, 2.0)
@@ -148,6 +148,9 @@ def main() -> None:
         }
         ours = f"{float(found.mean()):+.3f} ± {sd:.3f}"
         lines.append([row.name, f"{row.published:+.3f}", ours, f"{row.truth:+.0f}", f"{near:.0%}"])
+    path = record.write(args.out)
+    print(table(lines, ["start, constraint", "paper", "ours", "truth", "within 0.03"]))
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,50 @@
+"""The README and the contributing guide: their code runs and prints what they say."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    """Python blocks of a page, each with the plain block right after it, if there is one."""
+    text = (ROOT / name).read_text()
+    found = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", text, flags=re.DOTALL)
+    return [(re.sub(r"^   ", "", code, flags=re.MULTILINE), output) for code, output in found]
+
+
+def test_the_readme_prints_what_it_says():
+    ((code, output),) = blocks("README.md")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {})
+    assert printed.getvalue() == output
+    assert output.count("+-") == 2
+
+
+def test_the_examples_of_the_contributing_guide_run():
+    found = blocks("CONTRIBUTING.md")
+    assert len(found) == 2
+    space: dict = {}
+    for code, _ in found:
+        exec(compile(code, "CONTRIBUTING.md", "exec"), space)
+    import torch
+
+    import tractable as tr
+
+    x = tr.Gaussian(torch.zeros(2, 3), 0.1)
+    assert torch.erf(x).variance.shape == (2, 3)
+    assert torch.rot90(x).shape == (3, 2)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/equations.md"])
+def test_pages_name_files_that_exist(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+    for path in re.findall(r"`((?:tests|src|docs|benchmarks|results)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
