@@ -2,7 +2,8 @@
 
 Branin, Hartmann-6 and Ackley-10 (its box shifted off the optimum) with a budget of 100
 evaluations: ``BlackBoxOptimizer``, random search, differential evolution (scipy), and Optuna's
-TPE and GP samplers, all with their default settings.
+TPE and GP samplers, with their default settings; only evolution has its smallest population,
+because the default one would spend the whole budget on its first generation.
 
     python -m tractable.experiments.blackbox
 """

@@ -3,7 +3,7 @@
 Error rate, learning curves, weight distributions, calibration, pruning and robustness, as in
 section 4.2 of "Weight uncertainty in neural networks" (a replication of Bayes by Backprop).
 Pixels are in [0, 1].  Every model check-points after each epoch; the same command goes on from
-there.
+there; figures of other models that are already in the folder stay.
 
     python -m tractable.experiments.mnist --units 400 --epochs 100
     python -m tractable.experiments.mnist --quick
@@ -12,6 +12,7 @@ there.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 
 from tractable import adversarial, metrics, priors
 from tractable.data import mnist
-from tractable.experiments.record import Record, table
+from tractable.experiments.record import Record, command, table
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Callback, Checkpoint, Learner
 from tractable.learners.callbacks import Record as Epoch
 from tractable.likelihoods import Categorical, Softmax
@@ -280,8 +281,10 @@ def main() -> None:
     )  # fmt: skip
     settings = {k: v for k, v in vars(args).items() if k not in ("out", "threads", "seed")}
     record = Record("mnist", seeds=[args.seed], settings=settings)
+    earlier = _earlier(args.out / "mnist.json")
+    record.figures = {name: earlier[name] for name in makers if name in earlier}
+    models = {name: Learner.load(folder / f"{name}.tr") for name in record.figures}
     attacked = surrogate(data, folder, args.seed)
-    models: dict[str, Learner] = {}
     for name in args.models or makers:
         model = makers[name]()
         epochs = args.tagi_epochs if name == "tagi" and args.tagi_epochs else args.epochs
@@ -289,12 +292,18 @@ def main() -> None:
         _say(f"{name}: evaluating")
         record.figures[name] = {
             "published_error_percent": PUBLISHED.get(name, {}).get(args.units),
+            "command": command(),
             **evaluate(model, data, attacked, args.draws),
         }
         record.write(args.out)
         figures_of(models, record.figures, args.out)
         _say(report(record.figures, args.units))
     _say(f"written to {args.out}")
+
+
+def _earlier(path: Path) -> dict[str, Any]:
+    """What earlier runs found in this folder: models may be trained one by one."""
+    return json.loads(path.read_text())["figures"] if path.is_file() else {}
 
 
 def _list(values: Tensor) -> list[float | None]:

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tractable import likelihoods
 from tractable.gaussian import Gaussian
-from tractable.learners import architecture, storage
+from tractable.learners import saving
 from tractable.learners.arrays import Format, InvalidInput, Loader, Rows
 from tractable.learners.callbacks import Callback, Record
 from tractable.learners.many import fit_many
 from tractable.learners.progress import Progress
+from tractable.learners.storage import InvalidModelFile
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
 
@@ -99,6 +99,7 @@ class Learner(ABC):
         self._flat_targets: bool | None = None
         self._epoch = 0  # epochs done of the fit under way, or of the last one
         self._scale: float | None = None  # held-out scale of the noise, once known
+        self._plan: dict[str, int] | None = None  # of the fit under way, or of the last one
         self._shapes: dict[tuple[int, ...], torch.Size] = {}
 
     # --- what a learner supplies ---------------------------------------------------------
@@ -210,7 +211,7 @@ class Learner(ABC):
         self._epoch, self._scale = 0, None
         first_record = len(self.history)
         if resume is not None and Path(resume).is_file():
-            first_record = self._resume(resume, plan)
+            first_record = saving.resume(self, resume, plan)
         self._plan = {**plan, "first_record": first_record}
         if calibrate and self._scale is None:
             if isinstance(source, Loader):
@@ -389,28 +390,7 @@ class Learner(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the learner to one file, atomically; ``load`` reads it."""
-        tensors = {f"state/{name}": tensor for name, tensor in self._tensors().items()}
-        tensors |= {
-            f"likelihood/{name}": tensor for name, tensor in self.likelihood.state_dict().items()
-        }
-        tensors["generator"] = self.generator.get_state()
-        more, values = self._training_state()
-        tensors |= {f"training/{name}": tensor for name, tensor in more.items()}
-        header = {
-            "learner": type(self).__name__,
-            "options": self._options(),
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "likelihood": {"name": type(self.likelihood).__name__, **self.likelihood.config()},
-            "net": architecture.describe(self.net),
-            "history": self.history,
-            "fitted": self.fitted,
-            "flat_targets": self._flat_targets,
-            "epoch": self._epoch,
-            "scale": self._scale,
-            "plan": getattr(self, "_plan", None),
-            "training": values,
-        }
-        storage.write(path, tensors, header)
+        saving.save(self, path)
 
     @classmethod
     def load(
@@ -433,72 +413,9 @@ class Learner(ABC):
             options: arguments of the constructor that a file cannot hold (functions, or a prior
                 of the user's own); they also replace those in the file.
         """
-        tensors, header = storage.read(path)
-        kind = cls._kinds.get(str(header.get("learner")))
-        if kind is None or not issubclass(kind, cls):
-            raise storage.InvalidModelFile(
-                f"{path} holds a {header.get('learner')!r} learner, not a {cls.__name__}"
+        learner = saving.load(cls._kinds, path, net, likelihood, device=device, **options)
+        if not isinstance(learner, cls):
+            raise InvalidModelFile(
+                f"{path} holds a {type(learner).__name__!r} learner, not a {cls.__name__}"
             )
-        try:
-            if net is None:
-                if header["net"] is None:
-                    raise ValueError(
-                        "the architecture is not in the file (it is not made of plain torch.nn "
-                        "layers in nn.Sequential): give load(path, net=...)"
-                    )
-                net = architecture.build(header["net"])
-            if likelihood is None:
-                likelihood = _build_likelihood(dict(header["likelihood"]))
-            dtype = getattr(torch, header["dtype"])
-            arguments = {**header["options"], **options}
-            learner = kind(net, likelihood, dtype=dtype, device=device, **arguments)
-            learner._take(tensors, header)
-        except (KeyError, AttributeError, TypeError) as error:
-            raise storage.InvalidModelFile(f"{path} does not fit: {error}") from error
         return learner
-
-    def _take(self, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
-        """Take over what a file holds."""
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            prefix += "/"
-            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-        mine = {name: tuple(tensor.shape) for name, tensor in self._tensors().items()}
-        theirs = {name: tuple(tensor.shape) for name, tensor in part("state").items()}
-        if mine != theirs:
-            odd = sorted({n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n)})
-            raise storage.InvalidModelFile(
-                f"the file is of another network: {odd[0]} is {theirs.get(odd[0])} in the file "
-                f"and {mine.get(odd[0])} here"
-            )
-        self._restore({name: tensor.to(self.device) for name, tensor in part("state").items()})
-        self.likelihood.load_state_dict(part("likelihood"))
-        self.generator.set_state(tensors["generator"])
-        self.history = header["history"]
-        self.fitted = header["fitted"]
-        self._flat_targets = header["flat_targets"]
-        self._epoch = header["epoch"]
-        self._scale = header["scale"]
-        self._plan = header["plan"]
-        self._restore_training(part("training"), header.get("training"))
-
-    def _resume(self, path: str | Path, plan: dict[str, int]) -> int:
-        tensors, header = storage.read(path)
-        written = header.get("plan") or {}
-        for key, value in plan.items():
-            if written.get(key) != value:
-                raise ValueError(
-                    f"cannot resume from {path}: it was written by a fit with {key} = "
-                    f"{written.get(key)}, this one has {value}"
-                )
-        self._take(tensors, header)
-        return int(written["first_record"])
-
-
-def _build_likelihood(config: dict[str, Any]) -> Likelihood:
-    name = config.pop("name")
-    kind = getattr(likelihoods, str(name), None)
-    if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
-        raise ValueError(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
-    return kind(**config)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,15 @@ def write(path: str | Path, tensors: dict[str, Tensor], header: dict[str, Any]) 
     metadata = {"tractable": json.dumps({"format": FORMAT, **header})}
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     payload = save(plain, metadata)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with scratch.open("xb") as file:
             file.write(payload)
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
 
 

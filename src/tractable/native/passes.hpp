@@ -22,7 +22,6 @@ struct Weights {
 struct Active {
   int* by_row;       // [batch][rows]: active inputs of each observation
   int* row_counts;   // [batch]
-  int* row_cursors;  // [batch]: how many of them a pass has done
   int* by_input;     // [rows][batch]: observations in which each input is active
   int* input_counts; // [rows]
 };

@@ -76,24 +76,14 @@ void scan(int batch, int rows, Inputs a, Active active) {
 
 // --- moments forward -----------------------------------------------------------------------------
 
-// Rows of weights that stay in the first-level cache while all observations pass.
-constexpr int kRowsAtOnce = 64;
-
-// Adds inputs `list` to `end`, as long as they lie below `stop`, to the sums in z.
 // `kSpread`: the inputs have variances.  `kOwn`: keep sum v a^2 apart.
 template <int kVectors, bool kSpread, bool kOwn>
-inline const int* forward_block(const float* mu, const float* v, int width, const float* a,
-                                const float* va, const int* list, const int* end, int stop,
-                                bool start, float* z, float* vz, float* own) {
+inline void forward_block(const float* mu, const float* v, int width, const float* a,
+                          const float* va, const int* list, int count, float* z, float* vz,
+                          float* own) {
   Lanes mean[kVectors] = {}, fixed[kVectors] = {}, spread[kVectors] = {};
-  if (!start) {
-    for (int k = 0; k < kVectors; ++k) {
-      mean[k] = load(z + k * kLanes);
-      fixed[k] = load(vz + k * kLanes);
-    }
-  }
-  for (; list < end && *list < stop; ++list) {
-    const int i = *list;
+  for (int n = 0; n < count; ++n) {
+    const int i = list[n];
     const std::size_t at = std::size_t(i) * width;
     const Lanes x = all(a[i]), x2 = x * x;
     const Lanes vx = kSpread ? all(va[i]) : Lanes{};
@@ -109,24 +99,17 @@ inline const int* forward_block(const float* mu, const float* v, int width, cons
     store(vz + k * kLanes, kSpread ? fixed[k] + spread[k] : fixed[k]);
     if (kOwn) store(own + k * kLanes, fixed[k]);
   }
-  return list;
 }
 
 template <int kVectors, bool kSpread, bool kOwn>
 inline void forward_column(Weights w, int at, int batch, Inputs a, Active active, Outputs z,
                            float* own) {
-  const int rows_at_once = kOwn ? w.rows : kRowsAtOnce;
-  for (int first = 0; first < w.rows; first += rows_at_once) {
-    for (int b = 0; b < batch; ++b) {
-      const std::size_t in = std::size_t(b) * a.stride, out = std::size_t(b) * w.width + at;
-      const int* row = active.by_row + std::size_t(b) * w.rows;
-      const int done = first == 0 ? 0 : active.row_cursors[b];
-      const int* list = forward_block<kVectors, kSpread, kOwn>(
-          w.mean + at, w.variance + at, w.width, a.mean + in, kSpread ? a.variance + in : nullptr,
-          row + done, row + active.row_counts[b], first + rows_at_once, first == 0, z.first + out,
-          z.second + out, kOwn ? own + out : nullptr);
-      active.row_cursors[b] = int(list - row);
-    }
+  for (int b = 0; b < batch; ++b) {
+    const std::size_t in = std::size_t(b) * a.stride, out = std::size_t(b) * w.width + at;
+    forward_block<kVectors, kSpread, kOwn>(
+        w.mean + at, w.variance + at, w.width, a.mean + in, kSpread ? a.variance + in : nullptr,
+        active.by_row + std::size_t(b) * w.rows, active.row_counts[b], z.first + out,
+        z.second + out, kOwn ? own + out : nullptr);
   }
 }
 
@@ -142,7 +125,6 @@ void forward_layer(Weights w, int batch, Inputs a, Active active, Outputs z, flo
   }
 }
 
-// `own` is for a single observation.
 void forward(Weights w, int batch, Inputs a, Active active, Outputs z, float* own) {
   if (a.variance != nullptr) {
     own ? forward_layer<true, true>(w, batch, a, active, z, own)
@@ -235,10 +217,6 @@ Totals gather(Weights w, int batch, Inputs a, Active active, Outputs d, float* g
               float* g_variance) {
   Totals totals;
   int at = 0;
-  if (batch > kRowsAtOnce) {  // narrower columns, so that the messages stay in the cache
-    for (; at + 2 * kLanes <= w.width; at += 2 * kLanes)
-      gather_column<2>(w, at, batch, a, active, d, g, g_variance, totals);
-  }
   for (; at + kBlock * kLanes <= w.width; at += kBlock * kLanes)
     gather_column<kBlock>(w, at, batch, a, active, d, g, g_variance, totals);
   switch ((w.width - at) / kLanes) {

@@ -19,7 +19,7 @@ class Workspace {
       level.stride = padded(layer.rows(), lanes);
       level.width = padded(layer.out, lanes);
       level.floats = Block<float>(rows * (3 * level.stride + 6 * level.width));
-      level.ints = Block<int>(2 * rows * layer.rows() + 2 * rows + layer.rows());
+      level.ints = Block<int>(2 * rows * layer.rows() + rows + layer.rows());
       levels_.push_back(std::move(level));
       layers_.push_back(layer);
     }
@@ -45,7 +45,7 @@ class Workspace {
     const std::size_t size = std::size_t(batch_) * layers_[l].rows();
     int* at = levels_[l].ints.get();
     int* counts = at + 2 * size;
-    return {at, counts, counts + batch_, at + size, counts + 2 * batch_};
+    return {at, counts, at + size, counts + batch_};
   }
 
   State state;
