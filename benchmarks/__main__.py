@@ -15,13 +15,13 @@ from pathlib import Path
 
 from tractable.experiments.record import Record
 
-NAMES = ("steps", "memory", "native", "infer", "peers_bbb")
+NAMES = ("steps", "memory", "native", "infer")
 
 
 def main() -> None:
     """Run each benchmark, print its report and keep its figures."""
     parser = argparse.ArgumentParser(description="Step times and memory.")
-    parser.add_argument("names", nargs="*", default=[n for n in NAMES if _exists(n)])
+    parser.add_argument("names", nargs="*", default=list(NAMES))
     parser.add_argument("--out", type=Path, default=Path("results"))
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in NAMES]
@@ -38,10 +38,6 @@ def main() -> None:
         print(module.report(figures), flush=True)
         record.figures[name] = figures
         record.write(args.out)
-
-
-def _exists(name: str) -> bool:
-    return (Path(__file__).parent / f"{name}.py").is_file()
 
 
 if __name__ == "__main__":

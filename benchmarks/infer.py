@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from typing import Any
 from collections.abc import Callable
 
 import torch
@@ -64,25 +64,35 @@ def derivatives_against_forward(*activations: type[nn.Module]) -> tuple[float, f
     return best_of(lambda: derivatives(model, x), 30), best_of(forward, 30)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--images", type=int, default=1000)
-    args = parser.parse_args()
+def main(images: int = 1000) -> dict[str, Any]:
+    """Measure both; returns the ratios."""
     torch.set_num_threads(1)
+    figures: dict[str, Any] = {}
     for activations in ((nn.Tanh, nn.ReLU, nn.ReLU), (nn.Tanh, nn.Tanh, nn.Tanh)):
         ours, forward = derivatives_against_forward(*activations)
-        names = ", ".join(a.__name__ for a in activations)
-        print(
-            f"derivatives of 3 x 128 ({names}): {1000 * ours:.1f} ms = "
-            f"{ours / forward:.1f} forward passes (at most 5)"
-        )
-    attacked, trained = attack_against_training(args.images)
-    print(
-        f"100 iterations of an attack of {args.images} images: {attacked:.0f} s = "
-        f"{attacked / trained:.2f} of 100 training steps (at most 1.10)"
+        names = "-".join(a.__name__ for a in activations)
+        figures[f"derivatives/{names}"] = {"ms": 1000 * ours, "forward_passes": ours / forward}
+    attacked, trained = attack_against_training(images)
+    figures["attack"] = {
+        "images": images,
+        "seconds": attacked,
+        "of_100_training_steps": attacked / trained,
+    }
+    return figures
+
+
+def report(figures: dict[str, Any]) -> str:
+    """Figures as lines of text."""
+    attack = figures["attack"]
+    return "\n".join(
+        [
+            f"{name}, 3 x 128 units: {row['ms']:.1f} ms = {row['forward_passes']:.1f} forward "
+            "passes (at most 5 wanted)"
+            for name, row in figures.items()
+            if name != "attack"
+        ]
+        + [
+            f"attack of {attack['images']} images, 100 iterations: {attack['seconds']:.0f} s = "
+            f"{attack['of_100_training_steps']:.2f} of 100 training steps (at most 1.10 wanted)"
+        ]
     )
-
-
-if __name__ == "__main__":
-    main()

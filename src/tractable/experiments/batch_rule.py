@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.experiments.record import Record
+from tractable.experiments.record import Record, table
 from tractable.learners.batch_rule import BATCH_RULES
 from tractable.learners.tagi import NonFiniteUpdate
 
@@ -68,6 +68,7 @@ def main() -> None:
         record.figures[f"noise={noise}/depth={depth}/{rule}"] = cells
         rows.append([noise, str(depth), rule, *map(str, cells.values())])
         record.write(args.out)
+    print(table(rows, ["noise", "hidden layers", "rule", *(f"batch {b}" for b in BATCHES)]))
 
 
 if __name__ == "__main__":

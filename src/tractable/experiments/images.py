@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable.data import ImageData, cifar10, mnist
-from tractable.experiments.record import Record
+from tractable.experiments.record import Record, table
 from tractable.learners.callbacks import Record as Epoch
 
 
@@ -132,11 +132,15 @@ def main() -> None:
     model = tr.TAGI(task.net(), likelihood, gain=args.gain, forget=args.forget, seed=args.seed)
 
     def score(learner: tr.Learner, record: Epoch) -> None:
-        epoch = record
         predictive = learner.predict(test)
         wrong = (predictive.labels != data.test_labels).double().mean().item()
-        epoch["error"] = 100 * wrong
-        epoch["nll"] = -predictive.log_prob(data.test_labels).mean().item()
+        record["error"] = 100 * wrong
+        record["nll"] = -predictive.log_prob(data.test_labels).mean().item()
+        print(
+            f"epoch {record['epoch']:.0f}: error {record['error']:.2f} %, NLL "
+            f"{record['nll']:.4f}, {record['seconds']:.0f} s",
+            flush=True,
+        )
 
     callbacks: list[tr.Callback] = [score]
     if args.model is not None:
@@ -157,8 +161,10 @@ def main() -> None:
         "error_by_epoch": [round(e["error"], 3) for e in model.history],
         "seconds_per_epoch": round(sum(e["seconds"] for e in model.history) / epochs, 1),
     }
-    record.write(args.out)
-    f"{last['error']:.2f} %"
+    path = record.write(args.out)
+    ours = f"{last['error']:.2f} %"
+    print(table([[args.task, f"{task.published} %", ours]], ["task", "published", "ours"]))
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.data import Standardizer, uci
-from tractable.experiments.record import Record
+from tractable.experiments.record import Record, table
 
 PUBLISHED = {
     "boston": (3.15, -2.58),
@@ -33,6 +33,8 @@ PUBLISHED = {
     "protein": (4.62, -2.95),
     "wine": (0.64, -0.98),
 }
+
+HEADER = ["set", "published RMSE / LL", "ours", "90 % covers", "per split"]
 
 
 def run_split(name: str, split: int) -> dict[str, float]:
@@ -105,7 +107,10 @@ def main() -> None:
                 f"{figures['seconds']:.1f} s",
             ]
         )
+        print(table(rows[-1:], HEADER), flush=True)
         record.write(args.out)
+    print()
+    print(table(rows, HEADER))
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def derivatives(
         order: 1, or 2 for the mean of second derivatives as well.
         sigma: standard deviation of the inputs when ``x`` is a tensor; None: known exactly.
         sums: ``"nodes"`` adds up branches at every unit; ``"branches"`` drops the covariances
-            between all branches, as published (same mean, a worse variance).
+            between all branches, as published (same mean, another variance).
 
     >>> import tractable as tr
     >>> model = tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)).update([[1.0, 0.0]], [2.0])
