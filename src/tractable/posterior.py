@@ -148,6 +148,11 @@ class Posterior(Mapping[str, Gaussian]):
         return module
 
     @cached_property
+    def scratch(self) -> Tensor:
+        """Memory of the size of all parameters, for updates to work in."""
+        return torch.empty_like(self.loc)
+
+    @cached_property
     def flat_prior_variance(self) -> Tensor:
         """The prior variances as a flat vector."""
         parts = [

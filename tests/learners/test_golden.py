@@ -29,11 +29,15 @@ def network(layers: list[dict]) -> nn.Sequential:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-@pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
-def test_same_numbers_as_the_published_implementation(case, compile, request):
-    if compile and case["name"] not in ("fnn_batch_4", "cnn_batch_2"):
-        pytest.skip("compiling one case of each kind is enough")
+RUNS = [pytest.param(case, False, id=case["name"]) for case in CASES] + [
+    pytest.param(case, True, id=f"{case['name']}-compiled")
+    for case in CASES
+    if case["name"] in ("fnn_batch_4", "cnn_batch_2")
+]
+
+
+@pytest.mark.parametrize(("case", "compile"), RUNS)
+def test_same_numbers_as_the_published_implementation(case, compile):
     model = tr.TAGI(
         network(case["layers"]),
         tr.likelihoods.Normal(case["sigma_v"]),

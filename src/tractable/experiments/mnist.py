@@ -199,7 +199,7 @@ def figures_of(models: dict[str, Learner], found: dict[str, Any], folder: Path) 
         }
         bins = len(held["count"])
         curve = metrics.Reliability(torch.linspace(0, 1, bins + 1), **held)
-        ax = plots.reliability(curve, label=name, counts=False, ax=ax)
+        ax = plots.reliability(curve, label=name, least=20, counts=False, ax=ax)
     if ax is not None:
         keep(ax, "calibration")
     for key, name in (("pruned", "pruning"), ("pruned_per_layer", "pruning-per-layer")):

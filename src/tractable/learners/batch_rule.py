@@ -114,13 +114,19 @@ def apply(
     variance.mul_(torch.add(one, w, alpha=alpha / n, out=w)).clamp_min_(0)
 
 
-def forget(variance: Tensor, prior_variance: Tensor | float, rate: Tensor | float) -> None:
+def forget(
+    variance: Tensor,
+    prior_variance: Tensor | float,
+    rate: Tensor | float,
+    scratch: Tensor | None = None,
+) -> None:
     """Move the precision a share ``rate`` of the way back to the prior's, in place.
 
     ``1/v <- 1/v - rate (1/v - 1/v0)``: data seen again in the next epoch must not count twice.
     The mean stays.
     """
-    variance.div_((variance * (rate / prior_variance)).add_(1 - rate))
+    share = torch.mul(variance, rate / prior_variance, out=scratch)
+    variance.div_(share.add_(1 - rate))
 
 
 def _sum(numbers: list[Tensor]) -> Tensor:

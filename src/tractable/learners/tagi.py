@@ -127,7 +127,9 @@ class TAGI(Learner):
             return
         buffers = {name: b.clone() for name, b in self.buffers.items()}
         posterior = self.posterior
-        absorbed, shift, g_var, step = self._messages(*posterior.leaves, buffers, x, y)
+        absorbed, shift, g_var, step = self._messages(
+            *posterior.leaves, buffers, x, y, *self._pieces(posterior.scratch)
+        )
         alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
         if not finite:
             raise NonFiniteUpdate(_NON_FINITE)
@@ -170,10 +172,12 @@ class TAGI(Learner):
     def _forget(self, rate: float) -> None:
         posterior = self.posterior
         if self._updates_at_once:
-            batch_rule.forget(posterior.variance, posterior.flat_prior_variance, rate)
+            prior = posterior.flat_prior_variance
+            batch_rule.forget(posterior.variance, prior, rate, posterior.scratch)
             return
-        for name, variance in zip(posterior, posterior.split(posterior.variance), strict=True):
-            batch_rule.forget(variance, posterior.prior_variance[name], rate)
+        pieces = self._pieces(posterior.variance, posterior.scratch)
+        for name, variance, scratch in zip(posterior, *pieces, strict=True):
+            batch_rule.forget(variance, posterior.prior_variance[name], rate, scratch)
 
     @property
     def _updates_at_once(self) -> bool:
@@ -193,8 +197,12 @@ class TAGI(Learner):
         buffers: dict[str, Tensor],
         x: Tensor,
         y: Tensor,
+        scratch: list[Tensor] | None = None,
     ) -> tuple[dict[str, Tensor], list[Tensor], list[Tensor], batch_rule.Step]:
-        """The likelihood's new buffers; ``v g`` and the variance messages; the planned step."""
+        """The likelihood's new buffers; ``v g`` and the variance messages; the planned step.
+
+        ``v g`` is written to ``scratch``, if there is one.
+        """
         with torch.enable_grad():
             z = self._run(locs, variances, buffers, x, train=True)
         mean, variance = z.loc.detach(), z.variance.detach()
@@ -211,7 +219,8 @@ class TAGI(Learner):
         if self._updates_at_once:
             g, g_var, prior = [_flat(g)], [_flat(g_var)], [_flat(prior)]
         with torch.no_grad():
-            shift = [v * a for v, a in zip(prior, g, strict=True)]
+            outs: list[Any] = [None] * len(g) if scratch is None else list(scratch)
+            shift = [torch.mul(v, a, out=o) for v, a, o in zip(prior, g, outs, strict=True)]
             step = batch_rule.plan(self.batch_rule, d_mu, d_var, variance, shift, g, g_var)
         return absorbed, shift, g_var, step
 

@@ -19,6 +19,7 @@ def reliability(
     y: Any = None,
     *,
     bins: int = 15,
+    least: int = 1,
     counts: bool = True,
     label: str | None = None,
     color: str | None = None,
@@ -30,6 +31,7 @@ def reliability(
         predictive: of classes, or a curve that ``metrics.reliability`` gave.
         y: the observed classes; nothing with a curve.
         bins: number of bins of equal width.
+        least: rows that a bin must hold to be drawn: fewer say little.
         counts: show the share of rows in each bin as bars along the bottom.
         label: name of the model in the legend; its calibration error is added.
         color: by default the next of the palette.
@@ -53,7 +55,7 @@ def reliability(
             edges[:-1], 0.2 * count / max(count.max(), 1), np.diff(edges),
             align="edge", color=color, alpha=0.18, linewidth=0,
         )  # fmt: skip
-    held = count > 0
+    held = count >= max(least, 1)
     name = "" if label is None else f"{label}: "
     ax.plot(
         array(curve.confidence)[held], array(curve.accuracy)[held], "o-",
