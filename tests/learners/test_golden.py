@@ -29,20 +29,26 @@ def network(layers: list[dict]) -> nn.Sequential:
     )
 
 
-RUNS = [pytest.param(case, False, id=case["name"]) for case in CASES] + [
-    pytest.param(case, True, id=f"{case['name']}-compiled")
+RUNS = [pytest.param(case, {"engine": "torch"}, id=case["name"]) for case in CASES]
+RUNS += [
+    pytest.param(case, {"engine": "native"}, id=f"{case['name']}-native")
+    for case in CASES
+    if case["name"].startswith("fnn")
+]
+RUNS += [
+    pytest.param(case, {"compile": True}, id=f"{case['name']}-compiled")
     for case in CASES
     if case["name"] in ("fnn_batch_4", "cnn_batch_2")
 ]
 
 
-@pytest.mark.parametrize(("case", "compile"), RUNS)
-def test_same_numbers_as_the_published_implementation(case, compile):
+@pytest.mark.parametrize(("case", "options"), RUNS)
+def test_same_numbers_as_the_published_implementation(case, options):
     model = tr.TAGI(
         network(case["layers"]),
         tr.likelihoods.Normal(case["sigma_v"]),
         batch_rule="published",
-        compile=compile,
+        **options,
     )
     for name, moments in case["parameters"].items():
         gaussian = model.posterior[name]
