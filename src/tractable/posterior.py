@@ -162,6 +162,25 @@ class Posterior(Mapping[str, Gaussian]):
         return torch.cat(parts)
 
 
+def trainable_shapes(net: nn.Module) -> dict[str, torch.Size]:
+    """The shape of every parameter that may be learnt, by name."""
+    shapes = {}
+    for name, parameter in net.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if not parameter.is_floating_point():
+            raise TypeError(f"parameter {name!r} is {parameter.dtype}, not floating point")
+        shapes[name] = parameter.shape
+    if not shapes:
+        raise ValueError("the network has no trainable parameters: nothing can be learnt")
+    return shapes
+
+
+def flat(parts: list[Tensor]) -> Tensor:
+    """All parameters in one vector."""
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
 def initial_posterior(
     net: nn.Module,
     *,
@@ -182,15 +201,11 @@ def initial_posterior(
         raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
     if not (math.isfinite(gain) and gain > 0):
         raise ValueError(f"gain must be a positive number, got {gain}")
-    shapes: dict[str, torch.Size] = {}
+    shapes = trainable_shapes(net)
     locs: list[Tensor] = []
     prior: dict[str, float] = {}
-    for name, parameter in net.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        if not parameter.is_floating_point():
-            raise TypeError(f"parameter {name!r} is {parameter.dtype}, not floating point")
-        shapes[name] = parameter.shape
+    for name in shapes:
+        parameter = net.get_parameter(name)
         fans = _fans(net, name)
         if fans is None:
             prior[name] = gain / 100
@@ -199,8 +214,6 @@ def initial_posterior(
             prior[name] = gain * _unit_variance(scheme, *fans)
             noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
             locs.append(noise * math.sqrt(prior[name]))
-    if not shapes:
-        raise ValueError("the network has no trainable parameters: nothing can be learnt")
     loc = torch.cat(locs).to(device)
     posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
     posterior.variance = posterior.flat_prior_variance.clone()

@@ -28,7 +28,7 @@ from tractable.learners.callbacks import Record as Epoch
 
 @dataclass(frozen=True)
 class Task:
-    """A network, its data, its untuned choices and the published error."""
+    """A network, its data, its settings (chosen looking at test error) and the published error."""
 
     data: Callable[[], ImageData]
     net: Callable[[], nn.Module]

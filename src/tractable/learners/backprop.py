@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from tractable.learners.base import Moment
 from tractable.learners.callbacks import Record
-from tractable.learners.gradient import _DROPOUT, GradientLearner, Schedule, flat
+from tractable.learners.gradient import _DROPOUT, GradientLearner, Schedule
 from tractable.learners.optimiser import Factory
 from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior
+from tractable.posterior import Posterior, flat
 from tractable.priors import Prior
 from tractable.priors import prior as prior_of
 

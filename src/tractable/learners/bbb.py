@@ -29,11 +29,11 @@ from torch import Tensor, nn
 
 from tractable.learners.base import Moment
 from tractable.learners.callbacks import Record
-from tractable.learners.gradient import GradientLearner, Schedule, flat
+from tractable.learners.gradient import GradientLearner, Schedule
 from tractable.learners.local import Local
 from tractable.learners.optimiser import Factory
 from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior, is_scale
+from tractable.posterior import Posterior, flat, is_scale
 from tractable.priors import Normal, Prior
 from tractable.priors import prior as prior_of
 

@@ -23,7 +23,7 @@ from tractable.learners.base import Learner, Moment
 from tractable.learners.callbacks import Record
 from tractable.learners.optimiser import Factory
 from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior
+from tractable.posterior import Posterior, trainable_shapes
 from tractable.predictive import Predictive
 
 Schedule = Literal["constant", "cosine"] | Factory
@@ -61,7 +61,7 @@ class GradientLearner(Learner):
             raise ValueError(f"draws must be at least 1, got {draws}")
         self.lr, self.optimizer, self.schedule, self.draws = lr, optimizer, schedule, draws
         self.seed = seed
-        self.shapes = _shapes(self.net)
+        self.shapes = trainable_shapes(self.net)
         self.buffers = {name: b.clone() for name, b in self.net.named_buffers()}
         self._drops = any(isinstance(m, _DROPOUT) and m.p > 0 for m in self.net.modules())
         self._rows = 0.0  # rows that the divergence is shared by: of an epoch, then of updates
@@ -285,24 +285,6 @@ class GradientLearner(Learner):
             "draws": self.draws,
             "seed": self.seed,
         }
-
-
-def _shapes(net: nn.Module) -> dict[str, torch.Size]:
-    shapes = {}
-    for name, parameter in net.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        if not parameter.is_floating_point():
-            raise TypeError(f"parameter {name!r} is {parameter.dtype}, not floating point")
-        shapes[name] = parameter.shape
-    if not shapes:
-        raise ValueError("the network has no trainable parameters: nothing can be learnt")
-    return shapes
-
-
-def flat(parts: list[Tensor]) -> Tensor:
-    """All parameters in one vector."""
-    return torch.cat([part.reshape(-1) for part in parts])
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

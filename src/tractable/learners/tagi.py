@@ -25,7 +25,7 @@ from tractable.learners.compiled import CompiledStep
 from tractable.learners.native_engine import Engine
 from tractable.learners.progress import Progress
 from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior, Scheme, initial_posterior
+from tractable.posterior import Posterior, Scheme, flat, initial_posterior
 from tractable.predictive import Predictive
 from tractable.rules.activation import MODES, Mode, activation_moments
 
@@ -217,7 +217,7 @@ class TAGI(Learner):
         ]
         g, g_var, prior = full[: len(locs)], full[len(locs) :], variances
         if self._updates_at_once:
-            g, g_var, prior = [_flat(g)], [_flat(g_var)], [_flat(prior)]
+            g, g_var, prior = [flat(g)], [flat(g_var)], [flat(prior)]
         with torch.no_grad():
             outs: list[Any] = [None] * len(g) if scratch is None else list(scratch)
             shift = [torch.mul(v, a, out=o) for v, a, o in zip(prior, g, outs, strict=True)]
@@ -299,7 +299,7 @@ class TAGI(Learner):
                 setattr(self.likelihood, name, value)
         with torch.no_grad():
             loc, variance = batch_rule.updated(
-                self.batch_rule, loc, variance, _flat(shift), _flat(g_var), step
+                self.batch_rule, loc, variance, flat(shift), flat(g_var), step
             )
             if prior is not None:
                 batch_rule.forget(variance, prior, rate)
@@ -354,8 +354,8 @@ class TAGI(Learner):
         shapes = self.posterior.shapes
         self.posterior = Posterior(
             shapes,
-            _flat([tensors[f"loc/{name}"] for name in shapes]),
-            _flat([tensors[f"variance/{name}"] for name in shapes]),
+            flat([tensors[f"loc/{name}"] for name in shapes]),
+            flat([tensors[f"variance/{name}"] for name in shapes]),
             self.posterior.prior_variance,
         )
         self.buffers = {name: tensors[f"buffer/{name}"].clone() for name in self.buffers}
@@ -372,10 +372,6 @@ class TAGI(Learner):
             # A file must load on a machine without the kernel.
             "engine": "torch" if self._asked_engine == "torch" else "auto",
         }
-
-
-def _flat(parts: list[Tensor]) -> Tensor:
-    return torch.cat([part.reshape(-1) for part in parts])
 
 
 _NON_FINITE = (
