@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 PEER := .venv-pytagi
 PEER_READY := $(PEER)/.ready
 PYTAGI := pytagi==0.1.12
@@ -18,7 +19,7 @@ BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
 PYTEST ?= -n 2 --dist loadfile
 
-.PHONY: help demo test bench sanitize format clean
+.PHONY: help demo test docs figures bench sanitize format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -32,6 +33,12 @@ test: $(READY) ## lint, type check, dependency direction, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+
+figures: $(READY) ## run the pages of the documentation and renew their figures
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.pages
 
 bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) ## step times and memory against pytagi, plain PyTorch and peers
 	$(BIN)/python -m benchmarks
@@ -51,7 +58,7 @@ format: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 clean: ## remove the environments, caches and build products
-	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist src/*.egg-info
+	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist site src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -60,6 +67,11 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/tractable/nativ
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch numpy
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# What only the documentation needs comes on top.
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
 # The peer of the benchmarks lives apart. It needs numpy and does not say so.

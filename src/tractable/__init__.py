@@ -1,5 +1,8 @@
 """Neural networks that know what they don't know, on ordinary PyTorch modules."""
 
+import importlib
+from typing import Any
+
 from tractable import adversarial, infer, likelihoods, metrics, plots, priors, rules
 from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
 from tractable.learners import (
@@ -43,3 +46,10 @@ __all__ = [
     "priors",
     "rules",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``tractable.agents`` is imported when it is first used: it needs the extra ``agents``."""
+    if name == "agents":
+        return importlib.import_module("tractable.agents")
+    raise AttributeError(f"module 'tractable' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,11 @@ class Posterior(Mapping[str, Gaussian]):
         self.loc = loc
         self.variance = variance
         self.prior_variance = prior_variance
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without ``leaves`` and other memory: a pickle would cut views off from their vector."""
+        kept = ("shapes", "loc", "variance", "prior_variance")
+        return {name: self.__dict__[name] for name in kept}
 
     def split(self, flat: Tensor) -> list[Tensor]:
         """Views of a flat vector, one per parameter, in its shape."""

@@ -27,28 +27,21 @@ def test_the_curve_is_that_of_equation_22():
     assert residual.std() == pytest.approx(0.02, rel=0.2)  # to first order in the noise
 
 
-def test_regression_in_miniature(tmp_path, monkeypatch, capsys):
+def test_regression_in_miniature(tmp_path, capsys):
     names = ["gaussian-1", "local-1", "tagi", "dnns"]
-    arguments = [
-        "regression",
-        "--quick",
-        "--epochs",
-        "3",
-        "--out",
-        str(tmp_path),
-        "--models",
-        *names,
-    ]
-    monkeypatch.setattr("sys.argv", arguments)
-    regression.main()
-    result = json.loads((tmp_path / "regression.json").read_text())
+    arguments = ["--quick", "--epochs", "3", "--out", str(tmp_path), "--models", *names]
+    regression.main(arguments)
+    result = json.loads((tmp_path / "results.json").read_text())
     assert list(result["figures"]) == names
     assert "paper lppd" in capsys.readouterr().out
     assert (tmp_path / "regression-tagi.png").stat().st_size > 1000
     pair = result["figures"]["local-1"]["against_weights"]
     assert pair["weights"]["published_ms_per_epoch"] == 317.8
-    regression.main()  # finished models are read, not trained again
-    again = json.loads((tmp_path / "regression.json").read_text())
+    assert [row["learner"] for row in result["comparison"]][: len(names)] == names
+    assert result["command"].startswith("python -m tractable.experiments.regression --quick")
+    assert (tmp_path / "report.html").is_file()
+    regression.main(arguments)  # finished models are read, not trained again
+    again = json.loads((tmp_path / "results.json").read_text())
     assert again["figures"]["dnns"] == result["figures"]["dnns"]
 
 

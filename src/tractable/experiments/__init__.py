@@ -1,1 +1,4 @@
-"""One module per table of the source papers; run with ``python -m tractable.experiments.NAME``."""
+"""One module per table of the source papers.
+
+Run with ``tractable run NAME`` or ``python -m tractable.experiments.MODULE``; see ``registry``.
+"""

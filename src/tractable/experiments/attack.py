@@ -8,14 +8,18 @@ The paper gives no scale for its images.
 Beside it stand gradient attacks on the network of the posterior means, PGD with the same number
 of iterations and FGSM, at the same distortion.
 
-    python -m tractable.experiments.attack mnist --model mnist_cnn.safetensors
-    python -m tractable.experiments.attack cifar10 --model cifar_cnn.safetensors
+    python -m tractable.experiments.attack mnist
+    python -m tractable.experiments.attack cifar10 --model FILE
+    python -m tractable.experiments.attack mnist --quick
+
+The model is by default the one that the experiment on images left in ``out/``; ``--quick`` trains
+a poor one on the spot.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +29,18 @@ from torch import Tensor
 
 import tractable as tr
 from tractable.data import ImageData, cifar10, mnist
-from tractable.experiments import pgd
-from tractable.experiments.images import standardized
+from tractable.experiments import options, pgd
+from tractable.experiments.images import TASKS, learner, standardized
+from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
 from tractable.infer import Attack, attack
+from tractable.report.results import Chart, Comparison
 
 PUBLISHED = {"mnist": (0.64, 99.8, 99.9), "cifar10": (22.0, 99.6, 99.9)}
 """Error in percent without attack, targeted and untargeted (table 1)."""
 BATCH = 250
 DATA = {"mnist": mnist, "cifar10": cifar10}
+NETWORK = {"mnist": "mnist-cnn", "cifar10": "cifar-cnn"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Images:
 
 
 def in_batches(
-    model: tr.TAGI, images: Images, rows: Tensor, target: Tensor | None, **options: Any
+    model: tr.TAGI, images: Images, rows: Tensor, target: Tensor | None, **settings: Any
 ) -> tuple[list[Attack], float]:
     """Attack some rows of the test set, batch by batch; the attacks and their seconds."""
     started, found = time.perf_counter(), []
@@ -63,7 +70,9 @@ def in_batches(
         these = rows[part : part + BATCH]
         goal = None if target is None else target[part : part + BATCH]
         label = images.labels[these] if target is None else None
-        found.append(attack(model, images.x[these], goal, unit=images.unit, label=label, **options))
+        found.append(
+            attack(model, images.x[these], goal, unit=images.unit, label=label, **settings)
+        )
     return found, time.perf_counter() - started
 
 
@@ -133,13 +142,13 @@ def gradients(
     return found
 
 
-def picture(model: tr.TAGI, images: Images, path: Path, **options: Any) -> None:
-    """Figure 1: the first image of every class (rows) as every class (columns)."""
+def picture(model: tr.TAGI, images: Images, **settings: Any) -> Any:
+    """Figure 1, drawn: the first image of every class (rows) as every class (columns)."""
     from matplotlib.figure import Figure
 
     first = torch.stack([(images.labels == c).nonzero()[0, 0] for c in range(10)])
     rows, target = first.repeat_interleave(10), torch.arange(10).repeat(10)
-    parts, _ = in_batches(model, images, rows, target, **options)
+    parts, _ = in_batches(model, images, rows, target, **settings)
     shown = torch.cat([part.images.loc for part in parts]) * images.unit
     shown = (shown - images.clip[0] * images.unit).clamp(0, 1).permute(0, 2, 3, 1)
     success = gather(parts, "success")
@@ -153,14 +162,68 @@ def picture(model: tr.TAGI, images: Images, path: Path, **options: Any) -> None:
     for c in range(10):
         grid[0, c].set_title(f"as {c}")
         grid[c, 0].set_ylabel(f"is {c}")
-    sheet.savefig(path, dpi=120)
+    return sheet
 
 
-def main() -> None:
+def victim(args: Any) -> tr.TAGI:
+    """The model to attack: the user's, that of an earlier run, or with --quick a poor one."""
+    task = NETWORK[args.data]
+    path = args.model or Path("out") / task / f"{task}.tr"
+    if args.model is not None or (path.is_file() and not args.quick):
+        return tr.TAGI.load(path)
+    if not args.quick:
+        raise FileNotFoundError(
+            f"no model at {path}: train one with `tractable run {task}`, or give --model FILE"
+        )
+    say("training a small model to attack")
+    data = DATA[args.data]()
+    rows = slice(args.rows)
+    x = standardized(data)[0][rows]
+    model = learner(TASKS[task], sigma=0.1, gain=0.25, forget=0.3, seed=args.seed)
+    return model.fit(x, data.train_labels[rows], epochs=1, batch_size=32)
+
+
+def compare(figures: dict[str, Any], published: tuple[float, float, float]) -> list[Comparison]:
+    """Table 1, with the gradient attacks below."""
+    rows = [
+        Comparison(
+            "error without attack", published[0], figures["error percent"], "%",
+            better="smaller", learner="TAGI",
+        )
+    ]  # fmt: skip
+    for name, paper in zip(("targeted", "untargeted"), published[1:], strict=True):
+        for method, found in figures.get(name, {}).items():
+            shape = f"L2 {found['mean l2']}, Linf {found['mean linf']}, {found['ms per image']} ms"
+            claim = paper if method == "inference" else None
+            rows.append(
+                Comparison(
+                    f"{name} success, {method}",
+                    claim,
+                    found["success percent"],
+                    "%",
+                    better="larger",
+                    learner=method,
+                    measure=f"{name} success",
+                    note=shape,
+                )
+            )
+    return rows
+
+
+def steps_chart(name: str, parts: list[Attack], most: int) -> Chart:
+    """Share of the images that are misread, by the number of steps it took."""
+    success, steps = gather(parts, "success"), gather(parts, "steps")
+    counts = list(range(min(int(steps.max()), most) + 1))
+    share = [100 * float((success & (steps <= n)).double().mean()) for n in counts]
+    title = f"{name.capitalize()} attack: success by steps"
+    return Chart(title, "steps", "success [%]", {"inference": (counts, share)})
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Attack, compare, print table 1, draw figure 1."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = options.parser("attack", __doc__)
     parser.add_argument("data", choices=sorted(DATA))
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--model", type=Path, metavar="FILE", help="of a trained TAGI")
     parser.add_argument("--images", type=int, default=1000, help="first test images to attack")
     parser.add_argument(
         "--all-targets", action="store_true", help="nine targets per image, not one"
@@ -169,20 +232,19 @@ def main() -> None:
     parser.add_argument("--sigma-v", type=float)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--clip", action="store_true", help="keep pixels within [0, 1]")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--figures", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    model = tr.TAGI.load(args.model)
+    parser.add_argument("--rows", type=int, default=3000, help="to train on, with --quick")
+    parser.add_argument("--test-rows", type=int, help="for the error without attack; all if none")
+    parser.add_argument("--figures", action="store_true", help="draw figure 1")
+    quick = {"images": 40, "steps": 30, "test_rows": 2000}
+    args = options.parse(parser, argv, quick, name=lambda args: f"attack-{args.data}")
     images = Images.of(DATA[args.data]())
-    options: dict[str, Any] = {"sigma": args.sigma, "sigma_v": args.sigma_v, "steps": args.steps}
-    if args.clip:
-        options["clip"] = images.clip
-    settings = {**options, "clip": args.clip, "images": args.images}
+    model = victim(args)
+    chosen: dict[str, Any] = {"sigma": args.sigma, "sigma_v": args.sigma_v, "steps": args.steps}
+    settings = {**chosen, "clip": args.clip, "images": args.images, "quick": args.quick}
     settings["targets per image"] = 9 if args.all_targets else 1
-    record = Record(f"attack-{args.data}", seeds=[args.seed], settings=settings)
+    if args.clip:
+        chosen["clip"] = images.clip
+    record = Record(args.experiment, seeds=[args.seed], settings=settings, argv=argv)
     rows = torch.arange(len(images.x))[: args.images]
     if args.all_targets:
         aimed, shift = rows.repeat_interleave(9), torch.arange(1, 10).repeat(len(rows))
@@ -190,28 +252,31 @@ def main() -> None:
         generator = torch.Generator().manual_seed(args.seed)
         aimed, shift = rows, torch.randint(1, 10, (len(rows),), generator=generator)
     target = (images.labels[aimed] + shift) % 10
-    wrong = model.predict(images.x).labels != images.labels
+    known = slice(args.test_rows)
+    wrong = model.predict(images.x[known]).labels != images.labels[known]
     figures: dict[str, Any] = {"error percent": round(100 * float(wrong.float().mean()), 2)}
+    record.figures = figures
+    progress = Countdown(2, "attacks")
     for name, these, goal in (("targeted", aimed, target), ("untargeted", rows, None)):
-        parts, seconds = in_batches(model, images, these, goal, **options)
+        parts, seconds = in_batches(model, images, these, goal, **chosen)
         ours = summary(parts, seconds)
         label = images.labels[these] if goal is None else goal
         rivals = gradients(model, images, these, label, parts, goal is not None, args.steps)
         figures[name] = {"inference": ours, **rivals}
-        record.figures = figures
-        record.write(args.out)
-    published = PUBLISHED[args.data]
-    lines = [["error without attack", f"{published[0]} %", f"{figures['error percent']} %", ""]]
-    for name, paper in zip(("targeted", "untargeted"), published[1:], strict=True):
-        for method, found in figures[name].items():
-            shape = f"L2 {found['mean l2']}, Linf {found['mean linf']}, {found['ms per image']} ms"
-            claim = f"{paper} %" if method == "inference" else ""
-            lines.append([f"{name}, {method}", claim, f"{found['success percent']} %", shape])
-    path = record.write(args.out)
-    print(table(lines, ["", "paper", "ours", "in pixel units, per image"]))
+        record.comparison = compare(figures, PUBLISHED[args.data])
+        record.charts.append(steps_chart(name, parts, args.steps))
+        path = record.write(args.out)
+        progress.step(f"{name}: {ours['success percent']} %")
     if args.figures:
-        picture(model, images, args.out / f"attack-{args.data}.png", **options)
-    print(f"written to {path}")
+        caption = "Figure 1: the first image of every class (rows) as every class (columns)"
+        record.picture(args.out, picture(model, images, **chosen), caption=caption)
+        path = record.write(args.out)
+    lines = [
+        [row.name, "" if row.paper is None else f"{row.paper} %", f"{row.ours} %", row.note]
+        for row in record.comparison
+    ]
+    say(table(lines, ["", "paper", "ours", "in pixel units, per image"]))
+    say(f"written to {path}")
 
 
 if __name__ == "__main__":

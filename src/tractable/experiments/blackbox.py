@@ -6,23 +6,25 @@ TPE and GP samplers, with their default settings; only evolution has its smalles
 because the default one would spend the whole budget on its first generation.
 
     python -m tractable.experiments.blackbox
+    python -m tractable.experiments.blackbox --functions Branin --methods tractable random
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-import torch
 
+from tractable.experiments import options
 from tractable.experiments.functions import ACKLEY10, BRANIN, HARTMANN6, Array, Function
+from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
 from tractable.infer import BlackBoxOptimizer
+from tractable.report.results import Chart, Comparison
 
 FUNCTIONS = (BRANIN, HARTMANN6, ACKLEY10)
 
@@ -110,48 +112,82 @@ METHODS: dict[str, Callable[[Counted, int], None]] = {
 }
 
 
-def regrets(function: Function, method: str, seeds: list[int], budget: int) -> dict[str, object]:
-    """Regret after the budget for each seed, and the seconds it took."""
-    found, started = [], time.perf_counter()
+def regrets(function: Function, method: str, seeds: list[int], budget: int) -> dict[str, Any]:
+    """Regret after the budget for each seed, its median on the way, and the seconds it took."""
+    found, ways, started = [], [], time.perf_counter()
     for seed in seeds:
         call = Counted(function, budget)
         with contextlib.suppress(OutOfBudget):
             METHODS[method](call, seed)
         found.append(call.regret)
+        way = np.minimum.accumulate(call.values) - function.minimum
+        ways.append(np.pad(way, (0, budget - len(way)), mode="edge"))
     low, median, high = np.quantile(found, [0.25, 0.5, 0.75])
     return {
         "median": float(median),
         "quartiles": [float(low), float(high)],
         "regrets": [float(r) for r in found],
+        "median by call": np.median(ways, 0).tolist(),
         "seconds per run": round((time.perf_counter() - started) / len(seeds), 2),
     }
 
 
-def main() -> None:
+def compare(figures: dict[str, dict[str, Any]]) -> list[Comparison]:
+    """Median regrets; no paper has them."""
+    return [
+        Comparison(
+            f"{name}, {method}", None, found["median"], better="smaller", learner=method,
+            measure=f"{name}, median regret", note=f"quartiles {_quartiles(found)}",
+        )
+        for name, methods in figures.items()
+        for method, found in methods.items()
+    ]  # fmt: skip
+
+
+def _quartiles(found: dict[str, Any]) -> str:
+    low, high = found["quartiles"]
+    return f"{low:.3g} to {high:.3g}"
+
+
+def charts(figures: dict[str, dict[str, Any]]) -> list[Chart]:
+    """Median regret over calls, one chart per function."""
+    made = []
+    for name, methods in figures.items():
+        curves = {}
+        for method, found in methods.items():
+            way = found["median by call"]
+            curves[method] = (list(range(1, len(way) + 1)), way)
+        made.append(Chart(f"{name}: median regret", "calls", "regret", curves, log=True))
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Run all methods on all functions, print the table, write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--budget", type=int, default=100)
+    parser = options.parser("blackbox", __doc__, seed=range(10))
+    known = {function.name: function for function in FUNCTIONS}
+    parser.add_argument("--budget", type=int, default=100, help="calls of the function")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    seeds = list(range(args.seeds))
-    record = Record("blackbox", seeds=seeds, settings={"budget": args.budget})
-    for function in FUNCTIONS:
+    parser.add_argument("--functions", nargs="+", choices=list(known), default=list(known))
+    args = options.parse(parser, argv, {"seed": [0, 1], "budget": 25, "functions": ["Branin"]})
+    seeds = list(args.seed)
+    record = Record("blackbox", seeds=seeds, settings=options.settings(args), argv=argv)
+    record.notes.append("No paper has these figures: the other methods are the comparison.")
+    progress = Countdown(len(args.functions) * len(args.methods), "runs")
+    for name in args.functions:
         for method in args.methods:
-            found = regrets(function, method, seeds, args.budget)
-            record.figures.setdefault(function.name, {})[method] = found
-            record.write(args.out)
-    path = record.write(args.out)
+            found = regrets(known[name], method, seeds, args.budget)
+            record.figures.setdefault(name, {})[method] = found
+            record.comparison = compare(record.figures)
+            record.charts = charts(record.figures)
+            path = record.write(args.out)
+            progress.step(f"{name} by {method}: median regret {found['median']:.3g}")
     rows = [
         [name, *(f"{found[m]['median']:.3f}" for m in args.methods)]
         for name, found in record.figures.items()
     ]
-    print(f"median regret of {args.seeds} seeds after {args.budget} calls (no paper's figure)")
-    print(table(rows, ["", *args.methods]))
-    print(f"written to {path}")
+    say(f"median regret of {len(seeds)} seeds after {args.budget} calls (no paper's figure)")
+    say(table(rows, ["", *args.methods]))
+    say(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -7,23 +7,25 @@ the training set.
 
     python -m tractable.experiments.images mnist-fnn
     python -m tractable.experiments.images mnist-cnn
-    python -m tractable.experiments.images cifar-cnn
+    python -m tractable.experiments.images cifar-cnn --quick
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 import tractable as tr
 from tractable.data import ImageData, cifar10, mnist
+from tractable.experiments import options
+from tractable.experiments.calibration import of_classes
+from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
 from tractable.learners.callbacks import Record as Epoch
+from tractable.report.results import Chart, Comparison
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,25 @@ def standardized(data: ImageData) -> tuple[Tensor, Tensor]:
     return (data.train_images - mean) / std, (data.test_images - mean) / std
 
 
-def main() -> None:
+def learner(task: Task, sigma: float, gain: float, forget: float, seed: int) -> tr.TAGI:
+    """The untrained model of a task."""
+    likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=sigma)
+    return tr.TAGI(task.net(), likelihood, gain=gain, forget=forget, seed=seed)
+
+
+def charts(history: list[Epoch]) -> list[Chart]:
+    """Test error and negative log-likelihood over epochs."""
+    epochs = [e["epoch"] for e in history]
+    error, nll = ([e[key] for e in history] for key in ("error", "nll"))
+    return [
+        Chart("Test error by epoch", "epoch", "error [%]", {"TAGI": (epochs, error)}),
+        Chart("Test NLL by epoch", "epoch", "negative log-likelihood", {"TAGI": (epochs, nll)}),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Train, test after every epoch, write the result; a checkpoint allows to resume."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = options.parser("images", __doc__, resume=True)
     parser.add_argument("task", choices=sorted(TASKS))
     parser.add_argument("--epochs", type=int, help="passes over the training set")
     parser.add_argument("--batch-size", type=int)
@@ -108,50 +126,44 @@ def main() -> None:
     parser.add_argument("--gain", type=float, default=0.25, help="factor on the prior variances")
     parser.add_argument("--forget", type=float, default=0.3)
     parser.add_argument("--rows", type=int, help="train on the first rows only")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--model", type=Path, help="save the model here; resumed if it exists")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    parser.add_argument("--test-rows", type=int, help="test on the first rows only")
+    parser.add_argument("--model", type=Path, help="checkpoint, by default TASK.tr in the folder")
+    quick = {"epochs": 2, "rows": 3000, "test_rows": 2000}
+    args = options.parse(parser, argv, quick, name=lambda args: args.task)
     task = TASKS[args.task]
     epochs, batch_size = args.epochs or task.epochs, args.batch_size or task.batch_size
-    settings = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "sigma": args.sigma,
-        "gain": args.gain,
-        "forget": args.forget,
-        "rows": args.rows,
-    }
-    record = Record(args.task, seeds=[args.seed], settings=settings)
+    chosen = options.settings(args, "task", "model")
+    chosen |= {"epochs": epochs, "batch_size": batch_size}
+    record = Record(args.task, seeds=[args.seed], settings=chosen, argv=argv)
     data = task.data()
     train, test = standardized(data)
-    rows = slice(args.rows)
-    likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=args.sigma)
-    model = tr.TAGI(task.net(), likelihood, gain=args.gain, forget=args.forget, seed=args.seed)
+    rows, test_rows = slice(args.rows), slice(args.test_rows)
+    test, labels = test[test_rows], data.test_labels[test_rows]
+    model = learner(task, args.sigma, args.gain, args.forget, args.seed)
+    path = args.model or args.out / f"{args.task}.tr"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not args.resume:
+        path.unlink(missing_ok=True)
+    countdown: Countdown | None = None
 
     def score(learner: tr.Learner, record: Epoch) -> None:
+        nonlocal countdown
+        done = int(record["epoch"]) - 1
+        countdown = countdown or Countdown(epochs, "epochs", done, spent=record["seconds"])
         predictive = learner.predict(test)
-        wrong = (predictive.labels != data.test_labels).double().mean().item()
-        record["error"] = 100 * wrong
-        record["nll"] = -predictive.log_prob(data.test_labels).mean().item()
-        print(
-            f"epoch {record['epoch']:.0f}: error {record['error']:.2f} %, NLL "
-            f"{record['nll']:.4f}, {record['seconds']:.0f} s",
-            flush=True,
+        record["error"] = 100 * tr.metrics.error_rate(predictive, labels)
+        record["nll"] = -predictive.log_prob(labels).mean().item()
+        countdown.step(
+            f"error {record['error']:.2f} %, NLL {record['nll']:.4f}, {record['seconds']:.0f} s"
         )
 
-    callbacks: list[tr.Callback] = [score]
-    if args.model is not None:
-        callbacks.append(tr.Checkpoint(args.model))
     model.fit(
         train[rows],
         data.train_labels[rows],
         epochs=epochs,
         batch_size=batch_size,
-        callbacks=callbacks,
-        resume=args.model,
+        callbacks=[score, tr.Checkpoint(path)],
+        resume=path,
     )
     last = model.history[-1]
     record.figures = {
@@ -161,10 +173,17 @@ def main() -> None:
         "error_by_epoch": [round(e["error"], 3) for e in model.history],
         "seconds_per_epoch": round(sum(e["seconds"] for e in model.history) / epochs, 1),
     }
-    path = record.write(args.out)
+    record.comparison = [
+        Comparison(
+            "test error", task.published, last["error"], "%", better="smaller", learner="TAGI"
+        )
+    ]
+    record.charts = charts(model.history)
+    record.calibration = of_classes({"TAGI": tr.metrics.reliability(model.predict(test), labels)})
+    written = record.write(args.out)
     ours = f"{last['error']:.2f} %"
-    print(table([[args.task, f"{task.published} %", ours]], ["task", "published", "ours"]))
-    print(f"written to {path}")
+    say(table([[args.task, f"{task.published} %", ours]], ["task", "published", "ours"]))
+    say(f"written to {written}")
 
 
 if __name__ == "__main__":

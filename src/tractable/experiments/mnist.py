@@ -12,10 +12,8 @@ there; figures of other models that are already in the folder stay.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,14 @@ from torch import Tensor, nn
 
 from tractable import adversarial, metrics, priors
 from tractable.data import mnist
+from tractable.experiments import options
+from tractable.experiments.calibration import of_classes
+from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, command, table
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Callback, Checkpoint, Learner
 from tractable.learners.callbacks import Record as Epoch
 from tractable.likelihoods import Categorical, Softmax
+from tractable.report.results import Chart, Comparison, Results, result_path
 
 #: Test error in percent by units: (Blundell et al., replication).
 PUBLISHED: dict[str, dict[int, tuple[float, float]]] = {
@@ -37,6 +39,7 @@ PUBLISHED: dict[str, dict[int, tuple[float, float]]] = {
     "dnn": {400: (1.83, 1.95), 800: (1.84, 1.68), 1200: (1.88, 1.83)},
     "dnn-dropout": {400: (1.51, 1.27), 800: (1.33, 1.41), 1200: (1.36, 1.37)},
 }
+BATCH = 128
 FRACTIONS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99)
 EPSILONS = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
@@ -70,11 +73,11 @@ def families(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]:
         return BayesByBackprop(
             network(args.units), softmax, prior=prior, estimator=args.estimator,
             samples=args.samples, init=args.init, rho=tuple(args.rho),
-            kl_weight=args.kl_weight, **shared,
+            kl_weight=_kl_weight(args), **shared,
         )  # fmt: skip
 
     return {
-        "bnn-gaussian": lambda: bnn(priors.Normal(1.0)),
+        "bnn-gaussian": lambda: bnn(priors.Normal(args.prior_sigma)),
         "bnn-mixture": lambda: bnn(priors.ScaleMixture(0.5, 1.0, math.exp(-7))),
         "bnn-laplace": lambda: bnn(priors.Laplace(0.15)),
         "dnn": lambda: Backprop(network(args.units), softmax, **shared),
@@ -85,25 +88,21 @@ def families(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]:
 
 def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) -> Learner:
     """Fit with a checkpoint, a test after every epoch and the time that is left."""
-    options = {"draws": 3} if isinstance(model, BayesByBackprop) else {}
-    started, first = time.monotonic(), 0
+    few = {"draws": 3} if isinstance(model, BayesByBackprop) else {}
+    countdown: Countdown | None = None
 
     def score(learner: Learner, record: Epoch) -> None:
-        nonlocal first
-        done = int(record["epoch"])
-        first = first or done
-        predictive = learner.predict(data.x_test, **options)
+        nonlocal countdown
+        done = int(record["epoch"]) - 1
+        countdown = countdown or Countdown(epochs, "epochs", done, spent=record["seconds"])
+        predictive = learner.predict(data.x_test, **few)
         record["test_error"] = 100 * metrics.error_rate(predictive, data.y_test)
-        left = (time.monotonic() - started) / (done - first + 1) * (epochs - done)
-        _say(
-            f"{name}: epoch {done} of {epochs}, test error {record['test_error']:.2f} %, "
-            f"{left / 60:.0f} min left"
-        )
+        countdown.step(f"{name}: test error {record['test_error']:.2f} %")
 
     path = folder / f"{name}.tr"
     callbacks: list[Callback] = [score, Checkpoint(path)]
     return model.fit(
-        data.x, data.y, epochs=epochs, batch_size=128, callbacks=callbacks, resume=path
+        data.x, data.y, epochs=epochs, batch_size=BATCH, callbacks=callbacks, resume=path
     )
 
 
@@ -163,22 +162,22 @@ def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
     )  # fmt: skip
     cnn = Backprop(net, Softmax(10), seed=seed, lr=2e-3)
     path = folder / "cnn.tr"
-    cnn.fit(data.x, data.y, epochs=2, batch_size=128, callbacks=[Checkpoint(path)], resume=path)
+    cnn.fit(data.x, data.y, epochs=2, batch_size=BATCH, callbacks=[Checkpoint(path)], resume=path)
     error = metrics.error_rate(cnn.predict(data.x_test), data.y_test)
-    _say(f"the attacking CNN has a test error of {error:.2%}")
+    say(f"the attacking CNN has a test error of {error:.2%}")
     return adversarial.loss_gradient(cnn, data.x_test, data.y_test).sign()
 
 
-def figures_of(models: dict[str, Learner], found: dict[str, Any], folder: Path) -> None:
+def figures_of(
+    models: Mapping[str, Learner], found: Mapping[str, Any], record: Record, folder: Path
+) -> None:
     """Draw what was found."""
     import matplotlib.pyplot as plt
 
     from tractable import plots
 
-    folder.mkdir(parents=True, exist_ok=True)
-
     def keep(ax: Any, name: str) -> None:
-        ax.figure.savefig(folder / f"mnist-{name}.png")
+        record.picture(folder, ax.figure, name)
         plt.close(ax.figure)
 
     histories = {name: model.history for name, model in models.items()}
@@ -192,13 +191,7 @@ def figures_of(models: dict[str, Learner], found: dict[str, Any], folder: Path) 
     if uncertain:
         keep(plots.snr(uncertain), "snr")
     ax = None
-    for name, result in found.items():
-        held = {
-            k: torch.tensor([math.nan if e is None else e for e in v])
-            for k, v in result["reliability"].items()
-        }
-        bins = len(held["count"])
-        curve = metrics.Reliability(torch.linspace(0, 1, bins + 1), **held)
+    for name, curve in reliability_of(found).items():
         ax = plots.reliability(curve, label=name, least=20, counts=False, ax=ax)
     if ax is not None:
         keep(ax, "calibration")
@@ -214,6 +207,60 @@ def figures_of(models: dict[str, Learner], found: dict[str, Any], folder: Path) 
     ):
         curves = {k: ([float(e) for e in r[key]], list(r[key].values())) for k, r in found.items()}
         keep(plots.robustness(curves), name)
+
+
+def reliability_of(found: Mapping[str, Any]) -> dict[str, metrics.Reliability]:
+    """The reliability curves, as they were before they were written."""
+    curves = {}
+    for name, result in found.items():
+        held = {
+            k: torch.tensor([math.nan if e is None else e for e in v])
+            for k, v in result["reliability"].items()
+        }
+        bins = len(held["count"])
+        curves[name] = metrics.Reliability(torch.linspace(0, 1, bins + 1), **held)
+    return curves
+
+
+def compare(found: Mapping[str, Any], units: int) -> list[Comparison]:
+    """Test errors beside those of the replication and of Blundell et al."""
+    rows = []
+    for name, result in found.items():
+        published = PUBLISHED.get(name, {}).get(units)
+        ours = result["test_error_percent"]
+        for source, paper in zip(
+            ("replication", "Blundell et al."), (published or (None,))[::-1], strict=False
+        ):
+            label = f"test error, {name}" + (f" ({source})" if published else "")
+            rows.append(
+                Comparison(
+                    label,
+                    paper,
+                    ours,
+                    "%",
+                    better="smaller",
+                    learner=name,
+                    measure="test error",
+                    note=f"{result['epochs']} epochs, ECE {result['ece_percent']:.2f} %",
+                )
+            )
+    return rows
+
+
+def charts(found: Mapping[str, Any]) -> list[Chart]:
+    """Learning, pruning and robustness, to be read off by pointing."""
+    errors = {
+        k: (list(range(1, len(r["error_by_epoch"]) + 1)), r["error_by_epoch"])
+        for k, r in found.items()
+    }
+    pruned = {k: (r["pruned"]["fraction"], r["pruned"]["error_percent"]) for k, r in found.items()}
+    key = "accuracy_under_fgsm_of_a_cnn"
+    attacked = {k: ([float(e) for e in r[key]], list(r[key].values())) for k, r in found.items()}
+    return [
+        Chart("Test error by epoch", "epoch", "error [%]", errors, log=True),
+        Chart("Test error after pruning", "share pruned", "error [%]", pruned, log=True),
+        Chart("Accuracy under FGSM of a CNN", "perturbation", "accuracy", attacked),
+    ]
 
 
 def report(found: dict[str, Any], units: int) -> str:
@@ -244,9 +291,9 @@ def report(found: dict[str, Any], units: int) -> str:
     return table(rows, header)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train all models, evaluate them, write the figures and the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options.parser("mnist", __doc__, resume=True)
     parser.add_argument("--units", type=int, default=400, help="per hidden layer")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--tagi-epochs", type=int, help="by default as the others")
@@ -255,18 +302,22 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1, help="draws per step")
     parser.add_argument("--estimator", choices=("weights", "local"), default="local")
     parser.add_argument("--kl-weight", choices=("uniform", "blundell"), default="uniform")
+    parser.add_argument(
+        "--kl-scale", type=float, default=1.0,
+        help="factor on the divergence; below 1 the posterior is tempered",
+    )  # fmt: skip
+    parser.add_argument("--prior-sigma", type=float, default=1.0, help="of the Gaussian prior")
     parser.add_argument("--init", choices=("published", "he"), default="published")
     parser.add_argument("--rho", type=float, nargs=2, default=(-5.0, -4.0), help="first range")
     parser.add_argument("--draws", type=int, default=50, help="sets of weights to predict with")
     parser.add_argument("--rows", type=int, help="train on the first rows only")
-    parser.add_argument("--quick", action="store_true", help="two epochs of 6,000 rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("out/mnist"))
-    args = parser.parse_args()
-    if args.quick:
-        args.epochs, args.rows, args.draws = 2, 6_000, 5
-    torch.set_num_threads(args.threads)
+    parser.add_argument("--test-rows", type=int, help="test on the first rows only")
+    parser.add_argument(
+        "--validate", action="store_true",
+        help="for choosing settings: train on the first 50,000 images, test on the other 10,000",
+    )  # fmt: skip
+    quick = {"units": 100, "epochs": 2, "rows": 6_000, "test_rows": 2_000, "draws": 5}
+    args = options.parse(parser, argv, quick)
     makers = families(args)
     unknown = set(args.models or ()) - makers.keys()
     if unknown:
@@ -274,14 +325,18 @@ def main() -> None:
     folder = args.out / "models"
     folder.mkdir(parents=True, exist_ok=True)
     images = mnist()
-    rows = slice(args.rows)
+    rows, test_rows = slice(args.rows), slice(args.test_rows)
     data = Digits(
         images.train_images[rows].flatten(1), images.train_labels[rows],
-        images.test_images.flatten(1), images.test_labels,
+        images.test_images[test_rows].flatten(1), images.test_labels[test_rows],
     )  # fmt: skip
-    settings = {k: v for k, v in vars(args).items() if k not in ("out", "threads", "seed")}
-    record = Record("mnist", seeds=[args.seed], settings=settings)
-    earlier = _earlier(args.out / "mnist.json")
+    if args.validate:
+        data = Digits(data.x[:50_000], data.y[:50_000], data.x[50_000:], data.y[50_000:])
+    record = Record("mnist", seeds=[args.seed], settings=options.settings(args), argv=argv)
+    if not args.resume:
+        for old in folder.glob("*.tr"):
+            old.unlink()
+    earlier = _earlier(args.out) if args.resume else {}
     record.figures = {name: earlier[name] for name in makers if name in earlier}
     models = {name: Learner.load(folder / f"{name}.tr") for name in record.figures}
     attacked = surrogate(data, folder, args.seed)
@@ -289,29 +344,40 @@ def main() -> None:
         model = makers[name]()
         epochs = args.tagi_epochs if name == "tagi" and args.tagi_epochs else args.epochs
         models[name] = train(name, model, data, epochs, folder)
-        _say(f"{name}: evaluating")
+        say(f"{name}: evaluating")
         record.figures[name] = {
             "published_error_percent": PUBLISHED.get(name, {}).get(args.units),
-            "command": command(),
+            "command": command("mnist", argv),
             **evaluate(model, data, attacked, args.draws),
         }
+        record.comparison = compare(record.figures, args.units)
+        record.charts = charts(record.figures)
+        record.calibration = of_classes(reliability_of(record.figures))
+        figures_of(models, record.figures, record, args.out)
         record.write(args.out)
-        figures_of(models, record.figures, args.out)
-        _say(report(record.figures, args.units))
-    _say(f"written to {args.out}")
+        say(report(record.figures, args.units))
+    say(f"written to {args.out}")
 
 
-def _earlier(path: Path) -> dict[str, Any]:
+def _kl_weight(args: argparse.Namespace) -> Any:
+    """Of each batch, as ``BayesByBackprop`` takes it."""
+    if args.kl_scale == 1:
+        return args.kl_weight
+    rows = min(args.rows or 60_000, 50_000 if args.validate else 60_000)
+    return float(args.kl_scale) / math.ceil(rows / BATCH)
+
+
+def _earlier(folder: Path) -> dict[str, Any]:
     """What earlier runs found in this folder: models may be trained one by one."""
-    return json.loads(path.read_text())["figures"] if path.is_file() else {}
+    for path in (result_path(folder, "mnist"), folder / "mnist.json"):
+        if path.is_file():
+            found = Results.read(path).figures
+            return {k: v for k, v in found.items() if (folder / "models" / f"{k}.tr").is_file()}
+    return {}
 
 
 def _list(values: Tensor) -> list[float | None]:
     return [None if math.isnan(v) else round(v, 5) for v in values.tolist()]
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,14 @@ import torch
 from torch import Tensor, nn
 
 from tractable import metrics, priors
+from tractable.experiments import options
+from tractable.experiments.calibration import covered, of_intervals
+from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Checkpoint, Ensemble, Learner
 from tractable.likelihoods import Normal
 from tractable.predictive import NormalMixturePredictive
+from tractable.report.results import Chart, Comparison
 
 TABLE_1 = {0: -120.34, 1: -16.21, 2: -9.69}  # lppd by -log sigma
 TABLE_2 = {  # lppd by -log sigma1, -log sigma2
@@ -106,8 +109,8 @@ def configurations(args: argparse.Namespace) -> dict[str, Callable[[], Learner]]
 
 def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
     """Figures of a trained model, inside and outside the interval it learnt from."""
-    options = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
-    predictive = model.predict(data.at, **options)
+    many = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
+    predictive = model.predict(data.at, **many)
     if isinstance(predictive, NormalMixturePredictive):
         low, high = (predictive.draws.quantile(q, 0) for q in (0.05, 0.95))
         width = high - low
@@ -123,6 +126,7 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
         "rmse": metrics.rmse(predictive, data.seen),
         "rmse_inside": float(residual[inside].mean().sqrt()),
         "coverage_90": metrics.coverage(predictive, data.seen),
+        "coverage_by_level": covered(predictive, data.seen),
         "band_5_95_inside": float(width[inside].mean()),
         "band_5_95_outside": float(width[~inside].mean()),
         "epochs": len(model.history),
@@ -138,14 +142,14 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
     return figures
 
 
-def show(name: str, model: Learner, data: Curve, folder: Path) -> None:
-    """Bands, and for a sampled posterior its record and ten draws."""
+def show(name: str, model: Learner, data: Curve, record: Record, folder: Path) -> None:
+    """Bands, and for a sampled posterior ten draws."""
     import matplotlib.pyplot as plt
 
     from tractable import plots
 
-    options = {"draws": 200} if isinstance(model, BayesByBackprop) else {}
-    predictive = model.predict(data.at, **options)
+    many = {"draws": 200} if isinstance(model, BayesByBackprop) else {}
+    predictive = model.predict(data.at, **many)
     mixed = isinstance(predictive, NormalMixturePredictive)
     ax = plots.bands(
         data.at, predictive, data=(data.x, data.y), draws=10 if mixed else None, label=name
@@ -153,16 +157,68 @@ def show(name: str, model: Learner, data: Curve, folder: Path) -> None:
     ax.set_ylim(-1.5, 2.5)
     ax.axvspan(0, 0.5, color="#eeeeee", zorder=0)
     figure: Any = ax.figure
-    figure.savefig(folder / f"regression-{name}.png")
+    record.picture(folder, figure, name, f"{name}: predictive bands, data from the shaded interval")
     plt.close(figure)
+
+
+def published_lppd() -> dict[str, float]:
+    """Tables 1 and 2, by the names of our models."""
+    published: dict[str, float] = {f"gaussian-{s}": v for s, v in TABLE_1.items()}
+    published |= {f"mixture-{a}-{b}": v for (a, b), v in TABLE_2.items()}
+    return {**published, "local-1": LOCAL}
+
+
+def compare(found: Mapping[str, Any]) -> list[Comparison]:
+    """Log predictive density of every model, and what local reparameterisation saves."""
+    published = published_lppd()
+    rows = [
+        Comparison(
+            f"lppd, {name}", published.get(name), result["lppd"], better="larger", learner=name,
+            measure="lppd",
+            note=f"RMSE inside {result['rmse_inside']:.3f}, {result['epochs']} epochs",
+        )
+        for name, result in found.items()
+    ]  # fmt: skip
+    for kind, pair in found.get("local-1", {}).get("against_weights", {}).items():
+        key = "variance_of_elbo_differences"
+        rows.append(
+            Comparison(
+                f"variance of ELBO differences, {kind}",
+                pair[f"published_{key}"],
+                pair[key],
+                better="smaller",
+                learner=f"{kind} sampled",
+                measure="variance of ELBO differences",
+            )
+        )
+        rows.append(
+            Comparison(
+                f"time per epoch, {kind}",
+                pair["published_ms_per_epoch"],
+                pair["ms_per_epoch"],
+                "ms",
+                learner=f"{kind} sampled",
+                measure="time per epoch",
+                note="other machine, other sizes",
+            )
+        )
+    return rows
+
+
+def charts(record: Record, models: Mapping[str, Learner]) -> list[Chart]:
+    """ELBO of the sampled posteriors, loss of the ensembles."""
+    # Other noise makes other units of the ELBO: those models would hide all the rest.
+    histories = {n: model.history for n, model in models.items() if not n.startswith("noise")}
+    drawn = [
+        record.learning_curves(histories, "elbo", title="ELBO by epoch", y_label="ELBO"),
+        record.learning_curves(histories, "loss", title="Loss by epoch", y_label="loss"),
+    ]
+    return [chart for chart in drawn if chart is not None]
 
 
 def report(found: dict[str, Any]) -> str:
     """Published lppd beside ours."""
-    published: dict[str, float] = {f"gaussian-{s}": v for s, v in TABLE_1.items()}
-    published |= {f"mixture-{a}-{b}": v for (a, b), v in TABLE_2.items()}
-    published["local-1"] = LOCAL
-    rows = []
+    published, rows = published_lppd(), []
     for name, result in found.items():
         rows.append(
             [
@@ -184,9 +240,9 @@ def report(found: dict[str, Any]) -> str:
     return table(rows, header)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train, evaluate, draw and write all of it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options.parser("regression", __doc__, resume=True)
     parser.add_argument("--units", type=int, default=400, help="per hidden layer")
     parser.add_argument("--epochs", type=int, default=1500)
     parser.add_argument("--tagi-epochs", type=int, default=40)
@@ -195,15 +251,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=5, help="draws per step")
     parser.add_argument("--draws", type=int, default=5000, help="sets of weights to evaluate with")
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--quick", action="store_true", help="20 epochs of small networks")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("out/regression"))
-    args = parser.parse_args()
-    if args.quick:
-        args.units, args.members, args.draws, args.tagi_epochs = 40, 3, 100, 5
-        args.epochs = min(args.epochs, 20)
-    torch.set_num_threads(args.threads)
+    quick = {"units": 40, "members": 3, "draws": 100, "tagi_epochs": 5, "epochs": 20}
+    args = options.parse(parser, argv, quick)
     makers = configurations(args)
     unknown = set(args.models or ()) - makers.keys()
     if unknown:
@@ -211,29 +260,37 @@ def main() -> None:
     folder = args.out / "models"
     folder.mkdir(parents=True, exist_ok=True)
     data = draw(args.seed)
-    settings = {k: v for k, v in vars(args).items() if k not in ("out", "threads", "seed")}
-    record = Record("regression", seeds=[args.seed], settings=settings)
-    names, started = list(args.models or makers), time.monotonic()
-    for number, name in enumerate(names, 1):
+    record = Record("regression", seeds=[args.seed], settings=options.settings(args), argv=argv)
+    names, models = list(args.models or makers), {}
+    progress = Countdown(len(names), "models")
+    for name in names:
         model, path = makers[name](), folder / f"{name}.tr"
+        if not args.resume:
+            path.unlink(missing_ok=True)
         epochs = args.tagi_epochs if name == "tagi" else args.epochs
         every = max(epochs // 20, 1)
         model.fit(
             data.x, data.y, epochs=epochs, batch_size=16 if name == "tagi" else 128,
             callbacks=[Checkpoint(path, every)], resume=path,
         )  # fmt: skip
+        models[name] = model
         record.figures[name] = evaluate(model, data, args.draws)
+        show(name, model, data, record, args.out)
+        _finish(record, models)
         record.write(args.out)
-        show(name, model, data, args.out)
-        left = (time.monotonic() - started) / number * (len(names) - number)
-        _say(
-            f"{name}: lppd {record.figures[name]['lppd']:.2f}, {number} of {len(names)} models, "
-            f"{left / 60:.0f} min left"
-        )
+        progress.step(f"{name}: lppd {record.figures[name]['lppd']:.2f}")
+    say(report(record.figures))
+    say(f"written to {args.out}")
+
+
+def _finish(record: Record, models: Mapping[str, Learner]) -> None:
+    """Rows, curves and calibration of what there is so far."""
     _compare(record.figures)
-    record.write(args.out)
-    _say(report(record.figures))
-    _say(f"written to {args.out}")
+    record.comparison = compare(record.figures)
+    record.charts = charts(record, models)
+    shares = {name: found["coverage_by_level"] for name, found in record.figures.items()}
+    record.calibration = of_intervals(shares)
+    record.notes = ["Larger lppd is better; points outside [0, 0.5] count as much as those inside."]
 
 
 def _compare(found: dict[str, Any]) -> None:
@@ -253,10 +310,6 @@ def _compare(found: dict[str, Any]) -> None:
 
 def _median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

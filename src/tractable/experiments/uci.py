@@ -2,27 +2,32 @@
 
 Two hidden layers of 50 ReLU units; inputs and targets standardised on the training rows; the
 noise inferred along with the weights and its scale fitted on held-out rows; everything else as
-``TAGI`` has it.  Published figures: Goulet, Nguyen & Amiri (2021), one hidden layer of 50 (100
-for Protein), noise chosen per set by cross-validation.
+``TAGIRegressor`` has it.  Published figures: Goulet, Nguyen & Amiri (2021), one hidden layer of 50
+(100 for Protein), noise chosen per set by cross-validation.
 
     python -m tractable.experiments.uci
     python -m tractable.experiments.uci --sets boston energy --splits 5
+
+Finished splits are kept in ``uci-splits.json`` in the folder, and not computed again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
-import tractable as tr
-from tractable.data import Standardizer, uci
+from tractable.data import uci
+from tractable.experiments import options
+from tractable.experiments.calibration import LEVELS, covered, of_intervals
+from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
+from tractable.report.files import write_text
+from tractable.report.results import Comparison
+from tractable.sklearn import TAGIRegressor
 
 PUBLISHED = {
     "boston": (3.15, -2.58),
@@ -37,26 +42,21 @@ PUBLISHED = {
 HEADER = ["set", "published RMSE / LL", "ours", "90 % covers", "per split"]
 
 
-def run_split(name: str, split: int) -> dict[str, float]:
+def run_split(name: str, split: int, epochs: int | None = None, seed: int = 0) -> dict[str, float]:
     """Train on one split and measure on its test rows, in the units of the data."""
     x, y, x_test, y_test = uci(name).split(split)
-    inputs, targets = Standardizer.fit(x), Standardizer.fit(y)
-    net = nn.Sequential(
-        nn.Linear(x.shape[1], 50), nn.ReLU(), nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 1)
-    )
-    model = tr.TAGI(net, tr.likelihoods.Normal(), seed=split)
+    model = TAGIRegressor(hidden=(50, 50), epochs=epochs, random_state=seed + split)
     started = time.perf_counter()
-    model.fit(inputs.transform(x), targets.transform(y), calibrate=True, progress=False)
+    model.fit(x.numpy(), y.numpy())
     seconds = time.perf_counter() - started
-    standardized = model.predict(inputs.transform(x_test))
-    assert isinstance(standardized, tr.NormalPredictive)
-    predictive = standardized.rescaled(targets.mean.float(), targets.scale.float())
-    low, high = predictive.interval(0.9)
+    predictive = model.predict_distribution(x_test.numpy())
+    shares = covered(predictive, y_test)
     return {
         "rmse": (predictive.mean - y_test).square().mean().sqrt().item(),
         "log_likelihood": predictive.log_prob(y_test).mean().item(),
-        "coverage": ((y_test > low) & (y_test < high)).double().mean().item(),
+        "coverage": shares[LEVELS.index(0.9)],
         "seconds": seconds,
+        **{f"coverage_{level}": share for level, share in zip(LEVELS, shares, strict=True)},
     }
 
 
@@ -71,33 +71,63 @@ def summary(splits: list[dict[str, float]]) -> dict[str, float]:
     return {key: float(f"{value:.4g}") for key, value in figures.items()}
 
 
-def main() -> None:
+def compare(figures: dict[str, Any]) -> list[Comparison]:
+    """RMSE and log-likelihood of every set beside the published ones."""
+    rows = []
+    for name, found in figures.items():
+        for key, paper, better in zip(
+            ("rmse", "log_likelihood"), found["published"], ("smaller", "larger"), strict=True
+        ):
+            rows.append(
+                Comparison(
+                    f"{name}, {'RMSE' if key == 'rmse' else 'log-likelihood'}",
+                    paper,
+                    found[key],
+                    better=better,  # type: ignore[arg-type]
+                    spread=found.get(f"{key}_standard_error"),
+                    learner="TAGI",
+                )
+            )
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Run the sets that are asked for, one split after the other; finished splits are kept."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = options.parser("uci", __doc__, resume=True)
     parser.add_argument("--sets", nargs="+", choices=list(PUBLISHED), default=list(PUBLISHED))
     parser.add_argument("--splits", type=int, help="the first splits only")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--name", default="uci", help="name of the result file")
-    parser.add_argument("--resume", type=Path, help="file for finished splits; read if it exists")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    record = Record(args.name, seeds=[0], settings={"splits": args.splits, "seed": "split number"})
+    parser.add_argument("--epochs", type=int, help="passes; by default as many as TAGI chooses")
+    quick = {"sets": ["boston", "concrete", "energy", "wine"], "splits": 2, "epochs": 20}
+    args = options.parse(parser, argv, quick)
+    record = Record("uci", seeds=[args.seed], settings=options.settings(args), argv=argv)
+    record.notes.append(
+        "The seed of a split is --seed plus its number. Spread: standard error over splits."
+    )
+    kept = args.out / "uci-splits.json"
     done: dict[str, list[dict[str, float]]] = {}
-    if args.resume is not None and args.resume.is_file():
-        done = json.loads(args.resume.read_text())
-        record.earlier = sum(s["seconds"] for splits in done.values() for s in splits)
-    rows = []
-    for name in args.sets:
+    if args.resume and kept.is_file():
+        earlier = json.loads(kept.read_text())
+        if earlier["epochs"] == args.epochs and earlier["seed"] == args.seed:
+            done = earlier["splits"]
+            record.earlier = sum(s["seconds"] for splits in done.values() for s in splits)
+    counts = {name: min(args.splits or 100, uci(name).n_splits) for name in args.sets}
+    ready = sum(min(len(done.get(name, [])), count) for name, count in counts.items())
+    progress = Countdown(sum(counts.values()), "splits", ready)
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows, shares = [], {}
+    for name, count in counts.items():
         splits = done.setdefault(name, [])
-        count = min(args.splits or 100, uci(name).n_splits)
         while len(splits) < count:
-            splits.append(run_split(name, len(splits)))
-            if args.resume is not None:
-                args.resume.write_text(json.dumps(done))
+            splits.append(run_split(name, len(splits), args.epochs, args.seed))
+            state = {"epochs": args.epochs, "seed": args.seed, "splits": done}
+            write_text(kept, json.dumps(state))
+            progress.step(f"{name}, split {len(splits)}: RMSE {splits[-1]['rmse']:.4g}")
         figures: dict[str, Any] = summary(splits[:count])
         published = PUBLISHED[name]
-        record.figures[name] = {"splits": count, **figures, "published": published}
+        record.figures[name] = {"splits": count, **figures, "published": list(published)}
+        shares[name] = [figures[f"coverage_{level}"] for level in LEVELS]
+        record.comparison = compare(record.figures)
+        record.calibration = of_intervals(shares)
         rows.append(
             [
                 name,
@@ -107,10 +137,9 @@ def main() -> None:
                 f"{figures['seconds']:.1f} s",
             ]
         )
-        print(table(rows[-1:], HEADER), flush=True)
-        record.write(args.out)
-    print()
-    print(table(rows, HEADER))
+        path = record.write(args.out)
+    say(table(rows, HEADER))
+    say(f"written to {path}")
 
 
 if __name__ == "__main__":

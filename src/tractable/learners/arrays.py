@@ -54,6 +54,8 @@ class Format:
 
     def targets(self, y: Any) -> Tensor:
         """Targets on the device; floating point ones in the learner's dtype."""
+        if isinstance(y, Gaussian):
+            return y.to(device=self.device, dtype=self.dtype)
         tensor = _tensor(y, "targets")
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, dtype)

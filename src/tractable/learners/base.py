@@ -25,6 +25,7 @@ from tractable.learners.callbacks import Callback, Record
 from tractable.learners.many import fit_many
 from tractable.learners.progress import Progress
 from tractable.learners.storage import InvalidModelFile
+from tractable.learners.swap import Swap
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
 
@@ -101,6 +102,7 @@ class Learner(ABC):
         self._scale: float | None = None  # held-out scale of the noise, once known
         self._plan: dict[str, int] | None = None  # of the fit under way, or of the last one
         self._shapes: dict[tuple[int, ...], torch.Size] = {}
+        self._swap = Swap(self.net)
 
     # --- what a learner supplies ---------------------------------------------------------
 
@@ -162,6 +164,12 @@ class Learner(ABC):
         if tensors or values is not None:
             raise TypeError(f"{type(self).__name__} has no training state to take over")
 
+    def _call(self, tensors: dict[str, Tensor], x: Tensor) -> Any:
+        """The network's output with these parameters and buffers."""
+        if self._swap.net is not self.net:  # a twin has a network of its own
+            self._swap = Swap(self.net)
+        return self._swap(tensors, x)
+
     # --- learning ------------------------------------------------------------------------
 
     def fit(
@@ -183,7 +191,8 @@ class Learner(ABC):
         Args:
             X: inputs (array, tensor or ``Gaussian``, one row per observation), or a
                 ``DataLoader`` of pairs.
-            y: targets, one row per observation; nothing with a ``DataLoader``.
+            y: targets, one row per observation (a ``Gaussian`` where they have error bars of
+                their own); nothing with a ``DataLoader``.
             epochs: passes over the data; by default enough for about 25,000 rows, at least 40
                 and at most 100.
             batch_size: rows per update; by default about a hundred updates an epoch, at most
@@ -238,7 +247,7 @@ class Learner(ABC):
         vector.
         """
         rows = self.format.inputs(x if isinstance(x, Gaussian) else torch.as_tensor(x))
-        seen = torch.as_tensor(y)
+        seen = y if isinstance(y, Gaussian) else torch.as_tensor(y)
         if seen.ndim == 0 or rows.ndim == 1:
             rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         inputs, targets = self._checked(rows, seen)

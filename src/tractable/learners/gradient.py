@@ -118,8 +118,7 @@ class GradientLearner(Learner):
             )
         if self.net.training is not train:
             self.net.train(train)
-        named = dict(zip(self.shapes, weights, strict=True))
-        z = torch.func.functional_call(self.net, {**named, **buffers}, (x,))
+        z = self._call({**dict(zip(self.shapes, weights, strict=True)), **buffers}, x)
         if not isinstance(z, Tensor):
             raise TypeError(f"the network must return one tensor, got {type(z).__name__}")
         return z

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tractable import native
@@ -193,6 +195,10 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
     )
 
 
+Floats = NDArray[np.float32]
+Outputs = Callable[[Floats], tuple[Floats, Floats]]
+
+
 # --- running -----------------------------------------------------------------------------------
 
 
@@ -289,7 +295,10 @@ class NativeEngine:
             reported = done
 
         mean, variance = self._inputs(x)
-        targets = y.detach().reshape(len(x), -1).contiguous()
+        targets, doubt = y, None
+        if isinstance(y, Gaussian):
+            targets, doubt = y.loc, _rows(y.variance)
+        targets = targets.detach().reshape(len(x), -1).contiguous()
         labels, noise = True, [_NO_NOISE, _NO_NOISE]
         if isinstance(likelihood, Normal):
             labels, noise = False, _noise(likelihood)
@@ -303,6 +312,7 @@ class NativeEngine:
                 mean,
                 variance,
                 None if labels else targets.to(torch.float32).numpy(),
+                doubt,
                 targets.to(torch.int64).numpy() if labels else None,
                 None if order is None else order.contiguous().numpy(),
                 len(x) if batch_size is None else batch_size,
@@ -319,6 +329,22 @@ class NativeEngine:
         loc, variance = posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
         mean, spread = self._learner.predict(loc, variance, *self._inputs(x))
         return torch.from_numpy(mean), torch.from_numpy(spread)
+
+    def snapshot(self, posterior: Posterior) -> Outputs:
+        """The outputs of the network with the parameters it has now, for arrays of rows."""
+        loc, variance = posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
+        compiled = native.kernel()
+        assert compiled is not None
+        outputs: Outputs = compiled.Snapshot(self._learner, loc, variance).predict
+        return outputs
+
+    def derivatives(self, posterior: Posterior, x: Gaussian) -> tuple[Tensor, ...] | None:
+        """Mean, variance and curvature of the output by the inputs; None where it cannot."""
+        if not self._learner.gives_derivatives:
+            return None
+        loc, variance = posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
+        found = self._learner.derivatives(loc, variance, _rows(x.loc), _rows(x.variance))
+        return tuple(torch.from_numpy(part) for part in found)
 
     def _inputs(self, x: Tensor) -> tuple[Any, Any]:
         if isinstance(x, Gaussian):

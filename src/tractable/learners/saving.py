@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 def save(learner: Learner, path: str | Path) -> None:
     """Write a learner to one file, atomically."""
+    storage.write(path, *pack(learner))
+
+
+def pack(learner: Learner) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A learner as named tensors and JSON values, which may be a part of a larger file."""
     tensors = {f"state/{name}": tensor for name, tensor in learner._tensors().items()}
     tensors |= {
         f"likelihood/{name}": tensor for name, tensor in learner.likelihood.state_dict().items()
@@ -41,7 +46,7 @@ def save(learner: Learner, path: str | Path) -> None:
         "plan": learner._plan,
         "training": values,
     }
-    storage.write(path, tensors, header)
+    return tensors, header
 
 
 def load(
@@ -55,6 +60,21 @@ def load(
 ) -> Learner:
     """The learner that a file holds; see ``Learner.load``."""
     tensors, header = storage.read(path)
+    return unpack(kinds, path, tensors, header, net, likelihood, device=device, **options)
+
+
+def unpack(
+    kinds: Mapping[str, type[Learner]],
+    path: str | Path,
+    tensors: dict[str, Tensor],
+    header: dict[str, Any],
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Learner:
+    """The learner that ``pack`` described; ``path`` is for error messages."""
     kind = kinds.get(str(header.get("learner")))
     if kind is None:
         raise InvalidModelFile(f"{path} holds a {header.get('learner')!r} learner: unknown here")

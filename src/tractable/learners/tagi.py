@@ -22,7 +22,7 @@ from tractable.learners.arrays import Loader, Rows
 from tractable.learners.base import Learner, Moment
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.compiled import CompiledStep
-from tractable.learners.native_engine import Engine
+from tractable.learners.native_engine import Engine, Floats, Outputs
 from tractable.learners.progress import Progress
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior, Scheme, flat, initial_posterior
@@ -122,7 +122,8 @@ class TAGI(Learner):
             if not kernel.learn(self.posterior, self.likelihood, x, y, forget=rate):
                 raise NonFiniteUpdate(_NON_FINITE)
             return
-        if self._compiled is not None and not isinstance(x, Gaussian):
+        uncertain = isinstance(x, Gaussian) or isinstance(y, Gaussian)
+        if self._compiled is not None and not uncertain:
             self._learn_compiled(x, y, rate)
             return
         buffers = {name: b.clone() for name, b in self.buffers.items()}
@@ -311,6 +312,23 @@ class TAGI(Learner):
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
         locs, variances = ([part.detach() for part in parts] for parts in self.posterior.leaves)
         return self._run(locs, variances, self.buffers, x, train=False)
+
+    def snapshot(self) -> Outputs:
+        """The network as it is now, as a function of arrays: for many small predictions.
+
+        Returns:
+            A function from float32 rows to the mean and variance of the outputs, without checks
+            and without the likelihood's noise.  What is learnt later does not change it.
+        """
+        if self._native is not None:
+            return self._native.snapshot(self.posterior)
+        frozen = self._twin(0)
+
+        def outputs(rows: Floats) -> tuple[Floats, Floats]:
+            mean, variance = frozen._outputs(torch.from_numpy(rows))
+            return mean.numpy(), variance.numpy()
+
+        return outputs
 
     def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
         kernel = self._native

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tractable.gaussian import Gaussian
 from tractable.predictive import Predictive
 
 
@@ -123,8 +124,15 @@ class Likelihood(nn.Module, ABC):
 HeldOut = tuple[Likelihood, Tensor, Tensor, Tensor]
 
 
+def no_error_bars(y: Tensor) -> None:
+    """Refuse targets that have a variance."""
+    if isinstance(y, Gaussian):
+        raise InvalidTarget("only likelihoods.Normal takes Gaussian targets, with error bars")
+
+
 def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
     """Finite real targets in the given shape; a flat vector fits a single column."""
+    no_error_bars(y)
     if y.is_complex():
         raise InvalidTarget(f"targets must be real numbers, got {y.dtype}")
     if y.shape != shape:
@@ -142,6 +150,7 @@ def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
 
 def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
     """Integer labels ``0 .. n_classes - 1``, one per row."""
+    no_error_bars(y)
     y = y.reshape(-1) if y.numel() == rows else y
     if y.shape != (rows,):
         raise InvalidTarget(

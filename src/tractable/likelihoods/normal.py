@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tractable.gaussian import Gaussian
 from tractable.likelihoods.base import HeldOut, Likelihood, real_targets
 from tractable.predictive import NormalPredictive
 
@@ -24,6 +25,9 @@ class Normal(Likelihood):
         sigma: standard deviation of the noise; ``None`` infers one noise per output while the
             weights are learnt (for targets of about unit scale).
         outputs: number of outputs, needed when ``sigma`` is ``None`` and there are several.
+
+    Targets may have error bars of their own: a ``Gaussian`` target is an observation whose noise
+    has the target's variance on top of ``sigma^2``.
     """
 
     noise_mean: Tensor
@@ -59,6 +63,9 @@ class Normal(Likelihood):
                 f"the network has {outputs[-1]} outputs and the likelihood {self.outputs}: "
                 f"give Normal(outputs={outputs[-1]})"
             )
+        if isinstance(y, Gaussian):
+            loc = real_targets(y.loc, outputs)
+            return Gaussian.wrap(loc, y.variance.reshape(loc.shape))
         return real_targets(y, outputs)
 
     def _noise(self, like: Tensor) -> Tensor:
@@ -70,12 +77,14 @@ class Normal(Likelihood):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``log N(y; mean, variance + noise)``."""
+        y, variance = _observed(y, variance)
         total = variance + self._noise(mean)
         density = -0.5 * ((y - mean) ** 2 / total + total.log() + math.log(2 * math.pi))
         return density.flatten(1).sum(1)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """``(y - mean) / S`` and ``-1 / S`` with ``S = variance + noise``."""
+        y, variance = _observed(y, variance)
         precision = 1 / (variance + self._noise(mean))
         return (y - mean) * precision, -precision
 
@@ -92,6 +101,7 @@ class Normal(Likelihood):
         """
         if not self.learns_noise:
             return {}
+        y, variance = _observed(y, variance)
         m, s = self.noise_mean, self.noise_variance
         flat = (-1, self.outputs)
         residual = (y - mean).reshape(flat).to(m.dtype)
@@ -112,6 +122,11 @@ class Normal(Likelihood):
         """Squared residuals of each output, summed over rows, and the number of rows."""
         if not self.learns_noise:
             return None
+        if isinstance(y, Gaussian):
+            raise TypeError(
+                "Bayes by Backprop and Backprop cannot infer the noise from targets that have "
+                "variances: give Normal(sigma=...), or learn with TAGI"
+            )
         # Outputs drawn several times come with their copies below each other.
         residual = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1)) - z
         squares = residual.reshape(-1, self.outputs).to(self.noise_mean.dtype).square()
@@ -149,3 +164,10 @@ class Normal(Likelihood):
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
         return {"sigma": self.sigma, "outputs": self.outputs}
+
+
+def _observed(y: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Targets as numbers, and the variance around them that is not noise."""
+    if isinstance(y, Gaussian):
+        return y.loc, variance + y.variance
+    return y, variance

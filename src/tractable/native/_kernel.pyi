@@ -32,6 +32,7 @@ class Learner:
         x: NDArray[np.float32],
         x_variance: NDArray[np.float32] | None,
         y: NDArray[np.float32] | None,
+        y_variance: NDArray[np.float32] | None,
         labels: NDArray[np.int64] | None,
         order: NDArray[np.int64] | None,
         batch_size: int,
@@ -44,4 +45,21 @@ class Learner:
         variance: NDArray[np.float32],
         x: NDArray[np.float32],
         x_variance: NDArray[np.float32] | None,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+    @property
+    def gives_derivatives(self) -> bool: ...
+    def derivatives(
+        self,
+        loc: NDArray[np.float32],
+        variance: NDArray[np.float32],
+        x: NDArray[np.float32],
+        x_variance: NDArray[np.float32],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]: ...
+
+class Snapshot:
+    def __init__(
+        self, learner: Learner, loc: NDArray[np.float32], variance: NDArray[np.float32]
+    ) -> None: ...
+    def predict(
+        self, x: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...

@@ -215,8 +215,38 @@ void Learner::predict(const External& external, const Observations& all, float* 
                       float* variance) const {
   const std::size_t size = std::min(kPredictedAtOnce, all.rows);
   const Lease lease(*this, int(size), false);
+  (*lease).state.take(chain_, external);
+  predict(*lease, all, mean, variance);
+}
+
+void Learner::derivatives(const External& external, const Observations& all, float* mean,
+                          float* variance, float* curvature) const {
+  const std::size_t size = std::min(kPredictedAtOnce, all.rows);
+  const Lease lease(*this, int(size), false);
   Workspace& work = *lease;
   work.state.take(chain_, external);
+  Observations data = all;
+  const std::size_t inputs = std::size_t(chain_.inputs());
+  for (std::size_t first = 0; first < all.rows; first += size) {
+    data.targets.first = first;
+    const int batch = int(std::min(size, all.rows - first));
+    forward(work.state, work, data, batch, false);
+    for (int b = 0; b < batch; ++b) {
+      const std::size_t to = (first + std::size_t(b)) * inputs;
+      derive(work, b, mean + to, variance + to, curvature + to);
+    }
+  }
+}
+
+std::unique_ptr<Workspace> Learner::taken(const External& external) const {
+  auto work = std::make_unique<Workspace>(chain_, passes_.lanes, int(kPredictedAtOnce), false);
+  work->state.take(chain_, external);
+  return work;
+}
+
+void Learner::predict(Workspace& work, const Observations& all, float* mean,
+                      float* variance) const {
+  const std::size_t size = std::size_t(work.batch());
   Observations data = all;
   const std::size_t last = chain_.layers.size() - 1, outputs = std::size_t(chain_.outputs());
   for (std::size_t first = 0; first < all.rows; first += size) {

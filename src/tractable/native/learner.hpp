@@ -50,6 +50,17 @@ class Learner {
   void predict(const External& external, const Observations& data, float* mean,
                float* variance) const;
 
+  // Why derivatives cannot be computed here, or null.
+  const char* no_derivatives() const;
+  // Moments of the derivative of the only output by every input, into [rows][inputs]: mean,
+  // variance, and covariance with the input over the input's variance.
+  void derivatives(const External& external, const Observations& data, float* mean,
+                   float* variance, float* curvature) const;
+
+  // Scratch with the parameters in it, for many predictions with the same ones.
+  std::unique_ptr<Workspace> taken(const External& external) const;
+  void predict(Workspace& work, const Observations& data, float* mean, float* variance) const;
+
   const Chain& chain() const { return chain_; }
   const Passes& passes() const { return passes_; }
 
@@ -57,6 +68,8 @@ class Learner {
   class Lease;
   void forward(const State& state, Workspace& work, const Observations& data, int batch,
                bool single) const;
+  void derive(const Workspace& work, int row, float* mean, float* variance,
+              float* curvature) const;
   void backward(const State& state, Workspace& work, int batch) const;
   Totals gather(const State& state, Workspace& work, int batch) const;
   void apply(State& state, Workspace& work, int batch, const Change& change,

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "learner.hpp"
+#include "workspace.hpp"
 
 namespace py = pybind11;
 
@@ -124,6 +125,7 @@ Observations observations(const Chain& chain, const Array<float>& x,
 }
 
 void set_targets(const Chain& chain, Observations& data, const std::optional<Array<float>>& y,
+                 const std::optional<Array<float>>& y_variance,
                  const std::optional<Array<std::int64_t>>& labels,
                  const std::optional<Array<std::int64_t>>& order) {
   const Observation kind = chain.likelihood.kind;
@@ -140,6 +142,10 @@ void set_targets(const Chain& chain, Observations& data, const std::optional<Arr
     if (y->size() != rows * chain.outputs()) refuse("one target per output and row is needed");
     data.targets.values = y->data();
   }
+  if (y_variance) {
+    if (tree || y_variance->size() != y->size()) refuse("target variances need a target each");
+    data.targets.variances = y_variance->data();
+  }
   if (order) {
     if (order->size() != rows) refuse("the order must name as many rows as there are");
     for (std::int64_t k = 0; k < rows; ++k)
@@ -153,6 +159,7 @@ std::size_t learn(const Learner& learner, Array<float> loc, Array<float> varianc
                   Array<double> noise_variance, const Array<float>& x,
                   const std::optional<Array<float>>& x_variance,
                   const std::optional<Array<float>>& y,
+                  const std::optional<Array<float>>& y_variance,
                   const std::optional<Array<std::int64_t>>& labels,
                   const std::optional<Array<std::int64_t>>& order, std::size_t batch_size,
                   double forget, const std::optional<py::function>& progress) {
@@ -163,7 +170,7 @@ std::size_t learn(const Learner& learner, Array<float> loc, Array<float> varianc
   if (batch_size < 1 || batch_size > (1u << 30)) refuse("batch_size is out of range");
   const External mine = external(chain, loc, variance, noise_mean, noise_variance);
   Observations data = observations(chain, x, x_variance);
-  set_targets(chain, data, y, labels, order);
+  set_targets(chain, data, y, y_variance, labels, order);
   const auto report = [&progress](std::size_t done) {
     const py::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -191,6 +198,50 @@ std::tuple<Array<float>, Array<float>> predict(const Learner& learner, Array<flo
   return {mean, spread};
 }
 
+std::tuple<Array<float>, Array<float>, Array<float>> derivatives(const Learner& learner,
+                                                                 Array<float> loc,
+                                                                 Array<float> variance,
+                                                                 const Array<float>& x,
+                                                                 const Array<float>& x_variance) {
+  const Chain& chain = learner.chain();
+  if (const char* why = learner.no_derivatives()) refuse(why);
+  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
+    refuse("the flat vectors do not have the size of the network");
+  const External mine = {loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0};
+  const Observations data = observations(chain, x, x_variance);
+  Array<float> mean({x.shape(0), x.shape(1)}), spread({x.shape(0), x.shape(1)}),
+      curvature({x.shape(0), x.shape(1)});
+  float *to_mean = mean.mutable_data(), *to_spread = spread.mutable_data(),
+        *to_curvature = curvature.mutable_data();
+  {
+    const py::gil_scoped_release no_gil;
+    learner.derivatives(mine, data, to_mean, to_spread, to_curvature);
+  }
+  return {mean, spread, curvature};
+}
+
+// The network with the parameters that it had when this was made.
+class Snapshot {
+ public:
+  Snapshot(const Learner& learner, Array<float> loc, Array<float> variance) : learner_(learner) {
+    if (std::size_t(loc.size()) != learner.chain().parameters || loc.size() != variance.size())
+      refuse("the flat vectors do not have the size of the network");
+    work_ = learner.taken({loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0});
+  }
+
+  std::tuple<Array<float>, Array<float>> predict(const Array<float>& x) {
+    const Observations data = observations(learner_.chain(), x, std::nullopt);
+    const py::ssize_t outputs = learner_.chain().outputs();
+    Array<float> mean({x.shape(0), outputs}), spread({x.shape(0), outputs});
+    learner_.predict(*work_, data, mean.mutable_data(), spread.mutable_data());
+    return {mean, spread};
+  }
+
+ private:
+  const Learner& learner_;
+  std::unique_ptr<Workspace> work_;
+};
+
 }  // namespace
 }  // namespace tractable
 
@@ -198,7 +249,8 @@ PYBIND11_MODULE(_kernel, m) {
   using namespace tractable;
   m.doc() = "TAGI on chains of linear layers and activations (see tractable.native).";
   m.def("instruction_sets", &instruction_sets, "Those that can run here, best first.");
-  py::class_<Learner>(m, "Learner")
+  py::class_<Learner> learner(m, "Learner");
+  learner
       .def(py::init(&make), py::kw_only(), py::arg("before"), py::arg("layers"),
            py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
            py::arg("rule"), py::arg("instructions") = "")
@@ -208,8 +260,18 @@ PYBIND11_MODULE(_kernel, m) {
            py::arg("priors"), py::arg("noise_mean").noconvert(),
            py::arg("noise_variance").noconvert(), py::arg("x").noconvert(),
            py::arg("x_variance").noconvert(), py::arg("y").noconvert(),
-           py::arg("labels").noconvert(), py::arg("order").noconvert(), py::arg("batch_size"),
+           py::arg("y_variance").noconvert(), py::arg("labels").noconvert(), py::arg("order").noconvert(), py::arg("batch_size"),
            py::arg("forget"), py::arg("progress"))
       .def("predict", &predict, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
            py::arg("x").noconvert(), py::arg("x_variance").noconvert());
+  learner
+      .def_property_readonly("gives_derivatives",
+                             [](const Learner& self) { return self.no_derivatives() == nullptr; })
+      .def("derivatives", &derivatives, py::arg("loc").noconvert(),
+           py::arg("variance").noconvert(), py::arg("x").noconvert(),
+           py::arg("x_variance").noconvert());
+  py::class_<Snapshot>(m, "Snapshot")
+      .def(py::init<const Learner&, Array<float>, Array<float>>(), py::keep_alive<1, 2>(),
+           py::arg("learner"), py::arg("loc").noconvert(), py::arg("variance").noconvert())
+      .def("predict", &Snapshot::predict, py::arg("x").noconvert());
 }

@@ -45,8 +45,9 @@ void observe(const Chain& chain, const State& state, const Targets& y, int batch
       float d_mu = 0, d_var = 0;
       if (y.values != nullptr) {
         const float noise = float(state.noise_mean[noises == 1 ? 0 : o]);
-        const float precision = 1 / (variance + noise);
-        d_mu = (y.values[row * outputs + o] - mean) * precision;
+        const std::size_t seen = row * outputs + o;
+        const float precision = 1 / (variance + noise + y.variance(seen));
+        d_mu = (y.values[seen] - mean) * precision;
         d_var = -precision;
       } else {
         const float sign = likelihood.paths[std::size_t(y.labels[row]) * outputs + o];
@@ -74,8 +75,9 @@ void absorb(const Chain& chain, State& state, const Targets& y, int batch, int w
     double seen = 0, doubt = 0;
     for (int b = 0; b < batch; ++b) {
       const std::size_t at = std::size_t(b) * width + o;
-      const double residual = y.values[y.row(b) * outputs + o] - z.first[at];
-      const double var = z.second[at];
+      const std::size_t from = y.row(b) * outputs + o;
+      const double residual = y.values[from] - z.first[at];
+      const double var = double(z.second[at]) + y.variance(from);
       const double share = m / (var + m);
       const double e = share * residual, p = share * var;
       seen += e * e + p;

@@ -12,6 +12,7 @@ namespace tractable {
 // Targets of one batch: numbers for the normal likelihoods, labels for the trees.
 struct Targets {
   const float* values = nullptr;          // [rows][outputs]
+  const float* variances = nullptr;       // error bars of the values, or null
   const std::int64_t* labels = nullptr;   // [rows]
   const std::int64_t* order = nullptr;    // which rows form the batch, or null: `first` onwards
   std::size_t first = 0;
@@ -19,6 +20,7 @@ struct Targets {
   std::size_t row(int b) const {
     return order ? std::size_t(order[first + b]) : first + std::size_t(b);
   }
+  float variance(std::size_t at) const { return variances ? variances[at] : 0.0f; }
 };
 
 // Messages d to outputs z of a batch, both in rows of `width`.

@@ -53,6 +53,25 @@ struct Change {
   Rule rule = Rule::damped;
 };
 
+// What is known of the derivative of the output by the units above a layer, each [width]; `bent`
+// is null where their slopes are constant (tractable/moments/derivative.py).
+struct Branches {
+  const float* mean;
+  const float* variance;
+  const float* bent;  // r times the bend and the slope of the unit: the weight of a covariance
+};
+
+// Sums over the units above, for one unit below that the weights mu and v join to them.
+struct BranchSums {
+  float rest = 0;       // sum E mu
+  float own = 0;        // sum var (v + mu^2) + E^2 v
+  float spread = 0;     // sum E^2 mu^2
+  float shift = 0;      // sum bent v
+  float mixed = 0;      // sum bent E v mu
+  float square = 0;     // sum bent^2 v^2
+  float curvature = 0;  // sum bent mu^2
+};
+
 struct Passes {
   const char* name;
   int lanes;
@@ -74,6 +93,8 @@ struct Passes {
   // The same for one observation, whose messages need not be gathered.
   void (*apply_one)(Weights w, int from, int to, Inputs a, Outputs d, Change change,
                     float prior_variance);
+  // The sums of one row of weights.
+  BranchSums (*branch)(const float* mu, const float* v, int width, Branches above);
 };
 
 const Passes& baseline_passes();

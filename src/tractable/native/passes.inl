@@ -312,3 +312,40 @@ void apply_one(Weights w, int from, int to, Inputs a, Outputs d, Change c, float
                : apply_one_rows<Rule::published, false>(w, from, to, a, d, c, forgotten);
   }
 }
+
+// --- derivatives ---------------------------------------------------------------------------------
+
+template <bool kBent>
+inline BranchSums branch_sums(const float* mu, const float* v, int width, Branches above) {
+  Lanes rest = {}, own = {}, spread = {}, shift = {}, mixed = {}, square = {}, curvature = {};
+  for (int o = 0; o < width; o += kLanes) {
+    const Lanes m = load(mu + o), s = load(v + o), e = load(above.mean + o);
+    const Lanes m2 = m * m, e2 = e * e;
+    rest += e * m;
+    own += load(above.variance + o) * (s + m2) + e2 * s;
+    spread += e2 * m2;
+    if (kBent) {
+      const Lanes bent = load(above.bent + o), share = bent * s;
+      shift += share;
+      mixed += share * e * m;
+      square += share * share;
+      curvature += bent * m2;
+    }
+  }
+  BranchSums sums;
+  sums.rest = sum(rest);
+  sums.own = sum(own);
+  sums.spread = sum(spread);
+  if (kBent) {
+    sums.shift = sum(shift);
+    sums.mixed = sum(mixed);
+    sums.square = sum(square);
+    sums.curvature = sum(curvature);
+  }
+  return sums;
+}
+
+BranchSums branch(const float* mu, const float* v, int width, Branches above) {
+  return above.bent != nullptr ? branch_sums<true>(mu, v, width, above)
+                               : branch_sums<false>(mu, v, width, above);
+}

@@ -1,0 +1,21 @@
+"""The networks of tables 7 and 8."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+def policy_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
+    """Table 7, with a linear output."""
+    layers: list[nn.Module] = []
+    for units in hidden:
+        layers += [nn.Linear(inputs, units), nn.ReLU()]
+        inputs = units
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def value_net(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    """Table 8, of states and actions: tanh first, so that derivatives have a curvature."""
+    net = policy_net(inputs, hidden, 1)
+    net[1] = nn.Tanh()
+    return net

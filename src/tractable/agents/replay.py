@@ -1,0 +1,120 @@
+"""Replay: the latest experience of an agent, from which a gradient learner learns again and again.
+
+Every step of the agent (or every second, third ... one) makes ``batches`` gradient steps, each on
+rows drawn from the memory, evenly and with replacement.  The divergence from the prior (or the log
+prior) is shared among the rows of the memory: a batch of B rows out of N carries the share B/N of
+it, so that the objective is that of the memory as one data set, however often it is seen.
+
+A learner's own ``schedule`` of the learning rate is stepped once per step of the agent, and a
+noise that is learnt is renewed after every N rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.learners import Ensemble, Learner
+from tractable.learners.base import Moment
+from tractable.learners.gradient import GradientLearner
+
+
+class Replay:
+    """The latest ``capacity`` observations.
+
+    Args:
+        capacity: observations kept; the oldest is overwritten.
+        batch_size: rows per gradient step (all of them while there are fewer).
+        batches: gradient steps at a time.
+        every: steps of the agent from one time to the next.
+    """
+
+    def __init__(
+        self, capacity: int = 4096, *, batch_size: int = 64, batches: int = 1, every: int = 1
+    ) -> None:
+        self.capacity, self.batch_size = capacity, batch_size
+        self.batches, self.every = batches, every
+        for name, value in self.config().items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.inputs = self.targets = torch.empty(0)
+        self._held = self._next = self._seen = self._steps = 0
+
+    def __len__(self) -> int:
+        """Number of observations held."""
+        return self._held
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON values."""
+        names = ("capacity", "batch_size", "batches", "every")
+        return {name: getattr(self, name) for name in names}
+
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Keep rows of inputs and their targets, in the order in which they were seen."""
+        if not self._held:
+            self.inputs = x.new_zeros(self.capacity, *x.shape[1:])
+            self.targets = y.new_zeros(self.capacity, *y.shape[1:])
+        x, y = x[-self.capacity :], y[-self.capacity :]
+        places = (self._next + torch.arange(len(x))) % self.capacity
+        self.inputs[places], self.targets[places] = x, y
+        self._next = (self._next + len(x)) % self.capacity
+        self._held = min(self._held + len(x), self.capacity)
+
+    def rehearse(self, learner: Learner, generator: torch.Generator) -> None:
+        """One step of the agent: learn ``batches`` batches of what is held, if it is time to."""
+        self._steps = (self._steps + 1) % self.every
+        if self._steps == 0:
+            self._learn(learner, generator)
+        if learner.fitted:
+            for member in gradient_learners(learner):
+                if member._scheduler is not None:
+                    member._scheduler.step()
+
+    def _learn(self, learner: Learner, generator: torch.Generator) -> None:
+        rows, size = self._held, min(self.batch_size, self._held)
+        passes = -(-rows // size)
+        for _ in range(self.batches):
+            chosen = torch.randint(rows, (size,), generator=generator)
+            number = self._seen // size % passes
+            moment = Moment(size / rows, 0.0, number, passes)
+            learner._learn(self.inputs[chosen], self.targets[chosen], moment)
+            self._seen += size
+            if self._seen >= rows:
+                self._seen = 0
+                _renew_noise(learner)
+        learner.fitted = True
+
+    # --- state -----------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Named tensors and JSON values that ``restore`` takes."""
+        if not self._held:
+            return {}, {}
+        tensors = {"inputs": self.inputs[: self._held], "targets": self.targets[: self._held]}
+        return tensors, {"next": self._next, "seen": self._seen, "steps": self._steps}
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, int]) -> None:
+        """Take over what ``state`` gave."""
+        self._held = self._next = self._seen = self._steps = 0
+        if tensors:
+            self.add(tensors["inputs"], tensors["targets"])
+            self._next, self._seen = values["next"], values["seen"]
+            self._steps = values["steps"]
+
+
+def gradient_learners(learner: Learner) -> Iterator[GradientLearner]:
+    """The learner itself, or the members of an ensemble, as far as they follow gradients."""
+    for member in learner.members if isinstance(learner, Ensemble) else [learner]:
+        if isinstance(member, GradientLearner):
+            yield member
+
+
+def _renew_noise(learner: Learner) -> None:
+    for member in gradient_learners(learner):
+        statistics = member._totals.pop("statistics", None)
+        member._totals.clear()
+        if statistics is not None:
+            member.likelihood.maximise(statistics)

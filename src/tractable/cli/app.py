@@ -1,0 +1,141 @@
+"""The commands.  Heavy imports stand inside them, so that ``--help`` does not wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tractable.cli.group import OneLineErrors
+
+app = typer.Typer(
+    name="tractable",
+    cls=OneLineErrors,
+    help="Neural networks that know what they don't know.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for machines.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@app.command("list")
+def list_(json: Json = False, debug: Debug = False) -> None:
+    """The experiments, and the tables of papers that they repeat."""
+    from tractable.cli import listing
+
+    listing.show(json)
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def run(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="As `tractable list` has it.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run an experiment: results.json and report.html in its folder.
+
+    All experiments take --quick, --seed N, --out DIR and --threads N, those with checkpoints also
+    --resume (the default) and --no-resume; `tractable run NAME --help` shows the rest.
+    """
+    from tractable.cli import running
+
+    if name in ("-h", "--help"):
+        typer.echo(context.get_help())
+        return
+    running.run(name, context.args, json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where results.json files are.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Join all runs below a folder into one index.html, learners side by side."""
+    from tractable.cli import reporting
+
+    reporting.report(folder, json)
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    learner: Annotated[
+        str, typer.Option(help="tagi (closed form), bbb (sampled) or net (point estimate).")
+    ] = "tagi",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for model and report; out/DATA.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="regression or classification; by default inferred.")
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to copy to predictions; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="drop or mean; by default missing values are refused.")
+    ] = None,
+    test: Annotated[float, typer.Option(help="Share of rows held out to test.")] = 0.2,
+    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers.")] = "64,64",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the rows.")] = None,
+    seed: Annotated[int, typer.Option(help="Of split, start and order.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Train on a CSV file, test on held-out rows, save model and report.
+
+    Numeric columns are used as they are; text columns of at most 20 kinds are one-hot encoded;
+    others are refused until you say --drop, --id or --categorical.
+    """
+    from tractable.cli import fitting
+
+    fitting.run(
+        json, data=data, target=target, learner=learner, out=out or Path("out") / data.stem,
+        task=task, ids=tuple(id_ or ()), drop=tuple(drop or ()),
+        categorical=tuple(categorical or ()), missing=missing, test=test,
+        hidden=fitting.widths(hidden), epochs=epochs, seed=seed, threads=threads, force=force,
+    )  # fmt: skip
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or its folder.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="Rows to predict for.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the intervals lower..upper.")] = 0.9,
+    missing: Annotated[str | None, typer.Option(help="mean: fill missing values.")] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict with a saved model: mean, std, lower, upper; or label and probabilities."""
+    from tractable.cli import fitting
+
+    fitting.predict(model, data, out, level=level, missing=missing, json=json)
+
+
+@app.command()
+def info(json: Json = False, debug: Debug = False) -> None:
+    """Versions, device and the data sets that are found here."""
+    from tractable.cli import information
+
+    information.show(json)

@@ -1,0 +1,34 @@
+"""Errors a user sees: one line that says what was given and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class BadUse(Exception):
+    """What the user gave cannot be used: an option, a file, a folder.  Exit code 2."""
+
+
+class FailedWork(Exception):
+    """What was given is right, and the work could not be done.  Exit code 1."""
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error without line breaks; its kind if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> BadUse:
+    """An error that suggests the nearest names.
+
+    >>> str(unknown("learner", "tagy", ["tagi", "bbb", "net"]))
+    "no learner 'tagy': did you mean 'tagi'?"
+    """
+    names = list(known)
+    folded = {name.lower(): name for name in names}
+    near = [folded[n] for n in get_close_matches(given.lower(), folded, n=3, cutoff=0.5)]
+    if near:
+        return BadUse(f"no {what} {given!r}: did you mean {' or '.join(map(repr, near))}?")
+    shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+    return BadUse(f"no {what} {given!r}: there are {shown or 'none'}")

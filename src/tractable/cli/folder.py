@@ -1,0 +1,57 @@
+"""A folder of results that is whole or not there: made beside its place and renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tractable.cli.errors import BadUse
+from tractable.experiments.options import unwritable
+
+
+@contextmanager
+def whole_folder(path: Path, *, force: bool) -> Iterator[Path]:
+    """A folder to write to, which becomes ``path`` if the block ends well and nothing otherwise.
+
+    Args:
+        path: must not exist, or be empty, unless ``force``.
+        force: replace what is there, once the new folder is complete.
+    """
+    if path.is_dir() and any(path.iterdir()) and not force:
+        raise BadUse(f"the folder {path} is not empty: choose another --out, or --force")
+    problem = unwritable(path)
+    if problem:
+        raise BadUse(problem)
+    made = [parent for parent in path.parents if not parent.exists()]
+    token = secrets.token_hex(4)
+    scratch = path.parent / f".{path.name}.{token}"
+    try:
+        scratch.mkdir(parents=True)
+    except OSError as error:
+        raise BadUse(f"cannot write to {path}: {error.strerror or error}") from error
+    try:
+        yield scratch
+        _replace(scratch, path, token)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for parent in made:
+            parent.rmdir()
+        raise
+
+
+def _replace(scratch: Path, path: Path, token: str) -> None:
+    if not path.exists():
+        os.rename(scratch, path)
+        return
+    old = path.parent / f".{path.name}.{token}.old"
+    os.rename(path, old)
+    try:
+        os.rename(scratch, path)
+    except OSError:
+        os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,54 @@
+"""``tractable info``."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from tractable import config
+from tractable.cli import output
+from tractable.data import store
+
+EXTRAS = ("scikit-learn", "matplotlib", "pooch", "optuna", "gymnasium", "stable-baselines3")
+
+
+def facts() -> dict[str, object]:
+    """Versions, devices and data."""
+    extras = {}
+    for name in EXTRAS:
+        try:
+            extras[name] = version(name)
+        except PackageNotFoundError:
+            extras[name] = "not installed"
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    folder = os.environ.get(store.FOLDER)
+    return {
+        **config.describe(),
+        "device": "cuda" if torch.cuda.is_available() else "cpu",
+        "gpu": gpu,
+        **extras,
+        "data folder": folder or f"none ({store.FOLDER} is not set)",
+        "data found": _data() or ["none"],
+    }
+
+
+def _data() -> list[str]:
+    """The sets whose folders are in the data folder."""
+    folder = os.environ.get(store.FOLDER)
+    if not folder:
+        return []
+    root = Path(folder).expanduser()
+    return sorted(entry.name for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
+
+
+def show(json: bool) -> None:
+    """Print the facts."""
+    found = facts()
+    if json:
+        output.as_json(found)
+        return
+    rows = [[k, ", ".join(v) if isinstance(v, list) else str(v)] for k, v in found.items()]
+    output.show_table(["", ""], rows)

@@ -1,0 +1,65 @@
+"""What commands print: tables for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tractable.report.drawing import number
+from tractable.report.results import Results
+
+
+def console() -> Console:
+    """Standard output as it is now; made anew, because tests and pipes replace it.
+
+    Into a file or a pipe, lines are as long as they need to be.
+    """
+    terminal = sys.stdout.isatty()
+    return Console(file=sys.stdout, highlight=False, width=None if terminal else 200)
+
+
+def say(text: str) -> None:
+    """A line of plain text."""
+    console().print(Text(text), soft_wrap=True)
+
+
+def as_json(value: Any) -> None:
+    """A JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> None:
+    """A table; the last ``right`` columns are aligned to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(header))
+    for i, name in enumerate(header):
+        justify: Any = "right" if i >= len(header) - right else "left"
+        table.add_column(Text(name), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def show_results(results: Results) -> None:
+    """The notes and figures of a run."""
+    for note in results.notes:
+        say(note)
+    rows = results.comparison
+    if any(row.paper is not None for row in rows):
+        cells = [
+            [r.name, _with_unit(r.paper, r.unit), _with_unit(r.ours, r.unit), r.verdict]
+            for r in rows
+        ]
+        show_table(["", "paper", "ours", "ours is"], cells)
+    elif rows:
+        cells = [[r.name, _with_unit(r.ours, r.unit), r.note] for r in rows]
+        show_table(["held-out rows", "", ""], cells)
+
+
+def _with_unit(value: float | None, unit: str) -> str:
+    return number(value) + (f" {unit}" if unit and value is not None else "")

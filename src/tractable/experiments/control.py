@@ -1,0 +1,280 @@
+"""Control with continuous actions: TAGI beside PPO on half-cheetah and inverted pendulum.
+
+Table 3 and figure 5 of Nguyen & Goulet, "Analytically tractable hidden-states inference in
+Bayesian neural networks".  TAGI is algorithm 2 with the departures that
+``tractable.agents.control`` states; PPO is Stable-Baselines3's with the hyper-parameters of
+table 9 and the same networks.  Both see the same environments (Gymnasium v5, MuJoCo), with
+observations and rewards scaled by running statistics; rewards are reported unscaled.  Every
+(method, environment, seed) is a process of its own that check-points and goes on after a kill.
+
+    python -m tractable.experiments.control --env HalfCheetah-v5 --steps 2000000
+    python -m tractable.experiments.control --methods ppo --seed 0 1 2
+    python -m tractable.experiments.control --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tractable.experiments import options
+from tractable.experiments.progress import Countdown, say
+from tractable.experiments.record import Record, table
+from tractable.report.files import whole_file
+from tractable.report.results import Chart, Comparison
+
+#: Mean and standard deviation of the last 100 episodes' returns in table 3.
+PUBLISHED = {
+    "HalfCheetah-v5": {"tagi": (1934, 131), "ppo": (1649, 48)},
+    "InvertedPendulum-v5": {"tagi": (983, 30), "ppo": (887, 42)},
+}
+STEPS = {"HalfCheetah-v5": 2_000_000, "InvertedPendulum-v5": 500_000}
+METHODS = ("tagi", "ppo")
+LAST = 100
+EVALUATED = 10
+EVALUATION_SEED = 10_000
+
+
+def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
+    """One agent, from its checkpoint if there is one; its figures, which are also written."""
+    torch.set_num_threads(1)
+    path = folder / f"{method}-{env}-{seed}-{steps}.json"
+    if path.is_file():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    learn = {"tagi": _tagi, "ppo": _ppo}[method]
+    episodes, sure, seconds = learn(env, seed, steps, path.with_suffix(".safetensors"))
+    ends, returns = [e[0] for e in episodes], [e[1] for e in episodes]
+    found = {
+        "method": method,
+        "env": env,
+        "seed": seed,
+        "steps": steps,
+        "episodes": len(returns),
+        "last_100": float(np.mean(returns[-LAST:])),
+        "deterministic": float(np.mean(sure)),
+        "seconds": seconds,
+        "steps_per_second": steps / seconds,
+        "curve": _curve(ends, returns, steps),
+    }
+    with whole_file(path) as scratch:
+        scratch.write_text(json.dumps(found))
+    return found
+
+
+def _tagi(
+    env: str, seed: int, steps: int, checkpoint: Path
+) -> tuple[list[Any], list[float], float]:
+    from tractable.agents import TAGIControl, evaluate
+
+    before = 0.0
+    timing = checkpoint.with_suffix(".seconds")
+    if checkpoint.is_file():
+        agent = TAGIControl.load(checkpoint, env)
+        before = float(timing.read_text()) if timing.is_file() else 0.0
+    else:
+        agent = TAGIControl(env, seed=seed)
+    started = time.perf_counter()
+
+    def note(agent: TAGIControl) -> None:
+        horizon = agent.steps // agent.settings.horizon
+        if horizon % 50 == 0:
+            timing.write_text(str(before + time.perf_counter() - started))
+            say(f"tagi {env} seed {seed}: step {agent.steps}, reward {agent.mean_reward():.0f}")
+
+    if agent.steps < steps:
+        agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint)
+    seconds = before + time.perf_counter() - started
+    return agent.episodes, evaluate(agent, env, EVALUATED, seed=EVALUATION_SEED), seconds
+
+
+def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], list[float], float]:
+    """Stable-Baselines3 with table 9; its checkpoints hold no episode, so it begins anew."""
+    import gymnasium
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    from tractable.agents import evaluate
+
+    monitor = Monitor(gymnasium.make(env))
+    scaled = VecNormalize(DummyVecEnv([lambda: monitor]), gamma=0.99)
+    model = PPO(
+        "MlpPolicy",
+        scaled,
+        n_steps=2048,
+        batch_size=32,
+        n_epochs=10,
+        gamma=0.99,
+        gae_lambda=0.95,
+        learning_rate=lambda left: 3e-4 * left,
+        clip_range=lambda left: 0.2 * left,
+        vf_coef=1.0,
+        ent_coef=0.0,
+        max_grad_norm=0.5,
+        policy_kwargs={
+            "net_arch": {"pi": [128, 128], "vf": [128, 128, 128]},
+            "optimizer_kwargs": {"eps": 1e-5},
+        },
+        seed=seed,
+        device="cpu",
+    )
+    started = time.perf_counter()
+    model.learn(steps)
+    seconds = time.perf_counter() - started
+    returns, lengths = monitor.get_episode_rewards(), monitor.get_episode_lengths()
+    episodes = list(zip(np.cumsum(lengths).tolist(), returns, strict=True))
+    scaled.training = False
+
+    class Scaled:
+        """The trained policy on raw observations."""
+
+        def predict(self, observation: Any, deterministic: bool = True) -> Any:
+            seen = scaled.normalize_obs(observation)
+            return model.predict(seen, deterministic=deterministic)
+
+    return episodes, evaluate(Scaled(), env, EVALUATED, seed=EVALUATION_SEED), seconds
+
+
+def _curve(ends: list[int], returns: list[float], steps: int, points: int = 100) -> dict[str, Any]:
+    """Mean return of the last 100 episodes at evenly spaced steps."""
+    at = np.linspace(0, steps, points + 1)[1:]
+    done = np.searchsorted(np.array(ends), at, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(returns)])
+    first = np.maximum(done - LAST, 0)
+    kept = done > 0
+    mean = (sums[done] - sums[first])[kept] / (done - first)[kept]
+    return {"steps": at[kept].round().astype(int).tolist(), "reward": mean.round(2).tolist()}
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Figures over seeds, by environment and method."""
+    figures: dict[str, Any] = {}
+    for run_ in sorted(found, key=lambda r: (r["env"], r["method"], r["seed"])):
+        entry = figures.setdefault(run_["env"], {}).setdefault(run_["method"], {"runs": []})
+        entry["runs"].append({k: v for k, v in run_.items() if k not in ("env", "method")})
+    for methods in figures.values():
+        for entry in methods.values():
+            for key in ("last_100", "deterministic", "steps_per_second"):
+                values = [r[key] for r in entry["runs"]]
+                entry[key] = float(np.mean(values))
+                entry[f"{key}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return figures
+
+
+def report(record: Record, folder: Path) -> str:
+    """Fill the record's table and charts; the table as text."""
+    rows = []
+    record.comparison, record.charts = [], []
+    for env, methods in record.figures.items():
+        curves = {}
+        for method, entry in methods.items():
+            paper = PUBLISHED.get(env, {}).get(method)
+            spread = f"{entry['last_100']:.0f} ± {entry['last_100_sd']:.0f}"
+            name = f"{env}, {method}, last 100 episodes"
+            record.comparison.append(
+                Comparison(name, paper[0] if paper else None, entry["last_100"], better="larger")
+            )
+            rows.append(
+                [
+                    env,
+                    method,
+                    f"{paper[0]} ± {paper[1]}" if paper else "-",
+                    spread,
+                    f"{entry['deterministic']:.0f}",
+                    f"{entry['steps_per_second']:.0f}",
+                    str(len(entry["runs"])),
+                    str(entry["runs"][0]["steps"]),
+                ]
+            )
+            for one in entry["runs"]:
+                curves[f"{method}, seed {one['seed']}"] = (
+                    one["curve"]["steps"],
+                    one["curve"]["reward"],
+                )
+        record.charts.append(
+            Chart(title=env, curves=curves, x_label="steps", y_label="mean return of 100 episodes")
+        )
+        record.picture(folder, _picture(env, methods), env.partition("-")[0].lower())
+    header = ["environment", "method", "paper", "ours", "mean policy", "steps/s", "seeds", "steps"]
+    return table(rows, header)
+
+
+def _picture(env: str, methods: dict[str, Any]) -> Any:
+    """Figure 5: the mean over seeds, and each seed faintly."""
+    from matplotlib.figure import Figure
+
+    sheet = Figure(figsize=(6, 4), layout="constrained")
+    ax = sheet.subplots()
+    for k, (method, entry) in enumerate(methods.items()):
+        for one in entry["runs"]:
+            ax.plot(one["curve"]["steps"], one["curve"]["reward"], color=f"C{k}", alpha=0.25)
+        grid = np.linspace(0, entry["runs"][0]["steps"], 100)
+        lines = [np.interp(grid, r["curve"]["steps"], r["curve"]["reward"]) for r in entry["runs"]]
+        label = f"{method.upper()}, mean of {len(lines)}"
+        ax.plot(grid, np.mean(lines, 0), color=f"C{k}", label=label)
+    ax.set(title=env, xlabel="steps", ylabel="mean return of 100 episodes")
+    ax.legend()
+    return sheet
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run all agents, several at once, and compare them."""
+    parser = options.parser("control", __doc__, seed=(0, 1, 2, 3, 4), resume=True)
+    parser.add_argument("--env", nargs="+", default=list(STEPS), help="environments")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--steps", type=int, help="by default 2,000,000 and 500,000 (pendulum)")
+    parser.add_argument("--processes", type=int, default=2, help="agents at once")
+    quick = {"steps": 20_480, "seed": [0], "env": ["InvertedPendulum-v5"]}
+    args = options.parse(parser, argv, quick)
+    runs = args.out / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    if not args.resume:
+        for old in runs.iterdir():
+            old.unlink()
+    jobs = _jobs(args, runs)
+    record = Record("control", seeds=args.seed, settings=options.settings(args), argv=argv)
+    countdown = Countdown(len(jobs), "agents")
+    for found in _all(jobs, args.processes):
+        countdown.step(
+            f"{found['method']} {found['env']} seed {found['seed']}: {found['last_100']:.0f}"
+        )
+    # Everything in the folder counts, also what earlier commands ran.
+    record.figures = summary([json.loads(p.read_text()) for p in sorted(runs.glob("*.json"))])
+    text = report(record, args.out)
+    path = record.write(args.out)
+    say(text)
+    say(f"written to {path}")
+
+
+def _jobs(args: argparse.Namespace, folder: Path) -> list[tuple[Any, ...]]:
+    return [
+        (method, env, seed, args.steps or STEPS.get(env, 1_000_000), folder)
+        for env in args.env
+        for method in args.methods
+        for seed in args.seed
+    ]
+
+
+def _all(jobs: list[tuple[Any, ...]], processes: int) -> Any:
+    if processes == 1 or len(jobs) == 1:
+        yield from (run(*job) for job in jobs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        work: list[Any] = [pool.submit(run, *job) for job in jobs]
+        for done in as_completed(work):
+            yield done.result()
+
+
+if __name__ == "__main__":
+    main()

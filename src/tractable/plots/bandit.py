@@ -1,0 +1,133 @@
+"""What acting cost: cumulative regret, how often an action was taken, and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tractable.plots.canvas import INK, Array, array, canvas, legend, next_color, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def regret(
+    runs: Mapping[str, Any],
+    *,
+    each: bool = False,
+    scale: str = "linear",
+    ylabel: str = "cumulative regret",
+    ax: Axes | None = None,
+) -> Axes:
+    """Cumulative regret of several agents: mean over runs, and the range of the runs behind it.
+
+    Args:
+        runs: by name of the agent, one row of cumulative regret per run (or a single row).
+        each: draw the runs one by one instead of their mean and range.
+        scale: of the vertical axis: ``"linear"`` or ``"log"``.
+        ylabel: what is drawn.
+        ax: where to draw.
+    """
+    rows = {name: _rows(name, values) for name, values in runs.items()}
+    ax = canvas(ax)
+    for name, curves in rows.items():
+        color, steps, places = next_color(ax), curves.shape[1], _places(curves.shape[1])
+        at = np.arange(1, steps + 1)[places]
+        if each:
+            for number, curve in enumerate(curves):
+                ax.plot(
+                    at, curve[places], color=color, linewidth=1.2, label=None if number else name
+                )
+            continue
+        if len(curves) > 1:
+            low, high = curves.min(0)[places], curves.max(0)[places]
+            ax.fill_between(at, low, high, color=color, alpha=0.18, linewidth=0)
+        ax.plot(at, curves.mean(0)[places], color=color, linewidth=1.8, label=name)
+    ax.set_yscale(scale)
+    quiet(ax, xlabel="step", ylabel=ylabel)
+    legend(ax)
+    return ax
+
+
+def action_rate(
+    runs: Mapping[str, Any],
+    *,
+    window: int = 500,
+    best: float | None = None,
+    ylabel: str = "share of steps",
+    ax: Axes | None = None,
+) -> Axes:
+    """How often an action was taken: running mean over steps, averaged over runs.
+
+    Args:
+        runs: by name of the agent, one row per run with 1 where the action was taken, else 0.
+        window: steps of the running mean.
+        best: the share that an oracle would have, drawn as a line.
+        ylabel: what is drawn.
+        ax: where to draw.
+    """
+    if window < 1:
+        raise ValueError(f"window must be at least 1, got {window}")
+    rows = {name: _rows(name, values).mean(0) for name, values in runs.items()}
+    for name, taken in rows.items():
+        if len(taken) < window:
+            raise ValueError(f"{name} has {len(taken)} steps, fewer than the window of {window}")
+    ax = canvas(ax)
+    for name, taken in rows.items():
+        total = np.concatenate([[0.0], np.cumsum(taken)])
+        mean = (total[window:] - total[:-window]) / window
+        places = _places(len(mean))
+        at = np.arange(window, len(taken) + 1)[places]
+        ax.plot(at, mean[places], color=next_color(ax), linewidth=1.5, label=name)
+    if best is not None:
+        ax.axhline(best, color=INK, linestyle="--", linewidth=1, label="oracle")
+    ax.set_ylim(0, 1)
+    quiet(ax, xlabel="step", ylabel=ylabel)
+    legend(ax)
+    return ax
+
+
+def mistakes(
+    counts: Mapping[str, Sequence[float]],
+    kinds: Sequence[str] = ("false positives", "false negatives"),
+    *,
+    ylabel: str = "count",
+    ax: Axes | None = None,
+) -> Axes:
+    """Bars of the kinds of mistakes, side by side for each agent.
+
+    Args:
+        counts: by name of the agent, one number per kind.
+        kinds: names of the kinds.
+        ylabel: what the bars count.
+        ax: where to draw.
+    """
+    for name, values in counts.items():
+        if len(values) != len(kinds):
+            raise ValueError(f"{name} has {len(values)} counts for {len(kinds)} kinds")
+    ax = canvas(ax)
+    width = 0.8 / len(kinds)
+    at = np.arange(len(counts))
+    for number, kind in enumerate(kinds):
+        heights = [values[number] for values in counts.values()]
+        offset = (number - (len(kinds) - 1) / 2) * width
+        bars = ax.bar(at + offset, heights, width, color=next_color(ax), label=kind)
+        ax.bar_label(bars, fmt="{:,.0f}", fontsize=8, color=INK)
+    ax.set_xticks(at, list(counts))
+    quiet(ax, xlabel="agent", ylabel=ylabel)
+    legend(ax)
+    return ax
+
+
+def _rows(name: str, values: Any) -> Array:
+    rows = np.atleast_2d(array(values)).astype(float)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise ValueError(f"{name} must have one row per run, got shape {rows.shape}")
+    return rows
+
+
+def _places(steps: int, most: int = 2000) -> Array:
+    """At most about two thousand places along a curve, its last one included."""
+    return np.unique(np.append(np.arange(0, steps, max(steps // most, 1)), steps - 1))

@@ -1,0 +1,32 @@
+"""scikit-learn estimators: ``fit`` and ``predict``, with error bars (extra ``sklearn``).
+
+===============  ==================  ====================================================
+regression       classification      weights
+===============  ==================  ====================================================
+TAGIRegressor    TAGIClassifier      Gaussian, in closed form; truly online
+BBBRegressor     BBBClassifier       Gaussian, by the gradient of the ELBO
+NetRegressor     NetClassifier       one set of them, by plain gradients
+===============  ==================  ====================================================
+
+They stand in pipelines, grid searches and cross-validation like any other estimator.
+"""
+
+try:
+    from sklearn.utils.validation import validate_data as _needed  # noqa: F401  (since 1.6)
+except ImportError as error:
+    raise ImportError(
+        "tractable.sklearn needs scikit-learn 1.6 or newer: pip install 'tractable[sklearn]'"
+    ) from error
+
+from tractable.sklearn.bbb import BBBClassifier, BBBRegressor
+from tractable.sklearn.net import NetClassifier, NetRegressor
+from tractable.sklearn.tagi import TAGIClassifier, TAGIRegressor
+
+__all__ = [
+    "TAGIRegressor",
+    "TAGIClassifier",
+    "BBBRegressor",
+    "BBBClassifier",
+    "NetRegressor",
+    "NetClassifier",
+]

@@ -1,0 +1,151 @@
+"""Classification: labels of any kind, and probabilities that say how sure the network is."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import Tensor
+
+from tractable.data import Standardizer
+from tractable.learners import Learner
+from tractable.likelihoods import Categorical, Softmax
+from tractable.predictive import CategoricalPredictive
+from tractable.sklearn import files
+from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
+
+
+class Classifier(ClassifierMixin, Estimator):
+    """Labels, one per row, of two or more classes.
+
+    Attributes:
+        classes_: the labels, sorted; columns of ``predict_proba`` come in this order.
+    """
+
+    classes_: Array
+
+    @abstractmethod
+    def _likelihood(self, classes: int) -> Categorical | Softmax:
+        """How labels depend on the outputs of the network."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from data, forgetting whatever was learnt before.
+
+        Args:
+            X: inputs, ``(rows, features)``.
+            y: labels, ``(rows,)``: numbers, strings or booleans.
+        """
+        x, labels = self._checked(X, y, reset=True)
+        classes, codes = np.unique(labels, return_inverse=True)
+        scaler, learner = self._begin(x, classes)
+        self._teach(learner, scaler.transform(x), torch.from_numpy(codes))
+        self.input_scaler_, self.learner_, self.classes_ = scaler, learner, classes
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more rows, each seen once; earlier rows are not needed again.
+
+        The first call sets the scale of the inputs from its rows, for good.
+
+        Args:
+            X: inputs, ``(rows, features)``.
+            y: labels, ``(rows,)``.
+            classes: all labels that will ever come; needed at the first call only.
+        """
+        first = not self.__sklearn_is_fitted__()
+        known = self._known_classes(classes)
+        x, labels = self._checked(X, y, reset=first)
+        codes = torch.from_numpy(_codes(labels, known))
+        if first:
+            self._first_rows(len(x))
+            scaler, learner = self._begin(x, known)
+        else:
+            scaler, learner = self.input_scaler_, self.learner_
+        self._continue(learner, scaler.transform(x), codes)
+        if first:
+            self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
+        return self
+
+    def predict_distribution(self, X: Any) -> CategoricalPredictive:
+        """The distribution of the label at each row, as positions in ``classes_``."""
+        x = self._scaled(X)
+        probs = self.learner_.predict(x).probs.double()
+        return CategoricalPredictive(probs / probs.sum(-1, keepdim=True))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, ``(rows, classes)``."""
+        return self.predict_distribution(X).probs.numpy()
+
+    def predict(self, X: Any) -> Array:
+        """The most probable label of each row."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draws of labels, ``(n_samples, rows)``."""
+        drawn = self.predict_distribution(X).sample(n_samples, torch_generator(random_state))
+        return np.asarray(self.classes_[drawn.numpy()])
+
+    def log_prob(self, X: Any, y: Any) -> Array:
+        """Log probability of the label of each row."""
+        check_is_fitted(self)
+        _, labels = self._checked(X, y, reset=False)
+        codes = torch.from_numpy(_codes(labels, self.classes_))
+        return self.predict_distribution(X).log_prob(codes).numpy()
+
+    def score_log_likelihood(self, X: Any, y: Any) -> float:
+        """Mean log probability of the labels (the negative of the log loss)."""
+        return float(self.log_prob(X, y).mean())
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Array]:
+        X, y = validate_data(self, X, y, dtype=FLOATS, reset=reset)
+        check_classification_targets(y)
+        return tensor(X), y
+
+    def _known_classes(self, classes: Any) -> Array:
+        """All labels of a stream: as given at the first call, and the same ones later."""
+        known: Array | None = getattr(self, "classes_", None)
+        if classes is None:
+            if known is None:
+                raise ValueError("classes must be passed on the first call to partial_fit")
+            return known
+        given = np.unique(column_or_1d(classes))
+        if known is not None and not np.array_equal(given, known):
+            raise ValueError(
+                f"classes={given.tolist()} is not the same as on the first call to partial_fit, "
+                f"{known.tolist()}"
+            )
+        return given
+
+    def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs labels of at least two classes; the data has only "
+                f"one class: {classes[0]!r}"
+            )
+        likelihood = self._likelihood(len(classes))
+        return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs, x)
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {}, {"classes": files.labels_to_json(self.classes_)}
+
+    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self.classes_ = files.labels_from_json(values["classes"])
+
+
+def _codes(labels: Array, classes: Array) -> Array:
+    """Position of each label in ``classes``."""
+    strange = np.setdiff1d(labels, classes)
+    if len(strange):
+        raise ValueError(
+            f"y has labels {strange.tolist()[:10]} that are not among the classes "
+            f"{classes.tolist()}"
+        )
+    return np.searchsorted(classes, labels)

@@ -1,0 +1,155 @@
+"""What all six estimators share: a learner behind scikit-learn's interface.
+
+An estimator standardises, builds a dense network and a likelihood, and hands them to a learner
+of ``tractable.learners``, which stays reachable as ``learner_``.  How the learner is made and
+taught is said by ``tractable.sklearn.tagi``, ``bbb`` and ``net``; what targets are by
+``regressor`` and ``classifier``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from tractable.data import Standardizer
+from tractable.learners import Learner
+from tractable.likelihoods import Likelihood
+from tractable.sklearn import files
+from tractable.sklearn.network import dense
+
+Array = npt.NDArray[Any]
+
+FLOATS = (np.float64, np.float32)
+STREAM_BATCH = 32
+"""Rows that ``partial_fit`` takes at once; a call with more is cut into batches."""
+
+
+class Estimator(BaseEstimator):
+    """A dense network behind scikit-learn's interface.
+
+    Attributes:
+        learner_: the learner that was taught, on standardised data.
+        input_scaler_: what standardises the inputs.
+        n_features_in_: number of features.
+        feature_names_in_: their names, if a data frame was given.
+    """
+
+    hidden: Any
+    activation: str
+    epochs: int | None
+    batch_size: int | None
+    random_state: Any
+    verbose: int
+
+    learner_: Learner
+    input_scaler_: Standardizer
+    n_features_in_: int
+
+    # --- what the ways of learning supply --------------------------------------------------
+
+    @abstractmethod
+    def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
+        """A learner that has seen nothing; its first data have so many rows."""
+
+    @abstractmethod
+    def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
+        """Fit the learner to standardised rows."""
+
+    def _continue(self, learner: Learner, x: Tensor, y: Tensor) -> None:
+        """Show standardised rows to the learner, each once."""
+        size = STREAM_BATCH if self.batch_size is None else self.batch_size
+        for start in range(0, len(x), size):
+            rows = slice(start, start + size)
+            self._update(learner, x[rows], y[rows])
+
+    def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
+        """One update by a batch that is not kept."""
+        learner.update(x, y)
+
+    # --- what the kinds of target supply ---------------------------------------------------
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What is known of the targets: named tensors and JSON values, for a file."""
+
+    @abstractmethod
+    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Take over what ``_state`` gave."""
+
+    # --- shared ----------------------------------------------------------------------------
+
+    def _scaled(self, X: Any) -> Tensor:
+        """New inputs, checked and standardised."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return self.input_scaler_.transform(tensor(X))
+
+    def _begin_learner(self, likelihood: Likelihood, outputs: int, x: Tensor) -> Learner:
+        """The learner of a new fit, once all settings are found to be good."""
+        for name in ("epochs", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Integral) and int(value) >= 1):
+                raise ValueError(f"{name} must be a whole number from 1, or None; got {value!r}")
+        net = dense(x.shape[1], self.hidden, outputs, self.activation)
+        return self._new_learner(net, likelihood, self._seed(), len(x))
+
+    def _seed(self) -> int:
+        """The seed of a fit; a whole number is taken as it is."""
+        generator = check_random_state(self.random_state)
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(generator.randint(2**31 - 1))
+
+    def _first_rows(self, rows: int) -> None:
+        """Say that one row has no scale."""
+        if rows == 1:
+            warnings.warn(
+                f"the first call of {type(self).__name__}.partial_fit sets the scale of the data, "
+                f"and one row has none: it is taken as 1. Give more rows at first, or standardised "
+                f"ones",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a learner."""
+        return hasattr(self, "learner_")
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator to one file, atomically.
+
+        The file holds tensors and JSON, and can be read as a learner too (``Learner.load``).
+        """
+        check_is_fitted(self)
+        files.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read an estimator that ``save`` wrote; no code from the file is run."""
+        return files.load(cls, path)
+
+
+def tensor(array: Array) -> Tensor:
+    """A copy as a tensor of floating point numbers; whole numbers become float64.
+
+    Row after row in memory, whatever it was: sums, and so results, depend on it in the last digit.
+    """
+    dtype = array.dtype if array.dtype in FLOATS else np.float64
+    return torch.from_numpy(np.array(array, dtype=dtype, order="C"))
+
+
+def torch_generator(random_state: Any) -> torch.Generator:
+    """A torch generator from what scikit-learn takes as ``random_state``."""
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    return torch.Generator().manual_seed(int(seed))

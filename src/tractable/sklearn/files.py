@@ -1,0 +1,124 @@
+"""Estimators as files: a learner's model file with scalers, parameters and labels beside it.
+
+What the estimator adds stands under names of its own (tensors ``estimator/...``, one entry of the
+header), so that the file is still a model file of the learner.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from tractable.data import Standardizer
+from tractable.learners import InvalidModelFile, Learner, storage
+from tractable.priors import Prior, prior
+
+if TYPE_CHECKING:
+    from tractable.sklearn.estimator import Array, Estimator
+
+    Kind = TypeVar("Kind", bound=Estimator)
+
+_PREFIX = "estimator/"
+_JSON = (bool, int, float, str, type(None))
+
+
+def save(estimator: Estimator, path: str | Path) -> None:
+    """Write a fitted estimator to one file, atomically."""
+    more, values = estimator._state()
+    more |= {f"inputs/{name}": t for name, t in estimator.input_scaler_.to_dict().items()}
+    names = getattr(estimator, "feature_names_in_", None)
+    entry = {
+        "kind": type(estimator).__name__,
+        "parameters": {
+            name: _to_json(name, value) for name, value in estimator.get_params().items()
+        },
+        "features": estimator.n_features_in_,
+        "feature_names": None if names is None else names.tolist(),
+        **values,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / "learner"
+        estimator.learner_.save(own)
+        tensors, header = storage.read(own)
+    tensors |= {f"{_PREFIX}{name}": tensor for name, tensor in more.items()}
+    storage.write(path, tensors, {**header, "estimator": entry})
+
+
+def load(kind: type[Kind], path: str | Path) -> Kind:
+    """The estimator that a file holds, if it is of this kind.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        InvalidModelFile: not a whole file of such an estimator.
+    """
+    tensors, header = storage.read(path)
+    entry = header.get("estimator")
+    if not isinstance(entry, dict):
+        raise InvalidModelFile(f"{path} holds a learner, but no estimator: use Learner.load")
+    if entry.get("kind") != kind.__name__:
+        raise InvalidModelFile(f"{path} holds a {entry.get('kind')}, not a {kind.__name__}")
+    own = {k.removeprefix(_PREFIX): t for k, t in tensors.items() if k.startswith(_PREFIX)}
+    try:
+        parameters = entry["parameters"].items()
+        estimator = kind(**{name: _from_json(name, value) for name, value in parameters})
+        estimator.n_features_in_ = int(entry["features"])
+        if entry["feature_names"] is not None:
+            estimator.feature_names_in_ = np.array(entry["feature_names"], dtype=object)
+        estimator.input_scaler_ = scaler(own, "inputs")
+        estimator._restore(own, entry)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidModelFile(f"{path} does not fit: {error}") from error
+    estimator.learner_ = Learner.load(path)
+    return estimator
+
+
+def scaler(tensors: dict[str, Tensor], name: str) -> Standardizer:
+    """The standardizer that was saved under a name."""
+    parts = {k.removeprefix(f"{name}/"): t for k, t in tensors.items() if k.startswith(f"{name}/")}
+    return Standardizer.from_dict(parts)
+
+
+def labels_to_json(classes: Array) -> dict[str, Any]:
+    """Labels as JSON values, with their dtype."""
+    values = classes.tolist()
+    strange = {type(value).__name__ for value in values if not isinstance(value, _JSON)}
+    if strange:
+        raise TypeError(
+            f"labels of type {', '.join(sorted(strange))} cannot be written to a file: use "
+            f"numbers, strings or booleans"
+        )
+    return {"dtype": classes.dtype.str, "values": values}
+
+
+def labels_from_json(given: dict[str, Any]) -> Array:
+    """Labels that ``labels_to_json`` gave."""
+    dtype = str(given["dtype"])
+    return np.array(given["values"], dtype=object if dtype == "|O" else np.dtype(dtype))
+
+
+def _to_json(name: str, value: Any) -> Any:
+    if name == "random_state":
+        # A generator's state is used up by the fit: only a number can be given again.
+        return int(value) if isinstance(value, int | np.integer) else None
+    if isinstance(value, Prior):
+        config = value.config()
+        if config is None:
+            raise TypeError(f"a prior of the user's own cannot be written to a file: {value!r}")
+        return config
+    if isinstance(value, list | tuple):
+        return [_to_json(name, part) for part in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, _JSON):
+        raise TypeError(f"{name}={value!r} cannot be written to a file")
+    return value
+
+
+def _from_json(name: str, value: Any) -> Any:
+    if name == "prior" and isinstance(value, dict):
+        return prior(value)
+    return tuple(value) if isinstance(value, list) else value

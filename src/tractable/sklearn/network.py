@@ -1,0 +1,57 @@
+"""The dense network of an estimator, from the two words that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
+
+from torch import nn
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "softplus": nn.Softplus,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "elu": nn.ELU,
+}
+
+
+def dense(inputs: int, hidden: Any, outputs: int, activation: str) -> nn.Sequential:
+    """A chain of linear layers with an activation after each but the last.
+
+    Args:
+        inputs: number of features.
+        hidden: width of each hidden layer, or one number for a single one; empty for a linear
+            model.
+        outputs: number of outputs.
+        activation: one of ``ACTIVATIONS``.
+
+    >>> dense(3, (8,), 1, "tanh")
+    Sequential(
+      (0): Linear(in_features=3, out_features=8, bias=True)
+      (1): Tanh()
+      (2): Linear(in_features=8, out_features=1, bias=True)
+    )
+    """
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
+    widths = [inputs, *_widths(hidden), outputs]
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _widths(hidden: Any) -> list[int]:
+    given = list(hidden) if isinstance(hidden, Iterable) else [hidden]
+    if not all(isinstance(width, Integral) and int(width) >= 1 for width in given):
+        raise ValueError(
+            f"hidden must be the positive widths of the hidden layers, for example (64, 64); got "
+            f"{hidden!r}"
+        )
+    return [int(width) for width in given]

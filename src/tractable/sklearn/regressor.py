@@ -1,0 +1,156 @@
+"""Regression: standardised targets, an inferred noise, and predictions in the data's own units."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Literal, Self, overload
+
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from tractable.data import Standardizer
+from tractable.learners import Learner
+from tractable.likelihoods import Normal
+from tractable.predictive import NormalMixturePredictive, NormalPredictive
+from tractable.sklearn import files
+from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
+
+NormalKind = NormalPredictive | NormalMixturePredictive
+
+
+class Regressor(RegressorMixin, Estimator):
+    """Real targets, one or several per row, each with a normal noise that is inferred.
+
+    Attributes:
+        target_scaler_: what standardises the targets.
+        n_outputs_: number of targets per row.
+    """
+
+    target_scaler_: Standardizer
+    n_outputs_: int
+    _flat: bool  # whether targets came as a vector, and so go
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from data, forgetting whatever was learnt before.
+
+        Args:
+            X: inputs, ``(rows, features)``.
+            y: targets, ``(rows,)`` or ``(rows, outputs)``.
+        """
+        x, targets, flat = self._checked(X, y, reset=True)
+        scalers, learner = self._begin(x, targets)
+        self._teach(learner, scalers[0].transform(x), scalers[1].transform(targets))
+        self._adopt(scalers, learner, flat)
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn from more rows, each seen once; earlier rows are not needed again.
+
+        The first call sets the scale of inputs and targets from its rows, for good.
+        """
+        first = not self.__sklearn_is_fitted__()
+        x, targets, flat = self._checked(X, y, reset=first)
+        if first:
+            self._first_rows(len(x))
+            scalers, learner = self._begin(x, targets)
+        else:
+            scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
+        self._continue(learner, scalers[0].transform(x), scalers[1].transform(targets))
+        if first:
+            self._adopt(scalers, learner, flat)
+        return self
+
+    def predict_distribution(self, X: Any) -> NormalKind:
+        """The distribution of the target at each row, in the units of the data.
+
+        Its ``epistemic`` variance is what more data would remove, ``aleatoric`` the noise.
+        """
+        x = self._scaled(X)
+        predictive: Any = self.learner_.predict(x)
+        wide = type(predictive)(*(getattr(predictive, f.name).double() for f in fields(predictive)))
+        scaler = self.target_scaler_
+        rescaled: NormalKind = wide.rescaled(scaler.mean, scaler.scale)
+        return rescaled.flat() if self._flat else rescaled
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[Array, Array]: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predicted means and, if asked for, standard deviations (noise included).
+
+        Args:
+            X: inputs, ``(rows, features)``.
+            return_std: whether to return standard deviations as well.
+        """
+        predictive = self.predict_distribution(X)
+        mean = predictive.mean.numpy()
+        return (mean, predictive.std.numpy()) if return_std else mean
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
+        """Central intervals that hold a share ``level`` of the probability.
+
+        Returns:
+            Lower and upper ends: ``(rows, 2)``, or ``(rows, outputs, 2)``.
+        """
+        ends = self.predict_distribution(X).interval(level)
+        return torch.stack(ends, dim=-1).numpy()
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draws of targets, noise included: ``(n_samples, rows)`` or with outputs at the end."""
+        predictive = self.predict_distribution(X)
+        return predictive.sample(n_samples, torch_generator(random_state)).numpy()
+
+    def log_prob(self, X: Any, y: Any) -> Array:
+        """Log density of each row of targets, summed over its outputs, in the data's own units."""
+        check_is_fitted(self)
+        _, targets, _ = self._checked(X, y, reset=False)
+        return self.predict_distribution(X).log_prob(targets).numpy()
+
+    def score_log_likelihood(self, X: Any, y: Any) -> float:
+        """Mean log density of the targets: the higher, the better mean *and* deviation."""
+        return float(self.log_prob(X, y).mean())
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Tensor, bool]:
+        """Inputs, a matrix of targets, and whether they came as a vector."""
+        X, y = validate_data(
+            self, X, y, dtype=FLOATS, y_numeric=True, multi_output=True, reset=reset
+        )
+        targets = tensor(y.reshape(len(y), -1))
+        if not reset and targets.shape[1] != self.n_outputs_:
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs per row, but {type(self).__name__} was fitted "
+                f"with {self.n_outputs_}"
+            )
+        return tensor(X), targets, y.ndim == 1
+
+    def _begin(self, x: Tensor, y: Tensor) -> tuple[tuple[Standardizer, Standardizer], Learner]:
+        outputs = y.shape[1]
+        learner = self._begin_learner(Normal(outputs=outputs), outputs, x)
+        return (Standardizer.fit(x), Standardizer.fit(y)), learner
+
+    def _adopt(
+        self, scalers: tuple[Standardizer, Standardizer], learner: Learner, flat: bool
+    ) -> None:
+        self.input_scaler_, self.target_scaler_ = scalers
+        self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {f"targets/{name}": t for name, t in self.target_scaler_.to_dict().items()}
+        return tensors, {"flat": self._flat}
+
+    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self.target_scaler_ = files.scaler(tensors, "targets")
+        self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
+
+    def __sklearn_tags__(self) -> Any:
+        """Several targets are taken."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,154 @@
+"""The bandit agent: every learner learns to act; policies draw as they say; memories hold."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, same, state
+from tractable.agents import Bandit, EpsilonGreedy, Greedy, Replay
+from tractable.agents.draws import mean_rewards, output_draws, weight_draws
+
+
+@pytest.mark.parametrize("kind", ["tagi", "bbb", "backprop", "ensemble"])
+def test_every_learner_gets_better_than_chance(kind):
+    memory = {} if kind == "tagi" else {"replay": Replay(256, batch_size=32, batches=2)}
+    bandit = agent(kind, EpsilonGreedy(0.1) if kind == "backprop" else None, **memory)
+    regrets = bandit.run(Toss(), 300, seed=1, progress=False).regrets
+    blind = agent("tagi", EpsilonGreedy(1.0)).run(Toss(), 300, seed=1, progress=False).regrets
+    assert sum(regrets[200:]) < 0.4 * sum(blind[200:])
+
+
+def test_rewards_of_zero_or_one():
+    likelihood = tr.likelihoods.Bernoulli()
+    bandit = Bandit(tr.TAGI(nn.Linear(2, 1, bias=False), likelihood), features=0, actions=2)
+    for _ in range(30):
+        bandit.learn([], 0, 0).learn([], 1, 1)
+    assert [bandit.act([]) for _ in range(10)] == [1] * 10
+    with pytest.raises(ValueError, match="whole numbers"):
+        bandit.learn([], 0, 0.5)
+
+
+def test_the_scale_of_rewards_does_not_matter_to_what_is_learnt():
+    plain, scaled = agent(), agent(reward_scale=4.0)
+    for i in range(20):
+        context = [i / 10, 1.0, -1.0]
+        plain.learn(context, i % 2, 0.5)
+        scaled.learn(context, i % 2, 2.0)
+    assert same(state(plain), state(scaled))
+
+
+# --- policies --------------------------------------------------------------------------------
+
+
+def test_a_draw_is_shared_by_all_actions():
+    """A network that ignores the action makes actions equal under each draw of its weights."""
+    learner = tr.TAGI(nn.Linear(FEATURES + ACTIONS, 1), tr.likelihoods.Normal(0.3))
+    x = torch.tensor([[1.0, 2.0, 3.0, 0.0, 0.0]]).repeat(2, 1)
+    generator = torch.Generator().manual_seed(0)
+    shared = weight_draws(learner, x, 50, generator)
+    apart = output_draws(learner, x, 50, generator)
+    assert torch.equal(shared[:, 0], shared[:, 1])
+    assert shared[:, 0].std() > 0.1
+    assert not torch.equal(apart[:, 0], apart[:, 1])
+
+
+@pytest.mark.parametrize("kind", ["weights", "outputs"])
+def test_draws_have_the_moments_of_the_posterior(kind):
+    """For a linear network both draws have the mean and variance of the network's output."""
+    learner = tr.TAGI(nn.Linear(FEATURES + ACTIONS, 1), tr.likelihoods.Normal(0.3))
+    x = torch.tensor([[1.0, -2.0, 3.0, 1.0, 0.0], [1.0, -2.0, 3.0, 0.0, 1.0]])
+    draw = weight_draws if kind == "weights" else output_draws
+    n = 5_000
+    found = draw(learner, x, n, torch.Generator().manual_seed(0))
+    mean, variance = (t.flatten() for t in learner._outputs(x))
+    error = (variance / n).sqrt()
+    assert ((found.mean(0) - mean).abs() < 4 * error).all()
+    assert found.var(0).tolist() == pytest.approx(variance.tolist(), rel=4 * math.sqrt(2 / n))
+
+
+def test_epsilon_greedy_is_random_as_often_as_it_says():
+    bandit = agent("backprop", EpsilonGreedy(0.4))
+    context = [0.1, 0.2, 0.3]
+    best = agent("backprop", Greedy()).act(context)
+    n = 2000
+    other = sum(bandit.act(context) != best for _ in range(n)) / n
+    assert other == pytest.approx(0.2, abs=4 * math.sqrt(0.2 * 0.8 / n))
+
+
+def test_an_ensemble_draws_one_of_its_members():
+    learner = learners()["ensemble"]
+    x = torch.randn(2, FEATURES + ACTIONS, generator=torch.Generator().manual_seed(3))
+    members = torch.stack([mean_rewards(member, x) for member in learner.members])
+    draws = weight_draws(learner, x, 100, torch.Generator().manual_seed(0))
+    gaps = (draws[:, None] - members[None]).abs().amax(2)
+    assert (gaps.amin(1) == 0).all()
+    counts = gaps.argmin(1).bincount(minlength=3)
+    assert (counts > 15).all()
+
+
+def test_a_seed_decides_all_actions():
+    def actions(seed):
+        bandit = agent("tagi", seed=seed)
+        return [bandit.act([0.0, 0.1, 0.0]) for _ in range(60)]
+
+    assert actions(1) == actions(1)
+    assert actions(1) != actions(2)
+    bandit = agent("tagi", seed=5)
+    bandit.generator = torch.Generator().manual_seed(1)
+    assert [bandit.act([0.0, 0.1, 0.0]) for _ in range(60)] == actions(1)
+
+
+# --- replay ----------------------------------------------------------------------------------
+
+
+def test_the_memory_keeps_the_latest():
+    memory = Replay(4)
+    rows = torch.arange(7.0).unsqueeze(1)
+    memory.add(rows[:3], rows[:3])
+    memory.add(rows[3:5], rows[3:5])
+    assert sorted(memory.inputs.flatten().tolist()) == [1, 2, 3, 4]
+    memory.add(rows, rows)
+    assert sorted(memory.targets.flatten().tolist()) == [3, 4, 5, 6]
+    assert len(memory) == 4
+
+
+def test_a_batch_carries_its_share_of_the_divergence(monkeypatch):
+    bandit = agent("bbb", replay=Replay(64, batch_size=16, batches=3))
+    seen = []
+    monkeypatch.setattr(type(bandit.learner), "_learn", lambda self, x, y, m: seen.append((x, m)))
+    rows = np.zeros((40, FEATURES))
+    bandit.prime(rows, [0, 1] * 20, np.zeros(40))
+    assert not seen
+    monkeypatch.setattr(bandit.learner, "_scheduler", None)
+    bandit.learn(rows[0], 1, 0.0)
+    assert [m.share for _, m in seen] == [16 / 41] * 3
+    assert all(len(x) == 16 for x, _ in seen)
+
+
+def test_the_schedule_is_stepped_once_per_step():
+    bandit = agent("bbb")
+    for _ in range(45):
+        bandit.learn([0.0, 0.0, 0.0], 0, 0.0)
+    (group,) = bandit.learner._optimizer.param_groups
+    assert group["lr"] == pytest.approx(1e-2 / 4)
+
+
+def test_priming_without_a_memory_learns_once_in_order():
+    primed, taught = agent(), agent()
+    contexts = np.random.default_rng(0).normal(size=(10, FEATURES)).astype(np.float32)
+    primed.prime(contexts, [0, 1] * 5, np.arange(10) / 10)
+    for i in range(10):
+        taught.learn(contexts[i], i % 2, i / 10)
+    assert same(state(primed), state(taught))
+
+
+def test_an_agent_can_be_copied():
+    bandit = agent("backprop")
+    twin = copy.deepcopy(bandit)
+    twin.learn([0.0, 0.0, 0.0], 1, 1.0)
+    assert len(bandit.replay) == 0

@@ -1,0 +1,126 @@
+"""Runs of a bandit agent: stopped, killed, resumed, prolonged, saved and loaded."""
+
+import numpy as np
+import pytest
+
+import tractable as tr
+from tests.agents.toss import KINDS, POLICIES, Toss, agent, learners, same, state
+from tractable.agents import Bandit, History
+from tractable.learners import InvalidModelFile
+
+
+@pytest.mark.parametrize("length", [0, 7])
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [(kind, "thompson") for kind in KINDS] + [("bbb", "eps"), ("tagi", "outputs")],
+)
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path, kind, policy, length):
+    path = tmp_path / "agent.tr"
+    whole = agent(kind, POLICIES[policy])
+    whole.run(Toss(length), 60, seed=3, progress=False)
+
+    first = agent(kind, POLICIES[policy])
+    first.run(
+        Toss(length), 60, seed=3, progress=False, checkpoint=path, every=10,
+        callback=lambda _, step: step == 33,
+    )  # fmt: skip
+    assert len(first.history) == 33
+    second = agent(kind, POLICIES[policy])
+    second.run(Toss(length), 60, seed=3, progress=False, checkpoint=path)
+    assert second.history.actions == whole.history.actions
+    assert second.history.rewards == whole.history.rewards
+    assert second.history.regrets == whole.history.regrets
+    assert same(state(second), state(whole))
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
+    path = tmp_path / "agent.tr"
+
+    class Killed(Exception):
+        pass
+
+    def kill(_, step):
+        if step == 37:
+            raise Killed
+
+    with pytest.raises(Killed):
+        agent("bbb").run(
+            Toss(), 60, seed=3, progress=False, checkpoint=path, every=10, callback=kill
+        )
+    assert len(Bandit.load(path).history) == 30
+    resumed = agent("bbb").run(Toss(), 60, seed=3, progress=False, checkpoint=path)
+    whole = agent("bbb").run(Toss(), 60, seed=3, progress=False)
+    assert resumed.cumulative_regret.tolist() == whole.cumulative_regret.tolist()
+
+
+def test_running_on_makes_the_run_longer():
+    bandit, whole = agent(), agent()
+    bandit.run(Toss(), 20, seed=3, progress=False)
+    bandit.run(Toss(), 20, seed=3, progress=False)
+    assert len(bandit.history) == 20
+    bandit.run(Toss(), 50, progress=False)
+    whole.run(Toss(), 50, seed=3, progress=False)
+    assert bandit.history.actions == whole.history.actions
+    with pytest.raises(ValueError, match="seed 3, not 4"):
+        bandit.run(Toss(), 60, seed=4, progress=False)
+    bandit.history = History()
+    bandit.run(Toss(), 5, seed=4, progress=False)
+    assert len(bandit.history) == 5
+
+
+def test_another_environment_is_noticed():
+    class Richer(Toss):
+        def step(self, action):
+            context, reward, *rest = super().step(action)
+            return context, reward + 1, *rest
+
+    bandit = agent()
+    bandit.run(Toss(), 10, seed=3, progress=False)
+    with pytest.raises(ValueError, match="does not repeat the run: step 0"):
+        bandit.run(Richer(), 20, progress=False)
+
+
+def test_a_checkpoint_of_another_agent_is_refused(tmp_path):
+    path = tmp_path / "agent.tr"
+    agent("bbb").run(Toss(), 5, seed=0, progress=False, checkpoint=path)
+    with pytest.raises(ValueError, match=r"cannot resume .* reward_scale = 1.0, this one 2.0"):
+        agent("bbb", reward_scale=2.0).run(Toss(), 9, seed=0, progress=False, checkpoint=path)
+
+
+def test_a_file_holds_the_whole_agent(tmp_path):
+    bandit = agent("bbb")
+    bandit.run(Toss(), 30, seed=0, progress=False)
+    bandit.save(tmp_path / "agent.tr")
+    loaded = Bandit.load(tmp_path / "agent.tr")
+    assert repr(loaded.policy) == "Thompson(samples=2, of='weights')"
+    for i in range(30):
+        context = [i / 10, -1.0, 0.3]
+        assert loaded.act(context) == bandit.act(context)
+        loaded.learn(context, i % 2, 1.0)
+        bandit.learn(context, i % 2, 1.0)
+    assert same(state(loaded), state(bandit))
+    assert [p.name for p in tmp_path.iterdir()] == ["agent.tr"]
+
+
+def test_other_files_are_refused(tmp_path):
+    learner = learners()["tagi"]
+    learner.save(tmp_path / "learner.tr")
+    with pytest.raises(InvalidModelFile, match="holds a 'TAGI', not a bandit agent"):
+        Bandit.load(tmp_path / "learner.tr")
+    agent().save(tmp_path / "agent.tr")
+    with pytest.raises(InvalidModelFile, match="'Bandit'"):
+        tr.TAGI.load(tmp_path / "agent.tr")
+    content = (tmp_path / "agent.tr").read_bytes()
+    (tmp_path / "agent.tr").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InvalidModelFile, match="not a whole model file"):
+        Bandit.load(tmp_path / "agent.tr")
+
+
+def test_an_environment_need_not_know_its_regret():
+    class Silent(Toss):
+        def step(self, action):
+            return *super().step(action)[:4], {}
+
+    history = agent().run(Silent(), 5, progress=False)
+    assert np.isnan(history.cumulative_regret).all()
+    assert not history.mistakes(1).any()

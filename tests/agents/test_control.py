@@ -1,0 +1,151 @@
+"""The control agent as a whole: it finds known best actions, resumes exactly, refuses clearly."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from tractable.agents import EnvironmentFault, TAGIControl, evaluate
+from tractable.learners.storage import InvalidModelFile
+
+SMALL = {"policy_hidden": (32,), "value_hidden": (32, 32), "horizon": 256}
+
+
+class OneStep(gym.Env):
+    """Linear-quadratic, one step long: r = -4 (a - K s)^2, in a box that is not symmetric."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Box(np.array([-2.0]), np.array([1.0]), dtype=np.float64)
+    gains = np.array([0.4, -0.3])
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = self.np_random.uniform(-1, 1, 2)
+        return self.state, {}
+
+    def step(self, action):
+        reward = -4 * (action[0] - self.gains @ self.state) ** 2
+        return self.state, float(reward), True, False, {}
+
+
+class Faulty(OneStep):
+    """Returns NaN in its third episode."""
+
+    episodes = 0
+
+    def __init__(self, what):
+        self.what = what
+
+    def step(self, action):
+        self.episodes += 1
+        state, reward, *rest = super().step(action)
+        if self.episodes == 300:
+            if self.what == "reward":
+                reward = float("nan")
+            else:
+                state = state * np.nan
+        return state, reward, *rest
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_finds_the_best_action_of_a_linear_quadratic_problem(seed):
+    agent = TAGIControl(OneStep(), seed=seed, sigma_decay=0.9, sigma_min=0.05, **SMALL)
+    agent.learn(12_800)
+    states = np.random.default_rng(5).uniform(-1, 1, (500, 2))
+    actions, _ = agent.predict(states, deterministic=True)
+    error = actions[:, 0] - states @ OneStep.gains
+    width = 3.0  # of the box
+    assert np.sqrt((error**2).mean()) < 0.05 * width
+    assert agent.policy._outputs(_tensor(states))[1].sqrt().mean() < 0.5  # and is sure of it
+
+
+def _tensor(rows):
+    import torch
+
+    return torch.from_numpy(rows.astype(np.float32))
+
+
+def test_resuming_gives_the_same_curve_as_not_stopping(tmp_path):
+    path = tmp_path / "agent.safetensors"
+    settings = {**SMALL, "horizon": 150, "batch_size": 16}
+    whole = TAGIControl("Pendulum-v1", seed=3, **settings).learn(600)
+    TAGIControl("Pendulum-v1", seed=3, **settings).learn(300, checkpoint=path)
+    resumed = TAGIControl.load(path)  # in the middle of an episode: 300 = 200 + 100
+    assert resumed.steps == 300
+    resumed.learn(300)
+    assert resumed.episodes == whole.episodes
+    assert resumed.log[1:] == whole.log[1:]  # before the first episode ended the reward is NaN
+    assert (resumed.policy.posterior.loc == whole.policy.posterior.loc).all()
+    assert (resumed.value.posterior.variance == whole.value.posterior.variance).all()
+
+
+def test_same_seed_same_agent_and_another_seed_another():
+    one, same, other = (TAGIControl(OneStep(), seed=s, **SMALL).learn(512) for s in (0, 0, 1))
+    assert one.episodes == same.episodes
+    assert one.episodes != other.episodes
+
+
+def test_actions_stay_in_the_box_and_keep_their_shape():
+    agent = TAGIControl(OneStep(), seed=0, **SMALL)
+    action, state = agent.predict(np.zeros(2))
+    assert action.shape == (1,)
+    assert action.dtype == np.float32
+    assert state is None
+    many, _ = agent.predict(np.random.default_rng(0).normal(0, 1e3, (1000, 2)))
+    assert many.shape == (1000, 1)
+    assert many.min() >= -2
+    assert many.max() <= 1
+    assert len(evaluate(agent, OneStep(), 3)) == 3
+
+
+def test_a_callback_stops():
+    seen = []
+    agent = TAGIControl(OneStep(), seed=0, **SMALL)
+    agent.learn(10_000, callback=lambda a: seen.append(a.steps) or len(seen) < 2)
+    assert seen == [256, 512]
+
+
+@pytest.mark.parametrize("what", ["reward", "observation"])
+def test_nan_from_the_environment_stops_with_the_step_and_saves(what, tmp_path):
+    agent = TAGIControl(Faulty(what), seed=0, **SMALL)
+    path = tmp_path / "agent.safetensors"
+    with pytest.raises(EnvironmentFault, match="at step 299") as caught:
+        agent.learn(1024, checkpoint=path)
+    assert str(path) in str(caught.value)
+    assert TAGIControl.load(path, OneStep()).steps == 256
+
+
+def test_environments_that_do_not_fit_are_refused():
+    with pytest.raises(TypeError, match=r"continuous actions.*Discrete\(2\)"):
+        TAGIControl("CartPole-v1")
+
+    class Unbounded(OneStep):
+        action_space = gym.spaces.Box(-np.inf, np.inf, (1,))
+
+    with pytest.raises(ValueError, match="must be bounded"):
+        TAGIControl(Unbounded())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("horizon", 0), ("gamma", 1.5), ("sigma_v", 0.0), ("policy_hidden", ()), ("lam", -0.1)],
+)
+def test_settings_that_cannot_be_meant_are_refused(setting, value):
+    with pytest.raises(ValueError, match=setting):
+        TAGIControl(OneStep(), **{setting: value})
+
+
+def test_bad_observations_and_files_are_refused(tmp_path):
+    agent = TAGIControl(OneStep(), seed=0, **SMALL)
+    with pytest.raises(ValueError, match=r"shape \(2,\)"):
+        agent.predict(np.zeros(3))
+    with pytest.raises(ValueError, match="NaN"):
+        agent.predict(np.full(2, np.nan))
+    with pytest.raises(ValueError, match="total_timesteps"):
+        agent.learn(0)
+    path = tmp_path / "model.safetensors"
+    agent.policy.save(path)
+    with pytest.raises(InvalidModelFile, match="TAGIControl"):
+        TAGIControl.load(path, OneStep())
+    agent.save(path)
+    with pytest.raises(ValueError, match="does not name its environment"):
+        TAGIControl.load(path)

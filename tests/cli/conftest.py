@@ -1,0 +1,63 @@
+"""Small CSV files, and the command as a user calls it."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tractable.cli.app import app
+
+mpl.use("Agg")
+
+Call = Callable[..., object]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs ``tractable`` with these words, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+
+    def run(*words: object) -> object:
+        return runner.invoke(app, [str(word) for word in words])
+
+    return run
+
+
+def write(path: Path, header: list[str], rows: list[list[object]]) -> Path:
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows])
+    return path
+
+
+def house_rows(n: int = 120) -> tuple[list[str], list[list[object]]]:
+    """A target that is nearly linear in a number and a colour."""
+    generator = np.random.default_rng(0)
+    rows: list[list[object]] = []
+    for i in range(n):
+        area, colour = generator.uniform(30, 200), ("red", "green", "blue")[i % 3]
+        price = 10 * area + 500 * (colour == "red") + 20 * generator.normal()
+        rows.append([f"h{i}", round(area, 2), colour, 7, round(price, 2)])
+    return ["name", "area", "colour", "always", "price"], rows
+
+
+@pytest.fixture
+def houses(tmp_path: Path) -> Path:
+    """A regression."""
+    return write(tmp_path / "houses.csv", *house_rows())
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> Path:
+    """A classification into two kinds, far apart."""
+    generator = np.random.default_rng(1)
+    rows: list[list[object]] = []
+    for i in range(80):
+        kind = i % 2
+        x, y = generator.normal(4 * kind, 1, 2)
+        rows.append([round(x, 3), round(y, 3), ("cat", "dog")[kind]])
+    return write(tmp_path / "kinds.csv", ["x", "y", "kind"], rows)

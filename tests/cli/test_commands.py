@@ -1,0 +1,105 @@
+"""The other commands, in one process and through a shell."""
+
+import json
+import subprocess
+import sys
+
+from tractable import __version__
+from tractable.data import store
+from tractable.experiments import registry
+
+SMALL = ("--quick", "--seed", 3, "--observations", 40, "--epochs", 1, "--steps", 2)
+
+
+def test_list_names_every_experiment(call):
+    done = call("list")
+    assert done.exit_code == 0
+    for name in registry.names():
+        assert name in done.stdout
+    entries = json.loads(call("list", "--json").stdout)
+    assert [entry["name"] for entry in entries] == registry.names()
+    assert {"title", "source"} <= set(entries[0])
+
+
+def test_run_passes_options_on_and_writes_a_report(call, tmp_path):
+    done = call("run", "optimize1d", *SMALL, "--out", "here")
+    assert done.exit_code == 0, done.stderr
+    assert "paper" in done.stdout
+    assert "report: here/report.html" in done.stdout
+    results = json.loads((tmp_path / "here/results.json").read_text())
+    assert results["settings"]["observations"] == 40
+    assert results["seeds"] == [3]
+
+
+def test_run_for_machines(call, tmp_path):
+    done = call("run", "optimize1d", *SMALL, "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["results"] == "out/optimize1d-quick/results.json"
+    assert found["comparison"][0]["paper"] == 0.965
+    assert "seed 3 located" in done.stderr
+
+
+def test_help_of_run_and_of_an_experiment(call):
+    assert "--quick" in call("run", "--help").stdout
+    done = call("run", "uci", "--help")
+    assert done.exit_code == 0
+    assert "--splits" in done.stdout
+
+
+def test_missing_data_is_one_line(call, monkeypatch):
+    monkeypatch.setattr(store, "locate", lambda *a, **k: None)
+
+    def nothing(name, instead=""):
+        raise store.DataNotFound(f"data file {name} was not found. Looked for it in:\n - here")
+
+    monkeypatch.setattr("tractable.data.regression.locate", nothing)
+    done = call("run", "uci", "--quick")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: data file uci/")
+    assert done.stderr.count("\n") == 1
+
+
+def test_report_joins_runs(call, houses, tmp_path):
+    words = ("fit", houses, "--target", "price", "--drop", "name", "--epochs", 1, "--hidden", "4")
+    for learner in ("tagi", "net"):
+        assert call(*words, "--learner", learner, "--out", f"runs/{learner}").exit_code == 0
+    done = call("report", "runs")
+    assert done.exit_code == 0, done.stderr
+    page = (tmp_path / "runs/index.html").read_text()
+    assert "Learners side by side" in page
+    assert 'href="tagi/report.html"' in page
+    found = json.loads(call("report", "runs", "--json").stdout)
+    assert len(found["runs"]) == 2
+
+
+def test_info_says_what_is_here(call, monkeypatch, tmp_path):
+    (tmp_path / "data/mnist").mkdir(parents=True)
+    monkeypatch.setenv(store.FOLDER, str(tmp_path / "data"))
+    facts = json.loads(call("info", "--json").stdout)
+    assert facts["tractable"] == __version__
+    assert facts["data found"] == ["mnist"]
+    assert "scikit-learn" in call("info").stdout
+    monkeypatch.delenv(store.FOLDER)
+    assert "is not set" in call("info").stdout
+
+
+def shell(*words: object, cwd) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tractable", *map(str, words)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def test_through_a_shell(houses, tmp_path):
+    words = ("fit", houses.name, "--target", "price", "--drop", "name", "--epochs", 1)
+    done = shell(*words, "--out", "m", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "m/results.json").read_text())
+    expected = "tractable fit houses.csv --target price --drop name --epochs 1 --out m"
+    assert results["command"] == expected
+
+
+def test_bad_use_through_a_shell(tmp_path):
+    done = shell("fit", "none.csv", "--target", "y", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: no file none.csv\n"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,164 @@
+"""Fit and predict on CSV files: honest figures, and a model that needs nothing but its file."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import house_rows, write
+from tractable.cli import model_file
+from tractable.report import Results
+from tractable.sklearn import TAGIRegressor
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_regression_from_file_to_file(call, houses, tmp_path):
+    done = call("fit", houses, "--target", "price", "--id", "name", "--epochs", 10, "--out", "m")
+    assert done.exit_code == 0, done.stderr
+    for words in (
+        "Regression of price", "96 rows to learn from, 24 held out", "colour (3)",
+        "do not vary: always", "90 % intervals cover", "intervals cover (stated",
+    ):  # fmt: skip
+        assert words in done.stdout
+    results = Results.read(tmp_path / "m/results.json")
+    figures = results.figures
+    assert figures["rmse"] < 0.3 * figures["rmse_of_the_mean"]
+    assert 0.6 < figures["coverage"]["0.9"] <= 1
+    assert results.calibration.kind == "coverage"
+    assert "Coverage of central" in (tmp_path / "m/report.html").read_text()
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [
+        "model.tr", "report.html", "results.json",
+    ]  # fmt: skip
+
+    done = call("predict", "m", houses, "-o", "out.csv", "--level", 0.5)
+    assert done.exit_code == 0, done.stderr
+    rows = rows_of(tmp_path / "out.csv")
+    assert list(rows[0]) == ["name", "mean", "std", "lower", "upper"]
+    assert [row["name"] for row in rows] == [f"h{i}" for i in range(120)]
+    mean, std, upper = (np.array([float(r[k]) for r in rows]) for k in ("mean", "std", "upper"))
+    truth = np.array([float(r["price"]) for r in rows_of(houses)])
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3 * truth.std()
+    np.testing.assert_allclose(upper, mean + 0.6744898 * std, rtol=1e-6)  # half of a normal
+
+
+def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
+    """Another target in the test rows must leave the model as it was."""
+    call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "a")
+    from tractable.cli.task import Target, held_out
+
+    header, rows = house_rows()
+    numbers = np.array([float(row[-1]) for row in rows])
+    train, test = held_out(Target("regression", numbers, ""), 0.2, 0)
+    assert not set(train) & set(test)
+    for place in test:
+        rows[place][-1] = -12345.0
+    changed = write(tmp_path / "changed.csv", header, rows)
+    call("fit", changed, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "b")
+    first = call("predict", "a", houses).stdout
+    assert first == call("predict", "b", houses).stdout
+    found = [Results.read(tmp_path / name / "results.json").figures["rmse"] for name in "ab"]
+    assert found[1] > 3 * found[0]
+
+
+def test_a_classification_from_file_to_file(call, kinds, tmp_path):
+    done = call("fit", kinds, "--target", "kind", "--epochs", 10, "--out", "m", "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["task"] == "classification"
+    assert found["figures"]["accuracy"] > 0.8
+    assert found["figures"]["classes"] == ["cat", "dog"]
+    assert 0 <= found["figures"]["ece"] < 0.5
+    done = call("predict", found["model"], kinds, "--json")
+    rows = json.loads(done.stdout)
+    assert list(rows[0]) == ["label", "p_cat", "p_dog"]
+    for row in rows:
+        assert row["p_cat"] + row["p_dog"] == pytest.approx(1)
+        assert row["label"] == ("cat" if row["p_cat"] >= row["p_dog"] else "dog")
+    truth = [row["kind"] for row in rows_of(kinds)]
+    assert np.mean([row["label"] == t for row, t in zip(rows, truth, strict=True)]) > 0.8
+
+
+@pytest.mark.parametrize("learner", ["bbb", "net"])
+def test_other_learners(call, houses, learner, tmp_path):
+    words = ("--target", "price", "--drop", "name", "--epochs", 2, "--hidden", "8")
+    done = call("fit", houses, *words, "--learner", learner, "--out", learner)
+    assert done.exit_code == 0, done.stderr
+    done = call("predict", learner, houses)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("mean,std,lower,upper\n")
+    low, high = np.loadtxt(done.stdout.splitlines(), delimiter=",", skiprows=1)[:, 2:].T
+    assert (low < high).all()
+
+
+def test_the_same_seed_gives_the_same_file(call, houses, tmp_path):
+    words = ("fit", houses, "--target", "price", "--drop", "name", "--epochs", 2)
+    call(*words, "--out", "a", "--seed", 5)
+    call(*words, "--out", "b", "--seed", 5)
+    call(*words, "--out", "c", "--seed", 6)
+    a, b, c = (call("predict", name, houses).stdout for name in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_missing_values_are_filled_or_left_out(call, tmp_path):
+    header, rows = house_rows()
+    rows[3][1], rows[5][2], rows[7][4] = "", "NA", "?"
+    data = write(tmp_path / "gaps.csv", header, rows)
+    words = ("fit", data, "--target", "price", "--drop", "name", "--epochs", 2)
+    done = call(*words, "--missing", "drop", "--out", "a")
+    assert "Left out 3 of 120 rows" in done.stdout
+    done = call(*words, "--missing", "mean", "--out", "b")
+    assert "Left out 1 of 120 rows" in done.stdout
+    assert "Missing values of area, colour" in done.stdout
+    area, colour = model_file.load(tmp_path / "b").columns
+    assert sum(colour.fill) == pytest.approx(1)  # frequencies of the levels
+    assert 30 < area.fill[0] < 200
+    assert call("predict", "b", data).exit_code == 0  # as it was fitted
+    done = call("predict", "a", data)
+    assert done.exit_code == 2
+    assert "column 'area': 1 missing values, the first in row 4" in done.stderr
+    filled = call("predict", "a", data, "--missing", "mean")
+    assert len(filled.stdout.splitlines()) == 121
+
+
+def test_other_delimiters_and_marks_of_spreadsheets(call, tmp_path):
+    header, rows = house_rows(40)
+    text = "\n".join(";".join(map(str, row)) for row in [header, *rows])
+    data = tmp_path / "semi.csv"
+    data.write_text("\ufeff" + text + "\n\n")
+    done = call("fit", data, "--target", "price", "--id", "name", "--epochs", 1, "--out", "m")
+    assert done.exit_code == 0, done.stderr
+    assert "separated by ';'" in done.stdout
+
+
+def test_whole_numbers_of_few_kinds_are_classes_unless_told(call, tmp_path):
+    rows = [[i / 10, i % 4] for i in range(60)]
+    data = write(tmp_path / "grades.csv", ["x", "grade"], rows)
+    done = call("fit", data, "--target", "grade", "--epochs", 1, "--out", "a")
+    assert "Classification of grade (whole numbers with 4 different values" in done.stdout
+    done = call(
+        "fit", data, "--target", "grade", "--epochs", 1, "--out", "b", "--task", "regression"
+    )
+    assert "Regression of grade (as --task says)" in done.stdout
+
+
+def test_the_model_file_is_an_estimators(call, houses, tmp_path):
+    call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 2, "--out", "m")
+    held = model_file.load(tmp_path / "m/model.tr")
+    own = TAGIRegressor.load(tmp_path / "m/model.tr")
+    x = np.array([[100.0, 0, 0, 1]])
+    assert own.predict(x) == pytest.approx(held.estimator.predict(x))
+
+
+def test_an_id_column_may_be_called_mean(call, tmp_path):
+    header, rows = house_rows(30)
+    header[0] = "mean"
+    data = write(tmp_path / "d.csv", header, rows)
+    call("fit", data, "--target", "price", "--id", "mean", "--epochs", 1, "--out", "m")
+    assert call("predict", "m", data).stdout.startswith("mean,mean_2,std,lower,upper\n")

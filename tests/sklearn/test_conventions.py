@@ -1,0 +1,130 @@
+"""scikit-learn's own battery of checks, and life among its tools."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.sklearn.conftest import classifiers, name, regressors
+from tractable.sklearn import (
+    BBBClassifier,
+    BBBRegressor,
+    NetClassifier,
+    NetRegressor,
+    TAGIClassifier,
+    TAGIRegressor,
+)
+
+SMALL = {"hidden": (16,), "random_state": 0}
+GRADIENT = {**SMALL, "epochs": 8, "lr": 0.1}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+@parametrize_with_checks(
+    [
+        TAGIRegressor(**SMALL, epochs=12),
+        TAGIClassifier(**SMALL, epochs=12),
+        BBBRegressor(**GRADIENT, draws=2),
+        BBBClassifier(**GRADIENT, draws=2),
+        NetRegressor(**GRADIENT),
+        NetClassifier(**GRADIENT),
+    ]
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+ALL = [*regressors(), *classifiers()]
+each = pytest.mark.parametrize("estimator", ALL, ids=name)
+
+
+def targets(estimator, y):
+    return np.where(y > np.median(y), "high", "low") if hasattr(estimator, "predict_proba") else y
+
+
+@each
+def test_a_pickle_and_a_clone_go_on_as_the_original(estimator, data):
+    X, y = data[0], targets(estimator, data[1])
+    estimator = clone(estimator).set_params(epochs=2).fit(X[:60], y[:60])
+    copy = pickle.loads(pickle.dumps(estimator))
+    again = clone(estimator).fit(X[:60], y[:60])
+    for model in (estimator, copy, again):
+        model.partial_fit(X[60:70], y[60:70])
+    expected = estimator.log_prob(X, y)
+    np.testing.assert_array_equal(copy.log_prob(X, y), expected)
+    np.testing.assert_array_equal(again.log_prob(X, y), expected)
+
+
+@each
+def test_data_frames_keep_their_names(estimator, data):
+    X, y = data[0], targets(estimator, data[1])
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = clone(estimator).set_params(epochs=2).fit(frame, pd.Series(y))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    plain = clone(model).fit(X, y)
+    np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["b", "a"]])
+
+
+def test_a_frame_of_targets_is_several_outputs(data):
+    X, y = data
+    model = TAGIRegressor(**SMALL, epochs=5).fit(X, pd.DataFrame({"up": y, "down": -y}))
+    assert model.predict(X[:4]).shape == (4, 2)
+
+
+def test_a_pipeline_in_a_grid_search_picks_the_better_network(data):
+    X, y = data
+    pipeline = make_pipeline(PolynomialFeatures(2), TAGIRegressor(random_state=0, calibrate=False))
+    grid = {"tagiregressor__hidden": [(), (32, 32)], "tagiregressor__gain": [0.25]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
+    assert search.best_params_["tagiregressor__hidden"] == (32, 32)
+    assert search.score(X, y) > 0.8
+
+
+def test_the_log_likelihood_can_be_a_scorer(data):
+    X, y = data
+    scores = cross_val_score(
+        TAGIRegressor(**SMALL, epochs=5), X, y, cv=3, scoring=TAGIRegressor.score_log_likelihood
+    )
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
+
+
+@each
+def test_nothing_is_predicted_before_a_fit(estimator, data):
+    for ask in ("predict", "sample", "predict_distribution"):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
+            getattr(clone(estimator), ask)(data[0])
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        clone(estimator).save("nowhere")
+
+
+@each
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"hidden": (8, 0)}, "hidden must be the positive widths"),
+        ({"hidden": "wide"}, "hidden must be the positive widths"),
+        ({"activation": "step"}, "activation must be one of relu"),
+        ({"epochs": 0}, "epochs must be a whole number from 1, or None; got 0"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"random_state": -1}, "between 0 and"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_named_and_leave_the_old_fit_alone(estimator, data, bad, words):
+    X, y = data[0][:30], targets(estimator, data[1])[:30]
+    model = clone(estimator).set_params(epochs=1).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=words):
+        model.set_params(**bad).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), before)
