@@ -1,0 +1,178 @@
+"""The pages of this documentation as programs: their code, what it prints, the figures it makes.
+
+The ``python`` blocks of a page run in order, in one namespace and in a folder of their own; a
+``console`` block holds commands of ``tractable``.  A ``text`` block right after either is what it
+prints.  The tests run every page; this module also renews the figures::
+
+    python -m docs.pages                # all pages
+    python -m docs.pages online states  # these
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+DOCS = Path(__file__).parent
+FIGURES = DOCS / "figures"
+DPI = 90
+COLORS = 96
+"""Of a figure's palette: enough for bands and smooth edges of letters, in a third of the bytes."""
+
+_BLOCK = re.compile(
+    r"^```(?P<kind>python|console)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
+    flags=re.DOTALL | re.MULTILINE,
+)
+_FIGURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)*figures/([\w-]+\.png)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code on a page.
+
+    Attributes:
+        kind: ``"python"`` or ``"console"``.
+        code: the text.
+        line: of the page, where it begins.
+        output: what it should print; None where the page does not say.
+    """
+
+    kind: str
+    code: str
+    line: int
+    output: str | None
+
+
+def pages() -> list[Path]:
+    """All pages, in order."""
+    return sorted(DOCS.rglob("*.md"))
+
+
+def blocks(page: Path) -> list[Block]:
+    """The code of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found["kind"], found["code"], 1 + text.count("\n", 0, found.start()), found["output"])
+        for found in _BLOCK.finditer(text)
+    ]
+
+
+def figures(page: Path) -> list[str]:
+    """The figures that a page shows, by file name."""
+    return _FIGURE.findall(page.read_text(encoding="utf-8"))
+
+
+def run(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:
+    """Run a page in a folder, block by block; gives each block with what it printed."""
+    import matplotlib.pyplot as plt
+
+    space: dict[str, Any] = {"__name__": page.stem}
+    mpl.use("Agg")
+    with (
+        contextlib.chdir(folder),
+        warnings.catch_warnings(),
+        mpl.rc_context({"savefig.dpi": DPI, "figure.max_open_warning": 0}),
+    ):
+        warnings.simplefilter("error")
+        try:
+            for block in blocks(page):
+                yield (
+                    block,
+                    _python(page, block, space) if block.kind == "python" else _console(block),
+                )
+        finally:
+            plt.close("all")
+
+
+def as_said(block: Block, printed: str) -> bool:
+    """Whether a block printed what the page says; ``...`` stands for anything."""
+    if block.output is None:
+        return True
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.OutputChecker().check_output(block.output, printed, flags)
+
+
+def _python(page: Path, block: Block, space: dict[str, Any]) -> str:
+    printed = io.StringIO()
+    code = compile(
+        "\n" * block.line + block.code, str(page), "exec"
+    )  # so that errors name the line
+    with contextlib.redirect_stdout(printed):
+        exec(code, space)
+    return printed.getvalue()
+
+
+def _console(block: Block) -> str:
+    from typer.testing import CliRunner
+
+    from tractable.cli.app import app
+
+    printed = ""
+    for line in block.code.splitlines():
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        if program != "tractable":
+            raise ValueError(
+                f"line {block.line}: console blocks hold commands of tractable: {line}"
+            )
+        result = CliRunner().invoke(app, arguments, prog_name="tractable")
+        if result.exit_code:
+            raise RuntimeError(f"exit code {result.exit_code} of {line!r}: {result.output}")
+        printed += result.output
+    return printed
+
+
+def renew(page: Path) -> list[Path]:
+    """Run a page and keep its figures; returns where they are."""
+    kept = []
+    with tempfile.TemporaryDirectory() as folder:
+        for block, printed in run(page, Path(folder)):
+            if not as_said(block, printed):
+                sys.stderr.write(f"{page.name}, line {block.line}, prints\n{printed}")
+        for name in figures(page):
+            if (Path(folder) / name).is_file():
+                kept.append(_keep(Path(folder) / name))
+    return kept
+
+
+def _keep(made: Path) -> Path:
+    from PIL import Image
+
+    target = FIGURES / made.name
+    with Image.open(made) as image:
+        image.convert("RGB").quantize(COLORS).save(made, optimize=True)
+    FIGURES.mkdir(exist_ok=True)
+    shutil.copyfile(made, target)
+    return target
+
+
+def main(names: list[str]) -> None:
+    """Renew the figures of the named pages, or of all."""
+    known = {page.stem: page for page in pages() if figures(page) and blocks(page)}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"no page {name!r} with figures; there are {', '.join(known)}")
+    for name in names or known:
+        for path in renew(known[name]):
+            sys.stdout.write(
+                f"{path.relative_to(DOCS.parent)}  {path.stat().st_size / 1000:.0f} kB\n"
+            )
+
+
+if __name__ == "__main__":
+    import torch
+
+    torch.set_num_threads(1)
+    main(sys.argv[1:])
