@@ -51,6 +51,27 @@ def test_the_estimator_is_the_recipe_by_hand(data, test_data):
     np.testing.assert_allclose(std, targets.scale * by_hand.std.double().flatten(), rtol=1e-6)
 
 
+def test_many_rows_spare_a_tenth_for_the_noise():
+    X, y = curve(2000, 4)
+    settings = {"hidden": (16,), "epochs": 5, "random_state": 0}
+    model = TAGIRegressor(**settings).fit(X, y)
+    x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
+    x, t = Standardizer.fit(x).transform(x), Standardizer.fit(t).transform(t)
+    learner = tr.TAGI(dense(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=0)
+    out, kept = torch.randperm(2000, generator=learner.generator).split([200, 1800])
+    learner.fit(x[kept], t[kept], epochs=5, progress=False)
+    assert torch.equal(model.learner_.posterior.loc, learner.posterior.loc)
+    seen = model.learner_.predict(x[out])
+    best = seen.log_prob(t[out]).mean()
+    for factor in (0.9, 1.1):  # no other noise suits the held-out rows better
+        other = tr.NormalPredictive(seen.location, seen.epistemic, factor * seen.aleatoric)
+        assert other.log_prob(t[out]).mean() < best
+    refit = TAGIRegressor(calibrate="refit", **settings).fit(X, y)
+    assert not torch.equal(refit.learner_.posterior.loc, learner.posterior.loc)
+    with pytest.raises(ValueError, match="calibrate must be True, False or 'refit', got 'no'"):
+        TAGIRegressor(calibrate="no", **settings).fit(X, y)
+
+
 def test_streaming_is_one_update_per_call_without_replay(data):
     X, y = data
     calls = [slice(0, 30), slice(30, 31), slice(31, 60)]

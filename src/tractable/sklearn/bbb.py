@@ -43,7 +43,7 @@ class BBBRegressor(_ByBBB, Regressor):
     """Regression with variational Gaussian weights, by Bayes by Backprop.
 
     Inputs and targets are standardised inside; the noise is inferred and then scaled to suit a
-    tenth of the rows, held out of a first fit.
+    tenth of the rows, held out of a first fit (of the only fit, from 2,000 rows on).
 
     ``partial_fit`` makes one pass of steps over the rows it is given.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -14,6 +15,7 @@ from tractable import priors
 from tractable.learners import Learner
 from tractable.learners.gradient import GradientLearner
 from tractable.likelihoods import Normal
+from tractable.sklearn.calibration import ENOUGH_ROWS, fit_and_calibrate, scale, split
 from tractable.sklearn.estimator import Estimator
 
 CALIBRATION_ROWS = 40
@@ -36,17 +38,18 @@ class ByGradient(Estimator):
         epochs = self.epochs
         if epochs is None:
             epochs = min(max(math.ceil(_STEPS / math.ceil(len(x) / size)), 20), 100)
-        arguments: dict[str, Any] = {
-            "epochs": epochs,
-            "batch_size": size,
-            "progress": self.verbose > 0,
-        }
-        scale = None
-        if getattr(self, "calibrate", False) and len(x) >= CALIBRATION_ROWS:
-            scale = _held_out_scale(learner, x, y, arguments)
-        learner.fit(x, y, **arguments)
-        if scale is not None:
-            learner.likelihood.rescale(scale)
+
+        def fit(learner: Learner, x: Tensor, y: Tensor) -> None:
+            learner.fit(x, y, epochs=epochs, batch_size=size, progress=self.verbose > 0)
+
+        wanted = getattr(self, "calibrate", False) and len(x) >= CALIBRATION_ROWS
+        if wanted and len(x) >= ENOUGH_ROWS:
+            fit_and_calibrate(learner, x, y, fit)
+            return
+        factor = _held_out_scale(learner, x, y, fit) if wanted else 1.0
+        fit(learner, x, y)
+        if wanted:
+            learner.likelihood.rescale(factor)
 
     def _batch_size(self, rows: int) -> int:
         return min(_BATCH if self.batch_size is None else self.batch_size, rows)
@@ -70,20 +73,19 @@ class ByGradient(Estimator):
         likelihood.maximise(torch.cat([noise, noise.new_ones(1)]))
 
 
-def _held_out_scale(learner: Learner, x: Tensor, y: Tensor, arguments: dict[str, Any]) -> float:
+def _held_out_scale(
+    learner: Learner, x: Tensor, y: Tensor, fit: Callable[[Learner, Tensor, Tensor], Any]
+) -> float:
     """The factor on the noise that suits a tenth of the rows (of few rows, a quarter, up to 20).
 
     One copy of the learner is fitted to the others: ``Learner.fit(calibrate=True)``, which fits
     five, would cost a gradient learner too much.
     """
     rows = len(x)
-    order = torch.randperm(rows, generator=learner.generator)
-    out, kept = order.tensor_split([max(rows // 10, min(rows // 4, 20))])
+    kept, out = split(learner, rows, max(rows // 10, min(rows // 4, 20)))
     twin = copy.deepcopy(learner)
-    twin.fit(x[kept], y[kept], **arguments)
-    predictive: Any = twin.predict(x[out])
-    moments = predictive.mean, predictive.epistemic
-    return learner.likelihood.held_out_scale([(twin.likelihood, y[out], *moments)])
+    fit(twin, x[kept], y[kept])
+    return scale(learner, twin, x[out], y[out])
 
 
 def prior_of(given: Any) -> Any:

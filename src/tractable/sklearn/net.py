@@ -28,7 +28,7 @@ class NetRegressor(_ByBackprop, Regressor):
 
     Its error bars are the same everywhere: it does not know what it does not know.  Inputs and
     targets are standardised inside; the noise is inferred and then scaled to suit a tenth of the
-    rows, held out of a first fit.
+    rows, held out of a first fit (of the only fit, from 2,000 rows on).
 
     ``partial_fit`` makes one pass of steps over the rows it is given.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Categorical, Likelihood
 from tractable.likelihoods.categorical import Link
+from tractable.sklearn.calibration import ENOUGH_ROWS, fit_and_calibrate
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.regressor import Regressor
@@ -27,22 +28,33 @@ class _ByTAGI(Estimator):
         return TAGI(net, likelihood, gain=self.gain, forget=self.forget, seed=seed)
 
     def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        learner.fit(
-            x,
-            y,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            calibrate=bool(getattr(self, "calibrate", False)) and len(x) >= CALIBRATION_ROWS,
-            progress=self.verbose > 0,
-        )
+        wanted = getattr(self, "calibrate", False)
+        if wanted not in (True, False, "refit"):
+            raise ValueError(f"calibrate must be True, False or 'refit', got {wanted!r}")
+
+        def fit(learner: Learner, x: Tensor, y: Tensor, calibrate: bool = False) -> None:
+            learner.fit(
+                x,
+                y,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                calibrate=calibrate,
+                progress=self.verbose > 0,
+            )
+
+        if wanted is True and len(x) >= ENOUGH_ROWS:
+            fit_and_calibrate(learner, x, y, fit)
+        else:
+            fit(learner, x, y, bool(wanted) and len(x) >= CALIBRATION_ROWS)
 
 
 class TAGIRegressor(_ByTAGI, Regressor):
     """Regression with error bars, in closed form.
 
     Inputs and targets are standardised inside.  The noise is inferred along with the weights and
-    then scaled to suit rows held out from copies of the network (five tenths in turn below 2,000
-    rows, one tenth above), because data seen many times make the posterior too narrow.
+    then scaled to suit held-out rows, because data seen many times make the posterior too narrow:
+    below 2,000 rows, five tenths in turn held out from copies of the network; above, one tenth
+    that the network itself does not learn from.
 
     ``partial_fit`` is truly online: a call is one closed-form update by the rows it is given (in
     batches, if they are more than ``batch_size`` or 32), which are not needed again.  The noise is
@@ -63,7 +75,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
             most 100.  More help where there is little noise, and harm where there is much.
         batch_size: rows per update; by default about a hundred updates a pass, at most 32 rows
             each, and 32 in ``partial_fit``.
-        calibrate: fit the scale of the noise on held-out rows (if there are 20 rows or more).
+        calibrate: fit the scale of the noise on held-out rows (if there are 20 rows or more);
+            ``"refit"`` holds them out from copies only, whatever their number, and learns from
+            all rows.
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -85,7 +99,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         forget: float = 0.3,
         epochs: int | None = None,
         batch_size: int | None = None,
-        calibrate: bool = True,
+        calibrate: bool | Literal["refit"] = True,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
