@@ -8,6 +8,15 @@ What the paper leaves open: an untargeted attack observes the *runner-up*, the c
 this moment the most probable of the wrong ones; an image leaves the batch as soon as the network
 is fooled; with a budget, the inferred image is brought back into the ball around the original
 after every iteration.
+
+With a normal link a label is observed as a number, +1 or -1, for every decision on its path.
+A decision that already falls on the right side would still be drawn to its number, and because
+messages are divided by the variance of the output, often harder than a wrong one: the decisions
+then hold each other in balance, and the image stops short (98.3 % of 1,000 training images of
+MNIST in 100 iterations, nearly all of the prior's variance left).  So what is already decided,
+with a mean of at least ``DECIDED`` on the right side, is not observed again in that iteration,
+unless all decisions are and the label is still another; with 0.25 it is 100 %, in fewer
+iterations and with less distortion, with 0.5 and 0.1 less.  A probit link does this by itself.
 """
 
 from __future__ import annotations
@@ -21,10 +30,13 @@ from torch import Tensor
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
-from tractable.likelihoods import Categorical, Likelihood
+from tractable.likelihoods import Categorical
 from tractable.likelihoods.base import class_targets
 
 Norm = Literal["inf", "2"]
+
+DECIDED = 0.25
+"""Mean from which on a decision, observed as +1 or -1, counts as made."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +147,7 @@ def attack(
         keep = ~_fooled(model, root.loc.detach(), probs, wanted[active], _rows(avoid, active))
         if not bool(keep.any()):
             break
-        seen = observation.observe(observed_by, wanted[active], outputs)
+        seen = _undecided(observed_by, wanted[active], outputs)
         ((d_mu, d_var),) = observation.send(outputs, seen, [root])
         found = observation.posterior(root, d_mu, d_var, seen, damped=False)
         new = found.loc
@@ -164,10 +176,27 @@ def _classifier(model: TAGI) -> Categorical:
     return model.likelihood
 
 
-def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Likelihood:
+def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Categorical:
     if sigma_v is None and likelihood.link == "normal":
-        sigma_v = 0.1 * (1.0 if likelihood.sigma is None else likelihood.sigma)
-    return observation.noisy(likelihood, sigma_v)
+        sigma_v = 0.1 * likelihood._noise() ** 0.5
+    changed = observation.noisy(likelihood, sigma_v)
+    assert isinstance(changed, Categorical)
+    return changed
+
+
+def _undecided(
+    likelihood: Categorical, labels: Tensor, outputs: Gaussian
+) -> observation.Observation:
+    """The message of labels to the decisions that are not yet as these labels want them."""
+    seen = observation.observe(likelihood, labels, outputs)
+    if likelihood.link != "normal":
+        return seen
+    path = likelihood.paths[labels].to(seen.d_mu.dtype)
+    right = path * outputs.loc.detach() >= DECIDED
+    stuck = (right | (path == 0)).all(1, keepdim=True)
+    right &= ~stuck
+    d_mu, d_var = seen.d_mu.masked_fill(right, 0), seen.d_var.masked_fill(right, 0)
+    return observation.Observation(d_mu, d_var, seen.variance)
 
 
 def _goal(

@@ -148,21 +148,19 @@ def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Deriva
         below = layers[-1]
         z = bilinear.forward(maps.Linear(), (below.mean, below.variance), (w.mean, w.variance), b)
         layers.append(slopes(*z))
-    branches = derivative.start(layers[-1])
+    value = Gaussian.wrap(layers[-1].mean, layers[-1].variance)
+    hessian = _hessian(net, layers) if order == 2 else None
+    top = layers.pop()
+    branches = derivative.start(top)
     curvature = branches.mean
-    for i in range(len(net.weights) - 1, -1, -1):
-        top, w, low = layers[i + 1], net.weights[i], layers[i]
-        if i == 0:
+    for w in reversed(net.weights):
+        low = layers.pop()
+        if not layers:
             curvature = derivative.input_covariance(branches, top, w, low)
         branches = derivative.pull(branches, top, w, low, sums)
-    return Derivatives(
-        Gaussian.wrap(layers[-1].mean, layers[-1].variance),
-        branches.mean,
-        branches.variance,
-        curvature,
-        curvature * x.variance.unsqueeze(1),
-        _hessian(net, layers) if order == 2 else None,
-    )
+        top = low
+    covariance = curvature * x.variance.unsqueeze(1)
+    return Derivatives(value, branches.mean, branches.variance, curvature, covariance, hessian)
 
 
 def _hessian(net: Chain, layers: list[Units]) -> Tensor:
@@ -179,8 +177,9 @@ def _hessian(net: Chain, layers: list[Units]) -> Tensor:
     total = like.new_zeros(rows, outputs, inputs, inputs)
     for i in range(len(layers) - 1, -1, -1):
         units = layers[i]
-        if units.second is not None:
-            total += torch.einsum("bki,bij,bil->bkjl", up * units.second().unsqueeze(1),
+        second = units.second
+        if second is not None:
+            total += torch.einsum("bki,bij,bil->bkjl", up * second.unsqueeze(1),
                                   downs[i], downs[i])  # fmt: skip
         if i:
             up = (up * units.slope.unsqueeze(1)) @ net.weights[i - 1].mean

@@ -22,12 +22,20 @@ function is.  ``optimize`` therefore moves by at least ``least sd_x min(1, |g| /
 one standard deviation of the input while the derivative is clearly not zero.  That is less than
 a quarter of Newton's step wherever it is the larger of the two; ``least=0`` is as published.
 
+The derivative is linear in the input only nearby, and where the weights are well known eq. (3)
+makes the whole Newton step at once, 200 standard deviations of the input in the paper's example.
+``optimize`` therefore moves by at most ``most`` standard deviations: the derivative is observed to
+be zero with as much noise as makes the step that long, that is with a larger V, so that the
+variance shrinks by the same share of C^2 / V as the mean moves of C g / V.  (Cutting the step
+alone would let the variance vanish on the way.)  ``most=inf`` is as published.
+
 C comes from the curvature of the first activation alone (38), so networks whose first activation
 is piecewise linear have none, and are refused.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +88,7 @@ def optimize(
     *,
     output: int = 0,
     least: float = 1.0,
+    most: float = 3.0,
 ) -> Optimum:
     """Find inputs at which a learnt function is largest, smallest or stationary.
 
@@ -95,6 +104,7 @@ def optimize(
         bounds: lowest and highest input, ``[inputs, 2]`` or a pair for all.
         output: which output of the network.
         least: factor on the least step of eq. (4); see the module.
+        most: the longest step, in standard deviations of the input; see the module.
 
     >>> import tractable as tr
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
@@ -110,6 +120,8 @@ def optimize(
     observation.positive(tolerance, "tolerance")
     if not least >= 0:
         raise ValueError(f"least must not be negative, got {least}")
+    if not most > 0:
+        raise ValueError(f"most must be positive (inf: any step), got {most}")
     if sigma is None and not isinstance(x0, Gaussian):
         raise ValueError("the starting points need a variance: give sigma, or a Gaussian")
     state = observation.prior(model, x0, sigma)
@@ -119,7 +131,7 @@ def optimize(
     trace = [state.loc]
     active = torch.ones(len(state.loc), dtype=torch.bool, device=state.loc.device)
     for _ in range(steps):
-        new = _infer(net, state, maximize, output, box, least)
+        new = _infer(net, state, maximize, output, box, least, most)
         loc = torch.where(active.unsqueeze(1), new.loc, state.loc)
         variance = torch.where(active.unsqueeze(1), new.variance, state.variance)
         active = active & ((loc - state.loc).abs() > tolerance).any(1)
@@ -140,7 +152,7 @@ def infer_optimum(
     """One iteration of eq. (3) or (4): line 10 of algorithm 1, between two updates of the model."""
     model = observation.trained(model)
     net, state = _smooth(model), observation.prior(model, location)
-    return _infer(net, state, maximize, output, None, least=0.0)
+    return _infer(net, state, maximize, output, None, least=0.0, most=math.inf)
 
 
 def limits(bounds: Any, like: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -199,6 +211,7 @@ def _infer(
     output: int,
     box: tuple[Tensor, Tensor] | None,
     least: float,
+    most: float,
 ) -> Gaussian:
     with torch.no_grad():
         found = run(net, x)
@@ -206,10 +219,13 @@ def _infer(
         tiny = torch.finfo(g.dtype).tiny
         spread = torch.maximum(found.variance[:, output], h * h * x.variance).clamp_min(tiny)
         step = -x.variance * h * g / spread
+        q = h * h * x.variance / spread
+        if math.isfinite(most):
+            noisier = (most * x.stddev / step.abs().clamp_min(tiny)).clamp(max=1)
+            step, q = noisier * step, noisier * q
         if maximize is not None:
             floor = least * x.stddev * (0.5 * g.abs() * spread.rsqrt()).clamp(max=1)
             step = (1 if maximize else -1) * g.sign() * torch.maximum(step.abs(), floor)
-        q = h * h * x.variance / spread
         shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
         loc = x.loc + step
         if box is not None:
