@@ -1,10 +1,14 @@
+import math
+import sys
+
 import pytest
 import torch
 from torch import nn
 
 import tractable as tr
-from tests.infer.models import F64, classifier, clusters, mlp
+from tests.infer.models import F64, classifier, clusters, mlp, set_posterior
 from tractable.infer import Budget, attack
+from tractable.infer.attack import _undecided
 
 
 def linear_classifier(sigma_v: float = 0.3) -> tr.TAGI:
@@ -45,6 +49,80 @@ def test_targeted_and_untargeted_attacks_fool_the_network(link):
     assert free.success.all()
     assert (free.labels != labels).all()
     assert (free.l2 < 3).all()
+
+
+def two_decisions() -> tr.TAGI:
+    """One pixel, four classes: the first decision is well known, the second, upon it, is not.
+
+    The classes 0 and 1 differ in the second decision, ``1.2 x - 1``; the first, ``1 - x / 2``,
+    says that it is one of them.
+    """
+    likelihood = tr.likelihoods.Categorical(4, tree="published", link="normal", sigma=0.1)
+    model = tr.TAGI(nn.Linear(1, 3), likelihood, dtype=F64).update([[0.0]], [0])
+    return set_posterior(
+        model,
+        {
+            "weight": ([[-0.5], [1.2], [0.0]], 0.0),
+            "bias": ([1.0, -1.0, 0.0], [0.0, 1.0, 0.0]),
+        },
+    )
+
+
+def test_what_is_already_decided_does_not_hold_the_attack_back(monkeypatch):
+    model = two_decisions()
+    image = torch.zeros(1, 1, dtype=F64)
+    assert model.predict(image).labels.item() == 1
+    found = attack(model, image, 0, sigma=0.3)
+    assert found.success.all()
+    assert found.images.loc.item() > 1 / 1.2
+    # Observing both decisions in every iteration, the known one holds the pixel back.
+    monkeypatch.setattr(sys.modules["tractable.infer.attack"], "DECIDED", math.inf)
+    held = attack(model, image, 0, sigma=0.3, least=0)
+    assert not held.success.any()
+    assert held.steps.item() == 100
+    assert held.images.loc.item() < 0.5
+
+
+def test_from_the_second_iteration_on_a_walk_does_not_creep():
+    """An output whose weights are not well known says little, again and again."""
+    model = set_posterior(
+        tr.TAGI(
+            nn.Linear(2, 1), tr.likelihoods.Categorical(2, link="normal", sigma=0.1), dtype=F64
+        ).update([[0.0, 0.0]], [0]),
+        {"weight": ([[1.0, 0.5]], 4.0), "bias": ([-1.0], 4.0)},
+    )
+    image = torch.zeros(1, 2, dtype=F64)
+    target = 1 - int(model.predict(image).labels)
+    for steps in (1, 2, 3):
+        creeping, walking = (
+            attack(model, image, target, sigma=0.05, steps=steps, least=least)
+            for least in (0.0, 1.0)
+        )
+        assert creeping.linf.item() < 0.05 * steps
+        # One published step, then steps of one standard deviation of the pixel that moves most.
+        wanted = 0.05 * (steps - 1) + creeping.linf.item() / steps
+        assert walking.linf.item() == pytest.approx(wanted, rel=0.05)
+
+
+def test_labels_that_are_decided_but_not_yet_given_are_observed():
+    """All decisions count as made, yet the image is not taken for the target: no standstill."""
+    model = two_decisions()
+    outputs = tr.Gaussian(torch.tensor([[0.3, 0.3, 0.0], [0.3, 0.05, 0.0]], dtype=F64), 0.01)
+    seen = _undecided(model.likelihood, torch.tensor([0, 0]), outputs)
+    assert (seen.d_mu[0, :2] > 0).all()
+    assert seen.d_mu[1, 0] == 0
+    assert seen.d_var[1, 0] == 0
+    assert seen.d_mu[1, 1] > 0
+
+
+def test_the_default_noise_is_a_tenth_of_that_of_training():
+    likelihood = tr.likelihoods.Categorical(2, link="normal")  # whose noise is 0.2
+    model = tr.TAGI(nn.Linear(4, 1), likelihood, dtype=F64, seed=1)
+    model.update(torch.eye(4, dtype=F64), [0, 1, 0, 1])
+    x = torch.tensor([[0.2, -0.1, 0.4, 0.3]], dtype=F64)
+    other = 1 - int(model.predict(x).labels)
+    chosen, default = (attack(model, x, other, steps=1, sigma_v=s) for s in (0.02, None))
+    assert torch.equal(chosen.images.loc, default.images.loc)
 
 
 def test_fooled_images_stop_early_and_rows_do_not_depend_on_each_other():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tractable as tr
 from tests.infer.branches import four_layers
@@ -161,6 +162,67 @@ def test_rows_are_independent_and_variances_not_negative():
     alone = derivatives(model, x[3:4], sigma=0.5)
     assert torch.allclose(together.variance[3:4], alone.variance)
     assert (together.variance >= 0).all()
+
+
+@pytest.mark.parametrize("sums", ["nodes", "branches"])
+def test_several_outputs_are_each_as_if_alone(sums):
+    model = mlp(nn.Tanh, nn.Sigmoid, nn.Tanh, inputs=3, width=6, outputs=3)
+    x = tr.Gaussian(torch.randn(4, 3, dtype=F64), 0.2)
+    together = derivatives(model, x, sums=sums)
+    last = model.posterior["6.weight"], model.posterior["6.bias"]
+    for k in range(3):
+        alone = mlp(nn.Tanh, nn.Sigmoid, nn.Tanh, inputs=3, width=6)
+        for name in alone.posterior:
+            if not name.startswith("6"):
+                own, whole = alone.posterior[name], model.posterior[name]
+                own.loc.copy_(whole.loc)
+                own.variance.copy_(whole.variance)
+        for name, whole in zip(("6.weight", "6.bias"), last, strict=True):
+            alone.posterior[name].loc.copy_(whole.loc[k : k + 1])
+            alone.posterior[name].variance.copy_(whole.variance[k : k + 1])
+        found = derivatives(alone, x, sums=sums)
+        for field in ("mean", "variance", "covariance"):
+            wanted = getattr(found, field)[:, 0]
+            assert (getattr(together, field)[:, k] - wanted).abs().max() < 1e-12
+
+
+class Passes(TorchDispatchMode):
+    """Counts products with square matrices, and other operations on as many numbers."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.rows, self.width = rows, width
+        self.products = self.others = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        if isinstance(found, torch.Tensor) and found.numel() >= self.rows * self.width:
+            name = function.overloadpacket._qualified_op_name
+            if name in ("aten::mm", "aten::addmm", "aten::addmm_"):
+                left = args[0] if name == "aten::mm" else args[1]
+                self.products += left.shape[1] == self.width
+            elif not function.is_view:
+                self.others += 1
+        return found
+
+
+@pytest.mark.parametrize(
+    ("activations", "products", "others"),
+    [((nn.Tanh,) * 3, 16, 60), ((nn.Tanh, nn.ReLU, nn.ReLU), 4, 25)],
+    ids=["smooth", "mixed"],
+)
+def test_the_cost_of_a_layer_is_bounded(activations, products, others):
+    """Time is hard to test, what it is made of is not: per hidden layer, beyond a forward pass."""
+    model = mlp(*activations, inputs=3, width=32)
+    x = tr.Gaussian(torch.randn(64, 3, dtype=F64), 0.01)
+    with torch.no_grad(), Passes(64, 32) as forward:
+        model.propagate(x)
+    with Passes(64, 32) as all_of_it:
+        derivatives(model, x)
+    hidden = 2  # matrices of 32 x 32
+    assert forward.products == 3 * hidden
+    assert all_of_it.products - forward.products == hidden * products
+    assert all_of_it.others - forward.others <= hidden * others
 
 
 @pytest.mark.parametrize(

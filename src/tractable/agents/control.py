@@ -227,17 +227,20 @@ class TAGIControl:
         target, doubt = n_step_targets(
             rewards, next_mean, next_variance, seen.terminal, cut, gamma=s.gamma, lam=s.lam
         )
-        figures = self._teach(torch.from_numpy(inputs), target, doubt)
+        residual, spread = target - mean, target.var()
+        explained = 1 - residual.var() / spread if spread > 0 else 0.0
+        known = bool(explained > s.least_explained)
+        figures = self._teach(torch.from_numpy(inputs), target, doubt, policy_too=known)
         self.steps += len(rewards)
         self.episodes += seen.finished
-        residual = target - mean
         self.log.append(
             {
                 "steps": float(self.steps),
                 "reward": self.mean_reward(),
                 "sigma_v": self.sigma_v,
-                "target_variance": float(target.var()),
+                "target_variance": float(spread),
                 "value_error": float((residual**2).mean()),
+                "explained": float(explained),
                 "value_variance": float(variance.mean()),
                 **figures,
             }
@@ -255,7 +258,9 @@ class TAGIControl:
         mean, variance = self.value._outputs(torch.from_numpy(inputs))
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
-    def _teach(self, inputs: Tensor, target: Array, doubt: Array) -> dict[str, float]:
+    def _teach(
+        self, inputs: Tensor, target: Array, doubt: Array, policy_too: bool
+    ) -> dict[str, float]:
         """Update both networks, batch by batch; returns what is worth watching."""
         s = self.settings
         targets = Gaussian.wrap(
@@ -272,7 +277,8 @@ class TAGIControl:
                 states = x[:, : self.n_states].contiguous()
                 mean, variance = self.policy._outputs(states)
                 advice = advise(self.value, states, mean, variance)
-                self.policy._learn(states, advice.target, None)
+                if policy_too:
+                    self.policy._learn(states, advice.target, None)
                 if k % _WATCHED == 0:
                     watched.append(_figures(mean, variance, advice))
         self.value.fitted = self.policy.fitted = True

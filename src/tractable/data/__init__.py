@@ -1,9 +1,11 @@
 """Public data sets as torch tensors, each file checked against its SHA-256.
 
 A file is taken from the folder that ``TRACTABLE_DATA`` names, else from the cache, else
-downloaded once (:mod:`tractable.data.store`). :class:`Standardizer` scales columns.
+downloaded once (:mod:`tractable.data.store`). :class:`Standardizer` scales columns;
+:class:`Augmented` varies images.
 """
 
+from tractable.data.augmented import Augmented
 from tractable.data.cifar import cifar10
 from tractable.data.idx import fashion_mnist, mnist
 from tractable.data.images import ImageData
@@ -15,6 +17,7 @@ from tractable.data.timeseries import TimeSeries, airline, etth1, sunspots
 
 __all__ = [
     "ImageData",
+    "Augmented",
     "mnist",
     "fashion_mnist",
     "cifar10",

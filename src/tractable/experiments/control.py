@@ -98,51 +98,13 @@ def _tagi(
 
 
 def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], list[float], float]:
-    """Stable-Baselines3 with table 9; its checkpoints hold no episode, so it begins anew."""
-    import gymnasium
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.monitor import Monitor
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-
     from tractable.agents import evaluate
+    from tractable.experiments.control_ppo import Baseline
 
-    monitor = Monitor(gymnasium.make(env))
-    scaled = VecNormalize(DummyVecEnv([lambda: monitor]), gamma=0.99)
-    model = PPO(
-        "MlpPolicy",
-        scaled,
-        n_steps=2048,
-        batch_size=32,
-        n_epochs=10,
-        gamma=0.99,
-        gae_lambda=0.95,
-        learning_rate=lambda left: 3e-4 * left,
-        clip_range=lambda left: 0.2 * left,
-        vf_coef=1.0,
-        ent_coef=0.0,
-        max_grad_norm=0.5,
-        policy_kwargs={
-            "net_arch": {"pi": [128, 128], "vf": [128, 128, 128]},
-            "optimizer_kwargs": {"eps": 1e-5},
-        },
-        seed=seed,
-        device="cpu",
-    )
-    started = time.perf_counter()
-    model.learn(steps)
-    seconds = time.perf_counter() - started
-    returns, lengths = monitor.get_episode_rewards(), monitor.get_episode_lengths()
-    episodes = list(zip(np.cumsum(lengths).tolist(), returns, strict=True))
-    scaled.training = False
-
-    class Scaled:
-        """The trained policy on raw observations."""
-
-        def predict(self, observation: Any, deterministic: bool = True) -> Any:
-            seen = scaled.normalize_obs(observation)
-            return model.predict(seen, deterministic=deterministic)
-
-    return episodes, evaluate(Scaled(), env, EVALUATED, seed=EVALUATION_SEED), seconds
+    baseline = Baseline(env, seed, steps)
+    baseline.learn(checkpoint)
+    sure = evaluate(baseline, env, EVALUATED, seed=EVALUATION_SEED)
+    return baseline.episodes, sure, baseline.seconds
 
 
 def _curve(ends: list[int], returns: list[float], steps: int, points: int = 100) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.data import ImageData, cifar10, mnist
+from tractable.data import Augmented, ImageData, cifar10, mnist
 from tractable.experiments import options
 from tractable.experiments.calibration import of_classes
 from tractable.experiments.progress import Countdown, say
@@ -125,6 +125,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sigma", type=float, default=0.1, help="noise of the +-1 decisions")
     parser.add_argument("--gain", type=float, default=0.25, help="factor on the prior variances")
     parser.add_argument("--forget", type=float, default=0.3)
+    parser.add_argument("--augment", type=int, help="mirror images and shift them by up to so many")
+    parser.add_argument("--validate", type=int, help="test on so many held-out training images")
     parser.add_argument("--rows", type=int, help="train on the first rows only")
     parser.add_argument("--test-rows", type=int, help="test on the first rows only")
     parser.add_argument("--model", type=Path, help="checkpoint, by default TASK.tr in the folder")
@@ -139,6 +141,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     train, test = standardized(data)
     rows, test_rows = slice(args.rows), slice(args.test_rows)
     test, labels = test[test_rows], data.test_labels[test_rows]
+    x, y = train[rows], data.train_labels[rows]
+    if args.validate:
+        x, test, y, labels = (
+            x[: -args.validate],
+            x[-args.validate :],
+            y[: -args.validate],
+            y[-args.validate :],
+        )
     model = learner(task, args.sigma, args.gain, args.forget, args.seed)
     path = args.model or args.out / f"{args.task}.tr"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,14 +167,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"error {record['error']:.2f} %, NLL {record['nll']:.4f}, {record['seconds']:.0f} s"
         )
 
-    model.fit(
-        train[rows],
-        data.train_labels[rows],
-        epochs=epochs,
-        batch_size=batch_size,
-        callbacks=[score, tr.Checkpoint(path)],
-        resume=path,
-    )
+    plan = {"epochs": epochs, "callbacks": [score, tr.Checkpoint(path)], "resume": path}
+    if args.augment is None:
+        model.fit(x, y, batch_size=batch_size, **plan)
+    else:
+        model.fit(Augmented(x, y, shift=args.augment, seed=args.seed).batches(batch_size), **plan)
     last = model.history[-1]
     record.figures = {
         "test_error_percent": round(last["error"], 3),

@@ -9,18 +9,26 @@ this moment the most probable of the wrong ones; an image leaves the batch as so
 is fooled; with a budget, the inferred image is brought back into the ball around the original
 after every iteration.
 
+Messages are divided by the variance of the outputs, most of which is that of the weights once the
+image is unlike those of training, so that a walk may slow down to nothing.  But the weights are
+the same in every iteration, not a new noise each time; so from the second iteration on the
+largest change of a pixel is at least ``least`` standard deviations of its prior.
+
 With a normal link a label is observed as a number, +1 or -1, for every decision on its path.
-A decision that already falls on the right side would still be drawn to its number, and because
-messages are divided by the variance of the output, often harder than a wrong one: the decisions
-then hold each other in balance, and the image stops short (98.3 % of 1,000 training images of
-MNIST in 100 iterations, nearly all of the prior's variance left).  So what is already decided,
-with a mean of at least ``DECIDED`` on the right side, is not observed again in that iteration,
-unless all decisions are and the label is still another; with 0.25 it is 100 %, in fewer
-iterations and with less distortion, with 0.5 and 0.1 less.  A probit link does this by itself.
+A decision that already falls on the right side would still be drawn to its number, and often
+harder than a wrong one, so that the decisions hold each other in balance.  What is already
+decided, with a mean of at least ``DECIDED`` on the right side, is therefore not observed again in
+that iteration, unless all decisions are and the label is still another.  A probit link does this
+by itself.
+
+Both were chosen on 4,000 training images of MNIST, one random target each, 100 iterations:
+``least=1`` with 0.1 succeeds on 99.88 % in 7.1 iterations on average, ``least=0`` with 0.25 on
+99.73 %; observing every decision again succeeded on 98.3 % of the first thousand.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,7 +43,7 @@ from tractable.likelihoods.base import class_targets
 
 Norm = Literal["inf", "2"]
 
-DECIDED = 0.25
+DECIDED = 0.1
 """Mean from which on a decision, observed as +1 or -1, counts as made."""
 
 
@@ -99,6 +107,7 @@ def attack(
     label: Any = None,
     sigma_v: float | None = None,
     unit: float | Tensor = 1.0,
+    least: float = 1.0,
 ) -> Attack:
     """Find images that look the same and that the network takes for something else.
 
@@ -116,6 +125,8 @@ def attack(
         unit: pixel units per unit of ``images`` (the scale by which pixels were divided, when
             they were standardised; it may differ between channels), so that ``sigma``,
             ``budget`` and distortions are in pixel units.
+        least: from the second iteration on, the largest change of a pixel in an iteration is at
+            least this many standard deviations of its prior; 0 is as published.
 
     Returns:
         An ``Attack``.
@@ -125,6 +136,8 @@ def attack(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     observation.positive(sigma, "sigma")
+    if not 0 <= least < math.inf:
+        raise ValueError(f"least must be a number that is not negative, got {least}")
     if isinstance(budget, int | float):
         budget = Budget(float(budget))
     x = model.format.inputs(images)
@@ -137,7 +150,7 @@ def attack(
     loc, variance = x.clone(), ((sigma / pixel) ** 2).expand_as(x).contiguous().clone()
     used = torch.zeros(len(x), dtype=torch.long, device=x.device)
     active = torch.arange(len(x), device=x.device)
-    for _ in range(steps):
+    for step in range(steps):
         root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
         with torch.enable_grad():
             outputs = model.propagate(root)
@@ -149,6 +162,8 @@ def attack(
             break
         seen = _undecided(observed_by, wanted[active], outputs)
         ((d_mu, d_var),) = observation.send(outputs, seen, [root])
+        if step:
+            d_mu = _lengthened(d_mu, root, least)
         found = observation.posterior(root, d_mu, d_var, seen, damped=False)
         new = found.loc
         if budget is not None:
@@ -197,6 +212,13 @@ def _undecided(
     right &= ~stuck
     d_mu, d_var = seen.d_mu.masked_fill(right, 0), seen.d_var.masked_fill(right, 0)
     return observation.Observation(d_mu, d_var, seen.variance)
+
+
+def _lengthened(d_mu: Tensor, root: Gaussian, least: float) -> Tensor:
+    """The message with a largest change of at least ``least``; it claims no more information."""
+    size = (root.stddev.detach() * d_mu).abs().flatten(1).amax(1)
+    scale = torch.where(size > 0, least / size, 1).clamp_min(1)
+    return d_mu * scale.reshape(-1, *[1] * (d_mu.ndim - 1))
 
 
 def _goal(

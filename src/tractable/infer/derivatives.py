@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
-from tractable.moments import bilinear, derivative, maps
-from tractable.moments.derivative import SUMS, Slopes, Sums, Units, Weights
+from tractable.moments import bilinear, derivative, maps, slope
+from tractable.moments.derivative import SUMS, Sums, Weights
+from tractable.moments.slope import Slopes, Units
 
 
 class UnsupportedLayer(TypeError):
@@ -138,7 +139,7 @@ def chain(model: TAGI) -> Chain:
             slopes[-1] = _slopes(name, layer)
     if not weights:
         raise UnsupportedLayer(f"the network has no nn.Linear: {_SUPPORTED}")
-    return Chain(weights, biases, [s or derivative.linear for s in slopes])
+    return Chain(weights, biases, [s or slope.linear for s in slopes])
 
 
 def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Derivatives:
@@ -202,7 +203,7 @@ def _moments(parameters: dict[str, Gaussian], name: str, constant: Tensor) -> tu
 
 def _slopes(name: str, layer: nn.Module) -> Slopes:
     if isinstance(layer, nn.LeakyReLU):
-        return partial(derivative.leaky_relu, negative_slope=layer.negative_slope)
+        return partial(slope.leaky_relu, negative_slope=layer.negative_slope)
     for kind, slopes in _SLOPES.items():
         if type(layer) is kind:
             return slopes
@@ -211,9 +212,9 @@ def _slopes(name: str, layer: nn.Module) -> Slopes:
 
 
 _SLOPES: dict[type[nn.Module], Slopes] = {
-    nn.Tanh: derivative.tanh,
-    nn.Sigmoid: derivative.sigmoid,
-    nn.ReLU: derivative.relu,
+    nn.Tanh: slope.tanh,
+    nn.Sigmoid: slope.sigmoid,
+    nn.ReLU: slope.relu,
 }
 _SUPPORTED = (
     "derivatives cover nn.Sequential of nn.Linear with one activation between two of them "

@@ -46,7 +46,7 @@ from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.infer.derivatives import Chain, UnsupportedLayer, chain, run
 from tractable.learners import TAGI
-from tractable.moments import derivative
+from tractable.moments.slope import sigmoid, tanh
 from tractable.predictive import Predictive
 
 CONVERGED = "converged"
@@ -179,7 +179,7 @@ def limits(bounds: Any, like: Tensor) -> tuple[Tensor, Tensor] | None:
 
 def _smooth(model: TAGI) -> Chain:
     net = chain(model)
-    smooth = (derivative.tanh, derivative.sigmoid)
+    smooth = (tanh, sigmoid)
     if net.slopes[0] not in smooth and net.slopes[1] not in smooth:
         raise UnsupportedLayer(
             "the derivative does not covary with the input, because the first activation is "

@@ -11,15 +11,7 @@ below it, whose weight in a branch is ``r = E[Y(l+1)] E[D(l+2)]`` (36); layers f
 independent (9).  All terms are separable in the two units a weight joins, so that every sum over
 branches is a few matrix products.
 
-Every smooth slope here is a quadratic of its activation, ``phi' = k + l a - a^2`` (tanh: k = 1,
-l = 0; sigmoid: k = 0, l = 1), with ``g = l - 2 E[a]``; tanh gives eqs. (39) to (47):
-
-    E[phi']          = k + l E[a] - E[a]^2 - var a                                     (40)
-    var phi'         = var a (g^2 + 2 var a)                                           (41)
-    cov(phi', u)     = g cov(a, u)                                             (42, 46, 47)
-    cov(phi', phi'~) = g g~ c + 2 c^2,   c = cov(a, a~)                                (44)
-
-Piecewise linear ones have a constant slope, decided by the sign of the mean (48).
+Slopes and their covariances, ``cov(X, u) = g cov(a, u)``, are in ``tractable.moments.slope``.
 
 Exact: linear networks' means and variances; every mean without variances.
 Approximate: activations are linearised (10), products are treated as Gaussian, and when sums
@@ -32,99 +24,53 @@ Source: Nguyen & Goulet, appendix B, with the misprints of eqs. 19, 28, 29, 36, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from tractable.moments import activation as act
+from tractable.moments.slope import Units
 
 Sums = Literal["nodes", "branches"]
 SUMS: tuple[Sums, ...] = ("nodes", "branches")
 
 
 @dataclass(frozen=True)
-class Units:
-    """One layer: states ``z``, activations ``a`` and slopes ``phi'(z)``, one row per input.
+class Weights:
+    """Independent Gaussian weights of a linear layer, ``[outputs, inputs]``.
 
-    ``k + l a - a^2`` at the mean is the jacobian, so that a smooth slope has the mean
-    ``J - var a``, and its own slope, ``phi'' = (l - 2 a) phi'``, the mean ``g (J - 3 var a)``.
+    The matrices of ``pull`` are kept once they were asked for.
     """
 
     mean: Tensor
-    """E[a]"""
-    variance: Tensor
-    """var a"""
-    jacobian: Tensor
-    """J = phi'(E[z]), so that cov(a, u) = J cov(z, u)"""
-    bend: Tensor | None = None
-    """g, or None where the slope is constant"""
-
-    @property
-    def slope(self) -> Tensor:
-        """E[phi'(z)] (40)."""
-        return self.jacobian if self.bend is None else self.jacobian - self.variance
-
-    @property
-    def slope_variance(self) -> Tensor | None:
-        """Variance of phi'(z) (41), or None where it is zero."""
-        if self.bend is None:
-            return None
-        return (self.bend * self.bend).add_(self.variance, alpha=2).mul_(self.variance)
-
-    @property
-    def second(self) -> Tensor | None:
-        """E[phi''(z)], or None where it is zero."""
-        if self.bend is None:
-            return None
-        return self.bend * (self.jacobian - 3 * self.variance)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Independent Gaussian weights of a linear layer, ``[outputs, inputs]``."""
-
-    mean: Tensor
     variance: Tensor
 
+    @cached_property
+    def square(self) -> Tensor:
+        """E[Y]^2."""
+        return self.mean * self.mean
 
-# --- slopes of activations -------------------------------------------------------------------
+    @cached_property
+    def second_moment(self) -> Tensor:
+        """E[Y^2]."""
+        return self.square + self.variance
 
+    @cached_property
+    def near(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The matrices in the three terms of the covariance between neighbours."""
+        return self.variance, self.square, self.square * self.mean
 
-def linear(mu: Tensor, var: Tensor) -> Units:
-    """``a = z``."""
-    return Units(mu, var, torch.ones_like(mu))
+    @cached_property
+    def near_mean(self) -> list[Tensor]:
+        """Each of them times E[Y]."""
+        return [matrix * self.mean for matrix in self.near]
 
-
-def relu(mu: Tensor, var: Tensor) -> Units:
-    """Slope 1 where the mean is positive, else 0 (48)."""
-    return leaky_relu(mu, var, 0.0)
-
-
-def leaky_relu(mu: Tensor, var: Tensor, negative_slope: float = 0.01) -> Units:
-    """Slope 1 where the mean is positive, else ``negative_slope``."""
-    a, j = act.leaky_relu(mu, negative_slope)
-    return Units(a, (var * j).mul_(j), j)
-
-
-def tanh(mu: Tensor, var: Tensor) -> Units:
-    """``phi' = 1 - a^2``."""
-    a, j = act.tanh(mu)
-    return Units(a, (var * j).mul_(j), j, -2 * a)
-
-
-def sigmoid(mu: Tensor, var: Tensor) -> Units:
-    """``phi' = a - a^2``."""
-    a, j = act.sigmoid(mu)
-    return Units(a, (var * j).mul_(j), j, 1 - 2 * a)
-
-
-Slopes = Callable[[Tensor, Tensor], Units]
-
-
-# --- branches --------------------------------------------------------------------------------
+    @cached_property
+    def near_near(self) -> list[list[Tensor]]:
+        """Each of them times each, those that come twice in a square doubled."""
+        return [[(1 if a is b else 2) * a * b for b in self.near] for a in self.near]
 
 
 @dataclass(frozen=True)
@@ -167,20 +113,20 @@ def pull(above: Branches, top: Units, w: Weights, low: Units, sums: Sums) -> Bra
         both, cross = work.inner.zero_(), variance
     else:
         both, cross, q_mu2 = torch.zeros_like(rest), torch.zeros_like(rest), q_mu2.clone()
-    near = _covariance(top, w, low, x)
+    near = _covariance(above, top, low, x)
     if near:
-        weighed = [above.rest * part.left for part in near]
-        for part, left in zip(near, weighed, strict=True):
-            for matrix, right in part.terms:
-                mean.addcmul_(work.product(left, matrix), right)  # (36)
-            if above.products is None:
-                left = torch.mul(above.mean, left, out=work.left)
-            else:
-                left = torch.mul(above.products[2], part.left, out=work.left)
-            for matrix, right in part.terms:
-                both.addcmul_(work.product(left, matrix * w.mean), right)
+        scale = above.mean if above.products is None else above.products[2]
+        for part in near:
+            left = part.left
+            if above.products is not None:
+                left = torch.mul(above.rest, left, out=work.left)
+            for n, right in part.terms:
+                mean.addcmul_(work.product(left, w.near[n]), right)  # (36)
+            left = torch.mul(scale, part.left, out=work.left)
+            for n, right in part.terms:
+                both.addcmul_(work.product(left, w.near_mean[n]), right)
         cross.addcmul_(both, x, value=2)
-        _add_squares(cross, above, near, weighed, work)
+        _add_squares(cross, above, w, near, work)
     if sums == "nodes":
         return Branches(mean, rest, variance)
     variance.add_(cross)
@@ -192,14 +138,13 @@ def _independent(
     above: Branches, w: Weights, low: Units, x: Tensor, work: _Work
 ) -> tuple[Tensor, Tensor]:
     """(37) without covariance, ``var D (var YX + E[YX]^2) + var YX E[D]^2``; ``E[D]^2 E[Y]^2``."""
-    v, mu2 = w.variance, w.mean * w.mean
     if above.products is None:
         q = torch.mul(above.mean, above.mean, out=work.left)
     else:
         q = above.products[0]
-    variance = above.variance @ (v + mu2)
-    variance.flatten(0, 1).addmm_(q.flatten(0, 1), v)
-    q_mu2 = work.product(q, mu2)
+    variance = above.variance @ w.second_moment
+    variance.flatten(0, 1).addmm_(q.flatten(0, 1), w.variance)
+    q_mu2 = work.product(q, w.square)
     x2, xi = x * x, low.slope_variance
     if xi is None:
         return variance.mul_(x2), q_mu2
@@ -211,13 +156,13 @@ def input_covariance(above: Branches, top: Units, w: Weights, low: Units) -> Ten
 
     Divided by the variance, so that it is defined for a state without one.
     """
-    mu = w.mean
-    total = above.mean.new_zeros(*above.mean.shape[:2], mu.shape[1])
-    if top.bend is not None:
-        left = _row(top.bend * top.jacobian)
-        total.addcmul_((above.rest * left) @ (mu * mu), _row(low.jacobian * low.slope))
-    if low.bend is not None:
-        total.addcmul_(above.mean @ mu, _row(low.bend * low.jacobian))
+    total = above.mean.new_zeros(*above.mean.shape[:2], w.mean.shape[1])
+    g, g_low = top.bend, low.bend
+    if g is not None:
+        left = above.rest * _row(g.mul_(top.jacobian))
+        total.addcmul_(left @ w.square, _row(low.jacobian * low.slope))
+    if g_low is not None:
+        total.addcmul_(above.mean @ w.mean, _row(g_low.mul_(low.jacobian)))
     return total
 
 
@@ -226,49 +171,59 @@ def input_covariance(above: Branches, top: Units, w: Weights, low: Units) -> Ten
 
 @dataclass(frozen=True)
 class _Near:
-    """Part of ``cov(X_i, Y_ij X_j)``: ``left_i`` times the sum of ``matrix_ij right_j``."""
+    """Part of ``cov(X_i, Y_ij X_j)``: ``left_i`` times the sum of ``near_ij right_j``.
+
+    Terms name the matrix ``near`` of ``Weights`` by its number.  Where the products of
+    ``Branches`` are those of the sums, ``left`` is multiplied by ``r``.
+    """
 
     left: Tensor
-    terms: list[tuple[Tensor, Tensor]]
+    terms: list[tuple[int, Tensor]]
 
 
-def _covariance(top: Units, w: Weights, low: Units, slope: Tensor) -> list[_Near]:
+def _covariance(above: Branches, top: Units, low: Units, slope: Tensor) -> list[_Near]:
     """``cov(X_i, Y_ij X_j)`` of neighbours, separated into its units (18, 24, 29).
 
     ``cov(X_i, Y_ij) E[X_j] + cov(X_i, X_j) E[Y_ij]`` with ``cov(a_i, Y_ij) = J_i v_ij E[a_j]``
     (43) and ``cov(a_i, a_j) = J_i E[Y_ij] var a_j`` (45).
     """
-    if top.bend is None:
+    g, g_low = top.bend, low.bend
+    if g is None:
         return []
-    mu, v, j = w.mean, w.variance, top.jacobian
-    first = _Near(_row(top.bend * j), [(v, _row(low.mean) * slope)])
-    if low.bend is None:
+
+    def weighed(left: Tensor) -> Tensor:
+        return _row(left) if above.products is not None else above.rest * _row(left)
+
+    j, s = top.jacobian, low.variance
+    first = _Near(weighed(g.mul_(j)), [(0, _row(low.mean) * slope)])
+    if g_low is None:
         return [first]
-    s, mu2 = low.variance, mu * mu
-    first.terms.append((mu2, _row(low.bend * s)))
-    return [first, _Near(_row(j * j), [(mu2 * mu, _row((s * s).mul_(2)))])]
+    first.terms.append((1, _row(g_low.mul_(s))))
+    return [first, _Near(weighed(j * j), [(2, _row((s * s).mul_(2)))])]
 
 
 def _add_squares(
-    total: Tensor, above: Branches, near: list[_Near], weighed: list[Tensor], work: _Work
+    total: Tensor, above: Branches, w: Weights, near: list[_Near], work: _Work
 ) -> None:
     """Add ``sum_i r_i^2 cov_ij^2``: each pair of terms once, those of two different terms twice."""
     for i, part in enumerate(near):
-        for k in range(i, len(near)):
+        for other in near[i:]:
             if above.products is None:
-                left = torch.mul(weighed[i], weighed[k], out=work.left)
+                left = torch.mul(part.left, other.left, out=work.left)
             else:
-                left = torch.mul(above.products[1], part.left, out=work.left).mul_(near[k].left)
-            for n, (matrix, right) in enumerate(near[k].terms):
-                inner = work.inner  # S_nn right_n + 2 S_nm right_m + ..., all times right_n
-                for m, (matrix_, right_) in enumerate(part.terms[n if k == i else 0 :]):
-                    times = 1 if k == i and m == 0 else 2
-                    found = work.product(left, times * matrix * matrix_)
-                    if m == 0:
-                        torch.mul(found, right_, out=inner)
+                left = torch.mul(above.products[1], part.left, out=work.left).mul_(other.left)
+            for n, right in other.terms:
+                inner = None  # S_nn right_n + 2 S_nm right_m + ..., all times right_n
+                for m, right_ in part.terms:
+                    if other is part and m < n:
+                        continue  # this pair is done
+                    found = work.product(left, w.near_near[n][m])
+                    if inner is None:
+                        inner = torch.mul(found, right_, out=work.inner)
                     else:
                         inner.addcmul_(found, right_)
-                total.addcmul_(inner, right)
+                if inner is not None:
+                    total.addcmul_(inner, right)
 
 
 @dataclass(frozen=True)
@@ -285,8 +240,8 @@ class _Work:
         (rows, outputs, n), m = above.shape, matrix.shape[1]
         sizes = [rows * outputs * units for units in (n, m, m)]
         left, inner, result = above.new_empty(sum(sizes)).split(sizes)
-        shape = rows, outputs, -1
-        return cls(left.view(shape), inner.view(shape), result.view(shape))
+        low = rows, outputs, m
+        return cls(left.view(rows, outputs, n), inner.view(low), result.view(low))
 
     def product(self, left: Tensor, matrix: Tensor) -> Tensor:
         """``left @ matrix``, until the next one is asked for."""
