@@ -70,14 +70,28 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():
 
 
 def test_message_is_the_conditional_of_equation_4():
-    """Observing dq/da = 0 with the sign of eq. (4): the action's posterior, then the message."""
-    g, spread, h, w = (torch.tensor(v, dtype=torch.float64) for v in (-0.7, 2.0, 0.9, 0.3))
+    """Observing dq/da = 0 with the sign of eq. (4): the action's posterior, then the message.
+
+    The slope is known to point down.
+    """
+    g, spread, h, w = (torch.tensor(v, dtype=torch.float64) for v in (-7.0, 0.2, 0.9, 0.1))
     d_mu, d_var = message(g, spread, h, w)
     covariance = h * w
     posterior_mean = 0.2 + g.sign() * (covariance * g / spread).abs()
     posterior_variance = w - covariance**2 / spread
     assert torch.allclose(0.2 + w * d_mu, posterior_mean, rtol=1e-14)
     assert torch.allclose(w + w**2 * d_var, posterior_variance, rtol=1e-14)
+
+
+def test_the_sign_of_an_uncertain_slope_is_taken_in_expectation():
+    draw = torch.Generator().manual_seed(3)
+    for g, spread in ((-0.7, 2.0), (0.02, 1.0), (1.5, 1.0)):
+        slopes = g + spread**0.5 * torch.randn(400_000, generator=draw, dtype=torch.float64)
+        arguments = (torch.tensor(v, dtype=torch.float64) for v in (g, spread, 0.9, 0.3))
+        d_mu, _ = message(*arguments)
+        sampled = slopes.sign() * abs(0.9 * g) / spread
+        error = sampled.std() / len(sampled) ** 0.5
+        assert abs(d_mu - sampled.mean()) < 4 * error
 
 
 def test_no_message_takes_more_than_all_of_a_variance():

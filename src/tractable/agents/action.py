@@ -6,11 +6,15 @@ derivative ``q' = dq/da ~ N(g, V)`` and its covariance with the action, ``C = h 
 that the derivative is zero, with the sign of eq. (4) so that the action moves uphill, gives the
 action's posterior, and the smoother's message to it is
 
-    d_mu = sign(g) |h g| / V          d_var = -h^2 / V
+    d_mu = E[sign q'] |h g| / V,   E[sign q'] = erf(g / sqrt(2 V))          d_var = -h^2 / V
 
 in which w has cancelled: nothing is divided by the variance of the action, which vanishes where
 tanh saturates.  ``d_var`` is held above ``-1/w``: covariances between branches are dropped in V,
 so that C^2/V may exceed w, and no observation takes more than all of a variance.
+
+Eq. (4) as printed has sign(g), as if it were known which way is up.  Once a task is mastered all
+actions are about equally good, g is far smaller than its deviation and its sign is chance: the
+policy then drifts until it fails.  With the expected sign such messages fade by themselves.
 
 The message reaches z as ``J d_mu`` and ``J^2 d_var``.  It is handed to the policy network as the
 equivalent observation of z, a Gaussian target of mean ``mu - d_mu/d_var`` and variance
@@ -74,7 +78,8 @@ def advise(value: TAGI, states: Tensor, mean: Tensor, variance: Tensor) -> Advic
 def message(g: Tensor, spread: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """Message to an action of variance ``w`` from a derivative ``N(g, spread)``, eq. (4)."""
     spread = spread.clamp_min(torch.finfo(spread.dtype).tiny)
-    d_mu = g.sign() * (h * g).abs() / spread
+    uphill = torch.erf(g / (2 * spread).sqrt())
+    d_mu = uphill * (h * g).abs() / spread
     d_var = -torch.minimum(h * h / spread, 1 / w.clamp_min(torch.finfo(w.dtype).tiny))
     return d_mu, d_var
 

@@ -7,8 +7,9 @@ rate and no exploration schedule: the policy's own uncertainty explores, and shr
 
 Departures from the printed text, each because the text as printed did not learn: sigma_V is not
 added to the action (eq. 6); the policy's output is linear and the *drawn* output is squashed;
-eq. (4) takes the place of eq. (3); returns mix horizons (lambda); sigma_V falls by 2 % a horizon
-to its minimum; observations and rewards are scaled by running statistics.
+eq. (4), with the expected sign (see ``tractable.agents.action``), takes the place of eq. (3);
+returns mix horizons (lambda); sigma_V falls by 2 % a horizon to its minimum; observations and
+rewards are scaled by running statistics.
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", section 5, algorithm 2, tables 7 to 9.
@@ -227,20 +228,17 @@ class TAGIControl:
         target, doubt = n_step_targets(
             rewards, next_mean, next_variance, seen.terminal, cut, gamma=s.gamma, lam=s.lam
         )
-        residual, spread = target - mean, target.var()
-        explained = 1 - residual.var() / spread if spread > 0 else 0.0
-        known = bool(explained > s.least_explained)
-        figures = self._teach(torch.from_numpy(inputs), target, doubt, policy_too=known)
+        figures = self._teach(torch.from_numpy(inputs), target, doubt)
         self.steps += len(rewards)
         self.episodes += seen.finished
+        residual = target - mean
         self.log.append(
             {
                 "steps": float(self.steps),
                 "reward": self.mean_reward(),
                 "sigma_v": self.sigma_v,
-                "target_variance": float(spread),
+                "target_variance": float(target.var()),
                 "value_error": float((residual**2).mean()),
-                "explained": float(explained),
                 "value_variance": float(variance.mean()),
                 **figures,
             }
@@ -258,9 +256,7 @@ class TAGIControl:
         mean, variance = self.value._outputs(torch.from_numpy(inputs))
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
-    def _teach(
-        self, inputs: Tensor, target: Array, doubt: Array, policy_too: bool
-    ) -> dict[str, float]:
+    def _teach(self, inputs: Tensor, target: Array, doubt: Array) -> dict[str, float]:
         """Update both networks, batch by batch; returns what is worth watching."""
         s = self.settings
         targets = Gaussian.wrap(
@@ -277,8 +273,7 @@ class TAGIControl:
                 states = x[:, : self.n_states].contiguous()
                 mean, variance = self.policy._outputs(states)
                 advice = advise(self.value, states, mean, variance)
-                if policy_too:
-                    self.policy._learn(states, advice.target, None)
+                self.policy._learn(states, advice.target, None)
                 if k % _WATCHED == 0:
                     watched.append(_figures(mean, variance, advice))
         self.value.fitted = self.policy.fitted = True

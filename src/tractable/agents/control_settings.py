@@ -20,8 +20,6 @@ class ControlSettings:
         sigma_min: its least value.
         policy_hidden: units of the policy's hidden layers, all ReLU.
         value_hidden: units of the value network's; the first is tanh, the others ReLU.
-        least_explained: share of the variance of a horizon's targets that the value network must
-            explain, before it learns them, for the policy to be taught; ``-inf``: any.
         gain: factor on the prior variances 1/fan_in.
         scale_observations: whether observations are scaled by what was seen.
         scale_rewards: whether rewards are.
@@ -37,7 +35,6 @@ class ControlSettings:
     sigma_min: float = 0.3
     policy_hidden: tuple[int, ...] = (128, 128)
     value_hidden: tuple[int, ...] = (128, 128, 128)
-    least_explained: float = 0.0
     gain: float = 1.0
     scale_observations: bool = True
     scale_rewards: bool = True
