@@ -50,6 +50,11 @@ class Moment:
     """Number of batches in an epoch."""
 
 
+def usual_epochs(rows: int) -> int:
+    """Passes over so many rows by default: 25,000 rows in all, at least 40 and at most 100."""
+    return min(max(25_000 // rows, 40), 100)
+
+
 class Learner(ABC):
     """A network and a likelihood, and a way to learn the first under the second.
 
@@ -212,7 +217,7 @@ class Learner(ABC):
         """
         source = self._source(X, y, batch_size)
         if epochs is None:
-            epochs = min(max(25_000 // len(source), 40), 100)
+            epochs = usual_epochs(len(source))
         if epochs < 1:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
         held_out = None if validation is None else self._checked(*validation)

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Categorical, Likelihood
 from tractable.likelihoods.categorical import Link
-from tractable.sklearn.calibration import ENOUGH_ROWS, fit_and_calibrate
+from tractable.sklearn.calibration import ENOUGH_ROWS, scale, split
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
+from tractable.sklearn.passes import FOLDS, choose, compare
 from tractable.sklearn.regressor import Regressor
 
 CALIBRATION_ROWS = 20
@@ -32,20 +33,33 @@ class _ByTAGI(Estimator):
         if wanted not in (True, False, "refit"):
             raise ValueError(f"calibrate must be True, False or 'refit', got {wanted!r}")
 
+        passes, size = self.epochs, self.batch_size
+
         def fit(learner: Learner, x: Tensor, y: Tensor, calibrate: bool = False) -> None:
             learner.fit(
                 x,
                 y,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
+                epochs=passes,
+                batch_size=size,
                 calibrate=calibrate,
                 progress=self.verbose > 0,
             )
 
-        if wanted is True and len(x) >= ENOUGH_ROWS:
-            fit_and_calibrate(learner, x, y, fit)
+        if not wanted or len(x) < CALIBRATION_ROWS:
+            fit(learner, x, y)
+        elif wanted is True and len(x) >= ENOUGH_ROWS:
+            kept, out = split(learner, len(x), len(x) // 10)
+            if passes is None:
+                passes, _ = compare(learner, x, y, [out], batch_size=size)
+            fit(learner, x[kept], y[kept])
+            learner.likelihood.rescale(scale(learner, learner, x[out], y[out]))
+        elif passes is None:
+            folds = FOLDS if len(x) < ENOUGH_ROWS else 1
+            passes, factor = choose(learner, x, y, batch_size=size, folds=folds)
+            fit(learner, x, y)
+            learner.likelihood.rescale(factor)
         else:
-            fit(learner, x, y, bool(wanted) and len(x) >= CALIBRATION_ROWS)
+            fit(learner, x, y, calibrate=True)
 
 
 class TAGIRegressor(_ByTAGI, Regressor):
@@ -71,8 +85,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; ``partial_fit`` forgets nothing.
-        epochs: passes of ``fit``; by default enough for about 25,000 rows, at least 40 and at
-            most 100.  More help where there is little noise, and harm where there is much.
+        epochs: passes of ``fit``.  By default they are chosen on the rows that are held out to
+            calibrate the noise: many help where there is little noise, and harm where there is
+            much.  Without such rows: 25,000 rows in all, at least 40 passes and at most 100.
         batch_size: rows per update; by default about a hundred updates a pass, at most 32 rows
             each, and 32 in ``partial_fit``.
         calibrate: fit the scale of the noise on held-out rows (if there are 20 rows or more);
