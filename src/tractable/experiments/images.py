@@ -30,13 +30,19 @@ from tractable.report.results import Chart, Comparison
 
 @dataclass(frozen=True)
 class Task:
-    """A network, its data, its settings (chosen looking at test error) and the published error."""
+    """A network, its data, its settings and the published error.
+
+    The settings of MNIST were chosen looking at test error, those of CIFAR-10 on 2,000 training
+    images held out from short runs.
+    """
 
     data: Callable[[], ImageData]
     net: Callable[[], nn.Module]
     epochs: int
     batch_size: int
     published: float
+    sigma: float = 0.1
+    augment: int | None = None
 
 
 def mnist_fnn() -> nn.Module:
@@ -89,7 +95,9 @@ def cifar_cnn() -> nn.Module:
 TASKS = {
     "mnist-fnn": Task(mnist, mnist_fnn, epochs=20, batch_size=64, published=1.5),
     "mnist-cnn": Task(mnist, mnist_cnn, epochs=20, batch_size=32, published=0.64),
-    "cifar-cnn": Task(cifar10, cifar_cnn, epochs=20, batch_size=32, published=22.0),
+    "cifar-cnn": Task(
+        cifar10, cifar_cnn, epochs=34, batch_size=32, published=22.0, sigma=0.3, augment=2
+    ),
 }
 
 
@@ -122,10 +130,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("task", choices=sorted(TASKS))
     parser.add_argument("--epochs", type=int, help="passes over the training set")
     parser.add_argument("--batch-size", type=int)
-    parser.add_argument("--sigma", type=float, default=0.1, help="noise of the +-1 decisions")
+    parser.add_argument("--sigma", type=float, help="noise of the +-1 decisions")
     parser.add_argument("--gain", type=float, default=0.25, help="factor on the prior variances")
     parser.add_argument("--forget", type=float, default=0.3)
-    parser.add_argument("--augment", type=int, help="mirror images and shift them by up to so many")
+    parser.add_argument(
+        "--augment", type=int, help="mirror images and shift them by up to so many pixels; -1: not"
+    )
     parser.add_argument("--validate", type=int, help="test on so many held-out training images")
     parser.add_argument("--rows", type=int, help="train on the first rows only")
     parser.add_argument("--test-rows", type=int, help="test on the first rows only")
@@ -134,8 +144,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = options.parse(parser, argv, quick, name=lambda args: args.task)
     task = TASKS[args.task]
     epochs, batch_size = args.epochs or task.epochs, args.batch_size or task.batch_size
+    sigma = task.sigma if args.sigma is None else args.sigma
+    shift = task.augment if args.augment is None else args.augment
+    augment = None if shift is None or shift < 0 else shift
     chosen = options.settings(args, "task", "model")
-    chosen |= {"epochs": epochs, "batch_size": batch_size}
+    chosen |= {"epochs": epochs, "batch_size": batch_size, "sigma": sigma, "augment": augment}
     record = Record(args.task, seeds=[args.seed], settings=chosen, argv=argv)
     data = task.data()
     train, test = standardized(data)
@@ -143,13 +156,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     test, labels = test[test_rows], data.test_labels[test_rows]
     x, y = train[rows], data.train_labels[rows]
     if args.validate:
-        x, test, y, labels = (
-            x[: -args.validate],
-            x[-args.validate :],
-            y[: -args.validate],
-            y[-args.validate :],
-        )
-    model = learner(task, args.sigma, args.gain, args.forget, args.seed)
+        parts = [len(x) - args.validate, args.validate]
+        (x, test), (y, labels) = x.split(parts), y.split(parts)
+    model = learner(task, sigma, args.gain, args.forget, args.seed)
     path = args.model or args.out / f"{args.task}.tr"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not args.resume:
@@ -168,10 +177,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
 
     plan = {"epochs": epochs, "callbacks": [score, tr.Checkpoint(path)], "resume": path}
-    if args.augment is None:
+    if augment is None:
         model.fit(x, y, batch_size=batch_size, **plan)
     else:
-        model.fit(Augmented(x, y, shift=args.augment, seed=args.seed).batches(batch_size), **plan)
+        model.fit(Augmented(x, y, shift=augment, seed=args.seed).batches(batch_size), **plan)
     last = model.history[-1]
     record.figures = {
         "test_error_percent": round(last["error"], 3),
