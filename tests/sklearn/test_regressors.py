@@ -34,16 +34,16 @@ def test_a_curve_is_learnt_with_its_noise(estimator, fitted, test_data):
 
 
 def test_the_estimator_is_the_recipe_by_hand(data, test_data):
+    """With the passes given; how they are chosen is in test_passes."""
     X, y = (torch.tensor(part) for part in data)
     inputs, targets = Standardizer.fit(X), Standardizer.fit(y.unsqueeze(1))
     learner = tr.TAGI(dense(2, (32, 32), 1, "relu"), tr.likelihoods.Normal(), seed=0)
-    learner.fit(
-        inputs.transform(X), targets.transform(y.unsqueeze(1)), calibrate=True, progress=False
-    )
+    rows = inputs.transform(X), targets.transform(y.unsqueeze(1))
+    learner.fit(*rows, epochs=20, calibrate=True, progress=False)
     new = inputs.transform(torch.tensor(test_data[0]))
     by_hand = learner.predict(new)
     mean, std = (
-        TAGIRegressor(hidden=(32, 32), random_state=0)
+        TAGIRegressor(hidden=(32, 32), epochs=20, random_state=0)
         .fit(*data)
         .predict(test_data[0], return_std=True)
     )
