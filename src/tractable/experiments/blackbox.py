@@ -127,7 +127,7 @@ def regrets(function: Function, method: str, seeds: list[int], budget: int) -> d
         "median": float(median),
         "quartiles": [float(low), float(high)],
         "regrets": [float(r) for r in found],
-        "median by call": np.median(ways, 0).tolist(),
+        "median by call": [float(f"{regret:.4g}") for regret in np.median(ways, 0)],
         "seconds per run": round((time.perf_counter() - started) / len(seeds), 2),
     }
 
