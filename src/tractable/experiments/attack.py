@@ -107,7 +107,7 @@ def gradients(
     net = model.posterior.mean_module(model.net).eval()
     mean_pixel = -images.clip[0] * images.unit
     x = images.x[rows] * images.unit + mean_pixel
-    l2, linf = gather(rival, "l2"), gather(rival, "linf")
+    l2, linf = (gather(rival, norm)[: len(rows)] for norm in ("l2", "linf"))
 
     def log_prob(x: Tensor, label: Tensor) -> Tensor:
         z = net((x - mean_pixel) / images.unit)
@@ -137,6 +137,7 @@ def gradients(
             "success percent": round(100 * float(fooled.float().mean()), 2),
             "mean l2": round(float(change.norm(dim=1).mean()), 4),
             "mean linf": round(float(change.abs().amax(1).mean()), 4),
+            "images": len(rows),
             "ms per image": round(1000 * seconds / len(rows), 2),
         }
     return found
@@ -228,6 +229,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--all-targets", action="store_true", help="nine targets per image, not one"
     )
+    parser.add_argument("--rivals", type=int, help="images for gradient attacks; by default all")
     parser.add_argument("--sigma", type=float, default=0.03)
     parser.add_argument("--sigma-v", type=float)
     parser.add_argument("--steps", type=int, default=100)
@@ -241,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     model = victim(args)
     chosen: dict[str, Any] = {"sigma": args.sigma, "sigma_v": args.sigma_v, "steps": args.steps}
     settings = {**chosen, "clip": args.clip, "images": args.images, "quick": args.quick}
-    settings["targets per image"] = 9 if args.all_targets else 1
+    settings |= {"rivals": args.rivals, "targets per image": 9 if args.all_targets else 1}
     if args.clip:
         chosen["clip"] = images.clip
     record = Record(args.experiment, seeds=[args.seed], settings=settings, argv=argv)
@@ -260,8 +262,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name, these, goal in (("targeted", aimed, target), ("untargeted", rows, None)):
         parts, seconds = in_batches(model, images, these, goal, **chosen)
         ours = summary(parts, seconds)
-        label = images.labels[these] if goal is None else goal
-        rivals = gradients(model, images, these, label, parts, goal is not None, args.steps)
+        few = these[: args.rivals]
+        label = images.labels[few] if goal is None else goal[: args.rivals]
+        rivals = gradients(model, images, few, label, parts, goal is not None, args.steps)
         figures[name] = {"inference": ours, **rivals}
         record.comparison = compare(figures, PUBLISHED[args.data])
         record.charts.append(steps_chart(name, parts, args.steps))
