@@ -102,7 +102,7 @@ def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], 
     from tractable.experiments.control_ppo import Baseline
 
     baseline = Baseline(env, seed, steps)
-    baseline.learn(checkpoint)
+    baseline.learn(checkpoint.with_suffix(".pt"))
     sure = evaluate(baseline, env, EVALUATED, seed=EVALUATION_SEED)
     return baseline.episodes, sure, baseline.seconds
 
