@@ -22,14 +22,12 @@ from tractable.gaussian import Gaussian
 from tractable.learners import saving
 from tractable.learners.arrays import Format, InvalidInput, Loader, Rows
 from tractable.learners.callbacks import Callback, Record
-from tractable.learners.many import fit_many
+from tractable.learners.held_out import held_out, tenths
 from tractable.learners.progress import Progress
 from tractable.learners.storage import InvalidModelFile
 from tractable.learners.swap import Swap
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
-
-_HELD_OUT_FOLDS_BELOW = 2_000  # rows; above, one held-out tenth is enough
 
 
 class NotFitted(RuntimeError):
@@ -220,7 +218,7 @@ class Learner(ABC):
             epochs = usual_epochs(len(source))
         if epochs < 1:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
-        held_out = None if validation is None else self._checked(*validation)
+        scored = None if validation is None else self._checked(*validation)
         plan = {"epochs": epochs, "rows": len(source), "batches": source.batches}
         self._epoch, self._scale = 0, None
         first_record = len(self.history)
@@ -235,8 +233,8 @@ class Learner(ABC):
         with Progress(total, type(self).__name__, progress) as bar:
             while self._epoch < epochs:
                 record = self._run_epoch(source, epochs, shuffle, bar)
-                if held_out is not None:
-                    record |= self._score(*held_out)
+                if scored is not None:
+                    record |= self._score(*scored)
                 bar.report(record)
                 # A list, so that every callback runs even when one asks to stop.
                 if any(callback(self, record) for callback in callbacks):
@@ -298,26 +296,11 @@ class Learner(ABC):
         rows = len(source)
         if rows < 20:
             raise ValueError(f"calibrate needs at least 20 rows, got {rows}")
-        folds = 5 if rows < _HELD_OUT_FOLDS_BELOW else 1
-        order = torch.randperm(rows, generator=self.generator).to(self.device)
-        parts = order.chunk(10)[:folds]
-        jobs = []
-        for fold, out in enumerate(parts):
-            keep = torch.ones(rows, dtype=torch.bool, device=self.device)
-            keep[out] = False
-            jobs.append((self._twin(seed=fold), source.x[keep], source.y[keep]))
-        fit_many(
-            jobs,
-            epochs=epochs,
-            batch_size=source.batch_size,
-            shuffle=shuffle,
-            progress=progress,
+        options = {"epochs": epochs, "shuffle": shuffle, "progress": progress}
+        seen = held_out(
+            self, source.x, source.y, tenths(self, rows), batch_size=source.batch_size, **options
         )
-        held_out = []
-        for (twin, _, _), out in zip(jobs, parts, strict=True):
-            moments = twin._moments(twin._all_outputs(source.x[out], 1024))
-            held_out.append((twin.likelihood, source.y[out], *moments))
-        return self.likelihood.held_out_scale(held_out)
+        return self.likelihood.held_out_scale(seen)
 
     def _twin(self, seed: int) -> Self:
         """An independent learner in the same state."""

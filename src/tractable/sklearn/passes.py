@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from tractable.learners import Learner
 from tractable.learners.base import usual_epochs
-from tractable.learners.many import fit_many
-
-FOLDS = 5
-"""Tenths held out in turn from small data."""
+from tractable.learners.held_out import held_out, tenths
+from tractable.likelihoods.base import HeldOut
 
 
-def choose(
-    learner: Learner, x: Tensor, y: Tensor, *, batch_size: int | None, folds: int = FOLDS
-) -> tuple[int, float]:
+def choose(learner: Learner, x: Tensor, y: Tensor, *, batch_size: int | None) -> tuple[int, float]:
     """The number of passes, and the scale of the noise that goes with it.
 
     Args:
@@ -34,27 +29,20 @@ def choose(
         x: all rows.
         y: their targets.
         batch_size: of the fits, as ``Learner.fit`` takes it.
-        folds: tenths of the rows that are held out in turn.
     """
-    order = torch.randperm(len(x), generator=learner.generator)
-    return compare(learner, x, y, order.chunk(10)[:folds], batch_size=batch_size)
+    return compare(learner, x, y, tenths(learner, len(x)), batch_size=batch_size)
 
 
 def compare(
-    learner: Learner, x: Tensor, y: Tensor, held_out: Sequence[Tensor], *, batch_size: int | None
+    learner: Learner, x: Tensor, y: Tensor, parts: Sequence[Tensor], *, batch_size: int | None
 ) -> tuple[int, float]:
     """The same with these rows held out in turn."""
     x, y = learner._checked(x, y)
     most = usual_epochs(len(x))
     tried: dict[int, tuple[Tensor, float]] = {}
     for passes in sorted({max(most // k, 1) for k in (1, 2, 4, 8)}, reverse=True):
-        jobs = []
-        for fold, out in enumerate(held_out):
-            keep = torch.ones(len(x), dtype=torch.bool)
-            keep[out] = False
-            jobs.append((learner._twin(seed=fold), x[keep], y[keep]))
-        twins = fit_many(jobs, epochs=passes, batch_size=batch_size, progress=False)
-        tried[passes] = _score(learner, twins, x, y, held_out)
+        seen = held_out(learner, x, y, parts, epochs=passes, batch_size=batch_size, progress=False)
+        tried[passes] = _score(learner, seen)
     best, most_gained = most, 0.0
     for passes, (log_probs, _) in tried.items():
         gained = log_probs - tried[most][0]
@@ -64,14 +52,8 @@ def compare(
     return best, tried[best][1]
 
 
-def _score(
-    learner: Learner, twins: Sequence[Learner], x: Tensor, y: Tensor, held_out: Sequence[Tensor]
-) -> tuple[Tensor, float]:
+def _score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
     """Log-likelihood of each row that was held out, with the noise scaled; the scale."""
-    seen: list[Any] = []
-    for twin, out in zip(twins, held_out, strict=True):
-        moments = twin._moments(twin._all_outputs(x[out], 1024))
-        seen.append((twin.likelihood, y[out], *moments))
     scale = learner.likelihood.held_out_scale(seen)
     parts = []
     for likelihood, targets, mean, variance in seen:

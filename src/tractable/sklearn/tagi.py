@@ -12,7 +12,7 @@ from tractable.likelihoods.categorical import Link
 from tractable.sklearn.calibration import ENOUGH_ROWS, scale, split
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
-from tractable.sklearn.passes import FOLDS, choose, compare
+from tractable.sklearn.passes import choose, compare
 from tractable.sklearn.regressor import Regressor
 
 CALIBRATION_ROWS = 20
@@ -54,8 +54,7 @@ class _ByTAGI(Estimator):
             fit(learner, x[kept], y[kept])
             learner.likelihood.rescale(scale(learner, learner, x[out], y[out]))
         elif passes is None:
-            folds = FOLDS if len(x) < ENOUGH_ROWS else 1
-            passes, factor = choose(learner, x, y, batch_size=size, folds=folds)
+            passes, factor = choose(learner, x, y, batch_size=size)
             fit(learner, x, y)
             learner.likelihood.rescale(factor)
         else:
