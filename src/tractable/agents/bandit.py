@@ -116,13 +116,9 @@ class Bandit:
     def learn(self, context: Any, action: int, reward: float) -> Self:
         """Learn what an action brought in a context."""
         row = self._context(context)
-        code = self._codes[self._action(action)]
-        x = torch.cat([row, code.unsqueeze(0)], dim=1)
-        try:
-            received = torch.tensor([float(reward)], dtype=torch.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"a reward is one number, got {reward!r}") from error
-        y = self._targets(received)
+        number = self._action(action)
+        x = torch.cat([row, self._codes[number : number + 1]], dim=1)
+        y = self._targets(self._codes.new_tensor([self._reward(reward)]))
         if self.replay is None:
             self.learner._learn(x, y, None)
             self.learner.fitted = True
@@ -156,7 +152,8 @@ class Bandit:
         for action in chosen.unique().tolist():
             self._action(action)
         x = torch.cat([rows, self._codes[chosen]], dim=1)
-        targets = self._targets(y)
+        _refuse_non_finite(y, "rewards")
+        targets = self._targets((y / self.reward_scale).to(self._codes))
         if self.replay is not None:
             self.replay.add(x, targets)
             return self
@@ -229,10 +226,18 @@ class Bandit:
             )
         return number
 
-    def _targets(self, rewards: Tensor) -> Tensor:
-        _refuse_non_finite(rewards, "the reward" if len(rewards) == 1 else "rewards")
-        y = (rewards / self.reward_scale).to(self._codes).unsqueeze(1)
-        return self.learner.likelihood.targets(y, torch.Size([len(y), *self._shape[1:]]))
+    def _reward(self, reward: Any) -> float:
+        try:
+            value = float(reward)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"a reward is one number, got {reward!r}") from error
+        if not math.isfinite(value):
+            raise InvalidInput(f"the reward must be finite, got {value}")
+        return value / self.reward_scale
+
+    def _targets(self, scaled: Tensor) -> Tensor:
+        shape = torch.Size([len(scaled), *self._shape[1:]])
+        return self.learner.likelihood.targets(scaled.unsqueeze(1), shape)
 
     # --- saving ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Ensemble, Learner
+from tractable.likelihoods import Normal
 
 
 def mean_rewards(learner: Learner, x: Tensor) -> Tensor:
@@ -45,7 +46,7 @@ def weight_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Gen
                 f"{type(learner).__name__} does not say how its weights are drawn: Thompson takes "
                 "TAGI, BayesByBackprop, Backprop and Ensemble"
             )
-        return _rewards(learner, torch.cat(outputs)).reshape(samples, len(x))
+        return _rewards(learner, outputs).reshape(samples, len(x))
 
 
 def output_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Generator) -> Tensor:
@@ -64,8 +65,11 @@ def output_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Gen
 
 def _from_posterior(
     learner: TAGI | BayesByBackprop, x: Tensor, samples: int, generator: torch.Generator
-) -> list[Tensor]:
+) -> Tensor:
     posterior = learner.posterior
+    kernel = learner._native if isinstance(learner, TAGI) else None
+    if kernel is not None and kernel.takes(x) and kernel.suits_draws(len(x)):
+        return kernel.draws(posterior, x, samples, generator).flatten(0, 1)
     std = posterior.variance.sqrt()
     if learner.net.training:
         learner.net.eval()
@@ -75,18 +79,18 @@ def _from_posterior(
         weights = posterior.split(torch.addcmul(posterior.loc, std, eps))
         named = dict(zip(posterior.shapes, weights, strict=True))
         outputs.append(learner._call({**named, **learner.buffers}, x))
-    return outputs
+    return torch.cat(outputs)
 
 
-def _from_point(
-    learner: Backprop, x: Tensor, samples: int, generator: torch.Generator
-) -> list[Tensor]:
+def _from_point(learner: Backprop, x: Tensor, samples: int, generator: torch.Generator) -> Tensor:
     (weights,) = learner._weights(1)
     with learner._seeded_dropout(learner.mc_dropout, generator):
         if not learner.mc_dropout:
-            return [learner._evaluate(weights, x)] * samples
-        return [learner._evaluate(weights, x) for _ in range(samples)]
+            return torch.cat([learner._evaluate(weights, x)] * samples)
+        return torch.cat([learner._evaluate(weights, x) for _ in range(samples)])
 
 
 def _rewards(learner: Learner, z: Tensor) -> Tensor:
+    if isinstance(learner.likelihood, Normal):  # the common case, whose mean is the output
+        return z.reshape(len(z))
     return learner.likelihood.predictive(z, torch.zeros_like(z)).mean.reshape(len(z))

@@ -35,6 +35,8 @@ ENGINES: tuple[Engine, ...] = ("auto", "torch", "native")
 _EPOCH_WORK = 1 << 24
 _UPDATE_WORK, _UPDATE_PARAMETERS = 1 << 22, 1 << 18
 _PREDICT_WORK, _PREDICT_PARAMETERS = 1 << 21, 1 << 17
+# Rows whose outputs are drawn together: with more of them, drawing the weights costs less.
+_DRAWN_TOGETHER = 8
 
 _log = logging.getLogger("tractable")
 
@@ -256,6 +258,10 @@ class NativeEngine:
             self.parameters <= _PREDICT_PARAMETERS and self.parameters * rows <= _PREDICT_WORK
         )
 
+    def suits_draws(self, rows: int) -> bool:
+        """Whether drawing outputs is worth while; the work grows with the square of the rows."""
+        return rows <= _DRAWN_TOGETHER
+
     def learn(
         self,
         posterior: Posterior,
@@ -329,6 +335,15 @@ class NativeEngine:
         loc, variance = posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
         mean, spread = self._learner.predict(loc, variance, *self._inputs(x))
         return torch.from_numpy(mean), torch.from_numpy(spread)
+
+    def draws(
+        self, posterior: Posterior, x: Tensor, samples: int, generator: torch.Generator
+    ) -> Tensor:
+        """Outputs of all rows under draws of the weights, of shape (samples, rows, outputs)."""
+        loc, variance = posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
+        normals = torch.randn(samples * len(x) * self._learner.units, generator=generator)
+        drawn = self._learner.draw(loc, variance, _rows(x), samples, normals.numpy())
+        return torch.from_numpy(drawn)
 
     def snapshot(self, posterior: Posterior) -> Outputs:
         """The outputs of the network with the parameters it has now, for arrays of rows."""

@@ -55,6 +55,16 @@ class Learner:
         x: NDArray[np.float32],
         x_variance: NDArray[np.float32],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]: ...
+    @property
+    def units(self) -> int: ...
+    def draw(
+        self,
+        loc: NDArray[np.float32],
+        variance: NDArray[np.float32],
+        x: NDArray[np.float32],
+        samples: int,
+        normals: NDArray[np.float32],
+    ) -> NDArray[np.float32]: ...
 
 class Snapshot:
     def __init__(

@@ -57,6 +57,12 @@ class Learner {
   void derivatives(const External& external, const Observations& data, float* mean,
                    float* variance, float* curvature) const;
 
+  // Outputs of `rows` rows of inputs under draws of the weights, which all rows of a draw share,
+  // into [samples][rows][outputs].  `normals`: units() times samples times rows of them.
+  void draw(const External& external, const float* x, int rows, int samples,
+            const float* normals, float* outputs) const;
+  std::size_t units() const;
+
   // Scratch with the parameters in it, for many predictions with the same ones.
   std::unique_ptr<Workspace> taken(const External& external) const;
   void predict(Workspace& work, const Observations& data, float* mean, float* variance) const;

@@ -220,6 +220,21 @@ std::tuple<Array<float>, Array<float>, Array<float>> derivatives(const Learner& 
   return {mean, spread, curvature};
 }
 
+Array<float> draw(const Learner& learner, Array<float> loc, Array<float> variance,
+                  const Array<float>& x, int samples, const Array<float>& normals) {
+  const Chain& chain = learner.chain();
+  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
+    refuse("the flat vectors do not have the size of the network");
+  const Observations data = observations(chain, x, std::nullopt);
+  if (samples < 1) refuse("at least one draw is needed");
+  if (std::size_t(normals.size()) != learner.units() * data.rows * std::size_t(samples))
+    refuse("a normal per unit, row and draw is needed");
+  Array<float> outputs({py::ssize_t(samples), x.shape(0), py::ssize_t(chain.outputs())});
+  learner.draw({loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0}, data.x,
+               int(data.rows), samples, normals.data(), outputs.mutable_data());
+  return outputs;
+}
+
 // The network with the parameters that it had when this was made.
 class Snapshot {
  public:
@@ -270,6 +285,10 @@ PYBIND11_MODULE(_kernel, m) {
       .def("derivatives", &derivatives, py::arg("loc").noconvert(),
            py::arg("variance").noconvert(), py::arg("x").noconvert(),
            py::arg("x_variance").noconvert());
+  learner
+      .def_property_readonly("units", [](const Learner& self) { return self.units(); })
+      .def("draw", &draw, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
+           py::arg("x").noconvert(), py::arg("samples"), py::arg("normals").noconvert());
   py::class_<Snapshot>(m, "Snapshot")
       .def(py::init<const Learner&, Array<float>, Array<float>>(), py::keep_alive<1, 2>(),
            py::arg("learner"), py::arg("loc").noconvert(), py::arg("variance").noconvert())

@@ -95,6 +95,10 @@ struct Passes {
                     float prior_variance);
   // The sums of one row of weights.
   BranchSums (*branch)(const float* mu, const float* v, int width, Branches above);
+  // Of one output, whose weights mu and v lie side by side: sum mu x_a for every row a of `x`, and
+  // sum v x_a x_b for every pair b <= a, at a (a + 1) / 2 + b.
+  void (*joint)(const float* mu, const float* v, int in, const float* x, int stride, int rows,
+                float* mean, float* covariance);
 };
 
 const Passes& baseline_passes();

@@ -349,3 +349,37 @@ BranchSums branch(const float* mu, const float* v, int width, Branches above) {
   return above.bent != nullptr ? branch_sums<true>(mu, v, width, above)
                                : branch_sums<false>(mu, v, width, above);
 }
+
+// --- draws ---------------------------------------------------------------------------------------
+
+inline float sum_of_products(const float* v, const float* x, const float* y, int size) {
+  Lanes total = {};
+  int i = 0;
+  for (; i + kLanes <= size; i += kLanes) total += load(v + i) * load(x + i) * load(y + i);
+  float rest = 0;
+  for (; i < size; ++i) rest += v[i] * x[i] * y[i];
+  return sum(total) + rest;
+}
+
+void joint(const float* mu, const float* v, int in, const float* x, int stride, int rows,
+           float* mean, float* covariance) {
+  for (int a = 0; a < rows; ++a) {
+    const float* row = x + std::size_t(a) * stride;
+    Lanes first = {}, second = {};
+    int i = 0;
+    for (; i + kLanes <= in; i += kLanes) {
+      const Lanes value = load(row + i);
+      first += load(mu + i) * value;
+      second += load(v + i) * (value * value);
+    }
+    float m = sum(first), c = sum(second);
+    for (; i < in; ++i) {
+      m += mu[i] * row[i];
+      c += v[i] * row[i] * row[i];
+    }
+    for (int b = 0; b < a; ++b)
+      *covariance++ = sum_of_products(v, row, x + std::size_t(b) * stride, in);
+    mean[a] = m;
+    *covariance++ = c;
+  }
+}

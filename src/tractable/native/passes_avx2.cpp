@@ -38,7 +38,7 @@ namespace tractable {
 const Passes* avx2_passes() {
   using namespace avx2;
   static const Passes passes = {"avx2", kLanes, activate, scan,     forward,
-                                pull,   gather, apply,    apply_one, branch};
+                                pull,   gather, apply,    apply_one, branch, joint};
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &passes : nullptr;
 }
 

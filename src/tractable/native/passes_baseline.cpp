@@ -16,7 +16,7 @@ namespace baseline {
 const Passes& baseline_passes() {
   using namespace baseline;
   static const Passes passes = {"baseline", kLanes, activate, scan,  forward,
-                                pull,       gather, apply,    apply_one, branch};
+                                pull,       gather, apply,    apply_one, branch, joint};
   return passes;
 }
 

@@ -12,6 +12,7 @@
 
 #include "chain.hpp"
 #include "passes.hpp"
+#include "transpose.hpp"
 
 namespace tractable {
 
@@ -92,28 +93,16 @@ class State {
   std::vector<double> noise_mean, noise_variance;
 
  private:
-  // Transposed: a row per input.  In tiles, so that neither side jumps through memory.
-  static constexpr int kTile = 16;
-
+  // Transposed: a row per input.
   static void copy_in(const Layer& layer, float* packed, int width, const float* flat) {
-    const float* w = flat + layer.weight_at;
-    for (int o0 = 0; o0 < layer.out; o0 += kTile)
-      for (int i0 = 0; i0 < layer.in; i0 += kTile)
-        for (int o = o0; o < std::min(o0 + kTile, layer.out); ++o)
-          for (int i = i0; i < std::min(i0 + kTile, layer.in); ++i)
-            packed[std::size_t(i) * width + o] = w[std::size_t(o) * layer.in + i];
+    transpose(flat + layer.weight_at, layer.out, layer.in, layer.in, packed, width);
     if (layer.bias)
       std::copy(flat + layer.bias_at, flat + layer.bias_at + layer.out,
                 packed + std::size_t(layer.in) * width);
   }
 
   static void copy_out(const Layer& layer, const float* packed, int width, float* flat) {
-    float* w = flat + layer.weight_at;
-    for (int o0 = 0; o0 < layer.out; o0 += kTile)
-      for (int i0 = 0; i0 < layer.in; i0 += kTile)
-        for (int o = o0; o < std::min(o0 + kTile, layer.out); ++o)
-          for (int i = i0; i < std::min(i0 + kTile, layer.in); ++i)
-            w[std::size_t(o) * layer.in + i] = packed[std::size_t(i) * width + o];
+    transpose(packed, layer.in, layer.out, width, flat + layer.weight_at, layer.in);
     if (layer.bias)
       std::copy(packed + std::size_t(layer.in) * width,
                 packed + std::size_t(layer.in) * width + layer.out, flat + layer.bias_at);
