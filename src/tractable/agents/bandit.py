@@ -86,6 +86,8 @@ class Bandit:
         self.history = History()
         self.env_seed: int | None = None
         self._codes = torch.eye(actions, dtype=learner.dtype, device=learner.device)
+        # One row per action, its code on the right; a context is written to the left of them.
+        self._rows = torch.cat([self._codes.new_zeros(actions, features), self._codes], dim=1)
         self._shape = self._probe()
 
     def _probe(self) -> torch.Size:
@@ -109,16 +111,13 @@ class Bandit:
 
     def act(self, context: Any) -> int:
         """The action that the policy chooses in a context."""
-        row = self._context(context)
-        x = torch.cat([row.expand(self.actions, -1), self._codes], dim=1)
-        return self.policy.choose(self.learner, x, self.generator)
+        return self.policy.choose(self.learner, self._see(context), self.generator)
 
     def learn(self, context: Any, action: int, reward: float) -> Self:
         """Learn what an action brought in a context."""
-        row = self._context(context)
         number = self._action(action)
-        x = torch.cat([row, self._codes[number : number + 1]], dim=1)
-        y = self._targets(self._codes.new_tensor([self._reward(reward)]))
+        x = self._see(context)[number : number + 1]
+        y = self._targets(x.new_tensor([self._reward(reward)]))
         if self.replay is None:
             self.learner._learn(x, y, None)
             self.learner.fitted = True
@@ -203,7 +202,8 @@ class Bandit:
 
     # --- checking ----------------------------------------------------------------------------
 
-    def _context(self, context: Any) -> Tensor:
+    def _see(self, context: Any) -> Tensor:
+        """Inputs of all actions in a context; overwritten by the next call."""
         try:
             row = torch.as_tensor(context, dtype=self._codes.dtype, device=self._codes.device)
         except (TypeError, ValueError) as error:
@@ -213,7 +213,8 @@ class Bandit:
                 f"a context has {self.features} features, got one of shape {tuple(row.shape)}"
             )
         _refuse_non_finite(row, "the context")
-        return row.unsqueeze(0)
+        self._rows[:, : self.features] = row
+        return self._rows
 
     def _action(self, action: Any) -> int:
         try:
