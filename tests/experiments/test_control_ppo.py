@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("stable_baselines3")
 pytest.importorskip("mujoco")
 
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.running_mean_std import RunningMeanStd
+
 from tractable.experiments import control_ppo
 from tractable.experiments.control_ppo import Baseline
+from tractable.experiments.ppo_policy import OneByOne
 
 ENV = "InvertedPendulum-v5"
 
@@ -43,19 +48,36 @@ def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch, capsys)
     assert "ppo InvertedPendulum-v5 seed 0: step 2048" in capsys.readouterr().out
 
 
-def test_the_compiled_policy_is_the_same_policy(tmp_path):
+def test_the_compiled_policy_is_the_policy_it_stands_in_for(tmp_path):
     baseline = Baseline(ENV, seed=0, steps=4096)
     baseline.learn(tmp_path / "ppo.pt")
     assert baseline._model.num_timesteps == 4096
     policy = baseline._model.policy
     seen = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        actions, values, chances = policy.forward(seen[:1])
-        again = type(policy).evaluate_actions(policy, seen[:1], actions)
-        assert torch.allclose(values, again[0], atol=1e-6)
-        assert torch.allclose(chances, again[1], atol=1e-5)
-    done = torch.zeros(32, 1)
-    found = policy.evaluate_actions(seen, done)
-    wanted = type(policy).evaluate_actions(policy, seen, done)
-    for one, other in zip(found, wanted, strict=True):
-        assert torch.allclose(one, other, atol=1e-5)
+        actions, values, log_prob = policy(seen[:1])
+        again = ActorCriticPolicy.evaluate_actions(policy, seen[:1], actions)
+    assert torch.allclose(values, again[0], atol=1e-5)
+    assert torch.allclose(log_prob, again[1], atol=1e-5)
+    done = torch.linspace(-2, 2, 32).unsqueeze(1)
+    gradients = []
+    for judge in (type(policy).evaluate_actions, ActorCriticPolicy.evaluate_actions):
+        policy.zero_grad()
+        values, log_prob, entropy = judge(policy, seen, done)
+        (values.mean() + (log_prob**2).mean() + 3 * entropy.mean()).backward()
+        found = [p.grad.clone() for p in policy.parameters()]
+        gradients.append([values, log_prob, entropy, *found])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_statistics_of_single_rows_are_those_of_batches_of_one():
+    one, other = OneByOne(shape=(3,)), RunningMeanStd(shape=(3,))
+    rows = np.random.default_rng(0).normal(5, 2, (500, 1, 3))
+    for row in rows:
+        one.update(row)
+        other.update(row)
+    one.update(rows[:7, 0])
+    other.update(rows[:7, 0])
+    for name in ("mean", "var", "count"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12)

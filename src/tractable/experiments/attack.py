@@ -180,7 +180,8 @@ def victim(args: Any) -> tr.TAGI:
     data = DATA[args.data]()
     rows = slice(args.rows)
     x = standardized(data)[0][rows]
-    model = learner(TASKS[task], sigma=0.1, gain=0.25, forget=0.3, seed=args.seed)
+    chosen = TASKS[task]
+    model = learner(chosen, sigma=chosen.sigma, gain=0.25, forget=0.3, seed=args.seed)
     return model.fit(x, data.train_labels[rows], epochs=1, batch_size=32)
 
 

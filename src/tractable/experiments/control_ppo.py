@@ -34,14 +34,19 @@ class Baseline:
         from stable_baselines3.common.monitor import Monitor
         from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+        from tractable.experiments.ppo_policy import CompiledPolicy, OneByOne
+
         self.name, self.seed, self.steps = env, seed, steps
         self.seconds = 0.0
         self._earlier: list[tuple[int, float]] = []
         self._started_at = 0
         self._monitor = Monitor(gymnasium.make(env))
         self._scaled = VecNormalize(DummyVecEnv([lambda: self._monitor]), gamma=0.99)
+        scaled: Any = self._scaled
+        scaled.obs_rms = OneByOne(shape=scaled.observation_space.shape)
+        scaled.ret_rms = OneByOne()
         self._model = PPO(
-            "MlpPolicy",
+            CompiledPolicy if compile else "MlpPolicy",
             self._scaled,
             n_steps=2048,
             batch_size=32,
@@ -60,10 +65,6 @@ class Baseline:
             seed=seed,
             device="cpu",
         )
-        if compile:
-            policy: Any = self._model.policy
-            policy.forward = torch.compile(policy.forward, dynamic=False)
-            policy.evaluate_actions = torch.compile(policy.evaluate_actions, dynamic=False)
 
     @property
     def episodes(self) -> list[tuple[int, float]]:
