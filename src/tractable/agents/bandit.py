@@ -27,6 +27,7 @@ from tractable.agents.replay import Replay
 from tractable.learners import TAGI, Learner
 from tractable.learners.arrays import InvalidInput
 from tractable.likelihoods import Likelihood
+from tractable.likelihoods.base import non_finite
 
 
 class Bandit:
@@ -272,7 +273,5 @@ class Bandit:
 
 
 def _refuse_non_finite(values: Tensor, what: str) -> None:
-    # A sum is finite where all its terms are (unless it overflows: then look again).
-    if not math.isfinite(float(values.sum())) and not bool(torch.isfinite(values).all()):
-        count = int((~torch.isfinite(values)).sum())
+    if count := non_finite(values):
         raise InvalidInput(f"{what} must be finite, got {count} NaN or infinite values")

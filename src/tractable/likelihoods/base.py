@@ -131,6 +131,14 @@ def no_error_bars(y: Tensor) -> None:
         raise InvalidTarget("only likelihoods.Normal takes Gaussian targets, with error bars")
 
 
+def non_finite(values: Tensor) -> int:
+    """How many values are NaN or infinite."""
+    # A sum is finite where all its terms are (unless it overflows: then look again).
+    if math.isfinite(float(values.sum())):
+        return 0
+    return int((~torch.isfinite(values)).sum())
+
+
 def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
     """Finite real targets in the given shape; a flat vector fits a single column."""
     no_error_bars(y)
@@ -143,11 +151,8 @@ def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
                 f"targets of shape {tuple(y.shape)} do not fit outputs of shape {tuple(shape)}"
             )
         y = y.reshape(shape)
-    # A sum is finite where all its terms are (unless it overflows: then look again).
-    if y.is_floating_point() and not math.isfinite(float(y.sum())):
-        bad = int((~torch.isfinite(y)).sum())
-        if bad:
-            raise InvalidTarget(f"targets have {bad} NaN or infinite values")
+    if y.is_floating_point() and (bad := non_finite(y)):
+        raise InvalidTarget(f"targets have {bad} NaN or infinite values")
     return y
 
 
