@@ -96,19 +96,27 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
   return std::make_unique<Learner>(std::move(chain), passes_named(instructions));
 }
 
-// The caller's parameters and noise, checked against the chain.
-External external(const Chain& chain, Array<float>& loc, Array<float>& variance,
-                  Array<double>& noise_mean, Array<double>& noise_variance) {
+// The caller's parameters, checked against the chain.
+External parameters(const Chain& chain, Array<float>& loc, Array<float>& variance) {
   if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
     refuse("the flat vectors do not have the size of the network");
+  return {loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0};
+}
+
+// The same and the noise.
+External external(const Chain& chain, Array<float>& loc, Array<float>& variance,
+                  Array<double>& noise_mean, Array<double>& noise_variance) {
+  External mine = parameters(chain, loc, variance);
   const Observation kind = chain.likelihood.kind;
   const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
   const bool one_each = noise_mean.size() == chain.outputs();
   const bool shared = noise_mean.size() == 1 && kind == Observation::normal;
   if (noise_mean.size() != noise_variance.size() || !(tree || one_each || shared))
     refuse("the noise does not have the size of the outputs");
-  return {loc.mutable_data(), variance.mutable_data(), noise_mean.mutable_data(),
-          noise_variance.mutable_data(), int(noise_mean.size())};
+  mine.noise_mean = noise_mean.mutable_data();
+  mine.noise_variance = noise_variance.mutable_data();
+  mine.noises = int(noise_mean.size());
+  return mine;
 }
 
 Observations observations(const Chain& chain, const Array<float>& x,
@@ -184,9 +192,7 @@ std::tuple<Array<float>, Array<float>> predict(const Learner& learner, Array<flo
                                                Array<float> variance, const Array<float>& x,
                                                const std::optional<Array<float>>& x_variance) {
   const Chain& chain = learner.chain();
-  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
-    refuse("the flat vectors do not have the size of the network");
-  const External mine = {loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0};
+  const External mine = parameters(chain, loc, variance);
   const Observations data = observations(chain, x, x_variance);
   const py::ssize_t outputs = chain.outputs();
   Array<float> mean({x.shape(0), outputs}), spread({x.shape(0), outputs});
@@ -205,9 +211,7 @@ std::tuple<Array<float>, Array<float>, Array<float>> derivatives(const Learner& 
                                                                  const Array<float>& x_variance) {
   const Chain& chain = learner.chain();
   if (const char* why = learner.no_derivatives()) refuse(why);
-  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
-    refuse("the flat vectors do not have the size of the network");
-  const External mine = {loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0};
+  const External mine = parameters(chain, loc, variance);
   const Observations data = observations(chain, x, x_variance);
   Array<float> mean({x.shape(0), x.shape(1)}), spread({x.shape(0), x.shape(1)}),
       curvature({x.shape(0), x.shape(1)});
@@ -223,15 +227,13 @@ std::tuple<Array<float>, Array<float>, Array<float>> derivatives(const Learner& 
 Array<float> draw(const Learner& learner, Array<float> loc, Array<float> variance,
                   const Array<float>& x, int samples, const Array<float>& normals) {
   const Chain& chain = learner.chain();
-  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
-    refuse("the flat vectors do not have the size of the network");
+  const External mine = parameters(chain, loc, variance);
   const Observations data = observations(chain, x, std::nullopt);
   if (samples < 1) refuse("at least one draw is needed");
   if (std::size_t(normals.size()) != learner.units() * data.rows * std::size_t(samples))
     refuse("a normal per unit, row and draw is needed");
   Array<float> outputs({py::ssize_t(samples), x.shape(0), py::ssize_t(chain.outputs())});
-  learner.draw({loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0}, data.x,
-               int(data.rows), samples, normals.data(), outputs.mutable_data());
+  learner.draw(mine, data.x, int(data.rows), samples, normals.data(), outputs.mutable_data());
   return outputs;
 }
 
@@ -239,9 +241,7 @@ Array<float> draw(const Learner& learner, Array<float> loc, Array<float> varianc
 class Snapshot {
  public:
   Snapshot(const Learner& learner, Array<float> loc, Array<float> variance) : learner_(learner) {
-    if (std::size_t(loc.size()) != learner.chain().parameters || loc.size() != variance.size())
-      refuse("the flat vectors do not have the size of the network");
-    work_ = learner.taken({loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0});
+    work_ = learner.taken(parameters(learner.chain(), loc, variance));
   }
 
   std::tuple<Array<float>, Array<float>> predict(const Array<float>& x) {
