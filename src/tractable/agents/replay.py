@@ -117,4 +117,4 @@ def _renew_noise(learner: Learner) -> None:
         statistics = member._totals.pop("statistics", None)
         member._totals.clear()
         if statistics is not None:
-            member.likelihood.maximise(statistics)
+            member.likelihood.m_step(statistics)

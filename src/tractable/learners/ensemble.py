@@ -108,7 +108,7 @@ class Ensemble(Learner):
             and not m._drops
             and not m.buffers
             and m._vectors[0].numel() < _TOGETHER_BELOW
-            and m.likelihood.learns_nothing
+            and not m.likelihood.has_learnable_noise
             for m in self.members
         )
 

@@ -187,14 +187,14 @@ class GradientLearner(Learner):
     def _count(self, log_likelihood: float, y: Tensor, z: Tensor) -> None:
         totals = self._totals
         totals["log_likelihood"] = totals.get("log_likelihood", 0.0) + log_likelihood
-        statistics = self.likelihood.statistics(y, z.detach())
+        statistics = self.likelihood.sufficient_statistics(y, z.detach())
         if statistics is not None:
             totals["statistics"] = totals.get("statistics", 0) + statistics
 
     def _epoch_figures(self) -> Record:
         totals, self._totals = self._totals, {}
         if "statistics" in totals:
-            self.likelihood.maximise(totals["statistics"])
+            self.likelihood.m_step(totals["statistics"])
         if self._scheduler is not None:
             self._scheduler.step()
         return {"log_likelihood": totals.get("log_likelihood", math.nan)}

@@ -209,7 +209,7 @@ class TAGI(Learner):
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
             d_mu, d_var = self.likelihood.messages(y, mean, variance)
-            absorbed = self.likelihood.absorb(y, mean, variance)
+            absorbed = self.likelihood.update_noise(y, mean, variance)
         leaves = [*locs, *variances]
         grads = torch.autograd.grad([z.loc, z.variance], leaves, [d_mu, d_var], allow_unused=True)
         full = [

@@ -30,7 +30,7 @@ class Likelihood(nn.Module, ABC):
     """How an observation ``y`` depends on the outputs ``z`` of the network.
 
     Tensors registered as buffers are the state of the likelihood: they are saved and may be
-    learnt by ``absorb``.
+    learnt by ``update_noise``.
     """
 
     @abstractmethod
@@ -80,23 +80,23 @@ class Likelihood(nn.Module, ABC):
         d_mu, d_var = first.detach(), second.detach().clamp(max=0)
         return d_mu.reshape(mean.shape), d_var.reshape(mean.shape)
 
-    def absorb(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
         """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
         return {}
 
     @property
-    def learns_nothing(self) -> bool:
-        """Whether the likelihood stays as it is while the weights are learnt."""
-        return type(self).statistics is Likelihood.statistics
+    def has_learnable_noise(self) -> bool:
+        """Whether the likelihood changes while the weights are learnt."""
+        return type(self).sufficient_statistics is not Likelihood.sufficient_statistics
 
-    def statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
-        """What ``maximise`` needs to know of a batch, to be summed; None when nothing is learnt.
+    def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+        """What ``m_step`` needs to know of a batch, to be summed; None when nothing is learnt.
 
         The gradient learners sum it over an epoch with drawn outputs ``z``.
         """
         return None
 
-    def maximise(self, statistics: Tensor) -> None:
+    def m_step(self, statistics: Tensor) -> None:
         """Set the buffers to those of greatest likelihood, given summed statistics."""
         raise TypeError(f"{type(self).__name__} learns nothing from statistics")
 

@@ -52,9 +52,9 @@ class Normal(Likelihood):
         return self.sigma is None
 
     @property
-    def learns_nothing(self) -> bool:
+    def has_learnable_noise(self) -> bool:
         """A known noise stays."""
-        return not self.learns_noise
+        return self.learns_noise
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
@@ -88,7 +88,7 @@ class Normal(Likelihood):
         precision = 1 / (variance + self._noise(mean))
         return (y - mean) * precision, -precision
 
-    def absorb(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
         """Infer the noise variance from the part of each residual that the weights leave.
 
         Given y, the noise v of an observation has mean ``e = m/S (y - mu)`` and variance
@@ -118,7 +118,7 @@ class Normal(Likelihood):
             "noise_variance": s - gain * gain * (spread - doubt).clamp(min=0),
         }
 
-    def statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+    def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
         """Squared residuals of each output, summed over rows, and the number of rows."""
         if not self.learns_noise:
             return None
@@ -132,7 +132,7 @@ class Normal(Likelihood):
         squares = residual.reshape(-1, self.outputs).to(self.noise_mean.dtype).square()
         return torch.cat([squares.sum(0), squares.new_tensor([len(squares)])])
 
-    def maximise(self, statistics: Tensor) -> None:
+    def m_step(self, statistics: Tensor) -> None:
         """The mean squared residual: the noise of greatest expected likelihood."""
         smallest = torch.finfo(torch.float32).eps
         self.noise_mean = (statistics[:-1] / statistics[-1]).clamp_min(smallest)

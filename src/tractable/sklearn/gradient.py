@@ -70,7 +70,7 @@ class ByGradient(Estimator):
         new = missed.square().mean(0).to(likelihood.noise_mean)
         kept = math.exp(-len(x) / _NOISE_ROWS)
         noise = kept * likelihood.noise_mean + (1 - kept) * new
-        likelihood.maximise(torch.cat([noise, noise.new_ones(1)]))
+        likelihood.m_step(torch.cat([noise, noise.new_ones(1)]))
 
 
 def _held_out_scale(
