@@ -3,8 +3,9 @@
 import importlib
 from typing import Any
 
-from tractable import adversarial, infer, likelihoods, metrics, plots, priors, rules
-from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
+from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
+from tractable.errors import NoMomentRule
+from tractable.gaussian import Gaussian, moment_rule
 from tractable.learners import (
     TAGI,
     Backprop,
@@ -38,6 +39,7 @@ __all__ = [
     "activation_moments",
     "activation_rule",
     "adversarial",
+    "errors",
     "infer",
     "likelihoods",
     "metrics",

@@ -14,18 +14,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DisableTorchFunctionSubclass
+
+from tractable.errors import NoMomentRule
 
 Rule = Callable[..., Any]
 
 _RULES: dict[Any, Rule] = {}
-
-
-class NoMomentRule(TypeError):
-    """A torch function was called on a Gaussian and has no moment rule.
-
-    A ``TypeError`` on purpose: torch hands ``tensor += gaussian`` on as ``add_``, which is
-    refused, and it is the ``TypeError`` that makes Python go on to ``tensor + gaussian``.
-    """
 
 
 class Gaussian(Tensor):
@@ -76,7 +71,7 @@ class Gaussian(Tensor):
     @classmethod
     def wrap(cls, loc: Tensor, variance: Tensor) -> Gaussian:
         """The Gaussian of moments that are known to be valid (no checks: for rules)."""
-        self = Tensor._make_wrapper_subclass(
+        self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc = loc
@@ -126,7 +121,7 @@ class Gaussian(Tensor):
         if rule is not None:
             return rule(*args, **kwargs) if kwargs else rule(*args)
         if func in _METADATA:
-            with torch._C.DisableTorchFunctionSubclass():
+            with DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
         raise NoMomentRule(_no_rule_message(func))
 

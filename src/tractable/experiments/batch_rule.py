@@ -20,11 +20,11 @@ import torch
 from torch import nn
 
 import tractable as tr
+from tractable.errors import NonFiniteUpdate
 from tractable.experiments import options
 from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
 from tractable.learners.batch_rule import BATCH_RULES
-from tractable.learners.tagi import NonFiniteUpdate
 from tractable.report.results import Chart, Comparison
 
 DEPTHS = (1, 2, 4, 8)

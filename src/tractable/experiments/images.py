@@ -24,8 +24,8 @@ from tractable.experiments import options
 from tractable.experiments.calibration import of_classes
 from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
-from tractable.learners.callbacks import Record as Epoch
 from tractable.report.results import Chart, Comparison
+from tractable.training.callbacks import EpochRecord as Epoch
 
 
 @dataclass(frozen=True)

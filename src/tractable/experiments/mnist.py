@@ -28,9 +28,9 @@ from tractable.experiments.calibration import of_classes
 from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, command, table
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Callback, Checkpoint, Learner
-from tractable.learners.callbacks import Record as Epoch
 from tractable.likelihoods import Categorical, Softmax
 from tractable.report.results import Chart, Comparison, Results, result_path
+from tractable.training.callbacks import EpochRecord as Epoch
 
 #: Test error in percent by units: (Blundell et al., replication).
 PUBLISHED: dict[str, dict[int, tuple[float, float]]] = {
@@ -141,7 +141,7 @@ def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict
     for per_layer in (False, True):
         errors, sizes = [], []
         for fraction in FRACTIONS:
-            pruned = model._twin(0).prune(fraction, per_layer=per_layer)
+            pruned = model.clone().prune(fraction, per_layer=per_layer)
             errors.append(100 * metrics.error_rate(pruned.predict(x, **few), y))
             sizes.append(pruned.posterior.stored_bytes(sparse=True))
         key = "pruned_per_layer" if per_layer else "pruned"

@@ -25,8 +25,8 @@ from tractable.experiments.mushroom_agents import AGENTS, NAMES, SETTINGS, VARIA
 from tractable.experiments.mushroom_runs import Job, run_all
 from tractable.experiments.progress import say
 from tractable.experiments.record import Record, table
-from tractable.learners.many import cores
 from tractable.report.results import Chart, Comparison
+from tractable.training.parallel import cores
 
 _CHANCE = 0.5 * (4208 * 5 + 3916 * 15) / 8124
 """Expected regret of a random action."""

@@ -19,7 +19,7 @@ import torch
 from tractable.agents import Bandit, History, Mushroom
 from tractable.experiments import mushroom_agents
 from tractable.experiments.progress import duration, say
-from tractable.learners.progress import Progress
+from tractable.training.progress import Progress
 
 _REPORT_EVERY = 250  # steps
 

@@ -94,9 +94,9 @@ class Categorical(Likelihood):
         """Sum over the nodes of the path of the log evidence of each decision."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
-            node = probit.log_probability(sign, mean, variance, self._noise())
+            node = probit.log_probability(sign, mean, variance, self.decision_noise)
         else:
-            total = variance + self._noise()
+            total = variance + self.decision_noise
             node = -0.5 * ((sign - mean) ** 2 / total + (2 * math.pi * total).log())
         return (node * sign.abs()).sum(-1)
 
@@ -104,14 +104,14 @@ class Categorical(Likelihood):
         """Messages to the nodes on the path; zero elsewhere."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
-            return probit.messages(sign, mean, variance, self._noise())
-        precision = sign.abs() / (variance + self._noise())
+            return probit.messages(sign, mean, variance, self.decision_noise)
+        precision = sign.abs() / (variance + self.decision_noise)
         return (sign - mean) * precision, -precision
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """Products of decisions, for all classes at once."""
         scale = torch.rsqrt(
-            variance + (self._noise() if self.link == "probit" else _PUBLISHED_NOISE)
+            variance + (self.decision_noise if self.link == "probit" else _PUBLISHED_NOISE)
         )
         t = mean * scale
         yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
@@ -120,7 +120,14 @@ class Categorical(Likelihood):
         # The balanced tree sums to one but for rounding; the published one does not.
         return CategoricalPredictive(log_probs.softmax(-1))
 
-    def _noise(self) -> float:
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """The tree follows from the arguments: a file must have the same one."""
+        if not torch.equal(values["paths"], self.paths):
+            raise ValueError("the tree of classes in the file is not that of its arguments")
+
+    @property
+    def decision_noise(self) -> float:
+        """Variance of the noise of a decision."""
         if self.sigma is None:
             return 1.0 if self.link == "probit" else 0.2**2
         return self.sigma**2

@@ -133,10 +133,12 @@ class Classifier(ClassifierMixin, Estimator):
         likelihood = self._likelihood(len(classes))
         return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs, x)
 
-    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The labels."""
         return {}, {"classes": files.labels_to_json(self.classes_)}
 
-    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """See ``Estimator``."""
         self.classes_ = files.labels_from_json(values["classes"])
 
 

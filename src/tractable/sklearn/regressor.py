@@ -141,11 +141,13 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
 
-    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The scale of the targets."""
         tensors = {f"targets/{name}": t for name, t in self.target_scaler_.to_dict().items()}
         return tensors, {"flat": self._flat}
 
-    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
 

@@ -1,4 +1,4 @@
-"""Optimisers and schedules of the gradient learners: made, described as JSON, saved and restored.
+"""Optimizers and schedules of the gradient learners: made, described as JSON, saved and restored.
 
 A *factory* makes one: a class of ``torch.optim``, its name, a ``functools.partial`` of it with
 more arguments, or any function.  All but the last can be written to a model file.
@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+
+from tractable.errors import InvalidModelFile
 
 Factory = Callable[..., Any] | str | dict[str, Any]
 _UNKNOWN = "a function of the user's own"
@@ -55,7 +57,7 @@ def describe(factory: Factory, home: Any) -> dict[str, Any]:
 
 
 def make(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
-    """The optimiser of these vectors; plain Adam is fused into one pass."""
+    """The optimizer of these vectors; plain Adam is fused into one pass."""
     maker = resolve(factory, torch.optim, "optimizer")
     target = maker.func if isinstance(maker, partial) else maker
     keywords: dict[str, Any] = {"lr": lr}
@@ -73,7 +75,7 @@ def make(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
 
 
 def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
-    """An optimiser's state as named tensors and JSON values."""
+    """An optimizer's state as named tensors and JSON values."""
     held = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, dict[str, Any]] = {}
@@ -89,8 +91,11 @@ def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
 def restore(optimizer: Optimizer, tensors: dict[str, Tensor], values: Any) -> None:
     """Take over what ``state`` gave."""
     entries: dict[int, dict[str, Any]] = {}
+    vectors = [vector for group in optimizer.param_groups for vector in group["params"]]
     for name, tensor in tensors.items():
         index, _, key = name.partition("/")
+        if tensor.numel() != 1 and tensor.shape != vectors[int(index)].shape:
+            raise InvalidModelFile(f"the optimizer's {name} in the file has another size")
         entries.setdefault(int(index), {})[key] = tensor
     for index, numbers in values["numbers"].items():
         entries.setdefault(int(index), {}).update(numbers)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Progress:
-    """Show batches done, time left and the newest figures on standard error.
+    """Show batches done, time left and the newest metrics on standard error.
 
     Args:
         total: number of batches of the whole work.
@@ -31,7 +31,7 @@ class Progress:
             self._bar = _rich_bar()
             if self._bar is not None:
                 self._bar.start()
-                self._task = self._bar.add_task(self.label, total=self.total, figures="")
+                self._task = self._bar.add_task(self.label, total=self.total, metrics="")
         return self
 
     def advance(self, batches: int = 1) -> None:
@@ -45,14 +45,14 @@ class Progress:
             self._pending, self._last = 0, now
 
     def report(self, record: dict[str, float]) -> None:
-        """Show the figures of an epoch."""
+        """Show the metrics of an epoch."""
         if not self.show:
             return
-        figures = "  ".join(f"{k} {v:.4g}" for k, v in record.items())
+        metrics = "  ".join(f"{k} {v:.4g}" for k, v in record.items())
         if self._bar is not None:
-            self._bar.update(self._task, figures=figures)
+            self._bar.update(self._task, metrics=metrics)
         else:
-            print(f"{self.label}: {figures}", file=sys.stderr)
+            sys.stderr.write(f"{self.label}: {metrics}\n")
 
     def __exit__(
         self,
@@ -86,6 +86,6 @@ def _rich_bar() -> Any:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[metrics]}"),
         console=Console(stderr=True),
     )

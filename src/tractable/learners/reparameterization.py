@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._C import DisableTorchFunctionSubclass
 from torch.utils._pytree import tree_map
 
 Noise = Callable[[torch.Size], Tensor]
@@ -43,7 +44,7 @@ class Local(Tensor):
     @classmethod
     def wrap(cls, loc: Tensor, variance: Tensor, noise: Noise) -> Local:
         """A parameter that draws standard normals from ``noise``."""
-        self = Tensor._make_wrapper_subclass(
+        self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc, self.variance, self.noise, self._draw = loc, variance, noise, None
@@ -66,7 +67,7 @@ class Local(Tensor):
         if func in _LAYERS and isinstance(args[1], Local) and not isinstance(args[0], Local):
             return _layer(func, *args, **kwargs)
         args, kwargs = tree_map(lambda a: a.draw() if isinstance(a, Local) else a, (args, kwargs))
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
 
     @classmethod

@@ -1,4 +1,8 @@
-"""What may happen between epochs: stop early, write a checkpoint, or anything a user writes."""
+"""What may happen between epochs: stop early, write a checkpoint, or anything a user writes.
+
+One convention for all callbacks of the library: **return True to stop**, anything else goes on.
+Every callback of an epoch is called, also after one that stops.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tractable.learners.base import Learner
+    from tractable.learners.learner import Learner
 
-Record = dict[str, float]
+EpochRecord = dict[str, float]
 
 
 class Callback(Protocol):
     """Called after every epoch with the learner and the newest record of its history."""
 
-    def __call__(self, learner: Learner, record: Record) -> bool | None:
+    def __call__(self, learner: Learner, record: EpochRecord) -> bool | None:
         """Return True to stop training."""
         ...
 
@@ -33,14 +37,18 @@ class EarlyStopping:
             raise ValueError(f"patience must be at least 1, got {patience}")
         self.patience, self.monitor = patience, monitor
 
-    def __call__(self, learner: Learner, record: Record) -> bool:
-        """Look back over the history, so that a resumed run stops where it would have."""
+    def __call__(self, learner: Learner, record: EpochRecord) -> bool:
+        """Whether to stop."""
         if self.monitor not in record:
             raise KeyError(
                 f"EarlyStopping watches {self.monitor!r}, but the record has "
                 f"{', '.join(record)}: give fit a validation set"
             )
-        values = [r.get(self.monitor, math.inf) for r in learner.history]
+        return self.stops(learner.history)
+
+    def stops(self, history: list[EpochRecord]) -> bool:
+        """Judge by the history alone, so that a resumed run stops where it would have."""
+        values = [r.get(self.monitor, math.inf) for r in history]
         best = min(range(len(values)), key=values.__getitem__)
         return len(values) - 1 - best >= self.patience
 
@@ -58,7 +66,7 @@ class Checkpoint:
             raise ValueError(f"every must be at least 1, got {every}")
         self.path, self.every = Path(path), every
 
-    def __call__(self, learner: Learner, record: Record) -> None:
+    def __call__(self, learner: Learner, record: EpochRecord) -> None:
         """Save when the epoch is due."""
         if int(record["epoch"]) % self.every == 0:
             learner.save(self.path)

@@ -10,9 +10,8 @@ from sklearn.model_selection import cross_val_score
 from torch import nn
 
 import tractable as tr
-from tractable.learners.base import usual_epochs
 from tractable.sklearn import TAGIRegressor
-from tractable.sklearn.passes import choose, compare
+from tractable.training.holdout import choose_epochs, folds, usual_epochs
 
 
 def learner() -> tr.TAGI:
@@ -27,9 +26,13 @@ def rows(noise: float, n: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
     return x, y / y.std()
 
 
-def test_noise_asks_for_fewer_passes():
-    exact, _ = choose(learner(), *rows(0.0), batch_size=None)
-    noisy, _ = choose(learner(), *rows(3.0), batch_size=None)
+def choose(model, x, y):
+    return choose_epochs(model, x, y, folds(model, len(x)), batch_size=None)
+
+
+def test_noise_asks_for_fewer_epochs():
+    exact, _ = choose(learner(), *rows(0.0))
+    noisy, _ = choose(learner(), *rows(3.0))
     assert noisy <= usual_epochs(300) // 4 < usual_epochs(300) // 2 <= exact
 
 
@@ -37,14 +40,14 @@ def test_noise_asks_for_fewer_passes():
 def test_the_choice_is_the_usual_number_or_clearly_better(noise):
     """By hand, for one tenth held out: fit with each number, scale the noise, score."""
     x, y = rows(noise)
-    x, y = learner()._checked(x, y)
+    x, y = learner().checked(x, y)
     out = torch.arange(30)
-    passes, scale = compare(learner(), x, y, [out], batch_size=4)
+    epochs, scale = choose_epochs(learner(), x, y, [out], batch_size=4)
     scores = {}
     for k in (1, 2, 4, 8):
-        other = learner()._twin(seed=0)
+        other = learner().clone(seed_offset=1)
         other.fit(x[30:], y[30:], epochs=usual_epochs(300) // k, batch_size=4, progress=False)
-        moments = other._moments(other._all_outputs(x[:30], 1024))
+        moments = other.outputs(x[:30]).moments()
         factor = other.likelihood.held_out_scale([(other.likelihood, y[:30], *moments)])
         other.likelihood.rescale(factor)
         score = other.likelihood.predictive(*moments).log_prob(y[:30]).double()
@@ -52,16 +55,17 @@ def test_the_choice_is_the_usual_number_or_clearly_better(noise):
     usual = scores[usual_epochs(300)][0]
     gains = {k: score - usual for k, (score, _) in scores.items()}
     clear = {k: g.mean() for k, g in gains.items() if g.mean() > 2 * g.std() / 30**0.5}
-    assert passes == (max(clear, key=clear.__getitem__) if clear else usual_epochs(300))
-    assert scale == pytest.approx(scores[passes][1])
+    assert epochs == (max(clear, key=clear.__getitem__) if clear else usual_epochs(300))
+    assert scale == pytest.approx(scores[epochs][1])
 
 
 def test_choosing_leaves_the_learner_as_it_is():
     model = learner()
-    before = {name: value.clone() for name, value in model._tensors().items()}
-    choose(model, *rows(1.0), batch_size=None)
+    before = {name: value.clone() for name, value in model.method.learnt(model.state).items()}
+    choose(model, *rows(1.0))
     assert not model.fitted
-    assert all(torch.equal(value, before[name]) for name, value in model._tensors().items())
+    after = model.method.learnt(model.state)
+    assert all(torch.equal(value, before[name]) for name, value in after.items())
 
 
 def test_small_noisy_data_are_not_learnt_by_heart():

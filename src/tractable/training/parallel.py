@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from tractable.learners.cancellation import cancelled
-from tractable.learners.progress import Progress
+from tractable.errors import Cancelled
+from tractable.training.progress import Progress
 
 if TYPE_CHECKING:
-    from tractable.learners.base import Learner
+    from tractable.learners.learner import Learner
 
 Job = tuple["Learner", Any, Any]
+
+cancelled: ContextVar[Event | None] = ContextVar("cancelled", default=None)
+"""Set by whoever wants the work of this thread to end."""
+
+
+def stop_if_cancelled() -> None:
+    """Raise if whoever started this thread wants it to end."""
+    event = cancelled.get()
+    if event is not None and event.is_set():
+        raise Cancelled("stopped, because another of the trainings run together ended early")
 
 
 def fit_many(

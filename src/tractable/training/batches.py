@@ -11,11 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
-
-
-class InvalidInput(ValueError):
-    """Inputs that the network cannot take."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,17 @@ class Format:
 
 def _tensor(values: Any, what: str) -> Tensor:
     if isinstance(values, Tensor):
+        if values.layout != torch.strided:
+            raise InvalidInput(f"{what} must be dense, got a tensor of layout {values.layout}")
         return values.detach()
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise InvalidInput(f"{what} have masked values: fill them in or leave such rows out")
     try:
         array = np.asarray(values)
         if array.dtype == object:
             raise TypeError("mixed or non-numeric entries")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         return torch.from_numpy(np.ascontiguousarray(array).copy()).reshape(array.shape)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
