@@ -90,7 +90,7 @@ def agreement(
     ax = canvas(ax, (4.6, 4.4))
     from tractable.plots.ticks import round_ticks
 
-    ax.plot([0, 1], [0, 1], ":", color=INK, linewidth=1)
+    ax.plot([0, 1], [0, 1], ":", color=INK, linewidth=1, clip_on=False)
     draw(ax, drawn)
     seen = np.concatenate([[0.0, 1.0], *(values for pair in drawn.values() for values in pair)])
     limits = float(np.nanmin(seen)), float(np.nanmax(seen))

@@ -118,6 +118,7 @@ def _element(text: str, label: str) -> str:
         if element.tag not in ("text", "style"):
             element.text = None
     used = {element.get("href", "")[1:] for element in root.iter("use")}
+    used |= {element.get("clip-path", "")[len("url(#") : -1] for element in root.iter()}
     for element in root.iter():
         _clean(element, used)
     _flatten(root)

@@ -52,7 +52,8 @@ def round_ticks(axis: Axis, *, whole: bool = False, log: bool = False) -> None:
         whole: whole numbers only, as for epochs.
         log: the axis is logarithmic: powers of ten, or between them where there are few.
     """
-    axis.set_major_locator(_log_locator(axis) if log else MaxNLocator(5, steps=_STEPS, integer=whole))
+    linear = MaxNLocator(5, steps=_STEPS, integer=whole)
+    axis.set_major_locator(_log_locator(axis) if log else linear)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(ShortFormatter())
 
