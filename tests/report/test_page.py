@@ -303,7 +303,7 @@ def test_numbers_that_are_not_finite_are_missing_ones(tmp_path):
     for found in (written, Results.read(tmp_path / "results.json")):
         assert (found.comparison[0].paper, found.comparison[0].ours) == (None, None)
         assert found.comparison[0].verdict == ""
-        assert found.charts[0].curves["a"] == ([1, None, 3], [None, 2.0, None])
+        assert found.charts[0].curves["a"] == [[1, None, 3], [None, 2.0, None]]
         assert found.calibration.error == {"b": 0.1}
         assert found.peak_memory_mib is None
         page, _ = page_of(tmp_path, found)

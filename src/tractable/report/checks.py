@@ -110,14 +110,14 @@ def numbers(value: Any, where: str) -> dict[str, float]:
     return {name: n for name, n in dict_of(gap)(value, where).items() if n is not None}
 
 
-def curve(value: Any, where: str) -> tuple[list[float | None], list[float | None]]:
+def curve(value: Any, where: str) -> list[list[float | None]]:
     """A pair of lists of numbers, equally long."""
     if not isinstance(value, list) or len(value) != 2:
         raise WrongValue(where, "a pair of lists", value)
     x, y = list_of(list_of(gap))(value, where)
     if len(x) != len(y):
         raise WrongValue(where, "a pair of equally long lists", [len(x), len(y)])
-    return x, y
+    return [x, y]
 
 
 def record(cls: type[T], **checks: Check) -> Check:
