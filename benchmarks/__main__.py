@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 from pathlib import Path
 
 from tractable.experiments.record import Record
+from tractable.report.results import Results
 
 NAMES = ("steps", "memory", "native", "infer")
 
@@ -30,7 +30,7 @@ def main() -> None:
     record = Record("bench", seeds=[0], settings={"benchmarks": args.names})
     earlier = args.out / "bench.json"
     if earlier.is_file():
-        record.figures = json.loads(earlier.read_text())["figures"]
+        record.figures = Results.read(earlier).metrics
     for name in args.names:
         module = importlib.import_module(f"benchmarks.{name}")
         print(f"--- {name}", flush=True)
