@@ -101,3 +101,14 @@ def test_wrong_labels_are_refused(estimator):
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         model.fit(X, y + 0.5 * X[:, 0])
     np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@each
+def test_what_more_data_would_remove_is_kept_apart(estimator):
+    X, y = overlapping(200, 0)
+    model = clone(estimator).set_params(epochs=3).fit(X, y)
+    p = model.predict_distribution(X)
+    np.testing.assert_allclose(p.epistemic + p.aleatoric, p.entropy, rtol=1e-12)
+    np.testing.assert_allclose(p.entropy, special.entr(p.probs).sum(-1), rtol=1e-12)
+    assert (p.epistemic >= 0).all()
+    assert p.epistemic.mean() > 1e-5

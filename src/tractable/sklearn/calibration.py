@@ -37,6 +37,6 @@ def split(learner: Learner, rows: int, held_out: int) -> tuple[Tensor, Tensor]:
 
 def scale(learner: Learner, fitted: Learner, x: Tensor, y: Tensor) -> float:
     """The factor on the noise of ``fitted`` that suits rows it has not seen."""
-    predictive: Any = fitted.predict(x)
+    predictive = fitted.predict(x)
     moments = predictive.mean, predictive.epistemic
     return learner.likelihood.held_out_scale([(fitted.likelihood, y, *moments)])
