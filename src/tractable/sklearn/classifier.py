@@ -77,7 +77,8 @@ class Classifier(ClassifierMixin, Estimator):
         Its ``epistemic`` part is what more data would remove, ``aleatoric`` what they hide, in
         nats.
         """
-        return self.learner_.predict(self._scaled(X)).double()
+        x = self._scaled(X)
+        return self.learner_.predict(x).double()
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, ``(rows, classes)``."""
