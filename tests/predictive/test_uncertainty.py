@@ -287,7 +287,7 @@ def test_every_learner_says_what_it_does_not_know(learner, likelihood):
         NormalMixturePredictive(torch.zeros(2, 3), torch.ones(2, 3), torch.ones(2, 3)),
         Bernoulli().predictive(torch.zeros(3, 1), torch.ones(3, 1)),
         Categorical(3).predictive(torch.zeros(3, 2), torch.ones(3, 2)),
-        Softmax(3).predictive(torch.randn(6, 3), torch.ones(6, 3)).pooled(2),
+        Softmax(3).predictive(torch.eye(3).repeat(2, 1), torch.ones(6, 3)).pooled(2),
         mixture([Softmax(3).predictive(torch.zeros(3, 3), torch.ones(3, 3))] * 2),
     ],
     ids=lambda p: type(p).__name__,
