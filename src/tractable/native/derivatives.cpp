@@ -87,8 +87,8 @@ void Learner::derive(const Workspace& work, int row, float* mean, float* varianc
         slope = slope_of(chain_.layers[l - 1].after, low.mean[at + i], low.variance[at + i], j);
       }
       const std::size_t at_row = std::size_t(i) * w.width;
-      const BranchSums sums = passes_.branch(w.mean + at_row, w.variance + at_row, w.width,
-                                             branches);
+      const BranchSums sums = kernels_.branch(w.mean + at_row, w.variance + at_row, w.width,
+                                              branches);
       const float x = slope.mean, right = low.mean[at + i] * x;
       below[i] = sums.rest * x + sums.shift * right;
       below[widest + i] = sums.own * (slope.variance + x * x) + sums.spread * slope.variance +

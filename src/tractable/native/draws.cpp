@@ -41,9 +41,9 @@ std::size_t Learner::units() const {
 
 void Learner::draw(const External& external, const float* x, int rows, int samples,
                    const float* normals, float* outputs) const {
-  int widest = padded(chain_.inputs(), passes_.lanes);
+  int widest = padded(chain_.inputs(), kernels_.lanes);
   for (const Layer& layer : chain_.layers)
-    widest = std::max(widest, padded(layer.out, passes_.lanes));
+    widest = std::max(widest, padded(layer.out, kernels_.lanes));
   const std::size_t stride = std::size_t(widest), sample = std::size_t(rows) * stride;
   const std::size_t all = std::size_t(samples) * sample;
   const int pairs = rows * (rows + 1) / 2;
@@ -55,8 +55,8 @@ void Learner::draw(const External& external, const float* x, int rows, int sampl
 
   const auto activate = [&](const std::vector<Activation>& steps, float* values, int units) {
     if (!steps.empty())
-      passes_.activate(steps.data(), int(steps.size()), values, nullptr,
-                       padded(units, passes_.lanes), values, nullptr, slope);
+      kernels_.activate(steps.data(), int(steps.size()), values, nullptr,
+                        padded(units, kernels_.lanes), values, nullptr, slope);
   };
   for (int a = 0; a < rows; ++a) {
     float* row = below + std::size_t(a) * stride;
@@ -68,8 +68,8 @@ void Learner::draw(const External& external, const float* x, int rows, int sampl
     for (int o = 0; o < layer.out; ++o) {
       const std::size_t at = layer.weight_at + std::size_t(o) * std::size_t(layer.in);
       for (int g = 0; g < groups; ++g) {
-        passes_.joint(external.mean + at, external.variance + at, layer.in,
-                      below + std::size_t(g) * sample, widest, rows, mean, covariance);
+        kernels_.joint(external.mean + at, external.variance + at, layer.in,
+                       below + std::size_t(g) * sample, widest, rows, mean, covariance);
         if (layer.bias) {
           const std::size_t b = layer.bias_at + std::size_t(o);
           for (int a = 0; a < rows; ++a) mean[a] += external.mean[b];

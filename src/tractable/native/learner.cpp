@@ -34,7 +34,7 @@ class Learner::Lease {
       }
     }
     if (!work_)
-      work_ = std::make_unique<Workspace>(learner.chain_, learner.passes_.lanes, batch, learning);
+      work_ = std::make_unique<Workspace>(learner.chain_, learner.kernels_.lanes, batch, learning);
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -50,7 +50,8 @@ class Learner::Lease {
   std::unique_ptr<Workspace> work_;
 };
 
-Learner::Learner(Chain chain, const Passes& passes) : chain_(std::move(chain)), passes_(passes) {
+Learner::Learner(Chain chain, const Kernels& kernels)
+    : chain_(std::move(chain)), kernels_(kernels) {
   idle_.reserve(kKept);
 }
 
@@ -66,9 +67,9 @@ void Learner::forward(const State& state, Workspace& work, const Observations& d
     std::memcpy(a.mean + to, data.x + from, width * sizeof(float));
     if (spread) std::memcpy(a.variance + to, data.x_variance + from, width * sizeof(float));
     if (!chain_.before.empty())
-      passes_.activate(chain_.before.data(), int(chain_.before.size()), a.mean + to,
-                       spread ? a.variance + to : nullptr, a.stride, a.mean + to,
-                       a.variance + to, a.slope + to);
+      kernels_.activate(chain_.before.data(), int(chain_.before.size()), a.mean + to,
+                        spread ? a.variance + to : nullptr, a.stride, a.mean + to,
+                        a.variance + to, a.slope + to);
   }
   if (!spread) a.variance = nullptr;
   a.slope = nullptr;
@@ -84,8 +85,8 @@ void Learner::forward(const State& state, Workspace& work, const Observations& d
     }
     const Outputs z = work.outputs(l);
     const Active active = work.active(l);
-    passes_.scan(batch, layer.rows(), a, active);
-    passes_.forward(state.weights(l), batch, a, active, z, single ? work.own(l) : nullptr);
+    kernels_.scan(batch, layer.rows(), a, active);
+    kernels_.forward(state.weights(l), batch, a, active, z, single ? work.own(l) : nullptr);
     const int out = state.width(l);
     const bool last = l + 1 == chain_.layers.size();
     // The activations after the last layer, if any, are done in place.
@@ -95,8 +96,8 @@ void Learner::forward(const State& state, Workspace& work, const Observations& d
     for (int b = 0; b < batch; ++b) {
       const std::size_t from = std::size_t(b) * out, to = std::size_t(b) * next.stride;
       float* slope = last ? work.output_slope() + from : next.slope + to;
-      passes_.activate(layer.after.data(), count, z.first + from, z.second + from, out,
-                       next.mean + to, next.variance + to, slope);
+      kernels_.activate(layer.after.data(), count, z.first + from, z.second + from, out,
+                        next.mean + to, next.variance + to, slope);
     }
     a = next;
   }
@@ -115,8 +116,8 @@ void Learner::backward(const State& state, Workspace& work, int batch) const {
     }
   }
   for (std::size_t l = last; l > 0; --l)
-    passes_.pull(state.weights(l), chain_.layers[l].in, batch, work.inputs(l), work.active(l),
-                 work.messages(l), work.messages(l - 1), state.width(l - 1));
+    kernels_.pull(state.weights(l), chain_.layers[l].in, batch, work.inputs(l), work.active(l),
+                  work.messages(l), work.messages(l - 1), state.width(l - 1));
 }
 
 // Messages to the weights; of a single observation only their totals are needed.
@@ -136,8 +137,8 @@ Totals Learner::gather(const State& state, Workspace& work, int batch) const {
       totals.curvature += d_var * squares;
     } else {
       float* g = work.g.get() + state.at(l);
-      const Totals more = passes_.gather(state.weights(l), batch, a, work.active(l), d, g,
-                                         g + state.size());
+      const Totals more = kernels_.gather(state.weights(l), batch, a, work.active(l), d, g,
+                                          g + state.size());
       totals.power += more.power;
       totals.curvature += more.curvature;
     }
@@ -154,12 +155,12 @@ void Learner::apply(State& state, Workspace& work, int batch, const Change& chan
     for (int part = 0; part < (layer.bias ? 2 : 1); ++part) {
       const float prior_variance = float(priors[prior++]);
       if (batch == 1) {
-        passes_.apply_one(state.weights(l), ends[part], ends[part + 1], work.inputs(l),
-                          work.messages(l), change, prior_variance);
+        kernels_.apply_one(state.weights(l), ends[part], ends[part + 1], work.inputs(l),
+                           work.messages(l), change, prior_variance);
       } else {
         const float* g = work.g.get() + state.at(l);
-        passes_.apply(state.weights(l), ends[part], ends[part + 1], work.active(l), g,
-                      g + state.size(), change, prior_variance);
+        kernels_.apply(state.weights(l), ends[part], ends[part + 1], work.active(l), g,
+                       g + state.size(), change, prior_variance);
       }
     }
   }
@@ -179,7 +180,7 @@ bool Learner::step(State& state, Workspace& work, const Observations& data, int 
   Change change = plan(chain_.rule, heard, totals.power);
   change.rate = float(epoch.forget * (double(batch) / double(data.rows)));
   apply(state, work, batch, change, epoch.priors);
-  absorb(chain_, state, data.targets, batch, width, z);
+  update_noise(chain_, state, data.targets, batch, width, z);
   return true;
 }
 
@@ -239,7 +240,7 @@ void Learner::derivatives(const External& external, const Observations& all, flo
 }
 
 std::unique_ptr<Workspace> Learner::taken(const External& external) const {
-  auto work = std::make_unique<Workspace>(chain_, passes_.lanes, int(kPredictedAtOnce), false);
+  auto work = std::make_unique<Workspace>(chain_, kernels_.lanes, int(kPredictedAtOnce), false);
   work->state.take(chain_, external);
   return work;
 }

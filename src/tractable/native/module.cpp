@@ -21,17 +21,17 @@ using Array = py::array_t<T, py::array::c_style>;
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
-const Passes& passes_named(const std::string& name) {
-  const Passes* avx2 = avx2_passes();
-  if (name == "baseline") return baseline_passes();
+const Kernels& kernels_named(const std::string& name) {
+  const Kernels* avx2 = avx2_kernels();
+  if (name == "baseline") return baseline_kernels();
   if (name == "avx2" && avx2 != nullptr) return *avx2;
-  if (name.empty()) return avx2 != nullptr ? *avx2 : baseline_passes();
+  if (name.empty()) return avx2 != nullptr ? *avx2 : baseline_kernels();
   refuse("no instruction set " + name + " here");
 }
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
-  if (avx2_passes() != nullptr) names.push_back("avx2");
+  if (avx2_kernels() != nullptr) names.push_back("avx2");
   names.push_back("baseline");
   return names;
 }
@@ -93,7 +93,7 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
   chain.likelihood = likelihood(kind, noise, paths, chain.outputs());
   if (rule != "damped" && rule != "published") refuse("unknown rule " + rule);
   chain.rule = rule == "damped" ? Rule::damped : Rule::published;
-  return std::make_unique<Learner>(std::move(chain), passes_named(instructions));
+  return std::make_unique<Learner>(std::move(chain), kernels_named(instructions));
 }
 
 // The caller's parameters, checked against the chain.
@@ -270,7 +270,7 @@ PYBIND11_MODULE(_kernel, m) {
            py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
            py::arg("rule"), py::arg("instructions") = "")
       .def_property_readonly("instructions",
-                             [](const Learner& self) { return self.passes().name; })
+                             [](const Learner& self) { return self.kernels().name; })
       .def("learn", &learn, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
            py::arg("priors"), py::arg("noise_mean").noconvert(),
            py::arg("noise_variance").noconvert(), py::arg("x").noconvert(),

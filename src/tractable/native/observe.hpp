@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "chain.hpp"
-#include "passes.hpp"
+#include "kernels.hpp"
 #include "state.hpp"
 
 namespace tractable {
@@ -28,7 +28,8 @@ void observe(const Chain& chain, const State& state, const Targets& y, int batch
              Outputs z, Outputs d);
 
 // Infer the noise from the same batch, if the likelihood does.
-void absorb(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z);
+void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
+                  Outputs z);
 
 // What the batch rule needs to know of the messages to the outputs.
 struct Tally {

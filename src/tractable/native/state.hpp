@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "chain.hpp"
-#include "passes.hpp"
+#include "kernels.hpp"
 #include "transpose.hpp"
 
 namespace tractable {

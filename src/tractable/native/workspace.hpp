@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "chain.hpp"
-#include "passes.hpp"
+#include "kernels.hpp"
 #include "state.hpp"
 
 namespace tractable {
