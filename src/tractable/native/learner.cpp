@@ -18,7 +18,8 @@ constexpr std::size_t kKept = 4;                       // idle workspaces
 
 }  // namespace
 
-// A workspace for the length of a call.
+// A workspace for the length of a call, which no other call can have meanwhile.  Nothing under the
+// mutex waits for the GIL, so that a thread that holds one of them cannot wait for the other.
 class Learner::Lease {
  public:
   Lease(const Learner& learner, int batch, bool learning) : learner_(learner) {

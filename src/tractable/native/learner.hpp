@@ -14,7 +14,8 @@
 
 namespace tractable {
 
-// Inputs of all observations; variance is null for exact inputs.
+// Inputs of all observations; variance is null for exact inputs.  Numbers only, never indices: see
+// `Targets`.
 struct Observations {
   const float* x = nullptr;
   const float* x_variance = nullptr;
@@ -34,7 +35,8 @@ class Workspace;
 // Called now and then with the number of batches done; an exception ends the epoch.
 using Progress = std::function<void(std::size_t)>;
 
-// A chain ready to run.  It holds no parameters, so one may serve several models and threads.
+// A chain ready to run.  It holds no parameters, and every call has a workspace of its own, so one
+// may serve several models and threads.
 class Learner {
  public:
   Learner(Chain chain, const Kernels& kernels);

@@ -9,7 +9,9 @@
 
 namespace tractable {
 
-// Targets of one batch: numbers for the normal likelihoods, labels for the trees.
+// Targets of one batch: numbers for the normal likelihoods, labels for the trees.  The numbers may
+// be the caller's own; labels and order say where to read, so they are copies that were checked
+// and that no other thread can change.
 struct Targets {
   const float* values = nullptr;          // [rows][outputs]
   const float* variances = nullptr;       // error bars of the values, or null

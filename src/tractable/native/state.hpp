@@ -40,12 +40,14 @@ class Block {
 inline int padded(int size, int lanes) { return (size + lanes - 1) / lanes * lanes; }
 
 // The caller's own memory: two flat vectors in the layout of tractable.posterior, and the noise.
+// Numbers only: should another thread write to them meanwhile, the results are of no use, but no
+// place in memory depends on them.
 struct External {
   float* mean;
   float* variance;
   double* noise_mean;
   double* noise_variance;
-  int noises;
+  std::size_t noises;
 };
 
 class State {
