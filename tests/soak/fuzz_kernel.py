@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tests.soak import hostile
-from tests.soak.kernel_calls import Arguments, Call, Outcome, Rng, random_call, random_network
+from tests.soak.kernel_calls import Arguments, Call, Outcome, random_call, random_network
 
 SHOWN_EVERY = 1_000
 

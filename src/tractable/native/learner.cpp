@@ -110,10 +110,14 @@ void Learner::backward(const State& state, Workspace& work, int batch) const {
   if (!chain_.layers[last].after.empty()) {
     const Outputs d = work.messages(last);
     const float* slope = work.output_slope();
-    const std::size_t size = std::size_t(batch) * state.width(last);
-    for (std::size_t k = 0; k < size; ++k) {
-      d.first[k] *= slope[k];
-      d.second[k] *= slope[k] * slope[k];
+    const std::size_t width = std::size_t(state.width(last)), outputs = chain_.outputs();
+    // Not the padding, where the slopes of a batch that is not finite may be NaN: nobody sets the
+    // messages there again, so a NaN would stay for all later batches.
+    for (std::size_t first = 0; first < std::size_t(batch) * width; first += width) {
+      for (std::size_t k = first; k < first + outputs; ++k) {
+        d.first[k] *= slope[k];
+        d.second[k] *= slope[k] * slope[k];
+      }
     }
   }
   for (std::size_t l = last; l > 0; --l)
