@@ -58,6 +58,7 @@ class Problem:
         self.y = None if self.tree else rng.normal(size=(self.rows, 1)).astype(np.float32)
         self.labels = rng.integers(0, 3, self.rows) if self.tree else None
         self.order = rng.permutation(self.rows)
+        self.priors = [1.0] * 4
         self.normals = rng.normal(size=10_000).astype(np.float32)
 
     def learn(
@@ -71,7 +72,7 @@ class Problem:
             learner.learn(
                 self.loc,
                 self.variance,
-                [1.0] * 4,
+                self.priors,
                 *self.noise,
                 self.x,
                 None,

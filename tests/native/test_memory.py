@@ -152,6 +152,22 @@ def test_arrays_off_their_alignment_are_refused(name: str) -> None:
     assert problem.state() == before
 
 
+@pytest.mark.parametrize("tree", [True, False])
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_what_one_call_made_of_its_numbers_does_not_reach_the_next(
+    tree: bool, batch_size: int
+) -> None:
+    """A prior variance of zero makes infinities, where there are no weights as well."""
+    used = kernel(tree)
+    one, other = Problem(50, tree), Problem(50, tree)
+    spoilt = Problem(50, tree)
+    spoilt.priors = [0.0] * 4
+    for _ in range(2):
+        spoilt.learn(used, batch_size)
+    assert one.learn(used, batch_size) == other.learn(kernel(tree), batch_size)
+    assert one.state() == other.state()
+
+
 def test_paths_are_copied() -> None:
     one, other = Problem(50), Problem(50)
     paths = PATHS.copy()

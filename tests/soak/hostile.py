@@ -135,7 +135,7 @@ def nonsense(rng: Rng, call: Call) -> Attack | None:
     name = pick(rng, arrays(call))
     if name is None:
         return None
-    others: list[Any] = ["abc", [1.0, 2.0], {}, 3, object(), np.float32(1), b"", np.zeros(())]
+    others: list[Any] = ["abc", [1.0, 2.0], {}, 3, object(), np.float32(1), b"", np.zeros((), "u1")]
     call.arguments[name] = others[int(rng.integers(len(others)))]
     return Attack(f"nonsense for {name}", "refused")
 

@@ -95,8 +95,11 @@ class State {
   std::vector<double> noise_mean, noise_variance;
 
  private:
-  // Transposed: a row per input.
+  // Transposed: a row per input.  The padding begins as zeros in every call, whatever the numbers
+  // of an earlier call have made of it.
   static void copy_in(const Layer& layer, float* packed, int width, const float* flat) {
+    if (width != layer.out)
+      std::fill(packed, packed + std::size_t(layer.rows()) * std::size_t(width), 0.0f);
     transpose(flat + layer.weight_at, layer.out, layer.in, layer.in, packed, width);
     if (layer.bias)
       std::copy(flat + layer.bias_at, flat + layer.bias_at + layer.out,
