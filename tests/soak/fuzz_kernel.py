@@ -1,15 +1,17 @@
 """Random networks and calls against the compiled kernel, a third of them hostile.
 
 ``python -m tests.soak.fuzz_kernel --seconds 60 --seed 1``, best with the instrumented build of
-``make sanitize``.  Every call must return finite numbers or raise an exception of Python; one that
-is refused must leave every array as it was, bit for bit.  Every case follows from the seed and
-its number: where the process dies, ``--first`` begins again at the number last shown.
+``make sanitize``, of which ``TRACTABLE_EXPECT`` makes sure.  Every call must return finite numbers
+or raise an exception of Python; one that is refused must leave every array as it was, bit for
+bit.  Where the numbers themselves are impossible, it must only survive.  Every case follows from
+the seed and its number: where the process dies, ``--first`` begins again at the number last shown.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import sys
 import time
 from collections import Counter
@@ -21,6 +23,7 @@ import numpy as np
 
 from tests.soak import hostile
 from tests.soak.kernel_calls import Arguments, Call, Outcome, random_call, random_network
+from tractable import native
 
 SHOWN_EVERY = 1_000
 
@@ -110,7 +113,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--cases", type=int, help="how many at most")
     options = parser.parse_args(arguments)
-    faulthandler.enable()
+    expected = os.environ.get("TRACTABLE_EXPECT", "")
+    assert expected in str(native.__file__), f"testing {native.__file__}, not {expected}"
     tally: Counter[str] = Counter()
     numbers = islice(cases(options.first, time.monotonic() + options.seconds), options.cases)
     done = 0
@@ -125,4 +129,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     main()
