@@ -51,6 +51,11 @@ class Problem:
         return model
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    """A generator of its own, so that no test depends on those before it."""
+    return torch.Generator().manual_seed(seed)
+
+
 def network(widths: list[int], activation: str, bias: bool = True) -> nn.Sequential:
     """A chain of linear layers with activations between them."""
     layers: list[nn.Module] = []

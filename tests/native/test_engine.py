@@ -91,12 +91,13 @@ def test_exact_moments_of_smooth_chains_are_linear_anyway() -> None:
 def test_rows_of_another_shape_go_to_torch() -> None:
     model = tr.TAGI(CHAIN, Normal(0.3))
     exact = tr.TAGI(CHAIN, Normal(0.3), engine="torch")
-    x, y = torch.randn(6, 4, 3), torch.randn(6, 4, 1)
+    rng = draw.seeded()
+    x, y = torch.randn(6, 4, 3, generator=rng), torch.randn(6, 4, 1, generator=rng)
     for one in (model, exact):
         one.update(x, y)
     assert draw.distance(model, exact) == 0
     with pytest.raises(ValueError, match="cannot take inputs"):
-        model.update(torch.randn(6, 2), torch.randn(6, 1))
+        model.update(torch.ones(6, 2), torch.ones(6, 1))
 
 
 def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
@@ -132,7 +133,8 @@ def test_a_file_never_insists_on_the_kernel(tmp_path: Path) -> None:
 def test_copies_have_a_kernel_of_their_own() -> None:
     model = tr.TAGI(CHAIN, Normal(0.3))
     twin = copy.deepcopy(model)
-    x, y = torch.randn(5, 3), torch.randn(5, 1)
+    rng = draw.seeded()
+    x, y = torch.randn(5, 3, generator=rng), torch.randn(5, 1, generator=rng)
     twin.update(x, y)
     assert not torch.equal(twin.posterior.loc, model.posterior.loc)
     model.update(x, y)
@@ -140,7 +142,8 @@ def test_copies_have_a_kernel_of_their_own() -> None:
 
 
 def test_data_loaders_and_odd_memory_layouts() -> None:
-    x, y = torch.randn(3, 40).T, torch.randn(1, 40).T
+    rng = draw.seeded()
+    x, y = torch.randn(3, 40, generator=rng).T, torch.randn(1, 40, generator=rng).T
     one, other = (tr.TAGI(CHAIN, Normal(0.3), engine="native") for _ in range(2))
     one.fit(x, y, epochs=2, batch_size=8, shuffle=False, progress=False)
     other.fit(DataLoader(TensorDataset(x, y), batch_size=8), epochs=2, progress=False)
@@ -148,7 +151,7 @@ def test_data_loaders_and_odd_memory_layouts() -> None:
 
 
 def test_integer_targets() -> None:
-    x, y = torch.randn(20, 3), torch.arange(20).reshape(20, 1) % 3
+    x, y = torch.randn(20, 3, generator=draw.seeded()), torch.arange(20).reshape(20, 1) % 3
     models = [tr.TAGI(CHAIN, Normal(0.3), engine=e) for e in ("native", "torch")]
     for model in models:
         model.fit(x, y, epochs=1, batch_size=4, progress=False)

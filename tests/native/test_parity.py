@@ -137,8 +137,9 @@ def test_predictions_agree(rows: int, activation: str) -> None:
 
 
 def test_gaussian_inputs_agree() -> None:
-    x = tr.Gaussian(torch.randn(30, 4), torch.rand(30, 4))
-    y = torch.randn(30, 2)
+    rng = draw.seeded()
+    x = tr.Gaussian(torch.randn(30, 4, generator=rng), torch.rand(30, 4, generator=rng))
+    y = torch.randn(30, 2, generator=rng)
     net = draw.network([4, 20, 20, 2], "tanh")
     models = [tr.TAGI(net, tr.likelihoods.Normal(0.5), engine=e) for e in ("native", "torch")]
     for model in models:
@@ -158,7 +159,8 @@ def test_activations_in_odd_places_agree() -> None:
         nn.Linear(9, 3, bias=False),
         nn.Sigmoid(),
     )
-    x, y = torch.randn(40, 2, 3), torch.rand(40, 3)
+    rng = draw.seeded()
+    x, y = torch.randn(40, 2, 3, generator=rng), torch.rand(40, 3, generator=rng)
     models = [tr.TAGI(net, tr.likelihoods.Normal(0.2), engine=e) for e in ("native", "torch")]
     for model in models:
         model.fit(x, y, epochs=3, batch_size=4, progress=False)

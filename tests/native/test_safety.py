@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import tractable as tr
 from tests.native import draw
@@ -124,6 +125,27 @@ def test_a_failed_update_changes_nothing() -> None:
     with pytest.raises(NonFiniteUpdate):
         model.update(x[:1], torch.tensor([3e38]))
     assert same(before, state(model))
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh(), nn.Sigmoid(), nn.ReLU(), nn.Identity()])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_refused_batch_leaves_nothing_behind_for_the_next(
+    activation: nn.Module, rows: int
+) -> None:
+    """Not even in the scratch memory that the next update uses again."""
+    net = nn.Sequential(*draw.network([3, 20, 20, 20, 3], "leaky_relu"), activation)
+    refused, spared = (tr.TAGI(net, tr.likelihoods.Normal(0.3), engine="native") for _ in "ab")
+    generator = draw.seeded()
+    x, y = torch.randn(rows, 3, generator=generator), torch.rand(rows, 3, generator=generator)
+    for model in (refused, spared):
+        model.posterior.loc.mul_(20)  # so that the sums overflow, and not their squares alone
+    before = state(refused)
+    with pytest.raises(NonFiniteUpdate):
+        refused.update(torch.full_like(x, 3e38), y)
+    assert same(before, state(refused))
+    for model in (refused, spared):
+        model.update(x, y)
+    assert same(state(refused), state(spared))
 
 
 @pytest.mark.parametrize(("first", "second"), [("native", "torch"), ("torch", "native")])

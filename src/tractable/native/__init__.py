@@ -6,7 +6,9 @@ The torch path is the definition; ``tests/native`` hold the kernel to it.
 
 C++17, bound with pybind11: a maintained, header-only library that needs only a compiler at build
 time and nothing at run time.  torch's own C++ extensions would tie a wheel to one version of
-torch; arrays cross the border as NumPy views of the tensors instead, without a copy.
+torch; arrays cross the border as NumPy views of the tensors instead, without a copy.  Only what
+says where to read (labels, the order of the rows) is copied, so that no other thread can change it
+once it has been checked.
 
 Installing without a compiler works: then ``kernel()`` is None and torch computes everything.
 """

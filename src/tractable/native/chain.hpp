@@ -36,7 +36,7 @@ enum class Observation {
 struct Likelihood {
   Observation kind = Observation::normal;
   float tree_noise = 1;              // variance of the decisions
-  int classes = 0;                   // of the trees
+  std::int64_t classes = 0;          // of the trees
   std::vector<std::int8_t> paths;    // signs of each class (rows) at each output (columns)
 };
 

@@ -52,12 +52,12 @@ void Learner::derive(const Workspace& work, int row, float* mean, float* varianc
                      float* curvature) const {
   const State& state = work.state;
   const std::size_t last = chain_.layers.size() - 1;
-  int widest = 0;
+  std::size_t widest = 0;
   for (std::size_t l = 0; l <= last; ++l)
-    widest = std::max({widest, state.width(l), work.inputs(l).stride});
+    widest = std::max(widest, std::size_t(std::max(state.width(l), work.inputs(l).stride)));
   // Of the units above, then of those below: mean, variance, r.
   thread_local std::vector<float> scratch;
-  scratch.assign(std::size_t(widest) * 6, 0.0f);
+  scratch.assign(widest * 6, 0.0f);
   float* above = scratch.data();
   float* below = above + 3 * widest;
   above[0] = 1;           // the output by itself
@@ -87,8 +87,8 @@ void Learner::derive(const Workspace& work, int row, float* mean, float* varianc
         slope = slope_of(chain_.layers[l - 1].after, low.mean[at + i], low.variance[at + i], j);
       }
       const std::size_t at_row = std::size_t(i) * w.width;
-      const BranchSums sums = passes_.branch(w.mean + at_row, w.variance + at_row, w.width,
-                                             branches);
+      const BranchSums sums = kernels_.branch(w.mean + at_row, w.variance + at_row, w.width,
+                                              branches);
       const float x = slope.mean, right = low.mean[at + i] * x;
       below[i] = sums.rest * x + sums.shift * right;
       below[widest + i] = sums.own * (slope.variance + x * x) + sums.spread * slope.variance +

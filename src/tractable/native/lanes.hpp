@@ -1,7 +1,7 @@
 // Several floats at once, as wide as the instruction set this file is compiled for.
 //
 // Included after the instruction set is chosen, inside a namespace of its own, because the same
-// source is compiled once per instruction set (see passes_*.cpp).
+// source is compiled once per instruction set (see kernels_*.cpp).
 
 typedef float Lanes __attribute__((vector_size(4 * TRACTABLE_LANES)));
 typedef std::int32_t Whole __attribute__((vector_size(4 * TRACTABLE_LANES)));

@@ -18,7 +18,8 @@ constexpr std::size_t kKept = 4;                       // idle workspaces
 
 }  // namespace
 
-// A workspace for the length of a call.
+// A workspace for the length of a call, which no other call can have meanwhile.  Nothing under the
+// mutex waits for the GIL, so that a thread that holds one of them cannot wait for the other.
 class Learner::Lease {
  public:
   Lease(const Learner& learner, int batch, bool learning) : learner_(learner) {
@@ -34,7 +35,7 @@ class Learner::Lease {
       }
     }
     if (!work_)
-      work_ = std::make_unique<Workspace>(learner.chain_, learner.passes_.lanes, batch, learning);
+      work_ = std::make_unique<Workspace>(learner.chain_, learner.kernels_.lanes, batch, learning);
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -50,7 +51,8 @@ class Learner::Lease {
   std::unique_ptr<Workspace> work_;
 };
 
-Learner::Learner(Chain chain, const Passes& passes) : chain_(std::move(chain)), passes_(passes) {
+Learner::Learner(Chain chain, const Kernels& kernels)
+    : chain_(std::move(chain)), kernels_(kernels) {
   idle_.reserve(kKept);
 }
 
@@ -66,9 +68,9 @@ void Learner::forward(const State& state, Workspace& work, const Observations& d
     std::memcpy(a.mean + to, data.x + from, width * sizeof(float));
     if (spread) std::memcpy(a.variance + to, data.x_variance + from, width * sizeof(float));
     if (!chain_.before.empty())
-      passes_.activate(chain_.before.data(), int(chain_.before.size()), a.mean + to,
-                       spread ? a.variance + to : nullptr, a.stride, a.mean + to,
-                       a.variance + to, a.slope + to);
+      kernels_.activate(chain_.before.data(), int(chain_.before.size()), a.mean + to,
+                        spread ? a.variance + to : nullptr, a.stride, a.mean + to,
+                        a.variance + to, a.slope + to);
   }
   if (!spread) a.variance = nullptr;
   a.slope = nullptr;
@@ -84,8 +86,8 @@ void Learner::forward(const State& state, Workspace& work, const Observations& d
     }
     const Outputs z = work.outputs(l);
     const Active active = work.active(l);
-    passes_.scan(batch, layer.rows(), a, active);
-    passes_.forward(state.weights(l), batch, a, active, z, single ? work.own(l) : nullptr);
+    kernels_.scan(batch, layer.rows(), a, active);
+    kernels_.forward(state.weights(l), batch, a, active, z, single ? work.own(l) : nullptr);
     const int out = state.width(l);
     const bool last = l + 1 == chain_.layers.size();
     // The activations after the last layer, if any, are done in place.
@@ -95,8 +97,8 @@ void Learner::forward(const State& state, Workspace& work, const Observations& d
     for (int b = 0; b < batch; ++b) {
       const std::size_t from = std::size_t(b) * out, to = std::size_t(b) * next.stride;
       float* slope = last ? work.output_slope() + from : next.slope + to;
-      passes_.activate(layer.after.data(), count, z.first + from, z.second + from, out,
-                       next.mean + to, next.variance + to, slope);
+      kernels_.activate(layer.after.data(), count, z.first + from, z.second + from, out,
+                        next.mean + to, next.variance + to, slope);
     }
     a = next;
   }
@@ -108,15 +110,19 @@ void Learner::backward(const State& state, Workspace& work, int batch) const {
   if (!chain_.layers[last].after.empty()) {
     const Outputs d = work.messages(last);
     const float* slope = work.output_slope();
-    const std::size_t size = std::size_t(batch) * state.width(last);
-    for (std::size_t k = 0; k < size; ++k) {
-      d.first[k] *= slope[k];
-      d.second[k] *= slope[k] * slope[k];
+    const std::size_t width = std::size_t(state.width(last)), outputs = chain_.outputs();
+    // Not the padding, where the slopes of a batch that is not finite may be NaN: nobody sets the
+    // messages there again, so a NaN would stay for all later batches.
+    for (std::size_t first = 0; first < std::size_t(batch) * width; first += width) {
+      for (std::size_t k = first; k < first + outputs; ++k) {
+        d.first[k] *= slope[k];
+        d.second[k] *= slope[k] * slope[k];
+      }
     }
   }
   for (std::size_t l = last; l > 0; --l)
-    passes_.pull(state.weights(l), chain_.layers[l].in, batch, work.inputs(l), work.active(l),
-                 work.messages(l), work.messages(l - 1), state.width(l - 1));
+    kernels_.pull(state.weights(l), chain_.layers[l].in, batch, work.inputs(l), work.active(l),
+                  work.messages(l), work.messages(l - 1), state.width(l - 1));
 }
 
 // Messages to the weights; of a single observation only their totals are needed.
@@ -136,8 +142,8 @@ Totals Learner::gather(const State& state, Workspace& work, int batch) const {
       totals.curvature += d_var * squares;
     } else {
       float* g = work.g.get() + state.at(l);
-      const Totals more = passes_.gather(state.weights(l), batch, a, work.active(l), d, g,
-                                         g + state.size());
+      const Totals more = kernels_.gather(state.weights(l), batch, a, work.active(l), d, g,
+                                          g + state.size());
       totals.power += more.power;
       totals.curvature += more.curvature;
     }
@@ -154,12 +160,12 @@ void Learner::apply(State& state, Workspace& work, int batch, const Change& chan
     for (int part = 0; part < (layer.bias ? 2 : 1); ++part) {
       const float prior_variance = float(priors[prior++]);
       if (batch == 1) {
-        passes_.apply_one(state.weights(l), ends[part], ends[part + 1], work.inputs(l),
-                          work.messages(l), change, prior_variance);
+        kernels_.apply_one(state.weights(l), ends[part], ends[part + 1], work.inputs(l),
+                           work.messages(l), change, prior_variance);
       } else {
         const float* g = work.g.get() + state.at(l);
-        passes_.apply(state.weights(l), ends[part], ends[part + 1], work.active(l), g,
-                      g + state.size(), change, prior_variance);
+        kernels_.apply(state.weights(l), ends[part], ends[part + 1], work.active(l), g,
+                       g + state.size(), change, prior_variance);
       }
     }
   }
@@ -179,7 +185,7 @@ bool Learner::step(State& state, Workspace& work, const Observations& data, int 
   Change change = plan(chain_.rule, heard, totals.power);
   change.rate = float(epoch.forget * (double(batch) / double(data.rows)));
   apply(state, work, batch, change, epoch.priors);
-  absorb(chain_, state, data.targets, batch, width, z);
+  update_noise(chain_, state, data.targets, batch, width, z);
   return true;
 }
 
@@ -239,7 +245,7 @@ void Learner::derivatives(const External& external, const Observations& all, flo
 }
 
 std::unique_ptr<Workspace> Learner::taken(const External& external) const {
-  auto work = std::make_unique<Workspace>(chain_, passes_.lanes, int(kPredictedAtOnce), false);
+  auto work = std::make_unique<Workspace>(chain_, kernels_.lanes, int(kPredictedAtOnce), false);
   work->state.take(chain_, external);
   return work;
 }

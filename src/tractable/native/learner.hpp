@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "chain.hpp"
+#include "kernels.hpp"
 #include "observe.hpp"
-#include "passes.hpp"
 #include "state.hpp"
 
 namespace tractable {
 
-// Inputs of all observations; variance is null for exact inputs.
+// Inputs of all observations; variance is null for exact inputs.  Numbers only, never indices: see
+// `Targets`.
 struct Observations {
   const float* x = nullptr;
   const float* x_variance = nullptr;
@@ -34,10 +35,11 @@ class Workspace;
 // Called now and then with the number of batches done; an exception ends the epoch.
 using Progress = std::function<void(std::size_t)>;
 
-// A chain ready to run.  It holds no parameters, so one may serve several models and threads.
+// A chain ready to run.  It holds no parameters, and every call has a workspace of its own, so one
+// may serve several models and threads.
 class Learner {
  public:
-  Learner(Chain chain, const Passes& passes);
+  Learner(Chain chain, const Kernels& kernels);
   ~Learner();
 
   // Learn all rows once, in batches.  Returns the number of batches learnt, which is less than
@@ -68,7 +70,7 @@ class Learner {
   void predict(Workspace& work, const Observations& data, float* mean, float* variance) const;
 
   const Chain& chain() const { return chain_; }
-  const Passes& passes() const { return passes_; }
+  const Kernels& kernels() const { return kernels_; }
 
  private:
   class Lease;
@@ -84,7 +86,7 @@ class Learner {
             const Epoch& epoch) const;
 
   Chain chain_;
-  const Passes& passes_;
+  const Kernels& kernels_;
   // Scratch of earlier calls, so that single updates need not allocate.
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;

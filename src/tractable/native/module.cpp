@@ -4,34 +4,36 @@
 #include <pybind11/stl.h>
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 
+#include "arguments.hpp"
 #include "learner.hpp"
 #include "workspace.hpp"
-
-namespace py = pybind11;
 
 namespace tractable {
 namespace {
 
-template <typename T>
-using Array = py::array_t<T, py::array::c_style>;
+// Bounds that keep every size in the kernel within its type: a few widths in an int, and all
+// parameters, padded, in a size_t.
+constexpr int kWidest = 1 << 28;
+constexpr std::size_t kMostParameters = std::size_t(1) << 48;
+constexpr std::size_t kLargestBatch = std::size_t(1) << 30;
+// Rows whose covariances, a triangle, an int can count; and values drawn of one unit.
+constexpr std::size_t kDrawnTogether = 46340;
+constexpr std::size_t kDrawnAtOnce = std::size_t(1) << 32;
 
-[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
-
-const Passes& passes_named(const std::string& name) {
-  const Passes* avx2 = avx2_passes();
-  if (name == "baseline") return baseline_passes();
+const Kernels& kernels_named(const std::string& name) {
+  const Kernels* avx2 = avx2_kernels();
+  if (name == "baseline") return baseline_kernels();
   if (name == "avx2" && avx2 != nullptr) return *avx2;
-  if (name.empty()) return avx2 != nullptr ? *avx2 : baseline_passes();
+  if (name.empty()) return avx2 != nullptr ? *avx2 : baseline_kernels();
   refuse("no instruction set " + name + " here");
 }
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
-  if (avx2_passes() != nullptr) names.push_back("avx2");
+  if (avx2_kernels() != nullptr) names.push_back("avx2");
   names.push_back("baseline");
   return names;
 }
@@ -64,8 +66,8 @@ Likelihood likelihood(const std::string& kind, float noise,
   if (tree) {
     if (paths->ndim() != 2 || paths->shape(1) != outputs) refuse("paths need a column per output");
     result.tree_noise = noise;
-    result.classes = int(paths->shape(0));
-    result.paths.assign(paths->data(), paths->data() + paths->size());
+    result.classes = paths->shape(0);
+    result.paths.assign(elements(*paths), elements(*paths) + paths->size());
   }
   return result;
 }
@@ -79,6 +81,7 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
   int width = -1;
   for (const auto& [in, out, bias, after] : layers) {
     if (in < 1 || out < 1 || (width >= 0 && in != width)) refuse("layers do not fit");
+    if (in > kWidest || out > kWidest) refuse("a layer is too wide");
     Layer layer;
     layer.in = in;
     layer.out = width = out;
@@ -87,79 +90,14 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
     layer.bias_at = layer.weight_at + std::size_t(in) * std::size_t(out);
     layer.after = activations(after);
     chain.parameters = layer.bias_at + (bias ? std::size_t(out) : 0);
+    if (chain.parameters > kMostParameters) refuse("the network is too large");
     chain.layers.push_back(layer);
   }
   if (chain.layers.empty()) refuse("no layers");
   chain.likelihood = likelihood(kind, noise, paths, chain.outputs());
   if (rule != "damped" && rule != "published") refuse("unknown rule " + rule);
   chain.rule = rule == "damped" ? Rule::damped : Rule::published;
-  return std::make_unique<Learner>(std::move(chain), passes_named(instructions));
-}
-
-// The caller's parameters, checked against the chain.
-External parameters(const Chain& chain, Array<float>& loc, Array<float>& variance) {
-  if (std::size_t(loc.size()) != chain.parameters || loc.size() != variance.size())
-    refuse("the flat vectors do not have the size of the network");
-  return {loc.mutable_data(), variance.mutable_data(), nullptr, nullptr, 0};
-}
-
-// The same and the noise.
-External external(const Chain& chain, Array<float>& loc, Array<float>& variance,
-                  Array<double>& noise_mean, Array<double>& noise_variance) {
-  External mine = parameters(chain, loc, variance);
-  const Observation kind = chain.likelihood.kind;
-  const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
-  const bool one_each = noise_mean.size() == chain.outputs();
-  const bool shared = noise_mean.size() == 1 && kind == Observation::normal;
-  if (noise_mean.size() != noise_variance.size() || !(tree || one_each || shared))
-    refuse("the noise does not have the size of the outputs");
-  mine.noise_mean = noise_mean.mutable_data();
-  mine.noise_variance = noise_variance.mutable_data();
-  mine.noises = int(noise_mean.size());
-  return mine;
-}
-
-Observations observations(const Chain& chain, const Array<float>& x,
-                          const std::optional<Array<float>>& x_variance) {
-  if (x.ndim() != 2 || x.shape(1) != chain.inputs()) refuse("inputs do not fit the network");
-  Observations data;
-  data.x = x.data();
-  data.rows = std::size_t(x.shape(0));
-  if (x_variance) {
-    if (x_variance->size() != x.size()) refuse("input variances do not have the inputs' size");
-    data.x_variance = x_variance->data();
-  }
-  return data;
-}
-
-void set_targets(const Chain& chain, Observations& data, const std::optional<Array<float>>& y,
-                 const std::optional<Array<float>>& y_variance,
-                 const std::optional<Array<std::int64_t>>& labels,
-                 const std::optional<Array<std::int64_t>>& order) {
-  const Observation kind = chain.likelihood.kind;
-  const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
-  if (tree != labels.has_value() || tree == y.has_value()) refuse("wrong kind of targets");
-  const std::int64_t rows = std::int64_t(data.rows);
-  if (tree) {
-    if (labels->size() != rows) refuse("one label per row is needed");
-    for (std::int64_t k = 0; k < rows; ++k)
-      if (labels->data()[k] < 0 || labels->data()[k] >= chain.likelihood.classes)
-        refuse("a label is out of range");
-    data.targets.labels = labels->data();
-  } else {
-    if (y->size() != rows * chain.outputs()) refuse("one target per output and row is needed");
-    data.targets.values = y->data();
-  }
-  if (y_variance) {
-    if (tree || y_variance->size() != y->size()) refuse("target variances need a target each");
-    data.targets.variances = y_variance->data();
-  }
-  if (order) {
-    if (order->size() != rows) refuse("the order must name as many rows as there are");
-    for (std::int64_t k = 0; k < rows; ++k)
-      if (order->data()[k] < 0 || order->data()[k] >= rows) refuse("the order names no row");
-    data.targets.order = order->data();
-  }
+  return std::make_unique<Learner>(std::move(chain), kernels_named(instructions));
 }
 
 std::size_t learn(const Learner& learner, Array<float> loc, Array<float> variance,
@@ -175,10 +113,11 @@ std::size_t learn(const Learner& learner, Array<float> loc, Array<float> varianc
   std::size_t tensors = 0;
   for (const Layer& layer : chain.layers) tensors += layer.bias ? 2 : 1;
   if (priors.size() != tensors) refuse("one prior variance per parameter is needed");
-  if (batch_size < 1 || batch_size > (1u << 30)) refuse("batch_size is out of range");
+  if (batch_size < 1 || batch_size > kLargestBatch) refuse("batch_size is out of range");
   const External mine = external(chain, loc, variance, noise_mean, noise_variance);
   Observations data = observations(chain, x, x_variance);
-  set_targets(chain, data, y, y_variance, labels, order);
+  Indices own;
+  set_targets(chain, data, own, y, y_variance, labels, order);
   const auto report = [&progress](std::size_t done) {
     const py::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -230,14 +169,20 @@ Array<float> draw(const Learner& learner, Array<float> loc, Array<float> varianc
   const External mine = parameters(chain, loc, variance);
   const Observations data = observations(chain, x, std::nullopt);
   if (samples < 1) refuse("at least one draw is needed");
-  if (std::size_t(normals.size()) != learner.units() * data.rows * std::size_t(samples))
+  if (data.rows > kDrawnTogether)
+    refuse("at most " + std::to_string(kDrawnTogether) + " rows can be drawn together, not " +
+           std::to_string(data.rows));
+  const std::size_t drawn = product(data.rows, std::size_t(samples));
+  if (drawn > kDrawnAtOnce) refuse("too many draws at once");
+  if (std::size_t(normals.size()) != product(learner.units(), drawn))
     refuse("a normal per unit, row and draw is needed");
   Array<float> outputs({py::ssize_t(samples), x.shape(0), py::ssize_t(chain.outputs())});
-  learner.draw(mine, data.x, int(data.rows), samples, normals.data(), outputs.mutable_data());
+  learner.draw(mine, data.x, int(data.rows), samples, elements(normals), outputs.mutable_data());
   return outputs;
 }
 
-// The network with the parameters that it had when this was made.
+// The network with the parameters that it had when this was made.  It has one workspace, and the
+// GIL, which is kept, sees to it that one call at a time uses it.
 class Snapshot {
  public:
   Snapshot(const Learner& learner, Array<float> loc, Array<float> variance) : learner_(learner) {
@@ -270,13 +215,14 @@ PYBIND11_MODULE(_kernel, m) {
            py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
            py::arg("rule"), py::arg("instructions") = "")
       .def_property_readonly("instructions",
-                             [](const Learner& self) { return self.passes().name; })
+                             [](const Learner& self) { return self.kernels().name; })
       .def("learn", &learn, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
            py::arg("priors"), py::arg("noise_mean").noconvert(),
            py::arg("noise_variance").noconvert(), py::arg("x").noconvert(),
            py::arg("x_variance").noconvert(), py::arg("y").noconvert(),
-           py::arg("y_variance").noconvert(), py::arg("labels").noconvert(), py::arg("order").noconvert(), py::arg("batch_size"),
-           py::arg("forget"), py::arg("progress"))
+           py::arg("y_variance").noconvert(), py::arg("labels").noconvert(),
+           py::arg("order").noconvert(), py::arg("batch_size"), py::arg("forget"),
+           py::arg("progress"))
       .def("predict", &predict, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
            py::arg("x").noconvert(), py::arg("x_variance").noconvert());
   learner

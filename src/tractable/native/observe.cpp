@@ -67,7 +67,8 @@ void observe(const Chain& chain, const State& state, const Targets& y, int batch
   }
 }
 
-void absorb(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z) {
+void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
+                  Outputs z) {
   if (chain.likelihood.kind != Observation::inferred) return;
   const int outputs = chain.outputs();
   for (int o = 0; o < outputs; ++o) {

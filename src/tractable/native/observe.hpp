@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "chain.hpp"
-#include "passes.hpp"
+#include "kernels.hpp"
 #include "state.hpp"
 
 namespace tractable {
 
-// Targets of one batch: numbers for the normal likelihoods, labels for the trees.
+// Targets of one batch: numbers for the normal likelihoods, labels for the trees.  The numbers may
+// be the caller's own; labels and order say where to read, so they are copies that were checked
+// and that no other thread can change.
 struct Targets {
   const float* values = nullptr;          // [rows][outputs]
   const float* variances = nullptr;       // error bars of the values, or null
@@ -28,7 +30,8 @@ void observe(const Chain& chain, const State& state, const Targets& y, int batch
              Outputs z, Outputs d);
 
 // Infer the noise from the same batch, if the likelihood does.
-void absorb(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z);
+void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
+                  Outputs z);
 
 // What the batch rule needs to know of the messages to the outputs.
 struct Tally {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "chain.hpp"
-#include "passes.hpp"
+#include "kernels.hpp"
 #include "transpose.hpp"
 
 namespace tractable {
@@ -40,12 +40,14 @@ class Block {
 inline int padded(int size, int lanes) { return (size + lanes - 1) / lanes * lanes; }
 
 // The caller's own memory: two flat vectors in the layout of tractable.posterior, and the noise.
+// Numbers only: should another thread write to them meanwhile, the results are of no use, but no
+// place in memory depends on them.
 struct External {
   float* mean;
   float* variance;
   double* noise_mean;
   double* noise_variance;
-  int noises;
+  std::size_t noises;
 };
 
 class State {
@@ -93,8 +95,11 @@ class State {
   std::vector<double> noise_mean, noise_variance;
 
  private:
-  // Transposed: a row per input.
+  // Transposed: a row per input.  The padding begins as zeros in every call, whatever the numbers
+  // of an earlier call have made of it.
   static void copy_in(const Layer& layer, float* packed, int width, const float* flat) {
+    if (width != layer.out)
+      std::fill(packed, packed + std::size_t(layer.rows()) * std::size_t(width), 0.0f);
     transpose(flat + layer.weight_at, layer.out, layer.in, layer.in, packed, width);
     if (layer.bias)
       std::copy(flat + layer.bias_at, flat + layer.bias_at + layer.out,

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "chain.hpp"
-#include "passes.hpp"
+#include "kernels.hpp"
 #include "state.hpp"
 
 namespace tractable {
@@ -18,8 +18,10 @@ class Workspace {
       Level level;
       level.stride = padded(layer.rows(), lanes);
       level.width = padded(layer.out, lanes);
-      level.floats = Block<float>(rows * (3 * level.stride + 6 * level.width));
-      level.ints = Block<int>(2 * rows * layer.rows() + rows + layer.rows());
+      const std::size_t stride = std::size_t(level.stride), width = std::size_t(level.width);
+      const std::size_t inputs = std::size_t(layer.rows());
+      level.floats = Block<float>(rows * (3 * stride + 6 * width));
+      level.ints = Block<int>(2 * rows * inputs + rows + inputs);
       levels_.push_back(std::move(level));
       layers_.push_back(layer);
     }
@@ -59,7 +61,7 @@ class Workspace {
     Block<int> ints;
   };
 
-  Outputs pair(std::size_t l, int which) const {
+  Outputs pair(std::size_t l, std::size_t which) const {
     const Level& level = levels_[l];
     const std::size_t size = std::size_t(batch_) * level.width;
     float* at = level.floats.get() + 3 * std::size_t(batch_) * level.stride + which * size;

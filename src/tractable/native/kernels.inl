@@ -1,4 +1,4 @@
-// The loops of passes.hpp; included once per instruction set, after lanes.hpp.
+// The loops of kernels.hpp; included once per instruction set, after lanes.hpp.
 //
 // Equations: forward (8), (9), (14) and messages (11), (14) of Nguyen & Goulet (2022); the batch
 // rule of tractable/learners/batch_rule.py, which is the definition that this must agree with.

@@ -72,7 +72,7 @@ struct BranchSums {
   float curvature = 0;  // sum bent mu^2
 };
 
-struct Passes {
+struct Kernels {
   const char* name;
   int lanes;
 
@@ -101,7 +101,7 @@ struct Passes {
                 float* mean, float* covariance);
 };
 
-const Passes& baseline_passes();
-const Passes* avx2_passes();  // null where the compiler or the processor has none
+const Kernels& baseline_kernels();
+const Kernels* avx2_kernels();  // null where the compiler or the processor has none
 
 }  // namespace tractable

@@ -3,21 +3,21 @@
 #include <cstdint>
 #include <cstring>
 
-#include "passes.hpp"
+#include "kernels.hpp"
 
 #define TRACTABLE_LANES 4
 
 namespace tractable {
 namespace baseline {
 #include "lanes.hpp"
-#include "passes.inl"
+#include "kernels.inl"
 }  // namespace baseline
 
-const Passes& baseline_passes() {
+const Kernels& baseline_kernels() {
   using namespace baseline;
-  static const Passes passes = {"baseline", kLanes, activate, scan,  forward,
-                                pull,       gather, apply,    apply_one, branch, joint};
-  return passes;
+  static const Kernels kernels = {"baseline", kLanes, activate, scan,  forward,
+                                  pull,       gather, apply,    apply_one, branch, joint};
+  return kernels;
 }
 
 }  // namespace tractable

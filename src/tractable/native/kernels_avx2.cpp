@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "passes.hpp"
+#include "kernels.hpp"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
@@ -23,7 +23,7 @@
 namespace tractable {
 namespace avx2 {
 #include "lanes.hpp"
-#include "passes.inl"
+#include "kernels.inl"
 }  // namespace avx2
 }  // namespace tractable
 
@@ -35,11 +35,11 @@ namespace avx2 {
 
 namespace tractable {
 
-const Passes* avx2_passes() {
+const Kernels* avx2_kernels() {
   using namespace avx2;
-  static const Passes passes = {"avx2", kLanes, activate, scan,     forward,
-                                pull,   gather, apply,    apply_one, branch, joint};
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &passes : nullptr;
+  static const Kernels kernels = {"avx2", kLanes, activate, scan,     forward,
+                                  pull,   gather, apply,    apply_one, branch, joint};
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels : nullptr;
 }
 
 }  // namespace tractable
@@ -47,7 +47,7 @@ const Passes* avx2_passes() {
 #else
 
 namespace tractable {
-const Passes* avx2_passes() { return nullptr; }
+const Kernels* avx2_kernels() { return nullptr; }
 }  // namespace tractable
 
 #endif
