@@ -120,11 +120,10 @@ def test_the_memory_keeps_the_latest():
 def test_a_batch_carries_its_share_of_the_divergence(monkeypatch):
     bandit = agent("bbb", replay=Replay(64, batch_size=16, batches=3))
     seen = []
-    monkeypatch.setattr(type(bandit.learner), "_learn", lambda self, x, y, m: seen.append((x, m)))
+    monkeypatch.setattr(bandit.learner, "learn_batch", lambda x, y, m: seen.append((x, m)))
     rows = np.zeros((40, FEATURES))
     bandit.prime(rows, [0, 1] * 20, np.zeros(40))
     assert not seen
-    monkeypatch.setattr(bandit.learner, "_scheduler", None)
     bandit.learn(rows[0], 1, 0.0)
     assert [m.share for _, m in seen] == [16 / 41] * 3
     assert all(len(x) == 16 for x, _ in seen)

@@ -41,7 +41,7 @@ def test_the_best_is_the_one_of_highest_log_likelihood():
 @pytest.mark.usefixtures("small_set")
 def test_a_run_in_miniature(tmp_path, capsys):
     estimators.main(["--sets", "boston", "wine", "--splits", "2", "--out", str(tmp_path)])
-    found = json.loads((tmp_path / "results.json").read_text())["figures"]
+    found = json.loads((tmp_path / "results.json").read_text())["metrics"]
     assert list(found) == ["boston", "wine"]
     assert found["boston"]["splits"] == 2
     assert found["boston"][estimators.OURS]["rmse"] < 0.5  # the noise is 0.2, the signal 1.7

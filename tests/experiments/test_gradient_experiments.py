@@ -32,17 +32,17 @@ def test_regression_in_miniature(tmp_path, capsys):
     arguments = ["--quick", "--epochs", "3", "--out", str(tmp_path), "--models", *names]
     regression.main(arguments)
     result = json.loads((tmp_path / "results.json").read_text())
-    assert list(result["figures"]) == names
+    assert list(result["metrics"]) == names
     assert "paper lppd" in capsys.readouterr().out
     assert (tmp_path / "regression-tagi.png").stat().st_size > 1000
-    pair = result["figures"]["local-1"]["against_weights"]
+    pair = result["metrics"]["local-1"]["against_weights"]
     assert pair["weights"]["published_ms_per_epoch"] == 317.8
     assert [row["learner"] for row in result["comparison"]][: len(names)] == names
     assert result["command"].startswith("python -m tractable.experiments.regression --quick")
     assert (tmp_path / "report.html").is_file()
     regression.main(arguments)  # finished models are read, not trained again
     again = json.loads((tmp_path / "results.json").read_text())
-    assert again["figures"]["dnns"] == result["figures"]["dnns"]
+    assert again["metrics"]["dnns"] == result["metrics"]["dnns"]
 
 
 def test_the_mnist_table_names_the_published_errors():

@@ -38,7 +38,7 @@ def test_the_experiment_in_miniature(table, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "paper (text)" in out
     assert "converges faster than greedy" in out
-    figures = result(tmp_path)["figures"]
+    figures = result(tmp_path)["metrics"]
     for name in names:
         found = figures[name]
         cost = 15 * found["false_positives"] + 5 * found["false_negatives"]
@@ -53,7 +53,7 @@ def test_the_experiment_in_miniature(table, tmp_path, capsys):
     assert [row["learner"] for row in rows] == ["Bayes by Backprop", "TAGI", "greedy", "ε = 5 %"]
     assert "chance alone costs" in rows[3]["note"]
     mushroom.main([*arguments, "--agents", *names])  # finished runs are read, not made again
-    assert result(tmp_path)["figures"]["bbb"] == figures["bbb"]
+    assert result(tmp_path)["metrics"]["bbb"] == figures["bbb"]
 
 
 @pytest.mark.parametrize("name", ["bbb", "tagi", "eps-1"])
@@ -98,7 +98,7 @@ def test_processes_change_nothing(tmp_path):
             ["--seed", "0", "1", "--steps", "40", "--agents", "tagi", "--jobs", str(jobs),
              "--out", str(tmp_path / str(jobs))]
         )  # fmt: skip
-    alone, together = (result(tmp_path / n)["figures"]["tagi"] for n in "12")
+    alone, together = (result(tmp_path / n)["metrics"]["tagi"] for n in "12")
     assert alone["regret_of_each_seed"] == together["regret_of_each_seed"]
 
 
@@ -117,7 +117,7 @@ def test_preliminary_knowledge_is_the_same_for_all_agents(table):
 
 def test_the_source_s_settings(table):
     agent = mushroom_agents.make("bbb", 0, Mushroom())
-    assert agent.learner.prior.config() == {
+    assert agent.learner.method.prior.config() == {
         "name": "ScaleMixture", "pi": 0.5, "sigma1": 1.0, "sigma2": pytest.approx(np.exp(-6))
     }  # fmt: skip
     assert [tuple(s) for s in agent.learner.shapes.values()][::2] == [

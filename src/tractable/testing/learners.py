@@ -262,7 +262,7 @@ class LearnerConformance(ABC):
 
     def test_calibration_changes_the_noise(self) -> None:
         x, y = regression()
-        plain, scaled = (self.make(self.net(), tr.likelihoods.Normal(0.02), seed=2) for _ in "ab")
+        plain, scaled = (self.make(self.net(), tr.likelihoods.Normal(0.1), seed=2) for _ in "ab")
         plain.fit(x, y, epochs=3, batch_size=16)
         scaled.fit(x, y, epochs=3, batch_size=16, calibrate=True)
         noise, before = (float(m.predict(x).aleatoric.mean()) for m in (scaled, plain))
