@@ -4,9 +4,10 @@ import json
 import subprocess
 import sys
 
+from tractable.experiments import registry
+
 from tractable import __version__
 from tractable.data import store
-from tractable.experiments import registry
 
 SMALL = ("--quick", "--seed", 3, "--observations", 40, "--epochs", 1, "--steps", 2)
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tractable.experiments import registry
 
 import tractable
 from docs import pages
 from tests.docs.names import resolve
 from tractable import gaussian
-from tractable.experiments import registry
 
 DOCS, ROOT = pages.DOCS, pages.DOCS.parent
 MADE_BY_AN_EXAMPLE = {"three_learners.png": "examples/three_learners.py"}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
 from tractable.experiments.functions import ACKLEY10, BRANIN, HARTMANN6
+
 from tractable.infer import BlackBoxOptimizer
 
 

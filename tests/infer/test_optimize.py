@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 from torch import nn
+from tractable.experiments import optimize1d
 
 import tractable as tr
 from tests.infer.models import F64, mlp, regressor, set_posterior
-from tractable.experiments import optimize1d
 from tractable.infer import UnsupportedLayer, derivatives, infer_optimum, optimize
 
 

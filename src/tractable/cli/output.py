@@ -46,7 +46,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int 
 
 
 def show_results(results: Results) -> None:
-    """The notes and figures of a run."""
+    """The notes and metrics of a run."""
     for note in results.notes:
         say(note)
     rows = results.comparison

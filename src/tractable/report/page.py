@@ -61,7 +61,7 @@ def view(results: Results, folder: Path) -> dict[str, Any]:
         "pictures": [(p.caption or p.file, data_uri(folder / p.file)) for p in drawn],
         "missing": [p.file for p in results.pictures if p not in drawn],
         "settings": [(key, _words(value)) for key, value in results.settings.items()],
-        "figures": json.dumps(results.figures, indent=1, ensure_ascii=False),
+        "figures": json.dumps(results.metrics, indent=1, ensure_ascii=False),
     }
 
 

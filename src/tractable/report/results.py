@@ -1,4 +1,4 @@
-"""What a run found, as one JSON file: written by experiments and ``fit``, read by the report.
+"""What a run found, as one JSON file: written by studies and ``fit``, read by the report.
 
 Files written before a field existed stay readable: what is missing is empty.
 """
@@ -143,7 +143,7 @@ class Results:
     calibration: Calibration | None = None
     pictures: list[Picture] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    figures: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     peak_memory_mib: float | None = None
     threads: int | None = None
@@ -169,6 +169,7 @@ class Results:
             raise InvalidResults(f"{path} is not a JSON file: {error}") from error
         if not isinstance(content, dict) or not isinstance(content.get("experiment"), str):
             raise InvalidResults(f"{path} does not hold the results of a run: no 'experiment'")
+        content.setdefault("metrics", content.get("figures", {}))  # its name until version 0.1
         held = {f.name: content[f.name] for f in fields(cls) if f.name in content}
         try:
             held["comparison"] = [Comparison(**row) for row in held.get("comparison", [])]

@@ -6,7 +6,6 @@ header), so that the file is still a model file of the learner.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from tractable.data import Standardizer
-from tractable.learners import InvalidModelFile, Learner, storage
+from tractable.learners import InvalidModelFile, Learner, saving, storage
 from tractable.priors import Prior, prior
 
 if TYPE_CHECKING:
@@ -28,6 +27,11 @@ _JSON = (bool, int, float, str, type(None))
 
 def save(estimator: Estimator, path: str | Path) -> None:
     """Write a fitted estimator to one file, atomically."""
+    storage.write(path, *packed(estimator))
+
+
+def packed(estimator: Estimator) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A fitted estimator as named tensors and JSON values, which may be a part of a larger file."""
     more, values = estimator._state()
     more |= {f"inputs/{name}": t for name, t in estimator.input_scaler_.to_dict().items()}
     names = getattr(estimator, "feature_names_in_", None)
@@ -40,12 +44,9 @@ def save(estimator: Estimator, path: str | Path) -> None:
         "feature_names": None if names is None else names.tolist(),
         **values,
     }
-    with tempfile.TemporaryDirectory() as folder:
-        own = Path(folder) / "learner"
-        estimator.learner_.save(own)
-        tensors, header = storage.read(own)
+    tensors, header = saving.pack(estimator.learner_)
     tensors |= {f"{_PREFIX}{name}": tensor for name, tensor in more.items()}
-    storage.write(path, tensors, {**header, "estimator": entry})
+    return tensors, {**header, "estimator": entry}
 
 
 def load(kind: type[Kind], path: str | Path) -> Kind:
