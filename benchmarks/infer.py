@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from tractable.experiments.images import mnist_cnn
 
 import tractable as tr
+from tractable_studies.images.run import mnist_cnn
 from tractable.infer import attack, derivatives
 
 

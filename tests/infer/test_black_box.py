@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tractable.experiments.functions import ACKLEY10, BRANIN, HARTMANN6
+from tractable_studies.blackbox.functions import ACKLEY10, BRANIN, HARTMANN6
 
 from tractable.infer import BlackBoxOptimizer
 

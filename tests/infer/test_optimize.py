@@ -3,11 +3,11 @@ import math
 import pytest
 import torch
 from torch import nn
-from tractable.experiments import optimize1d
 
 import tractable as tr
 from tests.infer.models import F64, mlp, regressor, set_posterior
 from tractable.infer import UnsupportedLayer, derivatives, infer_optimum, optimize
+from tractable_studies.optimize1d import run as optimize1d
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_everything_is_escaped(tmp_path):
         charts=[Chart(EVIL, EVIL, EVIL, {EVIL: ([1], [2.0])})],
         calibration=Calibration("reliability", {EVIL: ([0.5], [0.5])}, {EVIL: 0.0}),
         pictures=[Picture("one.png", EVIL), Picture(EVIL)],
-        settings={EVIL: EVIL}, figures={EVIL: EVIL}, versions={EVIL: EVIL},
+        settings={EVIL: EVIL}, metrics={EVIL: EVIL}, versions={EVIL: EVIL},
     )  # fmt: skip
     (tmp_path / "one.png").write_bytes(PNG)
     page, text = page_of(tmp_path, found)
@@ -185,6 +185,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     results().write(path)
     before = path.read_text()
     with pytest.raises(TypeError, match="plain values only"):
-        results(figures={"a": object()}).write(path)
+        results(metrics={"a": object()}).write(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -1,4 +1,4 @@
-"""The baseline of the control experiment goes on after a kill."""
+"""The baseline of the control study goes on after a kill."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ pytest.importorskip("mujoco")
 
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.running_mean_std import RunningMeanStd
-from tractable.experiments import control_ppo
-from tractable.experiments.control_ppo import Baseline
-from tractable.experiments.ppo_policy import OneByOne
+from tractable_studies.control import ppo as control_ppo
+from tractable_studies.control.ppo import Baseline
+from tractable_studies.control.ppo_policy import OneByOne
 
 ENV = "InvertedPendulum-v5"
 

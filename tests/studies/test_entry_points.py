@@ -1,11 +1,12 @@
-"""Every experiment through its own ``main``, at sizes that take seconds."""
+"""Every study through its own ``main``, at sizes that take seconds."""
 
 import json
 
 import pytest
-from tractable.experiments import registry, uci
+from tractable.cli.commands import studies
 
 from tractable.report.results import Results
+from tractable_studies.uci import run as uci
 
 SMALL = {
     "optimize1d": "--quick --seed 3 4 --observations 60 --epochs 2 --steps 4",
@@ -21,14 +22,14 @@ WITH_DATA = {
 
 
 def run(name: str, arguments: str, folder) -> Results:
-    registry.find(name).main()([*arguments.split(), "--out", str(folder)])
+    studies.find(name).main()([*arguments.split(), "--out", str(folder)])
     results = Results.read(folder / "results.json")
     assert results.experiment == name
     assert results.settings["quick"] is True
     assert results.comparison
     assert results.seconds > 0
     assert results.peak_memory_mib > 50
-    assert results.command.startswith(f"python -m {registry.find(name).module}")
+    assert results.command.startswith(f"python -m {studies.find(name).module}")
     assert str(folder) not in results.command  # it belongs to one machine
     page = (folder / "report.html").read_text()
     assert all(row.name.replace("'", "&#39;") in page for row in results.comparison[:3])
@@ -41,7 +42,7 @@ def test_a_small_run(name, tmp_path):
     assert results.charts
     if name == "optimize1d":  # several seeds are all used
         assert results.seeds == [3, 4]
-        assert len(results.figures["+0.25, eq. 3"]["located"]) == 2
+        assert len(results.metrics["+0.25, eq. 3"]["located"]) == 2
         assert results.calibration.kind == "coverage"
         assert [picture.file for picture in results.pictures] == ["optimize1d.png"]
 
@@ -59,32 +60,32 @@ def test_images_resume_from_their_checkpoint(tmp_path, real_data, capsys):
     trained = (tmp_path / "mnist-fnn.tr").stat().st_mtime_ns
     again = run("mnist-fnn", arguments, tmp_path)
     assert (tmp_path / "mnist-fnn.tr").stat().st_mtime_ns == trained
-    assert again.figures == first.figures
+    assert again.metrics == first.metrics
     run("mnist-fnn", f"{arguments} --no-resume", tmp_path)
     assert (tmp_path / "mnist-fnn.tr").stat().st_mtime_ns > trained
 
 
 def test_finished_splits_are_kept(tmp_path, real_data, monkeypatch):
     first = run("uci", WITH_DATA["uci"], tmp_path)
-    assert first.figures["boston"]["splits"] == 2
+    assert first.metrics["boston"]["splits"] == 2
 
     def never(*arguments):
         raise AssertionError(f"split {arguments} was computed again")
 
     monkeypatch.setattr(uci, "run_split", never)
-    assert run("uci", WITH_DATA["uci"], tmp_path).figures == first.figures
+    assert run("uci", WITH_DATA["uci"], tmp_path).metrics == first.metrics
 
 
 def test_an_attack_wants_a_model(tmp_path, monkeypatch, real_data):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="tractable run mnist-cnn"):
-        registry.find("attack-mnist").main()([])
+        studies.find("attack-mnist").main()([])
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", studies.names())
 def test_all_share_their_options(name, capsys):
     try:
-        main = registry.find(name).main()
+        main = studies.find(name).main()
     except ImportError as error:
         pytest.skip(f"an extra is not installed: {error}")
     with pytest.raises(SystemExit) as left:
@@ -95,13 +96,15 @@ def test_all_share_their_options(name, capsys):
 
 
 def test_bad_options_are_one_line(capsys, tmp_path):
-    main = registry.find("optimize1d").main()
+    main = studies.find("optimize1d").main()
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     for argv, words in (
-        (["--epochs", "many"], "--epochs: invalid int value: 'many'"),
+        (["--epochs", "many"], "'--epochs': Input should be a valid integer"),
         (["--out", str(blocked / "below")], "is not a folder"),
         (["--threads", "0"], "--threads must be at least 1, got 0"),
+        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--epoch", "3"], "--epochs"),
     ):
         with pytest.raises(SystemExit) as left:
             main(argv)

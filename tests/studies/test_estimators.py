@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import stats
 from sklearn.dummy import DummyRegressor
-from tractable.experiments import estimators
 
 from tractable.data import RegressionData
+from tractable_studies.estimators import run as estimators
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def test_the_best_is_the_one_of_highest_log_likelihood():
 @pytest.mark.usefixtures("small_set")
 def test_a_run_in_miniature(tmp_path, capsys):
     estimators.main(["--sets", "boston", "wine", "--splits", "2", "--out", str(tmp_path)])
-    found = json.loads((tmp_path / "results.json").read_text())["figures"]
+    found = json.loads((tmp_path / "results.json").read_text())["metrics"]
     assert list(found) == ["boston", "wine"]
     assert found["boston"]["splits"] == 2
     assert found["boston"][estimators.OURS]["rmse"] < 0.5  # the noise is 0.2, the signal 1.7
     text = capsys.readouterr().out
     assert "90 % covers" in text
-    won = sum(figures["best_log_likelihood"] == estimators.OURS for figures in found.values())
+    won = sum(one["best_log_likelihood"] == estimators.OURS for one in found.values())
     assert f"highest log-likelihood on {won} of 2 sets" in text

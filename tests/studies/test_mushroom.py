@@ -1,4 +1,4 @@
-"""The mushroom experiment in miniature: same mushrooms for all, killed and resumed, its figures."""
+"""The mushroom study in miniature: same mushrooms for all, killed and resumed, its metrics."""
 
 import json
 import os
@@ -7,12 +7,14 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from tractable.experiments import mushroom, mushroom_agents
-from tractable.experiments.mushroom_runs import Job, Pace, run_all
 
-from tractable.agents import History, Mushroom
+from tractable.agents import History
 from tractable.data import TableData
 from tractable.data.store import FOLDER
+from tractable_studies.mushroom import agents as mushroom_agents
+from tractable_studies.mushroom import run as mushroom
+from tractable_studies.mushroom.environment import Mushroom
+from tractable_studies.mushroom.jobs import Job, run_all
 
 mpl.use("Agg")
 
@@ -24,36 +26,36 @@ def table(monkeypatch) -> None:
     features = (torch.rand(300, 95, generator=generator) < 0.2).float()
     features[:, 0] = (torch.rand(300, generator=generator) < 0.5).float()
     data = TableData("mushroom", ("edible", "poisonous"), (), features, 1 - features[:, 0].long())
-    monkeypatch.setattr("tractable.agents.mushroom.mushroom", lambda encoding: data)
+    monkeypatch.setattr("tractable_studies.mushroom.environment.mushroom", lambda encoding: data)
 
 
 def result(folder) -> dict:
     return json.loads((folder / "results.json").read_text())
 
 
-def test_the_experiment_in_miniature(table, tmp_path, capsys):
+def test_the_study_in_miniature(table, tmp_path, capsys):
     names = ["bbb", "tagi", "greedy", "eps-5"]
     arguments = ["--quick", "--steps", "60", "--out", str(tmp_path)]
     mushroom.main([*arguments, "--agents", *names])
     out = capsys.readouterr().out
     assert "paper (text)" in out
     assert "converges faster than greedy" in out
-    figures = result(tmp_path)["figures"]
+    metrics = result(tmp_path)["metrics"]
     for name in names:
-        found = figures[name]
+        found = metrics[name]
         cost = 15 * found["false_positives"] + 5 * found["false_negatives"]
         assert found["regret"] == cost
         assert found["seeds"] == 1
         assert found["cpu_milliseconds_per_step"] > 0
     # The same mushrooms for all agents of a seed.
-    assert len({figures[name]["edible_rate"] for name in names}) == 1
+    assert len({metrics[name]["edible_rate"] for name in names}) == 1
     for part in ("regret", "eating-rate", "mistakes", "single-runs"):
         assert (tmp_path / f"mushroom-{part}.png").stat().st_size > 1000
     rows = result(tmp_path)["comparison"]
     assert [row["learner"] for row in rows] == ["Bayes by Backprop", "TAGI", "greedy", "ε = 5 %"]
     assert "chance alone costs" in rows[3]["note"]
     mushroom.main([*arguments, "--agents", *names])  # finished runs are read, not made again
-    assert result(tmp_path)["figures"]["bbb"] == figures["bbb"]
+    assert result(tmp_path)["metrics"]["bbb"] == metrics["bbb"]
 
 
 @pytest.mark.parametrize("name", ["bbb", "tagi", "eps-1"])
@@ -98,7 +100,7 @@ def test_processes_change_nothing(tmp_path):
             ["--seed", "0", "1", "--steps", "40", "--agents", "tagi", "--jobs", str(jobs),
              "--out", str(tmp_path / str(jobs))]
         )  # fmt: skip
-    alone, together = (result(tmp_path / n)["figures"]["tagi"] for n in "12")
+    alone, together = (result(tmp_path / n)["metrics"]["tagi"] for n in "12")
     assert alone["regret_of_each_seed"] == together["regret_of_each_seed"]
 
 
@@ -131,7 +133,7 @@ def test_the_source_s_settings(table):
     assert not tagi.learner.fitted
 
 
-def test_figures_of_a_history_by_hand():
+def test_metrics_of_a_history_by_hand():
     history = History()
     for action, edible, reward in ((1, 1, 5), (0, 1, 0), (1, 0, 5), (1, 0, -35), (0, 0, 0)):
         regret = 5 * edible * (1 - action) + 15 * (1 - edible) * action
@@ -147,19 +149,20 @@ def test_figures_of_a_history_by_hand():
     assert mushroom.summary([history], 3)["regret_standard_error"] is None
 
 
-def test_the_pace_counts_only_its_own_steps(tmp_path):
-    jobs = [Job("tagi", seed, 1000, tmp_path) for seed in (0, 1)]
-    pace = Pace(jobs)
-    pace.hear(jobs[0], 750)  # resumed at 500
-    pace.hear(jobs[0], 1000)
-    pace.hear(jobs[1], 250)
-    assert str(pace).startswith("1,250 of 2,000 steps, ")
-    assert sum(pace._first.values()) == 500
+def test_progress_counts_only_the_steps_that_are_left(table, tmp_path):
+    first = Job("tagi", 0, 250, tmp_path)
+    told: list[int] = []
+    first.run(told.append)
+    assert (first.left, told) == (0, [250])
+    longer = Job("tagi", 0, 750, tmp_path)
+    assert longer.left == 500
+    longer.run(told.append)
+    assert told == [250, 250, 250]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--steps", "0"], "--steps must be at least 1"), (["--agents", "ucb"], "invalid choice")],
+    [(["--steps", "0"], "--steps must be at least 1"), (["--agents", "ucb"], "no choice of --agents 'ucb'")],
 )
 def test_bad_arguments(arguments, words, capsys, tmp_path):
     with pytest.raises(SystemExit):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from tractable.agents import Mushroom
 from tractable.data.store import FOLDER
+from tractable_studies.mushroom.environment import Mushroom
 
 FEATURES = np.eye(6, dtype=np.float32)
 EDIBLE = [True, False, True, False, True, False]
@@ -112,18 +112,3 @@ def test_the_registered_environment_is_the_published_table(real_data):
     seen, _ = env.reset(seed=0)
     assert env.observation_space.contains(seen)
     assert seen.sum() <= 22
-
-
-def test_tractable_does_not_need_gymnasium():
-    """Without it the library imports, and the agents say which extra is missing."""
-    code = textwrap.dedent("""
-        import sys
-        sys.modules["gymnasium"] = None
-        import tractable
-        try:
-            tractable.agents
-        except ImportError as error:
-            print(error)
-    """)
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'tractable[agents]'" in found.stdout
