@@ -11,6 +11,7 @@ pytest.importorskip("mujoco")
 
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.running_mean_std import RunningMeanStd
+
 from tractable_studies.control import ppo as control_ppo
 from tractable_studies.control.ppo import Baseline
 from tractable_studies.control.ppo_policy import OneByOne

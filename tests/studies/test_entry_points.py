@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tractable.cli.commands import studies
 
+from tractable.cli.commands import studies
 from tractable.report.results import Results
 from tractable_studies.uci import run as uci
 

@@ -6,6 +6,7 @@ import math
 import matplotlib as mpl
 import pytest
 import torch
+
 from tractable.cli.output import show_table
 from tractable_studies.mnist import run as mnist
 from tractable_studies.regression import run as regression

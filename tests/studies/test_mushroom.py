@@ -162,7 +162,10 @@ def test_progress_counts_only_the_steps_that_are_left(table, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--steps", "0"], "--steps must be at least 1"), (["--agents", "ucb"], "no choice of --agents 'ucb'")],
+    [
+        (["--steps", "0"], "--steps must be at least 1"),
+        (["--agents", "ucb"], "no choice of --agents 'ucb'"),
+    ],
 )
 def test_bad_arguments(arguments, words, capsys, tmp_path):
     with pytest.raises(SystemExit):

@@ -1,9 +1,6 @@
 """The mushroom environment: its rewards, its regret, its data, and Gymnasium's own check."""
 
 import os
-import subprocess
-import sys
-import textwrap
 
 import gymnasium
 import numpy as np

@@ -12,7 +12,7 @@ of iterations and FGSM, at the same distortion.
     python -m tractable_studies.attack.run cifar10 --model FILE
     python -m tractable_studies.attack.run mnist --quick
 
-The model is by default the one that the experiment on images left in ``out/``; ``--quick`` trains
+The model is by default the one that the study of images left in ``out/``; ``--quick`` trains
 a poor one on the spot.
 """
 
