@@ -57,7 +57,7 @@ def tagi_step(case: Case, **options: object) -> Callable[[], None]:
     x, y = case.data()
     model = tr.TAGI(case.net(), tr.likelihoods.Normal(1.0), **options)  # type: ignore[arg-type]
     y = model.likelihood.targets(y, y.shape)
-    return lambda: model._learn(x, y, None)
+    return lambda: model.learn_batch(x, y)
 
 
 def sgd_step(case: Case) -> Callable[[], None]:

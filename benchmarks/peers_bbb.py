@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners.base import Moment
+from tractable.learners import Position
 
 sys.path.append(str(Path(__file__).parent.parent / ".venv-peers"))
 SIZES = ((784, 400), (400, 400), (400, 10))
@@ -44,8 +44,8 @@ def network(layer: Callable[[int, int], nn.Module]) -> nn.Sequential:
 def ours(**options: Any) -> Step:
     """A step of this library."""
     model = tr.BayesByBackprop(network(nn.Linear), tr.likelihoods.Softmax(10), **options)
-    moment = Moment(ROWS / 60_000, 0.0, 0, BATCHES)
-    return lambda x, y: model._learn(x, y, moment)
+    moment = Position(ROWS / 60_000, 0.0, 0, BATCHES)
+    return lambda x, y: model.learn_batch(x, y, moment)
 
 
 def bayesian_torch() -> Step:

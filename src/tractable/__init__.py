@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tractable import adversarial, infer, likelihoods, metrics, plots, priors, rules
-    from tractable.gaussian import Gaussian, NoMomentRule, moment_rule
+    from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
+    from tractable.errors import NoMomentRule
+    from tractable.gaussian import Gaussian, moment_rule
     from tractable.learners import (
         TAGI,
         Backprop,
@@ -41,6 +42,7 @@ __all__ = [
     "activation_moments",
     "activation_rule",
     "adversarial",
+    "errors",
     "infer",
     "likelihoods",
     "metrics",
@@ -51,7 +53,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "gaussian": ("Gaussian", "NoMomentRule", "moment_rule"),
+    "errors": ("NoMomentRule",),
+    "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
         "Ensemble", "Learner",

@@ -121,11 +121,11 @@ def loss_gradient(
     """Derivative of each row's negative log predictive density in its input."""
     parts = []
     for rows, seen in zip(x.split(batch_size), y.split(batch_size), strict=True):
-        parts.append(-learner._input_gradient(rows, seen, **options))
+        parts.append(-learner.input_gradient(rows, seen, **options))
     return torch.cat(parts)
 
 
 def _checked(learner: Learner, X: Any, y: Any, epsilon: float) -> tuple[Tensor, Tensor]:
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ValueError(f"epsilon must not be negative, got {epsilon}")
-    return learner._checked(X, y)
+    return learner.checked(X, y)

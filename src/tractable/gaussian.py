@@ -15,18 +15,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DisableTorchFunctionSubclass
+
+from tractable.errors import NoMomentRule
 
 Rule = Callable[..., Any]
 
 _RULES: dict[Any, Rule] = {}
-
-
-class NoMomentRule(TypeError):
-    """A torch function was called on a Gaussian and has no moment rule.
-
-    A ``TypeError`` on purpose: torch hands ``tensor += gaussian`` on as ``add_``, which is
-    refused, and it is the ``TypeError`` that makes Python go on to ``tensor + gaussian``.
-    """
 
 
 class Gaussian(Tensor):
@@ -77,7 +72,7 @@ class Gaussian(Tensor):
     @classmethod
     def wrap(cls, loc: Tensor, variance: Tensor) -> Gaussian:
         """The Gaussian of moments that are known to be valid (no checks: for rules)."""
-        self = Tensor._make_wrapper_subclass(
+        self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc = loc
@@ -127,7 +122,7 @@ class Gaussian(Tensor):
         if rule is not None:
             return rule(*args, **kwargs) if kwargs else rule(*args)
         if func in _METADATA:
-            with torch._C.DisableTorchFunctionSubclass():
+            with DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
         _fill_table()
         if func in _RULES:

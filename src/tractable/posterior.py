@@ -95,6 +95,14 @@ class Posterior(Mapping[str, Gaussian]):
         flat = self.loc + self.variance.sqrt() * noise
         return dict(zip(self.shapes, self.split(flat), strict=True))
 
+    def draws(self, n: int, generator: torch.Generator) -> Iterator[dict[str, Tensor]]:
+        """``n`` draws of every parameter by name, one after the other."""
+        std = self.variance.sqrt()
+        for _ in range(n):
+            eps = torch.randn(std.shape, generator=generator, dtype=std.dtype).to(std.device)
+            flat = torch.addcmul(self.loc, std, eps)
+            yield dict(zip(self.shapes, self.split(flat), strict=True))
+
     def snr(self) -> dict[str, Tensor]:
         """Signal-to-noise ratio ``|mean| / std`` of every parameter by name."""
         ratio = self.loc.abs() / self.variance.sqrt()

@@ -215,7 +215,7 @@ class ScaleMixture(Prior):
         }
 
 
-class Given(Prior):
+class DistributionPrior(Prior):
     """A prior from ``torch.distributions``, over single real numbers with one set of parameters."""
 
     def __init__(self, distribution: torch.distributions.Distribution) -> None:
@@ -255,7 +255,7 @@ class Given(Prior):
 _KINDS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (Normal, Laplace, ScaleMixture)}
 
 
-def prior(given: Any) -> Prior:
+def as_prior(given: Any) -> Prior:
     """A prior from what a user or a file may give.
 
     Args:
@@ -264,7 +264,7 @@ def prior(given: Any) -> Prior:
     if isinstance(given, Prior):
         return given
     if isinstance(given, torch.distributions.Distribution):
-        return Given(given)
+        return DistributionPrior(given)
     if isinstance(given, dict):
         arguments = dict(given)
         name = str(arguments.pop("name", ""))
@@ -272,7 +272,7 @@ def prior(given: Any) -> Prior:
             return _KINDS[name](**arguments)
         kind = getattr(torch.distributions, name.removeprefix("torch.distributions."), None)
         if isinstance(kind, type) and issubclass(kind, torch.distributions.Distribution):
-            return Given(kind(**arguments))
+            return DistributionPrior(kind(**arguments))
         raise ValueError(f"unknown prior {name!r}")
     raise TypeError(
         "prior must be one of tractable.priors or a torch.distributions object, got "

@@ -65,7 +65,7 @@ def test_draws_have_the_moments_of_the_posterior(kind):
     draw = weight_draws if kind == "weights" else output_draws
     n = 5_000
     found = draw(learner, x, n, torch.Generator().manual_seed(0))
-    mean, variance = (t.flatten() for t in learner._outputs(x))
+    mean, variance = (t.flatten() for t in learner.outputs(x).moments())
     error = (variance / n).sqrt()
     assert ((found.mean(0) - mean).abs() < 4 * error).all()
     assert found.var(0).tolist() == pytest.approx(variance.tolist(), rel=4 * math.sqrt(2 / n))
@@ -134,7 +134,7 @@ def test_the_schedule_is_stepped_once_per_step():
     bandit = agent("bbb")
     for _ in range(45):
         bandit.learn([0.0, 0.0, 0.0], 0, 0.0)
-    (group,) = bandit.learner._optimizer.param_groups
+    (group,) = bandit.learner.state.optimizer.param_groups
     assert group["lr"] == pytest.approx(1e-2 / 4)
 
 

@@ -11,7 +11,7 @@ from torch import nn
 import tractable as tr
 from tests.agents.toss import FEATURES, Toss, agent, learners, same, state
 from tractable.agents import Bandit, EpsilonGreedy, Replay, Thompson
-from tractable.learners.arrays import InvalidInput
+from tractable.errors import InvalidInput
 
 
 @pytest.mark.parametrize("kind", ["tagi", "bbb"])

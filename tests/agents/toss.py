@@ -79,7 +79,7 @@ def agent(kind: str = "tagi", policy: Policy | None = None, **options) -> Bandit
 
 
 def state(bandit: Bandit) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in bandit.learner._tensors().items()}
+    return {name: tensor.clone() for name, tensor in bandit.learner.state_dict().items()}
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import house_rows, write
-from tractable.learners import storage
+from tractable.persistence import model_file as storage
 
 
 def refused(done, *words: str) -> None:
@@ -229,3 +229,28 @@ def test_reports_of_nothing(call, tmp_path):
     refused(call("report", "empty"), "no results below empty")
     (tmp_path / "empty/results.json").write_text(json.dumps({"a": 1}))
     refused(call("report", "empty"), "does not hold the results of a run")
+
+
+@pytest.mark.parametrize(
+    "content", [{"seconds": "3"}, {"comparison": [{"name": "a", "paper": "1", "ours": 2}]},
+                {"charts": {}}, {"notes": 1}, {"seeds": {}}, {"settings": 1}],
+    ids=str,
+)  # fmt: skip
+def test_reports_of_results_of_wrong_types(call, tmp_path, content):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/results.json").write_text(json.dumps({"experiment": "a", **content}))
+    done = call("report", "runs")
+    refused(done, "runs/results.json", "does not hold results as they are now", "must be")
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["results.json"]
+
+
+def test_reports_show_no_pictures_from_elsewhere(call, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\nsecret")
+    pictures = [{"file": "../secret.png"}, {"file": str(tmp_path / "secret.png")}]
+    content = {"experiment": "a", "pictures": pictures}
+    (tmp_path / "runs/results.json").write_text(json.dumps(content))
+    assert call("report", "runs").exit_code == 0
+    page = (tmp_path / "runs/report.html").read_text()
+    assert "not shown" in page
+    assert "data:image" not in page

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import house_rows, write
 from tractable.cli.table import model_file
-from tractable.learners import storage
+from tractable.persistence import model_file as storage
 from tractable.report import Results
 from tractable.sklearn import TAGIRegressor
 

@@ -4,6 +4,7 @@ Not to be run again: the files stand for those that users have.  It is kept to s
 about; ``tests/persistence/test_format1.py`` loads them.
 """
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def net(outputs=1, *extra):
 
 def learners():
     like = tr.likelihoods
-    x, y, labels = data()
+    _, y, labels = data()
     yield "tagi", tr.TAGI(net(), like.Normal()), y
     yield "tagi_norm", tr.TAGI(net(1, nn.BatchNorm1d(8)), like.Normal(0.1)), y
     yield "tagi_classes", tr.TAGI(net(2), like.Categorical(3)), labels
@@ -66,10 +67,8 @@ def run():
             raise KeyboardInterrupt
 
     model = tr.TAGI(net(), tr.likelihoods.Normal(), seed=5)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         model.fit(x, y, epochs=4, callbacks=[tr.Checkpoint(HERE / "checkpoint.tr"), kill])
-    except KeyboardInterrupt:
-        pass
     whole = tr.TAGI(net(), tr.likelihoods.Normal(), seed=5).fit(x, y, epochs=4)
     expected["checkpoint"] = {"mean": numbers(whole.predict(x[:5]).mean)}
 

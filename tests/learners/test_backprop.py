@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
+from tractable.learners.ensemble import EnsembleMethod
 
 DOUBLE = torch.float64
 
@@ -80,12 +81,12 @@ def test_an_ensemble_spreads_where_there_are_no_data():
     net = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 1))
     model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=5, lr=1e-2)
     model.fit(x, x.squeeze(1) ** 2, epochs=60, batch_size=16)
-    assert len(model.posterior) == 5
+    assert len(model.posteriors) == 5
     inside, outside = model.predict([[0.5]]).epistemic, model.predict([[4.0]]).epistemic
     assert outside.item() > 10 * inside.item()
     with pytest.raises(ValueError, match="at least 1"):
         tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=0)
-    with pytest.raises(ValueError, match="members"):
+    with pytest.raises(ValueError, match="unknown"):
         tr.Ensemble(net, tr.likelihoods.Normal(0.1), learner="Nobody")
 
 
@@ -99,14 +100,14 @@ def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, outputs))
 
     def run(vectorised):
-        monkeypatch.setattr(tr.Ensemble, "vectorised", vectorised)
+        monkeypatch.setattr(EnsembleMethod, "vectorised", vectorised)
         prior = tr.priors.Normal(1.0)
         model = tr.Ensemble(net, likelihood, n=3, lr=1e-2, prior=prior, dtype=DOUBLE)
         return model.fit(x, y, epochs=5, batch_size=16)
 
-    assert tr.Ensemble(net, likelihood).vectorised
+    assert tr.Ensemble(net, likelihood).method.vectorised
     together, apart = run(True), run(False)
-    for a, b in zip(together.posterior, apart.posterior, strict=True):
+    for a, b in zip(together.posteriors, apart.posteriors, strict=True):
         assert torch.allclose(a.loc, b.loc, atol=1e-10)
     assert together.history[-1]["log_likelihood"] == pytest.approx(
         apart.history[-1]["log_likelihood"]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.learners.base import Moment
+from tractable.learners import Position
 
 S = 0.5
 
@@ -79,12 +79,12 @@ def test_the_bound_is_analytic_anywhere(conjugate):
 
 def objective(model, x, y, eps, weight):
     """f of eqs. (10) and (11), written down as in the source, for autograd."""
-    mu, rho = (v.detach().clone().requires_grad_() for v in model._vectors)
+    mu, rho = (v.detach().clone().requires_grad_() for v in model.state.vectors)
     sigma = (1 + rho.exp()).log()
     w = mu + sigma * eps
     log_q = torch.distributions.Normal(mu, sigma).log_prob(w).sum()
-    log_prior = model.prior.log_prob(w).sum()
-    parts = dict(zip(model.shapes, model._split(w), strict=True))
+    log_prior = model.method.prior.log_prob(w).sum()
+    parts = dict(zip(model.method.network.shapes, model.method.network.split(w), strict=True))
     z = torch.func.functional_call(model.net, parts, (x,))
     f = weight * (log_q - log_prior) - model.likelihood.log_prob(y, z).sum()
     return torch.autograd.grad(f, [mu, rho])
@@ -113,7 +113,7 @@ def test_the_gradient_is_that_of_equations_10_and_11(prior):
     eps.normal_(generator=model.generator)
     model.generator.set_state(before)
     truth = objective(model, x, y, eps, 0.1)
-    _, _, found = model._gradients(x, y, {}, 0.1)
+    _, _, found = model.method.gradients(model.state, x, y, {}, 0.1)
     for a, b in zip(found, truth, strict=True):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-10)
 
@@ -136,7 +136,8 @@ def test_local_gradients_have_the_same_mean_and_a_smaller_variance(layer):
         model = tr.BayesByBackprop(
             net, tr.likelihoods.Normal(0.5), estimator=estimator, rho=(-2.0, -1.0)
         )
-        drawn = [torch.cat(model._gradients(x, y, {}, 0.1)[2]) for _ in range(600)]
+        gradients = partial(model.method.gradients, model.state, x, y, {}, 0.1)
+        drawn = [torch.cat(gradients()[2]) for _ in range(600)]
         draws[estimator] = torch.stack(drawn).double()
     means = {k: v.mean(0) for k, v in draws.items()}
     errors = {k: v.var(0) / 600 for k, v in draws.items()}
@@ -148,7 +149,7 @@ def test_local_gradients_have_the_same_mean_and_a_smaller_variance(layer):
 
 
 def test_a_local_layer_has_the_moments_of_equations_17_and_18():
-    from tractable.learners.local import Local
+    from tractable.learners.reparameterization import Local
 
     generator = torch.Generator().manual_seed(0)
     noise = partial(torch.randn, generator=generator)
@@ -165,7 +166,7 @@ def test_a_local_layer_has_the_moments_of_equations_17_and_18():
 
 
 def test_a_local_layer_without_noise_has_finite_gradients():
-    from tractable.learners.local import Local
+    from tractable.learners.reparameterization import Local
 
     loc, variance = torch.ones(1, 2, requires_grad=True), torch.zeros(1, 2, requires_grad=True)
     weight = Local.wrap(loc, variance, torch.randn)
@@ -190,22 +191,22 @@ def test_other_functions_see_one_draw_of_the_parameter():
 
 
 def test_weights_of_the_divergence_add_up():
-    model = linear_model()
-    moments = [Moment(0.25, 0.0, i, 4) for i in range(4)]
-    for kind in ("uniform", "blundell"):
-        model.kl_weight = kind
-        assert sum(model._share(m) for m in moments) == pytest.approx(1)
-    assert [model._share(m) for m in moments] == pytest.approx([8 / 15, 4 / 15, 2 / 15, 1 / 15])
-    model.kl_weight = 0.01
-    assert model._share(moments[0]) == 0.01
-    assert model.kl_weight != "blundell"
+    places = [Position(0.25, 0.0, i, 4) for i in range(4)]
+
+    def shares(kind):
+        return [linear_model(kl_weight=kind).method.divergence_share(place) for place in places]
+
+    assert sum(shares("uniform")) == pytest.approx(1)
+    assert sum(shares("blundell")) == pytest.approx(1)
+    assert shares("blundell") == pytest.approx([8 / 15, 4 / 15, 2 / 15, 1 / 15])
+    assert shares(0.01)[0] == 0.01
 
 
 def test_first_parameters_are_as_published():
     net = nn.Sequential(nn.Linear(50, 50), nn.LayerNorm(50), nn.Linear(50, 1))
     model = tr.BayesByBackprop(net, tr.likelihoods.Normal(1.0))
     posterior = model.posterior
-    weight, rho = posterior["0.weight"].loc, model._vectors[1]
+    weight, rho = posterior["0.weight"].loc, model.state.vectors[1]
     assert weight.min() > -0.2
     assert weight.max() < 0.2
     assert weight.std() == pytest.approx(0.4 / math.sqrt(12), rel=0.05)

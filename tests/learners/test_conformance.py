@@ -5,7 +5,7 @@ from functools import partial
 import torch
 
 import tractable as tr
-from tests.learners.conformance import Conformance
+from tractable.testing import LearnerConformance as Conformance
 
 
 class TestTAGI(Conformance):

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.learners.arrays import InvalidInput
-from tractable.learners.tagi import NonFiniteUpdate
+from tractable.errors import InvalidInput, NonFiniteUpdate
 
 LIKELIHOODS = [
     lambda: (tr.likelihoods.Normal(0.01), 1),
@@ -50,7 +49,7 @@ def random_batch(model: tr.TAGI, features: int, generator: torch.Generator):
         return x, torch.randint(0, 4, (rows,), generator=generator)
     if isinstance(model.likelihood, tr.likelihoods.Bernoulli):
         return x, torch.randint(0, 2, (rows,), generator=generator)
-    y = torch.randn(rows, model._output_shape(x)[-1], generator=generator)
+    y = torch.randn(rows, model.output_shape(x)[-1], generator=generator)
     if isinstance(model.likelihood, tr.likelihoods.HeteroscedasticNormal):
         y = y[:, :1]
     outlier = 1e6 if torch.rand((), generator=generator) < 0.1 else 1.0
@@ -112,11 +111,11 @@ def small_model(**options) -> tr.TAGI:
 def test_bad_input_is_refused_and_changes_nothing(x, y, error, call):
     model = small_model()
     model.update(torch.ones(2), 1.0)
-    before = {name: t.clone() for name, t in model._tensors().items()}
+    before = {name: t.clone() for name, t in model.state_dict().items()}
     noise = model.likelihood.noise_mean.clone()
     with pytest.raises((ValueError, ArithmeticError), match=error):
         model.update(x, y) if call == "update" else model.fit(x, y, epochs=1)
-    after = model._tensors()
+    after = model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert torch.equal(noise, model.likelihood.noise_mean)
 

@@ -29,7 +29,7 @@ def _generator(seed):
 
 
 def _draw(model, x, samples, normals, instructions=""):
-    arguments = {**model._native.arguments, "instructions": instructions}
+    arguments = {**model.method.engine.kernel.chain.arguments, "instructions": instructions}
     learner = native.kernel().Learner(**arguments)
     posterior = model.posterior
     return learner.draw(
@@ -94,8 +94,7 @@ def test_instruction_sets_agree(width):
 
 def test_many_rows_are_drawn_through_their_weights():
     model = _model(NETS["tanh-relu"])
-    assert model._native.suits_draws(8)
-    assert not model._native.suits_draws(9)
+    assert model.method.engine.limits.drawn_together == 8
     assert weight_draws(model, torch.randn(9, 3), 4, _generator(0)).shape == (4, 9)
 
 

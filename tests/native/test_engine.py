@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import tractable as tr
 from tests.native import draw
 from tractable import config, native
-from tractable.learners import native_engine
-from tractable.learners.native_engine import UnsupportedByKernel
+from tractable.errors import UnsupportedByKernel
+from tractable.learners.engines import native as native_engine
 from tractable.likelihoods import Categorical, HeteroscedasticNormal, Normal
 
 CHAIN = draw.network([3, 10, 1], "relu")
@@ -106,7 +106,7 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     model.update(torch.zeros(1, 3), torch.ones(1, 1))
     model.save(tmp_path / "model")
     monkeypatch.setattr(native, "kernel", lambda: None)
-    native_engine._notice.cache_clear()
+    native_engine.notice_missing.cache_clear()
     with caplog.at_level(logging.WARNING, logger="tractable"):
         for _ in range(3):
             assert tr.TAGI(CHAIN, Normal(0.1)).engine == "torch"
@@ -119,13 +119,13 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     assert loaded.engine == "torch"
     assert torch.equal(loaded.posterior.loc, model.posterior.loc)
     assert config.describe()["kernel"].startswith("not built")
-    native_engine._notice.cache_clear()
+    native_engine.notice_missing.cache_clear()
 
 
 def test_a_file_never_insists_on_the_kernel(tmp_path: Path) -> None:
     tr.TAGI(CHAIN, Normal(0.3), engine="native").save(tmp_path / "native")
     tr.TAGI(CHAIN, Normal(0.3), engine="torch").save(tmp_path / "torch")
-    assert tr.TAGI.load(tmp_path / "native")._options()["engine"] == "auto"
+    assert tr.TAGI.load(tmp_path / "native").method.options()["engine"] == "auto"
     assert tr.TAGI.load(tmp_path / "torch").engine == "torch"
 
 

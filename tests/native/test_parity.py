@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tests.native import draw
-from tractable.learners.base import Moment
+from tractable.learners import Position
 
 UPDATES = int(os.environ.get("TRACTABLE_PARITY_UPDATES", "25"))
 KINK = 1e-5
@@ -58,10 +58,10 @@ def learn(models: list[tr.TAGI], problem: draw.Problem, updates: int) -> None:
         clear = clear_of_kinks(models[-1], x.to(models[-1].dtype))
         if not clear.any():
             continue
-        moment = Moment(len(x) / len(problem.x), 0.0, k, updates)
+        moment = Position(len(x) / len(problem.x), 0.0, k, updates)
         for model in models:
-            inputs, targets = model._checked(x[clear], y[clear])
-            model._learn(inputs, targets, moment)
+            inputs, targets = model.checked(x[clear], y[clear])
+            model.learn_batch(inputs, targets, moment)
 
 
 def agree(problem: draw.Problem, updates: int) -> None:
@@ -119,8 +119,8 @@ def test_an_epoch_is_its_updates_bit_for_bit(batch: int, shuffle: bool) -> None:
     if shuffle:
         order = torch.randperm(len(x), generator=steps.generator)
     for rows in order.split(batch):
-        inputs, targets = steps._checked(x[rows], y[rows])
-        steps._learn(inputs, targets, Moment(len(rows) / len(x), 0.0, 0, 1))
+        inputs, targets = steps.checked(x[rows], y[rows])
+        steps.learn_batch(inputs, targets, Position(len(rows) / len(x), 0.0, 0, 1))
     assert torch.equal(whole.posterior.loc, steps.posterior.loc)
     assert torch.equal(whole.posterior.variance, steps.posterior.variance)
     assert torch.equal(whole.likelihood.noise_mean, steps.likelihood.noise_mean)
@@ -132,7 +132,7 @@ def test_predictions_agree(rows: int, activation: str) -> None:
     net = draw.network([7, 19, 40, 3], activation)
     x = torch.randn(rows, 7, generator=torch.Generator().manual_seed(rows))
     models = [tr.TAGI(net, tr.likelihoods.Normal(0.3), engine=e) for e in ("native", "torch")]
-    kernel, exact = (model._outputs(x) for model in models)
+    kernel, exact = (model.outputs(x).moments() for model in models)
     torch.testing.assert_close(kernel, exact, rtol=1e-5, atol=1e-6)
 
 
@@ -144,7 +144,9 @@ def test_gaussian_inputs_agree() -> None:
     for model in models:
         model.fit(x, y, epochs=2, batch_size=7, progress=False)
     assert draw.distance(*models) < 1e-5
-    torch.testing.assert_close(models[0]._outputs(x), models[1]._outputs(x), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        models[0].outputs(x).moments(), models[1].outputs(x).moments(), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_activations_in_odd_places_agree() -> None:
@@ -188,9 +190,10 @@ def test_every_instruction_set_agrees(rule: str, batch: int) -> None:
     models = []
     for name in _kernel.instruction_sets():
         model = problem.learner("native")
-        assert model._native is not None
-        model._native._learner = _kernel.Learner(**model._native.arguments, instructions=name)
-        assert model._native.instruction_set == name
+        assert model.engine == "native"
+        kernel = model.method.engine.kernel
+        kernel.kernel = _kernel.Learner(**kernel.chain.arguments, instructions=name)
+        assert kernel.instruction_set == name
         model.fit(problem.x[:120], problem.y[:120], epochs=1, batch_size=batch, progress=False)
         models.append(model)
     for model in models[1:]:

@@ -15,8 +15,8 @@ import torch
 
 import tractable as tr
 from tests.native import draw
-from tractable.learners.arrays import InvalidInput
-from tractable.learners.tagi import NonFiniteUpdate
+from tractable.errors import InvalidInput, NonFiniteUpdate
+from tractable.training.batches import Rows
 
 
 def regression(
@@ -53,11 +53,9 @@ def test_an_epoch_whose_progress_raises_changes_nothing() -> None:
         assert batches > 0
         raise KeyboardInterrupt
 
-    assert model._native is not None
+    assert model.engine == "native"
     with pytest.raises(KeyboardInterrupt):
-        model._native.learn(
-            model.posterior, model.likelihood, x, y, batch_size=1, advance=interrupt
-        )
+        model.method.engine.learn_epoch(model.state, Rows(x, y, 1), None, 0.0, interrupt)
     assert same(before, state(model))
 
 
@@ -97,8 +95,8 @@ def test_a_message_that_overflows_is_refused_alike_by_both_engines(batch: int) -
     for engine in ("native", "torch"):
         model, x, y = regression(engine=engine)
         x[41] = 3e38
-        model.net = draw.network([3, 20, 20, 1], "identity")
-        model = tr.TAGI(model.net, tr.likelihoods.Normal(), engine=engine)
+        net = draw.network([3, 20, 20, 1], "identity")
+        model = tr.TAGI(net, tr.likelihoods.Normal(), engine=engine)
         with pytest.raises(NonFiniteUpdate):
             model.fit(x, y, epochs=1, batch_size=batch, shuffle=False, progress=False)
         expected = tr.TAGI(model.net, tr.likelihoods.Normal(), engine=engine)

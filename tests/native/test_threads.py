@@ -11,8 +11,8 @@ import torch
 
 import tractable as tr
 from tests.native import draw
+from tractable.errors import NonFiniteUpdate
 from tractable.learners import fit_many
-from tractable.learners.tagi import NonFiniteUpdate
 from tractable.likelihoods import Normal
 
 Jobs = list[tuple[tr.TAGI, torch.Tensor, torch.Tensor]]
@@ -81,7 +81,7 @@ def test_one_kernel_serves_several_threads() -> None:
     made = jobs(4, rows=2_000)
     reference = jobs(4, rows=2_000)
     for (model, _, _), (other, x, y) in zip(made, reference, strict=True):
-        model._native = made[0][0]._native
+        model.method.engine = made[0][0].method.engine
         other.fit(x, y, epochs=2, batch_size=1, progress=False)
     workers = [
         threading.Thread(target=m.fit, args=(x, y), kwargs={"epochs": 2, "batch_size": 1})
@@ -100,9 +100,9 @@ def test_calibration_is_the_same_with_one_core_and_with_two(
 ) -> None:
     scales = []
     for cores in (1, 2):
-        monkeypatch.setattr("tractable.learners.many.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("tractable.training.parallel.cores", lambda cores=cores: cores)
         ((model, x, y),) = jobs(1)
         model.fit(x, y, epochs=2, calibrate=True, progress=False)
-        scales.append((model._scale, model.posterior.loc))
+        scales.append((model.run.scale, model.posterior.loc))
     assert scales[0][0] == scales[1][0]
     assert torch.equal(scales[0][1], scales[1][1])

@@ -16,7 +16,7 @@ ALL = [
     priors.Normal(0.7, 0.2),
     priors.Laplace(0.15, -0.1),
     priors.ScaleMixture(0.25, 1.0, 0.05),
-    priors.prior(torch.distributions.StudentT(torch.tensor(3.0, dtype=torch.float64))),
+    priors.as_prior(torch.distributions.StudentT(torch.tensor(3.0, dtype=torch.float64))),
 ]
 
 
@@ -76,7 +76,7 @@ def test_closed_divergence_against_quadrature(prior, mu, sigma):
 
 @pytest.mark.parametrize("prior", ALL, ids=repr)
 def test_a_prior_survives_its_description(prior):
-    again = priors.prior(prior.config())
+    again = priors.as_prior(prior.config())
     w = torch.linspace(-1, 1, 5, dtype=torch.float64)
     assert torch.allclose(again.log_prob(w), prior.log_prob(w))
     assert again.variance == pytest.approx(prior.variance)
@@ -93,8 +93,8 @@ def test_bad_priors_are_refused():
     with pytest.raises(ValueError, match="sigma2"):
         priors.ScaleMixture(0.5, 1.0, 0.0)
     with pytest.raises(TypeError, match="float"):
-        priors.prior(0.1)
+        priors.as_prior(0.1)
     with pytest.raises(ValueError, match="one weight at a time"):
-        priors.prior(torch.distributions.Normal(torch.zeros(2), torch.ones(2)))
+        priors.as_prior(torch.distributions.Normal(torch.zeros(2), torch.ones(2)))
     with pytest.raises(ValueError, match="unknown prior"):
-        priors.prior({"name": "of the user's own"})
+        priors.as_prior({"name": "of the user's own"})

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import math
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -18,7 +20,7 @@ from tractable.report import (
     write_index,
     write_report,
 )
-from tractable.report.drawing import MOST_POINTS, draw
+from tractable.report.charts import MOST_POINTS, draw
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -70,9 +72,12 @@ def test_it_needs_nothing_else(tmp_path):
     assert not re.search(r"https?://", text)
     assert "@import" not in text
     assert "url(" not in text
+    assert "<script" not in text
     links = page.values("src") + page.values("href")
     assert links
-    assert all(link.startswith("data:") for link in links)
+    inside = [f"#{name}" for name in page.values("id")]
+    assert len(set(inside)) == len(inside)
+    assert all(link.startswith("data:") or link in inside for link in links)
     (uri,) = page.values("src")
     assert base64.b64decode(uri.partition(",")[2]) == PNG
 
@@ -90,31 +95,66 @@ def test_everything_is_escaped(tmp_path):
     page, text = page_of(tmp_path, found)
     assert "<script>alert" not in text
     assert EVIL in page.text
-    scripts = [tag for tag, *_ in page.attributes if tag == "script"]
-    assert text.count("<script") == len(scripts) + 1  # ours has no attributes
+    assert "<script" not in text
+    assert f"{EVIL}: {EVIL} over {EVIL}" in page.values("aria-label")
     found.write(tmp_path / "results.json")
     index = write_index(tmp_path, find_results(tmp_path)).read_text()
     assert "<script>alert" not in index
     Page(index)
 
 
-def test_values_for_the_script_are_those_of_the_chart(tmp_path):
-    _, text = page_of(tmp_path, results())
-    blocks = re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)
-    drawn = [json.loads(block) for block in blocks]
-    assert [[p[:2] for p in line["points"]] for line in drawn[1]] == [[[1.0, 3.0], [3.0, 1.0]]]
+def test_a_chart_tells_its_values_to_those_who_do_not_see_it(tmp_path):
+    page, _ = page_of(tmp_path, results())
+    assert "first last lowest highest a 3 1 1 3" in page.text
+    assert ("svg", "aria-label", "Loss: loss over epoch") in page.attributes
+    assert [tag for tag, name, value in page.attributes if (name, value) == ("role", "img")]
+
+
+def strokes(chart: Chart) -> list[str]:
+    """The paths of the curves of one chart, in their colours."""
+    found = re.findall(
+        r'<path d="([^"]*)" style="[^"]*stroke: var\(--plot-\d', draw(chart, "s").svg
+    )
+    return [path for path in found if "C" not in path]  # dots are round
 
 
 def test_a_gap_breaks_a_curve_and_long_ones_are_thinned():
-    gap = draw(Chart("t", "x", "y", {"a": ([1, 2, 3, 4], [1.0, 2.0, None, 1.0])})).lines[0]
-    assert len(gap.paths) == 2
-    long = list(range(5000))
-    line = draw(Chart("t", "x", "y", {"a": (long, [float(v) for v in long])})).lines[0]
-    assert len(line.points) == MOST_POINTS
-    assert line.points[0][0] == 0
-    assert line.points[-1][0] == 4999
+    (gap,) = strokes(Chart("t", "x", "y", {"a": ([1, 2, 3, 4, 5], [1.0, 2.0, None, 1.0, 3.0])}))
+    assert gap.count("M") == 2
+    assert gap.count("L") == 2
+    long = [float(v) for v in range(5000)]
+    wave = [float(v % 7) for v in range(5000)]
+    (path,) = strokes(Chart("t", "x", "y", {"a": (long, wave)}))
+    assert 100 < path.count("L") < MOST_POINTS
     with pytest.raises(ValueError, match="2 places and 1 values"):
         Chart("t", "x", "y", {"a": ([1, 2], [1.0])})
+
+
+def test_pages_are_the_same_every_time(tmp_path):
+    first = page_of(tmp_path, results())[1]
+    assert page_of(tmp_path, results())[1] == first
+
+
+def test_only_images_beside_the_results_are_shown(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "below").mkdir(parents=True)
+    for name in ("secret.png", "run/one.png", "run/below/two.png"):
+        (tmp_path / name).write_bytes(PNG)
+    (folder / "text.png").write_text("no image")
+    (folder / "notes.txt").write_bytes(PNG)
+    (folder / "folder.png").mkdir()
+    (folder / "out.png").symlink_to(tmp_path / "secret.png")
+    (folder / "in.png").symlink_to("one.png")
+    refused = [
+        "../secret.png", str(tmp_path / "secret.png"), "below/two.png", "./one.png", "text.png",
+        "notes.txt", "folder.png", "out.png", "..\\secret.png", "a\0.png", "", ".", "..",
+    ]  # fmt: skip
+    found = results(pictures=[Picture(name) for name in [*refused, "one.png", "in.png"]])
+    page, text = page_of(folder, found)
+    assert len(page.values("src")) == 2
+    assert page.values("alt") == ["one.png", "in.png"]
+    assert text.count(base64.b64encode(PNG).decode()) == 2
+    assert "so not shown: ../secret.png, " in page.text
 
 
 @pytest.mark.parametrize(
@@ -159,8 +199,14 @@ def test_an_index_joins_runs_and_compares_learners(tmp_path):
 def test_old_results_without_the_new_fields_have_a_page(tmp_path):
     old = {"experiment": "uci", "figures": {"boston": {"rmse": 2.8}}, "seconds": 3.0}
     (tmp_path / "results.json").write_text(json.dumps(old))
-    page, _ = page_of(tmp_path, Results.read(tmp_path / "results.json"))
+    found = Results.read(tmp_path / "results.json")
+    page, _ = page_of(tmp_path, found)
     assert '"rmse": 2.8' in page.text
+    found.write(tmp_path / "results.json")
+    new = json.loads((tmp_path / "results.json").read_text())
+    assert new["metrics"] == old["figures"]
+    assert "figures" not in new
+    assert Results.read(tmp_path / "results.json").metrics == old["figures"]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +224,91 @@ def test_foreign_files_are_refused(tmp_path, content, words):
         Results.read(path)
     with pytest.raises(InvalidResults):
         find_results(tmp_path)
+
+
+ROW = {"name": "a", "paper": 1.0, "ours": 2.0}
+CHART = {"title": "t", "x_label": "x", "y_label": "y", "curves": {"a": [[1, 2], [3.0, None]]}}
+WRONG = [
+    ({"seconds": "3"}, "seconds must be a number, got '3'"),
+    ({"seconds": None}, "seconds must be a finite number, got None"),
+    ({"seconds": math.nan}, "seconds must be a finite number, got nan"),
+    ({"seconds": True}, "seconds must be a number"),
+    ({"seconds": 10**400}, "seconds must be a number that a float can hold"),
+    ({"peak_memory_mib": [1]}, "peak_memory_mib must be a number"),
+    ({"threads": 1.5}, "threads must be a whole number"),
+    ({"seeds": 1}, "seeds must be a list"),
+    ({"seeds": ["1"]}, "seeds[0] must be a whole number"),
+    ({"title": 3}, "title must be a text"),
+    ({"command": ["a"]}, "command must be a text"),
+    ({"commit": {}}, "commit must be a text"),
+    ({"notes": "one"}, "notes must be a list"),
+    ({"notes": [None]}, "notes[0] must be a text"),
+    ({"settings": []}, "settings must be an object"),
+    ({"figures": [1]}, "metrics must be an object"),
+    ({"metrics": [1]}, "metrics must be an object"),
+    ({"versions": {"torch": 2.1}}, "versions['torch'] must be a text"),
+    ({"comparison": {}}, "comparison must be a list"),
+    ({"comparison": None}, "comparison must be a list"),
+    ({"comparison": ["a"]}, "comparison[0] must be an object"),
+    ({"comparison": [{"name": "a"}]}, "comparison[0] must be an object with 'paper'"),
+    ({"comparison": [{**ROW, "ours": "2"}]}, "comparison[0].ours must be a number, got '2'"),
+    ({"comparison": [{**ROW, "better": "more"}]}, "comparison[0].better must be"),
+    ({"comparison": [{**ROW, "better": ["larger"]}]}, "comparison[0].better must be"),
+    ({"comparison": [{**ROW, "note": 1}]}, "comparison[0].note must be a text"),
+    ({"charts": [3]}, "charts[0] must be an object"),
+    ({"charts": [{**CHART, "log": "no"}]}, "charts[0].log must be true or false"),
+    ({"charts": [{**CHART, "curves": [[1], [2]]}]}, "charts[0].curves must be an object"),
+    ({"charts": [{**CHART, "curves": {"a": [[1]]}}]}, "must be a pair of lists"),
+    ({"charts": [{**CHART, "curves": {"a": {"1": 2}}}]}, "must be a pair of lists"),
+    ({"charts": [{**CHART, "curves": {"a": [[1], [2, 3]]}}]}, "a pair of equally long lists"),
+    ({"charts": [{**CHART, "curves": {"a": [[1], ["2"]]}}]}, "['a'][1][0] must be a number"),
+    ({"calibration": []}, "calibration must be an object"),
+    ({"calibration": {"kind": "odd", "curves": {}}}, "calibration.kind must be 'coverage' or"),
+    ({"calibration": {"kind": "coverage", "curves": {}, "error": {"a": "1"}}}, "error['a'] must"),
+    ({"pictures": ["a.png"]}, "pictures[0] must be an object"),
+    ({"pictures": [{"file": 1}]}, "pictures[0].file must be a text"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), WRONG, ids=lambda value: str(value)[:40])
+def test_values_of_another_kind_are_refused_by_file_and_place(tmp_path, content, words):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"experiment": "a", **content}))
+    with pytest.raises(InvalidResults, match=re.escape(words)) as caught:
+        find_results(tmp_path)
+    assert str(caught.value).startswith(f"{path} does not hold results as they are now: ")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"experiment": "\\ud800"}', "1" * 5000, b"\xff"])
+def test_what_cannot_be_read_or_written_again_is_refused(tmp_path, text):
+    path = tmp_path / "results.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InvalidResults, match=re.escape(f"{path} is not a JSON file")):
+        Results.read(path)
+
+
+def test_numbers_that_are_not_finite_are_missing_ones(tmp_path):
+    nan, inf = math.nan, math.inf
+    made = results(
+        comparison=[Comparison("RMSE", nan, inf, spread=nan, better="smaller", learner="tagi")],
+        charts=[Chart("Loss", "epoch", "loss", {"a": ([1, nan, 3], [nan, 2.0, -inf])}, log=True)],
+        calibration=Calibration("coverage", {"a": ([0.5, 0.9], [nan, 0.8])}, {"a": nan, "b": 0.1}),
+        metrics={"rmse": nan},
+        peak_memory_mib=nan,
+    )  # fmt: skip
+    made.write(tmp_path / "results.json")
+    written = Results.read(tmp_path / "results.json")
+    literal = json.dumps(asdict(made))  # with NaN and Infinity, which Python's JSON knows
+    (tmp_path / "results.json").write_text(literal)
+    for found in (written, Results.read(tmp_path / "results.json")):
+        assert (found.comparison[0].paper, found.comparison[0].ours) == (None, None)
+        assert found.comparison[0].verdict == ""
+        assert found.charts[0].curves["a"] == [[1, None, 3], [None, 2.0, None]]
+        assert found.calibration.error == {"b": 0.1}
+        assert found.peak_memory_mib is None
+        page, _ = page_of(tmp_path, found)
+        assert "nan" not in page.text.replace("NaN", "").lower().split()
+    write_index(tmp_path, find_results(tmp_path))
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

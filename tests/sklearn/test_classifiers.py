@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from tests.sklearn.conftest import classifiers, name
+from tractable.sklearn import NetClassifier
 
 each = pytest.mark.parametrize("estimator", classifiers(), ids=name)
 
@@ -101,3 +102,17 @@ def test_wrong_labels_are_refused(estimator):
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         model.fit(X, y + 0.5 * X[:, 0])
     np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@each
+def test_what_more_data_would_remove_is_kept_apart(estimator):
+    X, y = overlapping(200, 0)
+    model = clone(estimator).set_params(epochs=3).fit(X, y)
+    p = model.predict_distribution(X)
+    entropy = special.entr(model.predict_proba(X)).sum(-1)
+    np.testing.assert_allclose((p.epistemic + p.aleatoric).numpy(), entropy, rtol=1e-12)
+    assert (p.epistemic >= 0).all()
+    if isinstance(model, NetClassifier):  # one set of weights
+        assert p.epistemic.max() < 1e-6
+    else:
+        assert p.epistemic.mean() > 1e-5

@@ -119,10 +119,10 @@ def test_preliminary_knowledge_is_the_same_for_all_agents(table):
 
 def test_the_source_s_settings(table):
     agent = mushroom_agents.make("bbb", 0, Mushroom())
-    assert agent.learner.prior.config() == {
+    assert agent.learner.method.prior.config() == {
         "name": "ScaleMixture", "pi": 0.5, "sigma1": 1.0, "sigma2": pytest.approx(np.exp(-6))
     }  # fmt: skip
-    assert [tuple(s) for s in agent.learner.shapes.values()][::2] == [
+    assert [tuple(g.shape) for _, g in agent.learner.posterior.items()][::2] == [
         (100, 97),
         (100, 100),
         (1, 100),

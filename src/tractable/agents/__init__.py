@@ -14,11 +14,11 @@ except ImportError as error:  # pragma: no cover
 from tractable.agents.bandit import Bandit
 from tractable.agents.control import TAGIControl
 from tractable.agents.control_settings import ControlSettings
-from tractable.agents.episode import EnvironmentFault
 from tractable.agents.evaluation import evaluate
 from tractable.agents.history import History
 from tractable.agents.policies import EpsilonGreedy, Greedy, Policy, Thompson
 from tractable.agents.replay import Replay
+from tractable.errors import EnvironmentFault
 
 __all__ = [
     "Bandit",

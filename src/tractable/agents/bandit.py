@@ -24,8 +24,8 @@ from tractable.agents.history import History
 from tractable.agents.policies import Policy, Thompson
 from tractable.agents.policies import policy as policy_of
 from tractable.agents.replay import Replay
+from tractable.errors import InvalidInput
 from tractable.learners import TAGI, Learner
-from tractable.learners.arrays import InvalidInput
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import non_finite
 
@@ -96,7 +96,7 @@ class Bandit:
         width = self.features + self.actions
         given = f"{self.features} features and {self.actions} actions make {width} inputs"
         try:
-            shape = self.learner._output_shape(self._codes.new_zeros(1, width))
+            shape = self.learner.output_shape(self._codes.new_zeros(1, width))
         except InvalidInput as error:
             raise ValueError(f"{given}: {error}") from error
         likelihood = self.learner.likelihood
@@ -120,14 +120,11 @@ class Bandit:
         x = self._see(context)[number : number + 1]
         y = self._targets(x.new_tensor([self._reward(reward)]))
         if self.replay is None:
-            self.learner._learn(x, y, None)
-            self.learner.fitted = True
+            self.learner.learn_batch(x, y)
         else:
             self.replay.add(x, y)
             self.replay.rehearse(self.learner, self.generator)
         return self
-
-    observe = learn
 
     def prime(self, contexts: Any, actions: Any, rewards: Any) -> Self:
         """Take over earlier experience, for example that of random actions.
@@ -158,8 +155,7 @@ class Bandit:
             self.replay.add(x, targets)
             return self
         for i in range(len(x)):
-            self.learner._learn(x[i : i + 1], targets[i : i + 1], None)
-            self.learner.fitted = True
+            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1])
         return self
 
     def run(

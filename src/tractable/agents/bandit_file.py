@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tractable.agents.history import History
 from tractable.agents.policies import Policy
 from tractable.agents.policies import policy as policy_of
-from tractable.agents.replay import Replay, gradient_learners
-from tractable.learners import InvalidModelFile, Learner, saving, storage
+from tractable.agents.replay import Replay
+from tractable.errors import InvalidModelFile
+from tractable.learners import Ensemble, files
 from tractable.likelihoods import Likelihood
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
 if TYPE_CHECKING:
     from tractable.agents.bandit import Bandit
@@ -23,17 +27,13 @@ _KIND = "Bandit"
 
 def save(agent: Bandit, path: str | Path) -> None:
     """Write an agent, replacing an older file only when the new one is complete."""
-    packed, learner = saving.pack(agent.learner)
-    tensors = {f"learner/{name}": tensor for name, tensor in packed.items()}
-    tensors |= {f"history/{name}": tensor for name, tensor in agent.history.state().items()}
+    packed, learner = files.pack(agent.learner)
+    tensors = prefixed(packed, "learner/") | prefixed(agent.history.state(), "history/")
     tensors["generator"] = agent.generator.get_state()
     place: dict[str, int] = {}
     if agent.replay is not None:
         held, place = agent.replay.state()
-        tensors |= {f"replay/{name}": tensor for name, tensor in held.items()}
-        for i, member in enumerate(gradient_learners(agent.learner)):
-            if "statistics" in member._totals:  # of a noise that is learnt, not renewed yet
-                tensors[f"statistics/{i}"] = member._totals["statistics"]
+        tensors |= prefixed(held, "replay/")
     header = {
         "learner": _KIND,
         "agent": described(agent),
@@ -41,7 +41,7 @@ def save(agent: Bandit, path: str | Path) -> None:
         "replay": place,
         "env_seed": agent.env_seed,
     }
-    storage.write(path, tensors, header)
+    model_file.write(path, tensors, header)
 
 
 def described(agent: Bandit) -> dict[str, Any]:
@@ -67,17 +67,21 @@ def load(
     **options: Any,
 ) -> Bandit:
     """The agent that a file holds; see ``Bandit.load``."""
-    tensors, header = storage.read(path)
-    if header.get("learner") != _KIND:
-        raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
-    try:
-        learner = saving.unpack(
-            Learner._kinds, path, _part(tensors, "learner/"), header["of"], net, likelihood,
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        if header.get("learner") != _KIND:
+            raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
+        room = model_file.numbers_in(tensors)
+        learner = files.unpack(
+            path, _learner_part(tensors, header), header["of"], net, likelihood,
             device=device, **options,
         )  # fmt: skip
         arguments = dict(header["agent"])
-        replay = arguments.pop("replay")
-        found = arguments.pop("policy")
+        replay, found = arguments.pop("replay"), arguments.pop("policy")
+        for name in ("features", "actions"):
+            checks.at_most(arguments[name], room, name)
+        if "samples" in found:
+            checks.at_most(found["samples"], MOST_SAMPLES, "samples")
         agent = kind(
             learner,
             policy_of(found if policy is None else policy),
@@ -85,19 +89,18 @@ def load(
             **arguments,
         )
         agent.generator.set_state(tensors["generator"])
-        agent.history = History.restore(_part(tensors, "history/"))
-        agent.env_seed = header["env_seed"]
+        agent.history = History.restore(part(tensors, "history/"))
+        seed = header["env_seed"]
+        agent.env_seed = None if seed is None else checks.of_type(seed, int, "env_seed")
         if agent.replay is not None:
-            agent.replay.restore(
-                {name: t.to(learner.device) for name, t in _part(tensors, "replay/").items()},
-                header["replay"],
-            )
-            for i, member in enumerate(gradient_learners(learner)):
-                if f"statistics/{i}" in tensors:
-                    member._totals["statistics"] = tensors[f"statistics/{i}"].to(learner.device)
-    except (KeyError, TypeError) as error:
-        raise InvalidModelFile(f"{path} does not fit: {error}") from error
+            held = {k: t.to(learner.device) for k, t in part(tensors, "replay/").items()}
+            checks.numbers(held, {})
+            agent.replay.restore(held, header["replay"])
     return agent
+
+
+MOST_SAMPLES = 100_000
+"""Draws per action that a file may ask for."""
 
 
 def resume(agent: Bandit, path: str | Path) -> None:
@@ -107,9 +110,14 @@ def resume(agent: Bandit, path: str | Path) -> None:
         type(agent), path, learner.net, learner.likelihood,
         policy=agent.policy, device=learner.device,
     )  # fmt: skip
+    if type(found.learner) is not type(learner):
+        raise ValueError(
+            f"cannot resume from {path}: it holds a {type(found.learner).__name__}, not a "
+            f"{type(learner).__name__}"
+        )
     pairs = (
         ("agent", described(found), described(agent)),
-        ("learner", found.learner._options(), learner._options()),
+        ("learner", files.identity(found.learner)["options"], files.identity(learner)["options"]),
     )
     for what, theirs, mine in pairs:
         for key, value in mine.items():
@@ -118,20 +126,20 @@ def resume(agent: Bandit, path: str | Path) -> None:
                     f"cannot resume from {path}: the {what} in it has {key} = {theirs.get(key)}, "
                     f"this one {value}"
                 )
-    if type(found.learner) is not type(learner):
-        raise ValueError(
-            f"cannot resume from {path}: it holds a {type(found.learner).__name__}, not a "
-            f"{type(learner).__name__}"
-        )
     agent.learner, agent.replay = found.learner, found.replay
     agent.generator, agent.history = found.generator, found.history
     agent.env_seed = found.env_seed
 
 
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+def _learner_part(tensors: Tensors, header: Header) -> Tensors:
+    """The tensors of the learner; format 1 kept the unused statistics of its noise apart."""
+    own = part(tensors, "learner/")
+    many = header["of"].get("learner") == Ensemble.__name__
+    for i, statistics in part(tensors, "statistics/").items():
+        own[f"training/{i}/statistics" if many else "training/statistics"] = statistics
+    return own
 
 
 def _plain(value: Any) -> Any:
-    """A tuple reads back from a file as a list."""
-    return list(value) if isinstance(value, tuple) else value
+    """A value as it reads back from a file."""
+    return json.loads(json.dumps(value))

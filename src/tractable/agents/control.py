@@ -30,15 +30,16 @@ from torch import Tensor
 from tractable.agents import saving
 from tractable.agents.action import Advice, advise
 from tractable.agents.control_settings import ControlSettings
-from tractable.agents.episode import EnvironmentFault, Episode, box_action_space, open_environment
+from tractable.agents.episode import Episode, box_action_space, open_environment
 from tractable.agents.networks import policy_net, value_net
 from tractable.agents.normalize import Normalizer
 from tractable.agents.returns import n_step_targets
+from tractable.errors import EnvironmentFault
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
-from tractable.learners.native_engine import Outputs
-from tractable.learners.progress import Progress
+from tractable.learners.engines import Snapshot
 from tractable.likelihoods import Normal
+from tractable.training import Progress
 
 Array = NDArray[np.float64]
 Callback = Callable[["TAGIControl"], bool | None]
@@ -125,7 +126,7 @@ class TAGIControl:
         action = self._to_box(np.tanh(z)).astype(np.float32)
         return (action[0] if single else action), None
 
-    def _draw(self, policy: Outputs, raw: Array, deterministic: bool = False) -> Array:
+    def _draw(self, policy: Snapshot, raw: Array, deterministic: bool = False) -> Array:
         """Outputs of the policy at raw observations: drawn, or their means."""
         mean, variance = policy(self.normalizer.observation(raw).astype(np.float32))
         z = mean.astype(np.float64)
@@ -153,7 +154,7 @@ class TAGIControl:
 
         Args:
             total_timesteps: steps of the environment, rounded up to whole horizons.
-            callback: called with the agent after every horizon; False stops.
+            callback: called with the agent after every horizon; True stops.
             progress_bar: show one; None: on a terminal only.
             checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
                 the end; ``load`` goes on from it as if nothing had happened.
@@ -176,7 +177,7 @@ class TAGIControl:
                     raise
                 bar.advance()
                 bar.report({"reward": self.mean_reward()})
-                stop = callback is not None and callback(self) is False
+                stop = callback is not None and bool(callback(self))
                 if checkpoint is not None and (stop or k % checkpoint_every == 0 or k == horizons):
                     self.save(checkpoint)
                 if stop:
@@ -253,7 +254,7 @@ class TAGIControl:
 
     def _values(self, inputs: NDArray[np.float32]) -> tuple[Array, Array]:
         """Mean and variance of q."""
-        mean, variance = self.value._outputs(torch.from_numpy(inputs))
+        mean, variance = self.value.outputs(torch.from_numpy(inputs), batch_size=None).moments()
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
     def _teach(self, inputs: Tensor, target: Array, doubt: Array) -> dict[str, float]:
@@ -268,15 +269,14 @@ class TAGIControl:
             order = torch.from_numpy(self.rng.permutation(len(inputs)))
             for k, chosen in enumerate(order.split(s.batch_size)):
                 x = inputs[chosen]
-                # Checked once, when they were seen: _learn instead of update.
-                self.value._learn(x, targets[chosen], None)
+                # Checked once, when they were seen: learn_batch instead of update.
+                self.value.learn_batch(x, targets[chosen])
                 states = x[:, : self.n_states].contiguous()
-                mean, variance = self.policy._outputs(states)
+                mean, variance = self.policy.outputs(states, batch_size=None).moments()
                 advice = advise(self.value, states, mean, variance)
-                self.policy._learn(states, advice.target, None)
+                self.policy.learn_batch(states, advice.target)
                 if k % _WATCHED == 0:
                     watched.append(_figures(mean, variance, advice))
-        self.value.fitted = self.policy.fitted = True
         return dict(zip(_FIGURES, torch.stack(watched).mean(0).tolist(), strict=True))
 
     # --- state ---------------------------------------------------------------------------

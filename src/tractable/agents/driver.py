@@ -11,7 +11,7 @@ import torch
 
 from tractable.agents import bandit_file
 from tractable.agents.history import History
-from tractable.learners.progress import Progress
+from tractable.training import Progress
 
 if TYPE_CHECKING:
     from tractable.agents.bandit import Bandit

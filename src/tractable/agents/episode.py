@@ -12,23 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tractable.errors import EnvironmentFault, InvalidModelFile
+
 Array = NDArray[np.float64]
-
-
-class EnvironmentFault(RuntimeError):
-    """An environment returned something that is not a finite number."""
-
-    def __init__(self, what: str, step: int) -> None:
-        self.what, self.step, self.path = what, step, ""
-        super().__init__(f"the environment returned {what} at step {step}")
-
-    def saved_to(self, path: str) -> None:
-        """Say where the agent went."""
-        self.path = path
-        self.args = (
-            f"the environment returned {self.what} at step {self.step}; the agent as it was at "
-            f"the end of the last horizon is saved in {path}",
-        )
 
 
 def open_environment(env: Any) -> Any:
@@ -37,6 +23,25 @@ def open_environment(env: Any) -> Any:
         return env
     gymnasium = _gymnasium()
     return gymnasium.make(env)
+
+
+def registered(name: str) -> Any:
+    """What Gymnasium knows of the environment of that name, or None."""
+    return _gymnasium().registry.get(name)
+
+
+def known_environment(name: Any) -> str:
+    """A name from a file, if it is one of an environment that is registered here.
+
+    Gymnasium imports whatever module stands before a colon, so a file may not name one.
+    """
+    if name is None:
+        raise InvalidModelFile("the file does not name its environment: give load(path, env=...)")
+    if not isinstance(name, str) or ":" in name or registered(name) is None:
+        raise InvalidModelFile(
+            f"the environment {name!r} of the file is not registered here: give load(path, env=...)"
+        )
+    return name
 
 
 def box_action_space(env: Any) -> tuple[Array, Array]:

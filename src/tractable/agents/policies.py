@@ -21,12 +21,13 @@ _DRAWS = {"weights": weight_draws, "outputs": output_draws}
 class Policy(ABC):
     """Chooses one of several actions."""
 
-    _kinds: ClassVar[dict[str, type[Policy]]] = {}
+    kinds: ClassVar[dict[str, type[Policy]]] = {}
+    """All policies that are defined, by name."""
 
     def __init_subclass__(cls) -> None:
         """Make the policy known to ``Bandit.load``."""
         super().__init_subclass__()
-        Policy._kinds[cls.__name__] = cls
+        Policy.kinds[cls.__name__] = cls
 
     @abstractmethod
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
@@ -114,7 +115,7 @@ def policy(given: Policy | dict[str, Any]) -> Policy:
     if isinstance(given, dict):
         arguments = dict(given)
         name = str(arguments.pop("name", ""))
-        if name in Policy._kinds:
-            return Policy._kinds[name](**arguments)
-        raise ValueError(f"unknown policy {name!r}; there are {', '.join(Policy._kinds)}")
+        if name in Policy.kinds:
+            return Policy.kinds[name](**arguments)
+        raise ValueError(f"unknown policy {name!r}; there are {', '.join(Policy.kinds)}")
     raise TypeError(f"policy must be one of tractable.agents, got {type(given).__name__}")

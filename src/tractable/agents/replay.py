@@ -11,15 +11,12 @@ noise that is learnt is renewed after every N rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tractable.learners import Ensemble, Learner
-from tractable.learners.base import Moment
-from tractable.learners.gradient import GradientLearner
+from tractable.learners import Learner, Position
 
 
 class Replay:
@@ -69,23 +66,20 @@ class Replay:
         if self._steps == 0:
             self._learn(learner, generator)
         if learner.fitted:
-            for member in gradient_learners(learner):
-                if member._scheduler is not None:
-                    member._scheduler.step()
+            learner.method.step_schedule(learner.state)
 
     def _learn(self, learner: Learner, generator: torch.Generator) -> None:
         rows, size = self._held, min(self.batch_size, self._held)
-        passes = -(-rows // size)
+        batches = -(-rows // size)
         for _ in range(self.batches):
             chosen = torch.randint(rows, (size,), generator=generator)
-            number = self._seen // size % passes
-            moment = Moment(size / rows, 0.0, number, passes)
-            learner._learn(self.inputs[chosen], self.targets[chosen], moment)
+            number = self._seen // size % batches
+            position = Position(size / rows, 0.0, number, batches)
+            learner.learn_batch(self.inputs[chosen], self.targets[chosen], position)
             self._seen += size
             if self._seen >= rows:
                 self._seen = 0
-                _renew_noise(learner)
-        learner.fitted = True
+                learner.method.renew_noise(learner.state)
 
     # --- state -----------------------------------------------------------------------------
 
@@ -103,18 +97,3 @@ class Replay:
             self.add(tensors["inputs"], tensors["targets"])
             self._next, self._seen = values["next"], values["seen"]
             self._steps = values["steps"]
-
-
-def gradient_learners(learner: Learner) -> Iterator[GradientLearner]:
-    """The learner itself, or the members of an ensemble, as far as they follow gradients."""
-    for member in learner.members if isinstance(learner, Ensemble) else [learner]:
-        if isinstance(member, GradientLearner):
-            yield member
-
-
-def _renew_noise(learner: Learner) -> None:
-    for member in gradient_learners(learner):
-        statistics = member._totals.pop("statistics", None)
-        member._totals.clear()
-        if statistics is not None:
-            member.likelihood.m_step(statistics)

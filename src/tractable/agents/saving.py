@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tractable.learners import storage
-from tractable.learners.storage import InvalidModelFile
+from tractable.agents.episode import known_environment, registered
+from tractable.errors import InvalidModelFile
+from tractable.learners import TAGI
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Tensors, part, prefixed
 
 if TYPE_CHECKING:
     from tractable.agents.control import TAGIControl
@@ -25,7 +28,7 @@ def save(agent: TAGIControl, path: str | Path) -> None:
     tensors: dict[str, Tensor] = {}
     for name in ("policy", "value"):
         learner = getattr(agent, name)
-        tensors |= {f"{name}/{key}": tensor for key, tensor in learner._tensors().items()}
+        tensors |= prefixed(learner.method.learnt(learner.state), f"{name}/")
     for key, array in agent.normalizer.arrays().items():
         tensors[f"scales/{key}"] = torch.from_numpy(np.ascontiguousarray(array))
     actions = agent.episode.actions
@@ -45,48 +48,74 @@ def save(agent: TAGIControl, path: str | Path) -> None:
         "episode_seed": agent.episode.seed,
         "rng": json.dumps(agent.rng.bit_generator.state),
     }
-    storage.write(path, tensors, header)
+    model_file.write(path, tensors, header)
 
 
 def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
     """The agent that a file holds; see ``TAGIControl.load``."""
-    tensors, header = storage.read(path)
-    if header.get("agent") != _KIND:
-        raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
-    if env is None:
-        env = header["env"]
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        if header.get("agent") != _KIND:
+            raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
         if env is None:
-            raise ValueError(f"{path} does not name its environment: give load(path, env=...)")
-    options: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in header["options"].items()
-    }
-    agent = kind(env, **options)
-
-    def part(prefix: str) -> dict[str, Any]:
-        prefix += "/"
-        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-    for name in ("policy", "value"):
-        learner = getattr(agent, name)
-        mine = {key: tensor.shape for key, tensor in learner._tensors().items()}
-        if mine != {key: tensor.shape for key, tensor in part(name).items()}:
-            raise InvalidModelFile(f"the {name} network in {path} is for another environment")
-        learner._restore(part(name))
-        learner.fitted = header["steps"] > 0
-    agent.normalizer.restore({key: tensor.numpy() for key, tensor in part("scales").items()})
-    agent.steps = header["steps"]
-    agent.set_sigma_v(header["sigma_v"])
-    agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
-    agent.log = header["log"]
-    agent.episode.resume(header["episode_seed"], tensors["episode/actions"].numpy())
-    if not np.array_equal(agent.episode.observation, tensors["episode/observation"].numpy()):
-        raise InvalidModelFile(
-            f"the episode in {path} cannot be taken up: the environment does not repeat itself "
-            "from the same seed and actions (another version, or not seeded)"
-        )
-    agent.rng.bit_generator.state = json.loads(header["rng"])
+            env = known_environment(header["env"])
+        actions = tensors["episode/actions"].numpy()
+        _check_length(env, len(actions))
+        options: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in header["options"].items()
+        }
+        _check_sizes(options, model_file.numbers_in(tensors))
+        agent = kind(env, **options)
+        for name in ("policy", "value"):
+            _restore_network(getattr(agent, name), part(tensors, f"{name}/"), f"{name} network")
+        scales = part(tensors, "scales/")
+        checks.numbers(scales, {})
+        agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
+        agent.steps = checks.of_type(header["steps"], int, "steps")
+        for learner in (agent.policy, agent.value):
+            learner.fitted = agent.steps > 0
+        sigma = float(checks.of_type(header["sigma_v"], (int, float), "sigma_v"))
+        if not 0 < sigma < float("inf"):
+            raise InvalidModelFile(f"sigma_v in {path} is {sigma}")
+        agent.set_sigma_v(sigma)
+        agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
+        agent.log = [
+            {str(key): float(value) for key, value in record.items()} for record in header["log"]
+        ]
+        agent.episode.resume(checks.of_type(header["episode_seed"], int, "episode_seed"), actions)
+        if not np.array_equal(agent.episode.observation, tensors["episode/observation"].numpy()):
+            raise InvalidModelFile(
+                f"the episode in {path} cannot be taken up: the environment does not repeat "
+                "itself from the same seed and actions (another version, or not seeded)"
+            )
+        agent.rng.bit_generator.state = json.loads(header["rng"])
     return agent
+
+
+def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:
+    checks.matching(learner.method.learnt(learner.state), tensors, what)
+    checks.numbers(tensors, learner.method.domains)
+    learner.method.restore(learner.state, tensors)
+
+
+def _check_length(env: Any, steps: int) -> None:
+    """An episode is played again step by step: no longer than the environment lets one be."""
+    spec = registered(env) if isinstance(env, str) else getattr(env, "spec", None)
+    limit = getattr(spec, "max_episode_steps", None) or MOST_STEPS
+    if steps > limit:
+        raise InvalidModelFile(f"an episode of {steps} steps, and there can be {limit}")
+
+
+def _check_sizes(options: dict[str, Any], room: int) -> None:
+    for name in ("policy_hidden", "value_hidden"):
+        for width in options.get(name, ()):
+            checks.at_most(width, room, name)
+    checks.at_most(options.get("horizon", 0), MOST_STEPS, "horizon")
+
+
+MOST_STEPS = 100_000
+"""Of an episode whose environment sets no limit, and of a horizon."""
 
 
 def rescue(agent: TAGIControl, path: str | Path | None) -> str:

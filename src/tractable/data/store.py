@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tractable.data import sources
+from tractable.errors import ChecksumMismatch, DataNotFound
 
 __all__ = ["ChecksumMismatch", "DataNotFound", "FOLDER", "find_local", "locate"]
 
@@ -23,14 +24,6 @@ RETRIES = 2
 
 # Path -> (size, time of change) of the files verified by this process.
 _verified: dict[Path, tuple[int, int]] = {}
-
-
-class DataNotFound(FileNotFoundError):
-    """A data file is in none of the places; the message says how to provide it."""
-
-
-class ChecksumMismatch(ValueError):
-    """A data file is there, and is not the file it should be."""
 
 
 def locate(name: str, *, instead: str = "") -> Path:

@@ -193,7 +193,7 @@ def _classifier(model: TAGI) -> Categorical:
 
 def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Categorical:
     if sigma_v is None and likelihood.link == "normal":
-        sigma_v = 0.1 * likelihood._noise() ** 0.5
+        sigma_v = 0.1 * likelihood.decision_noise**0.5
     changed = observation.noisy(likelihood, sigma_v)
     assert isinstance(changed, Categorical)
     return changed

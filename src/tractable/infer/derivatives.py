@@ -7,14 +7,14 @@ of them, before the first or after the last: Tanh, Sigmoid, ReLU, LeakyReLU, Ide
 derivatives with mean, variance and covariance with the input; of second derivatives the mean.
 
 Exact: the mean without variances (it is then autograd's derivative), and linear networks.
-Approximate: see ``tractable.moments.derivative``.  Activations are linearised (eq. 10) even if
+Approximate: see ``tractable.moments.derivative``.  A layer that is used twice counts as two that
+are independent.  Activations are linearised (eq. 10) even if
 the model was trained with exact moments.  The mean of second derivatives takes layers as
 independent, and so is right to zeroth order in the variances of the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,16 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tractable import chain as walk
+from tractable.errors import UnsupportedLayer
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
 from tractable.moments import bilinear, derivative, maps, slope
 from tractable.moments.derivative import SUMS, Sums, Weights
 from tractable.moments.slope import Slopes, Units
-
-
-class UnsupportedLayer(TypeError):
-    """A layer that the formulas of derivatives do not cover."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +103,12 @@ def input_slopes(model: TAGI, x: Gaussian) -> tuple[Tensor, Tensor, Tensor]:
     The same as ``derivatives(model, x)`` without its checks, by the compiled kernel where the
     model has one: for loops over small batches.
     """
-    native = model._native
-    found = None if native is None else native.derivatives(model.posterior, x)
-    if found is None:
-        with torch.no_grad():
-            slow = run(chain(model), x)
-        return slow.mean[:, 0], slow.variance[:, 0], slow.curvature[:, 0]
-    mean, variance, curvature = found
-    return mean, variance, curvature
+    found = model.slopes(x)
+    if found is not None:
+        return found
+    with torch.no_grad():
+        slow = run(chain(model), x)
+    return slow.mean[:, 0], slow.variance[:, 0], slow.curvature[:, 0]
 
 
 def chain(model: TAGI) -> Chain:
@@ -121,15 +117,14 @@ def chain(model: TAGI) -> Chain:
     biases: list[tuple[Tensor | None, Tensor | None]] = []
     slopes: list[Slopes | None] = [None]
     parameters = model.posterior.gaussians()
-    for name, layer in _flatten(model.net, ""):
+    names = walk.parameter_names(model.net)
+    for name, layer in ((found.name, found.module) for found in walk.layers(model.net)):
         if isinstance(layer, nn.Linear):
-            prefix = f"{name}." if name else ""
-            mean, variance = _moments(parameters, f"{prefix}weight", layer.weight)
-            weights.append(Weights(mean, variance))
+            weights.append(Weights(*_moments(parameters, names, layer.weight)))
             if layer.bias is None:
                 biases.append((None, None))
             else:
-                biases.append(_moments(parameters, f"{prefix}bias", layer.bias))
+                biases.append(_moments(parameters, names, layer.bias))
             slopes.append(None)
         elif not isinstance(layer, nn.Identity | nn.Dropout):
             if slopes[-1] is not None:
@@ -187,18 +182,14 @@ def _hessian(net: Chain, layers: list[Units]) -> Tensor:
     return total
 
 
-def _flatten(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    if type(module) is nn.Sequential:
-        for child_name, child in module.named_children():
-            yield from _flatten(child, f"{name}.{child_name}" if name else child_name)
-    else:
-        yield name, module
-
-
-def _moments(parameters: dict[str, Gaussian], name: str, constant: Tensor) -> tuple[Tensor, Tensor]:
+def _moments(
+    parameters: dict[str, Gaussian], names: dict[int, str], parameter: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of a parameter by the name it is learnt under: one that is shared has but one."""
+    name = names[id(parameter)]
     if name in parameters:
         return parameters[name].loc, parameters[name].variance
-    return constant.detach(), torch.zeros_like(constant)
+    return parameter.detach(), torch.zeros_like(parameter)
 
 
 def _slopes(name: str, layer: nn.Module) -> Slopes:

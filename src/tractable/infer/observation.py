@@ -12,14 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tractable.errors import NonFiniteMessage, NotFitted
 from tractable.gaussian import Gaussian
-from tractable.learners import TAGI, NotFitted
+from tractable.learners import TAGI
 from tractable.likelihoods import Categorical, Likelihood, Normal
 from tractable.moments import message
-
-
-class NonFiniteMessage(ArithmeticError):
-    """An observation sent a message that is NaN or infinite."""
 
 
 def trained(model: TAGI) -> TAGI:

@@ -42,9 +42,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tractable.errors import UnsupportedLayer
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
-from tractable.infer.derivatives import Chain, UnsupportedLayer, chain, run
+from tractable.infer.derivatives import Chain, chain, run
 from tractable.learners import TAGI
 from tractable.moments.slope import sigmoid, tanh
 from tractable.predictive import Predictive

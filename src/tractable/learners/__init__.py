@@ -1,13 +1,15 @@
 """Learners: what changes parameters."""
 
+from tractable.errors import InvalidModelFile, NotFitted
 from tractable.learners.backprop import Backprop
-from tractable.learners.base import Learner, NotFitted
 from tractable.learners.bbb import BayesByBackprop
-from tractable.learners.callbacks import Callback, Checkpoint, EarlyStopping
 from tractable.learners.ensemble import Ensemble
-from tractable.learners.many import fit_many
-from tractable.learners.storage import InvalidModelFile
+from tractable.learners.learner import Learner
+from tractable.learners.method import Method, Position, State
+from tractable.learners.network import Network
+from tractable.learners.outputs import Draws, Mixed, Moments, Outputs
 from tractable.learners.tagi import TAGI
+from tractable.training import Callback, Checkpoint, EarlyStopping, fit_many
 
 __all__ = [
     "TAGI",
@@ -15,10 +17,18 @@ __all__ = [
     "BayesByBackprop",
     "Callback",
     "Checkpoint",
+    "Draws",
     "EarlyStopping",
     "Ensemble",
     "InvalidModelFile",
     "Learner",
+    "Method",
+    "Mixed",
+    "Moments",
+    "Network",
     "NotFitted",
+    "Outputs",
+    "Position",
+    "State",
     "fit_many",
 ]

@@ -13,21 +13,182 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from tractable.learners.base import Moment
-from tractable.learners.callbacks import Record
-from tractable.learners.gradient import _DROPOUT, GradientLearner, Schedule
-from tractable.learners.optimiser import Factory
+from tractable.learners.gradient import (
+    DROPOUT,
+    Descent,
+    GradientMethod,
+    GradientState,
+    Schedule,
+)
+from tractable.learners.learner import Learner
+from tractable.learners.method import Named, Position
+from tractable.learners.network import Network
+from tractable.learners.optimizers import Factory
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior, flat
-from tractable.priors import Prior
-from tractable.priors import prior as prior_of
+from tractable.priors import Prior, as_prior
+from tractable.training.callbacks import EpochRecord
 
 Init = Literal["fresh", "net"]
 
-_PREDICTION_SEED = 7_919
+
+class BackpropMethod(GradientMethod):
+    """See ``Backprop``; the only vector of a state is that of the weights."""
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        *,
+        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None,
+        mc_dropout: bool,
+        init: Init,
+        lr: float,
+        optimizer: Factory,
+        schedule: Schedule,
+        draws: int,
+    ) -> None:
+        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, draws))
+        if init not in ("fresh", "net"):
+            raise ValueError(f"init must be 'fresh' or 'net', got {init!r}")
+        if mc_dropout and not self.drops:
+            raise ValueError("mc_dropout needs a network with dropout layers")
+        self.prior = None if prior is None else as_prior(prior)
+        self.mc_dropout, self.scheme = mc_dropout, init
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        prior = None
+        if self.prior is not None:
+            prior = self.prior.config() or {"name": "of the user's own"}
+        return {
+            "prior": prior,
+            "mc_dropout": self.mc_dropout,
+            "init": self.scheme,
+            **self.descent.options(),
+        }
+
+    def init(self, likelihood: Likelihood, seed: int) -> GradientState:
+        """See ``Method``."""
+        state = GradientState(likelihood, self.network.initial_buffers(), seed)
+        module = self.network.module
+        if self.scheme == "fresh":
+            with self.seeded_dropout(True, state.generator):
+                for part in module.modules():
+                    reset: Any = getattr(part, "reset_parameters", None)
+                    if reset is not None:
+                        reset()
+        first = flat([module.get_parameter(name).detach() for name in self.network.shapes])
+        self.descent.start(state, [first], self.network)
+        return state
+
+    # --- the objective -----------------------------------------------------------------------
+
+    def divergence_share(self, position: Position) -> float:
+        """See ``GradientMethod``."""
+        return position.share
+
+    def gradients(
+        self, state: GradientState, x: Tensor, y: Tensor, buffers: Named, weight: float
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """See ``GradientMethod``."""
+        w = state.vectors[0].detach()
+        leaves = [part.requires_grad_() for part in self.network.split(w)]
+        log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
+        minus = log_likelihood.new_full((), -1.0)
+        gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
+        parts = zip(gradients, leaves, strict=True)
+        d_w = flat([torch.zeros_like(leaf) if g is None else g for g, leaf in parts])
+        return log_likelihood.detach(), z, [self.with_prior(state, d_w, weight)]
+
+    def with_prior(self, state: GradientState, d_w: Tensor, weight: float) -> Tensor:
+        """The gradient of the batch, with the prior's share in it and zero where pruned."""
+        if self.prior is not None:
+            d_w.sub_(self.prior.score(state.vectors[0].detach()), alpha=weight)
+        if state.kept is not None:
+            d_w.mul_(state.kept)
+        return d_w
+
+    def end_epoch(self, state: GradientState) -> EpochRecord:
+        """See ``Method``."""
+        record = super().end_epoch(state)
+        if self.prior is not None:
+            log_prior = self.prior.log_prob(state.vectors[0].detach())
+            record["log_prior"] = float(log_prior.sum(dtype=torch.float64))
+        return record
+
+    # --- predicting --------------------------------------------------------------------------
+
+    def weights(
+        self, state: GradientState, draws: int, generator: torch.Generator
+    ) -> Iterator[list[Tensor]]:
+        """See ``GradientMethod``; one set of weights, under as many masks."""
+        weights = self.network.split(state.vectors[0].detach())
+        for _ in range(draws if self.mc_dropout else 1):
+            yield weights
+
+    def drawn(
+        self,
+        state: GradientState,
+        x: Tensor,
+        draws: int,
+        generator: torch.Generator,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """See ``GradientMethod``."""
+        with self.seeded_dropout(self.mc_dropout, generator):
+            return super().drawn(state, x, draws, generator, batch_size)
+
+    def evaluate(self, state: GradientState, weights: list[Tensor], x: Tensor) -> Tensor:
+        """See ``GradientMethod``; dropout stays active with ``mc_dropout``."""
+        if not self.mc_dropout:
+            return super().evaluate(state, weights, x)
+        module = self.network.module.eval()
+        layers = [layer for layer in module.modules() if isinstance(layer, DROPOUT)]
+        for layer in layers:
+            layer.train()
+        try:
+            return self.run(weights, state.buffers, x, train=False)
+        finally:
+            for layer in layers:
+                layer.eval()
+
+    def sample(self, state: GradientState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """The one function that is known, or one per mask with ``mc_dropout``."""
+        drawn = super().sample(state, x, n, generator)
+        return drawn if self.mc_dropout else drawn.expand(n, *drawn.shape[1:])
+
+    def posterior(self, state: GradientState) -> Posterior:
+        """The weights, as Gaussians without variance."""
+        loc = state.vectors[0].detach().clone()
+        variance = float("inf") if self.prior is None else self.prior.variance
+        shapes = self.network.shapes
+        return Posterior(shapes, loc, torch.zeros_like(loc), dict.fromkeys(shapes, variance))
+
+    # --- state -------------------------------------------------------------------------------
+
+    def keep(self, state: GradientState, kept: Tensor) -> None:
+        """See ``GradientMethod``."""
+        state.kept = kept if state.kept is None else kept & state.kept
+        state.vectors[0].detach().mul_(state.kept)
+
+    def learnt(self, state: GradientState) -> Named:
+        """See ``Method``."""
+        (w,) = state.vectors
+        kept = torch.ones_like(w, dtype=torch.bool) if state.kept is None else state.kept
+        buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
+        return {**self.named(w, "loc"), **buffers, "kept": kept}
+
+    def restore(self, state: GradientState, learnt: Named) -> None:
+        """See ``Method``."""
+        vector = flat([learnt[f"loc/{name}"] for name in self.network.shapes])
+        self.descent.start(state, [vector], self.network)
+        kept = learnt["kept"].bool()
+        state.kept = None if bool(kept.all()) else kept
+        state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
 
 
-class Backprop(GradientLearner):
+class Backprop(Learner):
     """Learn one set of weights.
 
     Args:
@@ -45,7 +206,14 @@ class Backprop(GradientLearner):
         device: where to compute.
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: of everything that is drawn.
+
+    Exact: the gradient.  Approximate: there is no doubt about the weights (with ``mc_dropout``,
+    that of the masks).
     """
+
+    method_class = BackpropMethod
+    method: BackpropMethod
+    state: GradientState
 
     def __init__(
         self,
@@ -64,118 +232,7 @@ class Backprop(GradientLearner):
         seed: int = 0,
     ) -> None:
         super().__init__(
-            net, likelihood, lr=lr, optimizer=optimizer, schedule=schedule, draws=draws,
-            device=device, dtype=dtype, seed=seed,
+            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
+            mc_dropout=mc_dropout, init=init, lr=lr, optimizer=optimizer, schedule=schedule,
+            draws=draws,
         )  # fmt: skip
-        if init not in ("fresh", "net"):
-            raise ValueError(f"init must be 'fresh' or 'net', got {init!r}")
-        if mc_dropout and not self._drops:
-            raise ValueError("mc_dropout needs a network with dropout layers")
-        self.prior = None if prior is None else prior_of(prior)
-        self.mc_dropout, self.init = mc_dropout, init
-        if init == "fresh":
-            with self._seeded_dropout(True):
-                for module in self.net.modules():
-                    reset: Any = getattr(module, "reset_parameters", None)
-                    if reset is not None:
-                        reset()
-        self._start([flat([self.net.get_parameter(name).detach() for name in self.shapes])])
-
-    # --- the objective -------------------------------------------------------------------
-
-    def _share(self, moment: Moment) -> float:
-        return moment.share
-
-    def _gradients(
-        self, x: Tensor, y: Tensor, buffers: dict[str, Tensor], weight: float
-    ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        w = self._vectors[0].detach()
-        leaves = [part.requires_grad_() for part in self._split(w)]
-        log_likelihood, z = self._log_likelihood(leaves, buffers, x, y)
-        minus = log_likelihood.new_full((), -1.0)
-        gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
-        parts = zip(gradients, leaves, strict=True)
-        d_w = flat([torch.zeros_like(leaf) if g is None else g for g, leaf in parts])
-        return log_likelihood.detach(), z, [self._with_prior(d_w, weight)]
-
-    def _with_prior(self, d_w: Tensor, weight: float) -> Tensor:
-        """The gradient of the batch, with the prior's share in it and zero where pruned."""
-        if self.prior is not None:
-            d_w.sub_(self.prior.score(self._vectors[0].detach()), alpha=weight)
-        if self._kept is not None:
-            d_w.mul_(self._kept)
-        return d_w
-
-    def _epoch_figures(self) -> Record:
-        figures = super()._epoch_figures()
-        if self.prior is not None:
-            log_prior = self.prior.log_prob(self._vectors[0].detach())
-            figures["log_prior"] = float(log_prior.sum(dtype=torch.float64))
-        return figures
-
-    # --- looking and predicting ------------------------------------------------------------
-
-    @property
-    def posterior(self) -> Posterior:
-        """The weights, as Gaussians without variance."""
-        loc = self._vectors[0].detach().clone()
-        variance = float("inf") if self.prior is None else self.prior.variance
-        prior_variance = dict.fromkeys(self.shapes, variance)
-        return Posterior(self.shapes, loc, torch.zeros_like(loc), prior_variance)
-
-    def _weights(self, draws: int) -> Iterator[list[Tensor]]:
-        weights = self._split(self._vectors[0].detach())
-        for _ in range(draws if self.mc_dropout else 1):
-            yield weights
-
-    def _all_outputs(
-        self, x: Tensor, batch_size: int, draws: int | None = None
-    ) -> tuple[Tensor, ...]:
-        generator = torch.Generator().manual_seed(self.seed + _PREDICTION_SEED)
-        with self._seeded_dropout(self.mc_dropout, generator):
-            return super()._all_outputs(x, batch_size, draws)
-
-    def _evaluate(self, weights: list[Tensor], x: Tensor) -> Tensor:
-        if not self.mc_dropout:
-            return super()._evaluate(weights, x)
-        self.net.eval()
-        layers = [m for m in self.net.modules() if isinstance(m, _DROPOUT)]
-        for layer in layers:
-            layer.train()
-        try:
-            return self._run(weights, self.buffers, x, train=False)
-        finally:
-            for layer in layers:
-                layer.eval()
-
-    # --- state ---------------------------------------------------------------------------
-
-    def _prune(self, kept: Tensor) -> None:
-        self._kept = kept if self._kept is None else kept & self._kept
-        self._vectors[0].detach().mul_(self._kept)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        kept = torch.ones_like(self._vectors[0], dtype=torch.bool)
-        kept = kept if self._kept is None else self._kept
-        named = zip(self.shapes, self._split(self._vectors[0].detach()), strict=True)
-        return {
-            **{f"loc/{name}": part for name, part in named},
-            **{f"buffer/{name}": b for name, b in self.buffers.items()},
-            "kept": kept,
-        }
-
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        self._start([flat([tensors[f"loc/{name}"] for name in self.shapes])])
-        kept = tensors["kept"].bool()
-        self._kept = None if bool(kept.all()) else kept
-        self.buffers = {name: tensors[f"buffer/{name}"].clone() for name in self.buffers}
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "prior": None
-            if self.prior is None
-            else self.prior.config() or {"name": "of the user's own"},
-            "mc_dropout": self.mc_dropout,
-            "init": self.init,
-            **super()._options(),
-        }

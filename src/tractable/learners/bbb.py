@@ -10,8 +10,8 @@ Every weight is ``N(mu, sigma^2)`` with ``sigma = log(1 + exp(rho))``.  One step
 
 and when the divergence is in closed form, its own gradient takes the place of the terms in
 ``log q`` and ``log P(w)``.  ``estimator="local"`` draws the outputs of layers instead
-(``tractable.learners.local``); the gradient of the variances is then ``2 sigma sigmoid(rho)`` times
-that of ``sigma^2``.
+(``tractable.learners.reparameterization``); the gradient of the variances is then
+``2 sigma sigmoid(rho)`` times that of ``sigma^2``.
 
 Source: Blundell, Cornebise, Kavukcuoglu & Wierstra, "Weight uncertainty in neural networks"
 (2015), and its replication of the same name, sections 2.2 to 2.5; misprints corrected (eq. 9 is a
@@ -22,20 +22,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from tractable.learners.base import Moment
-from tractable.learners.callbacks import Record
-from tractable.learners.gradient import GradientLearner, Schedule
-from tractable.learners.local import Local
-from tractable.learners.optimiser import Factory
+from tractable.learners.gradient import (
+    PREDICTION_SEED,
+    Descent,
+    GradientMethod,
+    GradientState,
+    Schedule,
+)
+from tractable.learners.learner import Learner
+from tractable.learners.method import Named, Position
+from tractable.learners.network import Network
+from tractable.learners.optimizers import Factory
+from tractable.learners.reparameterization import Local
 from tractable.likelihoods import Likelihood
+from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat, is_scale
-from tractable.priors import Normal, Prior
-from tractable.priors import prior as prior_of
+from tractable.priors import Normal, Prior, as_prior
+from tractable.training.callbacks import EpochRecord
 
 _softplus: Any = torch.nn.functional.softplus  # its annotation leaves out ``out``
 
@@ -44,10 +52,263 @@ Divergence = Literal["auto", "closed", "sampled"]
 KLWeight = Literal["uniform", "blundell"] | float
 Init = Literal["published", "he"]
 
-_PREDICTION_SEED = 7_919  # predictions draw from a stream of their own
+
+class BBBMethod(GradientMethod):
+    """See ``BayesByBackprop``; the vectors of a state are ``mu`` and ``rho``."""
+
+    domains: ClassVar[dict[str, Domain]] = {"rho": "below infinity"}
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        *,
+        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None,
+        samples: int,
+        estimator: Estimator,
+        kl: Divergence,
+        kl_weight: KLWeight,
+        init: Init,
+        rho: tuple[float, float],
+        lr: float,
+        optimizer: Factory,
+        schedule: Schedule,
+        draws: int,
+    ) -> None:
+        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, draws))
+        self.prior = Normal() if prior is None else as_prior(prior)
+        if samples < 1:
+            raise ValueError(f"samples must be at least 1, got {samples}")
+        _one_of("estimator", estimator, ("weights", "local"))
+        _one_of("kl", kl, ("auto", "closed", "sampled"))
+        _one_of("init", init, ("published", "he"))
+        if kl == "closed" and not self.prior.closed_form:
+            raise ValueError(f"{self.prior!r} has no closed-form divergence: use kl='sampled'")
+        if isinstance(kl_weight, str):
+            _one_of("kl_weight", kl_weight, ("uniform", "blundell"))
+        elif not (math.isfinite(kl_weight) and kl_weight >= 0):
+            raise ValueError(f"kl_weight must not be negative, got {kl_weight}")
+        if len(rho) != 2 or not (math.isfinite(rho[0]) and rho[0] <= rho[1] < math.inf):
+            raise ValueError(f"rho must be a range (low, high), got {rho}")
+        self.samples, self.estimator, self.kl, self.kl_weight = samples, estimator, kl, kl_weight
+        self.scheme, self.rho = init, (float(rho[0]), float(rho[1]))
+        self.closed = self.prior.closed_form and kl != "sampled"
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        return {
+            "prior": self.prior.config() or {"name": "of the user's own"},
+            "samples": self.samples,
+            "estimator": self.estimator,
+            "kl": self.kl,
+            "kl_weight": self.kl_weight,
+            "init": self.scheme,
+            "rho": self.rho,
+            **self.descent.options(),
+        }
+
+    def init(self, likelihood: Likelihood, seed: int) -> GradientState:
+        """See ``Method``."""
+        state = GradientState(likelihood, self.network.initial_buffers(), seed)
+        self.descent.start(state, self._initial(state.generator), self.network)
+        return state
+
+    def _initial(self, generator: torch.Generator) -> list[Tensor]:
+        module, dtype = self.network.module, self.network.dtype
+        parts = []
+        for name, shape in self.network.shapes.items():
+            if is_scale(module, name):
+                parts.append(module.get_parameter(name).detach().to("cpu", dtype).flatten())
+            elif self.scheme == "published":
+                u = torch.rand(shape.numel(), generator=generator, dtype=dtype)
+                parts.append(0.4 * u - 0.2)
+            else:
+                normal = torch.randn(shape.numel(), generator=generator, dtype=dtype)
+                # A bias starts at zero, as usual with this scheme.
+                deviation = math.sqrt(2 / shape[1:].numel()) if len(shape) > 1 else 0.0
+                parts.append(deviation * normal)
+        loc = torch.cat(parts)
+        low, high = self.rho
+        u = torch.rand(loc.numel(), generator=generator, dtype=dtype)
+        return [loc, low + (high - low) * u]
+
+    # --- the objective -----------------------------------------------------------------------
+
+    def divergence_share(self, position: Position) -> float:
+        """See ``GradientMethod``."""
+        if self.kl_weight == "uniform":
+            return position.share
+        if self.kl_weight == "blundell":
+            return 2.0 ** -(position.batch + 1) / (1 - 2.0**-position.batches)
+        return float(self.kl_weight)
+
+    def gradients(
+        self, state: GradientState, x: Tensor, y: Tensor, buffers: Named, weight: float
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """See ``GradientMethod``."""
+        mu, rho = (v.detach() for v in state.vectors)
+        sigma = _softplus(rho, out=state.scratch("sigma"))
+        estimate = self._by_weights if self.estimator == "weights" else self._by_outputs
+        log_likelihood, z, d_mu, d_sigma = estimate(state, mu, sigma, x, y, buffers, weight)
+        if self.closed:
+            self.prior.add_divergence_gradient(mu, sigma, weight, d_mu, d_sigma)
+        else:
+            d_sigma.addcdiv_(sigma.new_ones(()), sigma, value=-weight)
+        d_rho = d_sigma.mul_(torch.sigmoid(rho, out=sigma))
+        if state.kept is not None:
+            d_mu, d_rho = (torch.where(state.kept, d, 0) for d in (d_mu, d_rho))
+        return log_likelihood, z, [d_mu, d_rho]
+
+    def _by_weights(
+        self,
+        state: GradientState,
+        mu: Tensor,
+        sigma: Tensor,
+        x: Tensor,
+        y: Tensor,
+        buffers: Named,
+        weight: float,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Mean over draws of the log-likelihood, and of ``G`` and ``G eps``."""
+        total = mu.new_zeros(())
+        d_mu, d_sigma = state.scratch("d_mu"), state.scratch("d_sigma")
+        for i in range(self.samples):
+            eps = _fill_noise(state.scratch("eps") if i else d_sigma, state.generator)
+            w = torch.addcmul(mu, sigma, eps, out=state.scratch("w"))  # eq. (8)
+            leaves = [part.requires_grad_() for part in self.network.split(w)]
+            log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
+            g = state.scratch("g") if i else d_mu
+            _minus_gradient(log_likelihood, leaves, g)
+            if not self.closed:
+                g.sub_(self.prior.score(w, out=state.scratch("score")), alpha=weight)
+            total += log_likelihood.detach()
+            eps.mul_(g)
+            if i:
+                d_mu.add_(g)
+                d_sigma.add_(eps)
+        if self.samples > 1:
+            d_mu.div_(self.samples)
+            d_sigma.div_(self.samples)
+        return total / self.samples, z, d_mu, d_sigma
+
+    def _by_outputs(
+        self,
+        state: GradientState,
+        mu: Tensor,
+        sigma: Tensor,
+        x: Tensor,
+        y: Tensor,
+        buffers: Named,
+        weight: float,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The same with the outputs of layers drawn; the prior, if sampled, by its own draws."""
+        variance = torch.mul(sigma, sigma, out=state.scratch("w"))
+        locs = [part.detach().requires_grad_() for part in self.network.split(mu)]
+        variances = [part.requires_grad_() for part in self.network.split(variance)]
+        n = self.samples
+        if n > 1:  # every row several times: each copy gets noise of its own
+            x, y = (t.repeat(n, *[1] * (t.ndim - 1)) for t in (x, y))
+
+        def noise(shape: torch.Size) -> Tensor:
+            return _noise(shape, mu, state.generator)
+
+        weights: list[Tensor] = [
+            Local.wrap(loc, variance, noise) for loc, variance in zip(locs, variances, strict=True)
+        ]
+        log_likelihood, z = self.log_likelihood(state, weights, buffers, x, y)
+        log_likelihood = log_likelihood / n
+        g = state.scratch("both", 2 * mu.numel())
+        _minus_gradient(log_likelihood, [*locs, *variances], g)
+        d_mu, d_sigma = g.chunk(2)
+        d_sigma.mul_(sigma).mul_(2)
+        if not self.closed:
+            for _ in range(n):
+                eps = _fill_noise(state.scratch("eps"), state.generator)
+                w = torch.addcmul(mu, sigma, eps, out=variance)
+                score = self.prior.score(w, out=state.scratch("score"))
+                d_mu.sub_(score, alpha=weight / n)
+                d_sigma.addcmul_(score, eps, value=-weight / n)
+        return log_likelihood.detach(), z, d_mu, d_sigma
+
+    def end_epoch(self, state: GradientState) -> EpochRecord:
+        """See ``Method``."""
+        record = super().end_epoch(state)
+        before = state.generator.get_state()  # a look at the divergence leaves training as it was
+        record["kl"] = self.divergence(state, 1, state.generator)
+        state.generator.set_state(before)
+        return {"elbo": record["log_likelihood"] - record["kl"], **record}
+
+    def divergence(
+        self, state: GradientState, samples: int, generator: torch.Generator | None
+    ) -> float:
+        """``KL(q || prior)`` of all weights, in nats; by draws if not in closed form."""
+        mu, rho = (v.detach() for v in state.vectors)
+        sigma = torch.nn.functional.softplus(rho)
+        if state.kept is not None:
+            mu, sigma = mu[state.kept], sigma[state.kept]
+        if self.closed:
+            return float(self.prior.divergence(mu, sigma).sum(dtype=torch.float64))
+        total = 0.0
+        for _ in range(samples):
+            eps = _noise(mu.shape, mu, generator)
+            log_q = -0.5 * eps * eps - sigma.log() - 0.5 * math.log(2 * math.pi)
+            log_p = self.prior.log_prob(torch.addcmul(mu, sigma, eps))
+            total += float((log_q - log_p).sum(dtype=torch.float64))
+        return total / samples
+
+    # --- predicting --------------------------------------------------------------------------
+
+    def weights(
+        self, state: GradientState, draws: int, generator: torch.Generator
+    ) -> Iterator[list[Tensor]]:
+        """See ``GradientMethod``."""
+        mu, rho = (v.detach() for v in state.vectors)
+        sigma = torch.nn.functional.softplus(rho)
+        for _ in range(draws):
+            eps = _noise(mu.shape, mu, generator)
+            yield self.network.split(torch.addcmul(mu, sigma, eps))
+
+    def sample(self, state: GradientState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
+        with torch.no_grad():
+            drawn = self.posterior(state).draws(n, generator)
+            return torch.stack([self.network({**w, **state.buffers}, x) for w in drawn])
+
+    def posterior(self, state: GradientState) -> Posterior:
+        """The Gaussian of every weight, as it is now (a copy: it does not follow training)."""
+        loc, rho = (v.detach().clone() for v in state.vectors)
+        variance = torch.nn.functional.softplus(rho).square_()
+        shapes = self.network.shapes
+        return Posterior(shapes, loc, variance, dict.fromkeys(shapes, self.prior.variance))
+
+    # --- state -------------------------------------------------------------------------------
+
+    def keep(self, state: GradientState, kept: Tensor) -> None:
+        """See ``GradientMethod``."""
+        mu, rho = (v.detach() for v in state.vectors)
+        mu.masked_fill_(~kept, 0)
+        rho.masked_fill_(~kept, -math.inf)  # softplus gives exactly zero
+        state.kept = torch.isfinite(rho)
+
+    def learnt(self, state: GradientState) -> Named:
+        """See ``Method``."""
+        mu, rho = state.vectors
+        buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
+        return {**self.named(mu, "loc"), **self.named(rho, "rho"), **buffers}
+
+    def restore(self, state: GradientState, learnt: Named) -> None:
+        """See ``Method``."""
+        vectors = [
+            flat([learnt[f"{kind}/{name}"] for name in self.network.shapes])
+            for kind in ("loc", "rho")
+        ]
+        self.descent.start(state, vectors, self.network)
+        finite = torch.isfinite(state.vectors[1].detach())
+        state.kept = None if bool(finite.all()) else finite
+        state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
 
 
-class BayesByBackprop(GradientLearner):
+class BayesByBackprop(Learner):
     """Learn Gaussian weights by the gradient of the evidence lower bound.
 
     Args:
@@ -71,7 +332,14 @@ class BayesByBackprop(GradientLearner):
         device: where to compute.
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: of everything that is drawn.
+
+    Exact: the gradient, in expectation over draws.  Approximate: independent Gaussian weights,
+    and a gradient and predictions by draws.
     """
+
+    method_class = BBBMethod
+    method: BBBMethod
+    state: GradientState
 
     def __init__(
         self,
@@ -94,190 +362,18 @@ class BayesByBackprop(GradientLearner):
         seed: int = 0,
     ) -> None:
         super().__init__(
-            net, likelihood, lr=lr, optimizer=optimizer, schedule=schedule, draws=draws,
-            device=device, dtype=dtype, seed=seed,
+            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior, samples=samples,
+            estimator=estimator, kl=kl, kl_weight=kl_weight, init=init, rho=rho, lr=lr,
+            optimizer=optimizer, schedule=schedule, draws=draws,
         )  # fmt: skip
-        self.prior = Normal() if prior is None else prior_of(prior)
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
-        _one_of("estimator", estimator, ("weights", "local"))
-        _one_of("kl", kl, ("auto", "closed", "sampled"))
-        _one_of("init", init, ("published", "he"))
-        if kl == "closed" and not self.prior.closed_form:
-            raise ValueError(f"{self.prior!r} has no closed-form divergence: use kl='sampled'")
-        if isinstance(kl_weight, str):
-            _one_of("kl_weight", kl_weight, ("uniform", "blundell"))
-        elif not (math.isfinite(kl_weight) and kl_weight >= 0):
-            raise ValueError(f"kl_weight must not be negative, got {kl_weight}")
-        if len(rho) != 2 or not (math.isfinite(rho[0]) and rho[0] <= rho[1] < math.inf):
-            raise ValueError(f"rho must be a range (low, high), got {rho}")
-        self.samples, self.estimator, self.kl, self.kl_weight = samples, estimator, kl, kl_weight
-        self.init, self.rho = init, (float(rho[0]), float(rho[1]))
-        self._closed = self.prior.closed_form and kl != "sampled"
-        self._memory: dict[str, Tensor] = {}
-        self._start(self._initial())
-
-    def _initial(self) -> list[Tensor]:
-        parts = []
-        for name, shape in self.shapes.items():
-            if is_scale(self.net, name):
-                parts.append(self.net.get_parameter(name).detach().to("cpu", self.dtype).flatten())
-            elif self.init == "published":
-                u = torch.rand(shape.numel(), generator=self.generator, dtype=self.dtype)
-                parts.append(0.4 * u - 0.2)
-            else:
-                normal = torch.randn(shape.numel(), generator=self.generator, dtype=self.dtype)
-                # A bias starts at zero, as usual with this scheme.
-                deviation = math.sqrt(2 / shape[1:].numel()) if len(shape) > 1 else 0.0
-                parts.append(deviation * normal)
-        loc = torch.cat(parts)
-        low, high = self.rho
-        u = torch.rand(loc.numel(), generator=self.generator, dtype=self.dtype)
-        return [loc, low + (high - low) * u]
-
-    # --- the objective -------------------------------------------------------------------
-
-    def _share(self, moment: Moment) -> float:
-        if self.kl_weight == "uniform":
-            return moment.share
-        if self.kl_weight == "blundell":
-            return 2.0 ** -(moment.batch + 1) / (1 - 2.0**-moment.batches)
-        return float(self.kl_weight)
-
-    def _gradients(
-        self, x: Tensor, y: Tensor, buffers: dict[str, Tensor], weight: float
-    ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        mu, rho = (v.detach() for v in self._vectors)
-        sigma = _softplus(rho, out=self._scratch("sigma"))
-        estimate = self._by_weights if self.estimator == "weights" else self._by_outputs
-        log_likelihood, z, d_mu, d_sigma = estimate(mu, sigma, x, y, buffers, weight)
-        if self._closed:
-            self.prior.add_divergence_gradient(mu, sigma, weight, d_mu, d_sigma)
-        else:
-            d_sigma.addcdiv_(sigma.new_ones(()), sigma, value=-weight)
-        d_rho = d_sigma.mul_(torch.sigmoid(rho, out=sigma))
-        if self._kept is not None:
-            d_mu, d_rho = (torch.where(self._kept, d, 0) for d in (d_mu, d_rho))
-        return log_likelihood, z, [d_mu, d_rho]
-
-    def _by_weights(
-        self,
-        mu: Tensor,
-        sigma: Tensor,
-        x: Tensor,
-        y: Tensor,
-        buffers: dict[str, Tensor],
-        weight: float,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Mean over draws of the log-likelihood, and of ``G`` and ``G eps``."""
-        total = mu.new_zeros(())
-        d_mu, d_sigma = self._scratch("d_mu"), self._scratch("d_sigma")
-        for i in range(self.samples):
-            eps = self._fill_noise(self._scratch("eps") if i else d_sigma)
-            w = torch.addcmul(mu, sigma, eps, out=self._scratch("w"))  # eq. (8)
-            leaves = [part.requires_grad_() for part in self._split(w)]
-            log_likelihood, z = self._log_likelihood(leaves, buffers, x, y)
-            g = self._scratch("g") if i else d_mu
-            self._minus_gradient(log_likelihood, leaves, g)
-            if not self._closed:
-                g.sub_(self.prior.score(w, out=self._scratch("score")), alpha=weight)
-            total += log_likelihood.detach()
-            eps.mul_(g)
-            if i:
-                d_mu.add_(g)
-                d_sigma.add_(eps)
-        if self.samples > 1:
-            d_mu.div_(self.samples)
-            d_sigma.div_(self.samples)
-        return total / self.samples, z, d_mu, d_sigma
-
-    def _by_outputs(
-        self,
-        mu: Tensor,
-        sigma: Tensor,
-        x: Tensor,
-        y: Tensor,
-        buffers: dict[str, Tensor],
-        weight: float,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The same with the outputs of layers drawn; the prior, if sampled, by its own draws."""
-        variance = torch.mul(sigma, sigma, out=self._scratch("w"))
-        locs = [part.detach().requires_grad_() for part in self._split(mu)]
-        variances = [part.requires_grad_() for part in self._split(variance)]
-        n = self.samples
-        if n > 1:  # every row several times: each copy gets noise of its own
-            x, y = (t.repeat(n, *[1] * (t.ndim - 1)) for t in (x, y))
-        weights: list[Tensor] = [
-            Local.wrap(loc, variance, self._noise)
-            for loc, variance in zip(locs, variances, strict=True)
-        ]
-        log_likelihood, z = self._log_likelihood(weights, buffers, x, y)
-        log_likelihood = log_likelihood / n
-        g = self._scratch("both", 2 * mu.numel())
-        self._minus_gradient(log_likelihood, [*locs, *variances], g)
-        d_mu, d_sigma = g.chunk(2)
-        d_sigma.mul_(sigma).mul_(2)
-        if not self._closed:
-            for _ in range(n):
-                eps = self._fill_noise(self._scratch("eps"))
-                w = torch.addcmul(mu, sigma, eps, out=variance)
-                score = self.prior.score(w, out=self._scratch("score"))
-                d_mu.sub_(score, alpha=weight / n)
-                d_sigma.addcmul_(score, eps, value=-weight / n)
-        return log_likelihood.detach(), z, d_mu, d_sigma
-
-    def _minus_gradient(self, log_likelihood: Tensor, leaves: list[Tensor], out: Tensor) -> None:
-        minus = log_likelihood.new_full((), -1.0)
-        gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
-        parts = zip(gradients, leaves, strict=True)
-        full = [torch.zeros_like(leaf) if g is None else g for g, leaf in parts]
-        torch.cat([g.reshape(-1) for g in full], out=out)
-
-    def _scratch(self, name: str, size: int | None = None) -> Tensor:
-        """A vector to write to: new memory in every step would cost more than the sums."""
-        if name not in self._memory:
-            self._memory[name] = (
-                self._vectors[0].detach().new_empty(size or self._vectors[0].numel())
-            )
-        return self._memory[name]
-
-    def _fill_noise(self, vector: Tensor) -> Tensor:
-        if vector.device.type == "cpu":
-            return vector.normal_(generator=self.generator)
-        return vector.copy_(self._noise(vector.shape))
-
-    def _noise(self, shape: torch.Size) -> Tensor:
-        return torch.randn(shape, generator=self.generator, dtype=self.dtype).to(self.device)
-
-    # --- looking -------------------------------------------------------------------------
-
-    @property
-    def posterior(self) -> Posterior:
-        """The Gaussian of every weight, as it is now (a copy: it does not follow training)."""
-        loc, rho = (v.detach().clone() for v in self._vectors)
-        variance = torch.nn.functional.softplus(rho).square_()
-        return Posterior(
-            self.shapes, loc, variance, dict.fromkeys(self.shapes, self.prior.variance)
-        )
 
     def divergence(self, samples: int = 1, generator: torch.Generator | None = None) -> float:
         """``KL(q || prior)`` of all weights, in nats; by ``samples`` draws if not in closed form.
 
         Weights that were pruned are constants and add nothing.
         """
-        mu, rho = (v.detach() for v in self._vectors)
-        sigma = torch.nn.functional.softplus(rho)
-        if self._kept is not None:
-            mu, sigma = mu[self._kept], sigma[self._kept]
-        if self._closed:
-            return float(self.prior.divergence(mu, sigma).sum(dtype=torch.float64))
-        total = 0.0
-        for _ in range(samples):
-            eps = torch.randn(mu.shape, generator=generator, dtype=self.dtype).to(self.device)
-            log_q = -0.5 * eps * eps - sigma.log() - 0.5 * math.log(2 * math.pi)
-            log_p = self.prior.log_prob(torch.addcmul(mu, sigma, eps))
-            total += float((log_q - log_p).sum(dtype=torch.float64))
-        return total / samples
+        with self.lock:
+            return self.method.divergence(self.state, samples, generator)
 
     def elbo(self, X: Any, y: Any, *, samples: int = 100) -> float:
         """The evidence lower bound of these data, in nats: an estimate without bias.
@@ -289,65 +385,31 @@ class BayesByBackprop(GradientLearner):
         """
         if samples < 1:
             raise ValueError(f"samples must be at least 1, got {samples}")
-        x, targets = self._checked(X, y)
-        (z,) = self._all_outputs(x, 1024, samples)
-        log_likelihood = sum(float(self.likelihood.log_prob(targets, draw).sum()) for draw in z)
-        generator = torch.Generator().manual_seed(self.seed + _PREDICTION_SEED)
-        return log_likelihood / samples - self.divergence(samples, generator)
+        x, targets = self.checked(X, y)
+        with self.lock:
+            z = self.method.outputs(self.state, x, batch_size=1024, draws=samples).values
+            log_prob = self.state.likelihood.log_prob
+            log_likelihood = sum(float(log_prob(targets, draw).sum()) for draw in z)
+            generator = torch.Generator().manual_seed(self.seed + PREDICTION_SEED)
+            return log_likelihood / samples - self.divergence(samples, generator)
 
-    def _epoch_figures(self) -> Record:
-        figures = super()._epoch_figures()
-        state = self.generator.get_state()  # a look at the divergence leaves training as it was
-        figures["kl"] = self.divergence(1, self.generator)
-        self.generator.set_state(state)
-        return {"elbo": figures["log_likelihood"] - figures["kl"], **figures}
 
-    # --- predicting ----------------------------------------------------------------------
+def _minus_gradient(log_likelihood: Tensor, leaves: list[Tensor], out: Tensor) -> None:
+    minus = log_likelihood.new_full((), -1.0)
+    gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
+    parts = zip(gradients, leaves, strict=True)
+    full = [torch.zeros_like(leaf) if g is None else g for g, leaf in parts]
+    torch.cat([g.reshape(-1) for g in full], out=out)
 
-    def _weights(self, draws: int) -> Iterator[list[Tensor]]:
-        mu, rho = (v.detach() for v in self._vectors)
-        sigma = torch.nn.functional.softplus(rho)
-        generator = torch.Generator().manual_seed(self.seed + _PREDICTION_SEED)
-        for _ in range(draws):
-            eps = torch.randn(mu.shape, generator=generator, dtype=self.dtype).to(self.device)
-            yield self._split(torch.addcmul(mu, sigma, eps))
 
-    # --- state ---------------------------------------------------------------------------
+def _fill_noise(vector: Tensor, generator: torch.Generator) -> Tensor:
+    if vector.device.type == "cpu":
+        return vector.normal_(generator=generator)
+    return vector.copy_(_noise(vector.shape, vector, generator))
 
-    def _prune(self, kept: Tensor) -> None:
-        mu, rho = (v.detach() for v in self._vectors)
-        mu.masked_fill_(~kept, 0)
-        rho.masked_fill_(~kept, -math.inf)  # softplus gives exactly zero
-        self._kept = torch.isfinite(rho)
 
-    def _tensors(self) -> dict[str, Tensor]:
-        loc, rho = (self._split(v.detach()) for v in self._vectors)
-        return {
-            **{f"loc/{name}": part for name, part in zip(self.shapes, loc, strict=True)},
-            **{f"rho/{name}": part for name, part in zip(self.shapes, rho, strict=True)},
-            **{f"buffer/{name}": b for name, b in self.buffers.items()},
-        }
-
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        self._memory = {}  # a twin must not share it
-        self._start(
-            [flat([tensors[f"{kind}/{name}"] for name in self.shapes]) for kind in ("loc", "rho")]
-        )
-        finite = torch.isfinite(self._vectors[1].detach())
-        self._kept = None if bool(finite.all()) else finite
-        self.buffers = {name: tensors[f"buffer/{name}"].clone() for name in self.buffers}
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "prior": self.prior.config() or {"name": "of the user's own"},
-            "samples": self.samples,
-            "estimator": self.estimator,
-            "kl": self.kl,
-            "kl_weight": self.kl_weight,
-            "init": self.init,
-            "rho": self.rho,
-            **super()._options(),
-        }
+def _noise(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

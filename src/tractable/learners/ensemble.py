@@ -1,4 +1,4 @@
-"""Ensembles: several learners of one kind, trained apart, whose predictions are mixed.
+"""Ensembles: several states of one method, trained apart, whose predictions are mixed.
 
 Lakshminarayanan, Pritzel & Blundell, "Simple and scalable predictive uncertainty estimation using
 deep ensembles" (2017).
@@ -6,21 +6,245 @@ deep ensembles" (2017).
 
 from __future__ import annotations
 
-from typing import Any, cast
+import copy
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tractable.learners.arrays import Loader, Rows
-from tractable.learners.backprop import Backprop
-from tractable.learners.base import Learner, Moment
-from tractable.learners.callbacks import Record
-from tractable.learners.progress import Progress
+from tractable.learners import files
+from tractable.learners.backprop import Backprop, BackpropMethod
+from tractable.learners.learner import Learner
+from tractable.learners.method import Advance, Method, Named, Position, State
+from tractable.learners.network import Network
+from tractable.learners.outputs import Mixed
+from tractable.learners.together import learn_together
 from tractable.likelihoods import Likelihood
+from tractable.persistence import checks
+from tractable.persistence.model_file import part, prefixed
 from tractable.posterior import Posterior
-from tractable.predictive import Predictive, mixture
+from tractable.training.batches import Loader, Rows
+from tractable.training.callbacks import EpochRecord
 
 _TOGETHER_BELOW = 1 << 14  # parameters; above, products cost more than calls
+
+
+@dataclass
+class EnsembleState(State):
+    """The states of the members."""
+
+    members: list[Any] = field(default_factory=list)
+
+
+class EnsembleMethod(Method[EnsembleState]):
+    """See ``Ensemble``: whatever the members' method does, for each of them."""
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        *,
+        n: int,
+        member: Method[Any],
+        kind: type[Learner],
+    ) -> None:
+        super().__init__(network, likelihood)
+        self.n, self.member, self.kind = n, member, kind
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        return {"n": self.n, "learner": files.kind_name(self.kind), **self.member.options()}
+
+    def init(self, likelihood: Likelihood, seed: int) -> EnsembleState:
+        """Member i has the seed ``seed + i`` and a likelihood of its own."""
+        state = EnsembleState(likelihood, {}, seed)
+        state.members = [
+            self.member.init(copy.deepcopy(likelihood), seed + i) for i in range(self.n)
+        ]
+        return state
+
+    # --- learning --------------------------------------------------------------------------
+
+    def update(self, state: EnsembleState, x: Tensor, y: Tensor, position: Position | None) -> None:
+        """Every member learns, or none."""
+        before = [self.member.backup(member) for member in state.members[:-1]]
+        done = 0
+        try:
+            for member in state.members:
+                self.member.update(member, x, y, position)
+                done += 1
+        except BaseException:
+            for member, held in zip(state.members[:done], before, strict=False):
+                self.member.undo(member, held)
+            raise
+
+    def learn_epoch(
+        self,
+        state: EnsembleState,
+        source: Rows | Loader,
+        order: Tensor | None,
+        progress: float,
+        tell: Advance,
+    ) -> None:
+        """Each member sees the rows in an order of its own; a loader is read once, for all."""
+        if isinstance(source, Loader):
+            super().learn_epoch(state, source, order, progress, tell)
+            return
+        orders: list[Tensor | None] = [None] * self.n
+        if order is not None:
+            orders = [
+                torch.randperm(len(source), generator=member.generator).to(order.device)
+                for member in state.members
+            ]
+        if self.vectorised:
+            assert isinstance(self.member, BackpropMethod)
+            learn_together(self.member, state.members, source, orders, progress, tell)
+            return
+        for member, own in zip(state.members, orders, strict=True):
+            self.member.learn_epoch(member, source, own, progress, _quiet)
+        tell(source.batches)
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether all members learn in one pass: small networks without dropout or buffers.
+
+        One pass saves the cost of calling torch, which is most of a small step; measured, four
+        times faster for 25 networks of two layers of 50 units, and no faster for 400 units.
+        """
+        size = sum(shape.numel() for shape in self.network.shapes.values())
+        return (
+            type(self.member) is BackpropMethod
+            and not self.member.drops
+            and not self.network.initial_buffers()
+            and size < _TOGETHER_BELOW
+            and not self.likelihood.has_learnable_noise
+        )
+
+    def end_epoch(self, state: EnsembleState) -> EpochRecord:
+        """Means over the members."""
+        records = [self.member.end_epoch(member) for member in state.members]
+        return {key: sum(r[key] for r in records) / self.n for key in records[0]}
+
+    def renew_noise(self, state: EnsembleState) -> None:
+        """See ``Method``."""
+        for member in state.members:
+            self.member.renew_noise(member)
+
+    def step_schedule(self, state: EnsembleState) -> None:
+        """See ``Method``."""
+        for member in state.members:
+            self.member.step_schedule(member)
+
+    def rescale_noise(self, state: EnsembleState, scale: float) -> None:
+        """See ``Method``."""
+        for member in state.members:
+            self.member.rescale_noise(member, scale)
+
+    def noise_of(self, state: EnsembleState) -> Likelihood:
+        """A likelihood with the mean of the members' noise, as a mixture has it."""
+        noises = [self.member.noise_of(member) for member in state.members]
+        pooled = copy.deepcopy(noises[0])
+        stacked = {
+            name: torch.stack([dict(noise.named_buffers())[name] for noise in noises])
+            for name, buffer in noises[0].named_buffers()
+            if buffer.is_floating_point()
+        }
+        pooled.set_buffers({name: values.mean(0) for name, values in stacked.items()})
+        return pooled
+
+    # --- predicting ------------------------------------------------------------------------
+
+    def outputs(
+        self, state: EnsembleState, x: Tensor, *, batch_size: int | None = None, **options: Any
+    ) -> Mixed:
+        """The outputs of every member."""
+        return Mixed([
+            self.member.outputs(member, x, batch_size=batch_size, **options)
+            for member in state.members
+        ])  # fmt: skip
+
+    def sample(self, state: EnsembleState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """A draw is one of the members, and one draw of that member's weights."""
+        chosen = torch.randint(self.n, (n,), generator=generator).tolist()
+        drawn = [self.member.sample(state.members[i], x, 1, generator) for i in chosen]
+        return torch.cat(drawn)
+
+    def input_gradient(self, state: EnsembleState, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+        """Of the log of a mean: the members' gradients, weighted by what each says of ``y``."""
+        found = [self.member.input_gradient(m, x, y, **options) for m in state.members]
+        said = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
+        share = torch.stack(said).softmax(0)
+        weights = share.reshape(*share.shape, *[1] * (x.ndim - 1))
+        return (weights * torch.stack(found)).sum(0)
+
+    def posterior(self, state: EnsembleState) -> Posterior:
+        """All parameters of the members as one Gaussian: the law of total variance."""
+        parts = self.posteriors(state)
+        locs = torch.stack([part.loc for part in parts])
+        variance = torch.stack([part.variance for part in parts]).mean(0)
+        variance = variance + locs.var(0, correction=0)
+        return Posterior(parts[0].shapes, locs.mean(0), variance, parts[0].prior_variance)
+
+    def posteriors(self, state: EnsembleState) -> list[Posterior]:
+        """One posterior per member."""
+        return [self.member.posterior(member) for member in state.members]
+
+    def output_shape(self, state: EnsembleState, x: Tensor) -> torch.Size:
+        """See ``Method``."""
+        return self.member.output_shape(state.members[0], x)
+
+    # --- state -----------------------------------------------------------------------------
+
+    def prune(self, state: EnsembleState, fraction: float, per_layer: bool) -> None:
+        """Prune every member."""
+        for member in state.members:
+            self.member.prune(member, fraction, per_layer)
+
+    def learnt(self, state: EnsembleState) -> Named:
+        """See ``Method``."""
+        tensors: Named = {}
+        for i, member in enumerate(state.members):
+            tensors |= prefixed(self.member.learnt(member), f"{i}/state/")
+            tensors |= prefixed(member.likelihood.state_dict(), f"{i}/likelihood/")
+        return tensors
+
+    def restore(self, state: EnsembleState, learnt: Named) -> None:
+        """See ``Method``."""
+        for i, member in enumerate(state.members):
+            mine, noise = part(learnt, f"{i}/state/"), part(learnt, f"{i}/likelihood/")
+            checks.numbers(mine, self.member.domains)
+            member.likelihood.check_buffers(noise)
+            self.member.restore(member, mine)
+            member.likelihood.load_state_dict(noise)
+
+    def training(self, state: EnsembleState) -> tuple[Named, Any]:
+        """See ``Method``."""
+        tensors: Named = {}
+        values: list[Any] = []
+        for i, member in enumerate(state.members):
+            more, value = self.member.training(member)
+            tensors |= prefixed(more, f"{i}/")
+            tensors[f"{i}/generator"] = member.generator.get_state()
+            values.append(value)
+        return tensors, values
+
+    def restore_training(self, state: EnsembleState, tensors: Named, values: Any) -> None:
+        """See ``Method``."""
+        for i, member in enumerate(state.members):
+            mine = part(tensors, f"{i}/")
+            member.generator.set_state(mine.pop("generator"))
+            self.member.restore_training(member, mine, values[i])
+
+    @classmethod
+    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
+        """See ``Method``; there are as many members as the file has states of."""
+        found = {name.split("/")[1] for name in tensors if name.startswith("state/")}
+        checks.at_most(options["n"], len(found), "the number of members")
+        kind = files.kind_of(options["learner"])
+        if kind is Ensemble:
+            raise ValueError("the members of an ensemble cannot be ensembles")
+        kind.method_class.check_file(options, net, tensors)
 
 
 class Ensemble(Learner):
@@ -35,10 +259,11 @@ class Ensemble(Learner):
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: of the ensemble; member i has the seed ``seed + i``.
         options: arguments of the members.
-
-    Attributes:
-        members: the learners.
     """
+
+    method_class = EnsembleMethod
+    method: EnsembleMethod
+    state: EnsembleState
 
     def __init__(
         self,
@@ -52,188 +277,33 @@ class Ensemble(Learner):
         seed: int = 0,
         **options: Any,
     ) -> None:
-        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed)
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
-        kind = Learner._kinds.get(learner) if isinstance(learner, str) else learner
+        kind = files.kind_of(learner) if isinstance(learner, str) else learner
         if not (isinstance(kind, type) and issubclass(kind, Learner)) or kind is Ensemble:
             raise ValueError(f"learner must be a learner to make members of, got {learner!r}")
-        self.n, self.learner, self.seed = n, kind, seed
-        self.members = [
-            kind(net, likelihood, device=device, dtype=dtype, seed=seed + i, **options)
-            for i in range(n)
-        ]
-
-    # --- learning ------------------------------------------------------------------------
-
-    def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
-        for member in self.members:
-            member._learn(x, y, moment)
-            member.fitted = True
-
-    def _learn_epoch(
-        self, source: Rows | Loader, order: Tensor | None, progress: float, bar: Progress
-    ) -> None:
-        if isinstance(source, Loader):  # read once, for all
-            super()._learn_epoch(source, order, progress, bar)
-            return
-        orders: list[Tensor | None] = [None] * self.n
-        if order is not None:
-            orders = [
-                torch.randperm(len(source), generator=member.generator).to(self.device)
-                for member in self.members
-            ]
-        if self.vectorised:
-            self._learn_together(source, orders, progress, bar)
-        else:
-            quiet = Progress(0, "", False)
-            for member, own in zip(self.members, orders, strict=True):
-                member._learn_epoch(source, own, progress, quiet)
-            for _ in range(source.batches):
-                bar.advance()
-        for member in self.members:
-            member._epoch += 1
-            member.fitted = True
-        self.fitted = True
+        first = kind(net, likelihood, device=device, dtype=dtype, seed=seed, **options)
+        super().__init__(
+            net, likelihood, device=device, dtype=dtype, seed=seed, n=n, member=first.method,
+            kind=kind,
+        )  # fmt: skip
 
     @property
-    def vectorised(self) -> bool:
-        """Whether all members learn in one pass: small networks without dropout or buffers.
-
-        One pass saves the cost of calling torch, which is most of a small step; measured, four
-        times faster for 25 networks of two layers of 50 units, and no faster for 400 units.
-        """
-        return all(
-            type(m) is Backprop
-            and not m._drops
-            and not m.buffers
-            and m._vectors[0].numel() < _TOGETHER_BELOW
-            and not m.likelihood.has_learnable_noise
-            for m in self.members
-        )
-
-    def _learn_together(
-        self, source: Rows, orders: list[Tensor | None], progress: float, bar: Progress
-    ) -> None:
-        members = cast(list[Backprop], self.members)
-        net, likelihood = members[0].net.train(), members[0].likelihood
-
-        def log_likelihood(w: Tensor, x: Tensor, y: Tensor) -> Tensor:
-            named = dict(zip(members[0].shapes, members[0]._split(w), strict=True))
-            z = torch.func.functional_call(net, named, (x,))
-            return likelihood.log_prob(y, z).sum()
-
-        together = torch.func.vmap(log_likelihood)
-        passes = [source.epoch(order) for order in orders]
-        for batch, parts in enumerate(zip(*passes, strict=True)):
-            x, y = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
-            rows = x.shape[1]
-            moment = Moment(rows / len(source), progress, batch, source.batches)
-            leaf = torch.stack([m._vectors[0].detach() for m in members]).requires_grad_()
-            found = together(leaf, x, y)
-            (gradient,) = torch.autograd.grad(-found.sum(), leaf)
-            for member, value, d_w in zip(members, found.tolist(), gradient, strict=True):
-                member._rows, weight = member._shares(rows, moment)
-                member._step(value, [member._with_prior(d_w, weight)], rows, moment)
-                member._totals["log_likelihood"] = member._totals.get("log_likelihood", 0.0) + value
-            bar.advance()
-
-    def _epoch_figures(self) -> Record:
-        figures = [member._epoch_figures() for member in self.members]
-        return {key: sum(f[key] for f in figures) / self.n for key in figures[0]}
-
-    # --- predicting ----------------------------------------------------------------------
-
-    def predict(self, X: Any, *, batch_size: int = 1024, **options: Any) -> Predictive:
-        """The mixture of the members' predictions; options are those of their ``predict``."""
-        x = self.format.inputs(X)
-        self._output_shape(x)
-        for member in self.members:
-            member._flat_targets = self._flat_targets
-        return mixture(
-            [member.predict(x, batch_size=batch_size, **options) for member in self.members]
-        )
-
-    def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
-        return self.members[0]._outputs(x)
-
-    def _all_outputs(self, x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
-        return tuple(
-            tensor for m in self.members for tensor in m._moments(m._all_outputs(x, batch_size))
-        )
-
-    def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """Of all members together: means, then the law of total variance."""
-        means, variances = torch.stack(outputs[::2]), torch.stack(outputs[1::2])
-        return means.mean(0), variances.mean(0) + means.var(0, correction=0)
-
-    def _predictive(self, outputs: tuple[Tensor, ...]) -> Predictive:
-        pairs = zip(self.members, outputs[::2], outputs[1::2], strict=True)
-        return mixture([m.likelihood.predictive(mean, var) for m, mean, var in pairs])
-
-    def _score(self, x: Tensor, y: Tensor) -> Record:
-        log_prob = mixture([m._predictive(m._all_outputs(x, 1024)) for m in self.members])
-        return {"validation_nll": -float(log_prob.log_prob(y).mean())}
-
-    def _probe(self, x: Tensor) -> torch.Size:
-        return self.members[0]._probe(x)
-
-    def _input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
-        """Of the log of a mean: the members' gradients, weighted by what each says of ``y``."""
-        gradients = torch.stack([m._input_gradient(x, y, **options) for m in self.members])
-        parts = [m._predictive(m._all_outputs(x, 1024)).log_prob(y) for m in self.members]
-        share = torch.stack(parts).softmax(0)
-        return (share.reshape(*share.shape, *[1] * (x.ndim - 1)) * gradients).sum(0)
+    def n(self) -> int:
+        """Number of members."""
+        return self.method.n
 
     @property
-    def posterior(self) -> list[Posterior]:
+    def members(self) -> list[Learner]:
+        """The members, each as a learner; what they learn, the ensemble has learnt."""
+        method = self.method
+        return [method.kind.view(method.member, state, self) for state in self.state.members]
+
+    @property
+    def posteriors(self) -> list[Posterior]:
         """One posterior per member."""
-        return [member.posterior for member in self.members]
-
-    def prune(self, fraction: float, *, per_layer: bool = False) -> Ensemble:
-        """Prune every member."""
-        for member in self.members:
-            member.prune(fraction, per_layer=per_layer)
-        return self
-
-    # --- state ---------------------------------------------------------------------------
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = {}
-        for i, member in enumerate(self.members):
-            tensors |= {f"{i}/state/{name}": t for name, t in member._tensors().items()}
-            noise = member.likelihood.state_dict()
-            tensors |= {f"{i}/likelihood/{name}": t for name, t in noise.items()}
-        return tensors
-
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        self.members = [member._twin(0) for member in self.members]
-        for i, member in enumerate(self.members):
-            member._restore(_part(tensors, f"{i}/state/"))
-            member.likelihood.load_state_dict(_part(tensors, f"{i}/likelihood/"))
-            member.fitted = self.fitted
-
-    def _training_state(self) -> tuple[dict[str, Tensor], Any]:
-        tensors: dict[str, Tensor] = {}
-        values: list[Any] = []
-        for i, member in enumerate(self.members):
-            more, value = member._training_state()
-            tensors |= {f"{i}/{name}": tensor for name, tensor in more.items()}
-            tensors[f"{i}/generator"] = member.generator.get_state()
-            values.append(value)
-        return tensors, values
-
-    def _restore_training(self, tensors: dict[str, Tensor], values: Any) -> None:
-        for i, member in enumerate(self.members):
-            mine = _part(tensors, f"{i}/")
-            member.generator.set_state(mine.pop("generator"))
-            member._restore_training(mine, values[i])
-            member.fitted = self.fitted
-
-    def _options(self) -> dict[str, Any]:
-        shared = {k: v for k, v in self.members[0]._options().items() if k != "seed"}
-        return {"n": self.n, "learner": self.learner.__name__, "seed": self.seed, **shared}
+        return self.method.posteriors(self.state)
 
 
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+def _quiet(batches: int) -> None:
+    """Nobody watches one member of several."""

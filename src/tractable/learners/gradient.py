@@ -1,6 +1,6 @@
-"""What the gradient learners share: flat parameters, an optimiser, and predictions by draws.
+"""What the gradient methods share: flat parameters, an optimizer, and predictions by draws.
 
-A learner keeps its parameters in a few flat vectors and supplies the gradient of its objective for
+A method keeps its parameters in a few flat vectors and supplies the gradient of its objective for
 one batch.  The objective of a batch of B rows is ``(w KL - sum of log p(y|z)) / B``, where w is the
 batch's share of the divergence (or of the log prior): the scale of the gradient, and so of the
 learning rate, does not depend on the size of the batch.
@@ -12,76 +12,117 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from tractable.errors import NonFiniteGradient
 from tractable.gaussian import Gaussian
-from tractable.learners import optimiser
-from tractable.learners.base import Learner, Moment
-from tractable.learners.callbacks import Record
-from tractable.learners.optimiser import Factory
+from tractable.learners import optimizers
+from tractable.learners.method import Method, Named, Position, State
+from tractable.learners.network import Network
+from tractable.learners.optimizers import Factory
+from tractable.learners.outputs import Draws
 from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior, trainable_shapes
-from tractable.predictive import Predictive
+from tractable.training.callbacks import EpochRecord
 
 Schedule = Literal["constant", "cosine"] | Factory
 
-_DROPOUT = (
+DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
 )  # fmt: skip
+PREDICTION_SEED = 7_919
+"""Predictions draw from a stream of their own, this far from the learner's seed."""
 _VALIDATION_DRAWS = 10
 
 
-class NonFiniteGradient(ArithmeticError):
-    """A step would have made a parameter infinite or NaN; nothing was changed."""
+@dataclass
+class GradientState(State):
+    """Vectors that an optimizer moves."""
+
+    vectors: list[Tensor] = field(init=False)
+    """What is learnt: flat, leaves of autograd."""
+    optimizer: torch.optim.Optimizer = field(init=False)
+    scheduler: Any = None
+    rows: float = 0.0
+    """Rows that the divergence is shared by: of an epoch, then of updates."""
+    log_likelihood: float = 0.0
+    """Summed since the last epoch ended."""
+    statistics: Tensor | None = None
+    """What the noise is to be set from, summed since it was set last."""
+    kept: Tensor | None = None
+    """After pruning, which weights may change."""
+    memory: Named = field(default_factory=dict)
+    """Vectors to work in: new memory in every step would cost more than the sums."""
+
+    def scratch(self, name: str, size: int | None = None) -> Tensor:
+        """A vector to write to."""
+        if name not in self.memory:
+            like = self.vectors[0].detach()
+            self.memory[name] = like.new_empty(like.numel() if size is None else size)
+        return self.memory[name]
 
 
-class GradientLearner(Learner):
-    """A learner that follows the gradient of an objective."""
+@dataclass(frozen=True)
+class Descent:
+    """How the gradient is followed.
 
-    def __init__(
-        self,
-        net: nn.Module,
-        likelihood: Likelihood,
-        *,
-        lr: float,
-        optimizer: Factory,
-        schedule: Schedule,
-        draws: int,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-        seed: int,
-    ) -> None:
-        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed)
-        if not (math.isfinite(lr) and lr > 0):
-            raise ValueError(f"lr must be a positive number, got {lr}")
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1, got {draws}")
-        self.lr, self.optimizer, self.schedule, self.draws = lr, optimizer, schedule, draws
-        self.seed = seed
-        self.shapes = trainable_shapes(self.net)
-        self.buffers = {name: b.clone() for name, b in self.net.named_buffers()}
-        self._drops = any(isinstance(m, _DROPOUT) and m.p > 0 for m in self.net.modules())
-        self._rows = 0.0  # rows that the divergence is shared by: of an epoch, then of updates
-        self._totals: dict[str, Any] = {}
-        self._kept: Tensor | None = None  # after pruning, which weights may change
+    Args:
+        lr: learning rate.
+        optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
+        schedule: of the learning rate.
+        draws: sets of weights that a prediction averages over.
+    """
 
-    def _start(self, vectors: list[Tensor]) -> None:
-        """Take the vectors to learn and make a new optimiser for them."""
-        self._vectors = [v.detach().to(self.device, self.dtype).requires_grad_() for v in vectors]
-        self._optimizer = optimiser.make(self.optimizer, self._vectors, self.lr)
-        self._scheduler = None
+    lr: float
+    optimizer: Factory
+    schedule: Schedule
+    draws: int
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise ValueError(f"lr must be a positive number, got {self.lr}")
+        if self.draws < 1:
+            raise ValueError(f"draws must be at least 1, got {self.draws}")
+
+    def options(self) -> dict[str, Any]:
+        """As JSON values."""
+        schedule = self.schedule
+        if schedule not in ("constant", "cosine"):
+            schedule = optimizers.describe(schedule, torch.optim.lr_scheduler)
+        return {
+            "lr": self.lr,
+            "optimizer": optimizers.describe(self.optimizer, torch.optim),
+            "schedule": schedule,
+            "draws": self.draws,
+        }
+
+    def start(self, state: GradientState, vectors: list[Tensor], like: Network) -> None:
+        """Take the vectors to learn and make a new optimizer for them."""
+        state.vectors = [v.detach().to(like.device, like.dtype).requires_grad_() for v in vectors]
+        state.optimizer = optimizers.make(self.optimizer, state.vectors, self.lr)
+        state.scheduler, state.memory = None, {}
         if self.schedule not in ("constant", "cosine"):
             home = torch.optim.lr_scheduler
-            self._scheduler = optimiser.resolve(self.schedule, home, "schedule")(self._optimizer)
+            state.scheduler = optimizers.resolve(self.schedule, home, "schedule")(state.optimizer)
 
-    # --- what a gradient learner supplies ------------------------------------------------
+
+class GradientMethod(Method[GradientState]):
+    """A method that follows the gradient of an objective."""
+
+    def __init__(self, network: Network, likelihood: Likelihood, descent: Descent) -> None:
+        super().__init__(network, likelihood)
+        self.descent = descent
+        layers = network.module.modules()
+        self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
+
+    # --- what a gradient method supplies ---------------------------------------------------
 
     @abstractmethod
-    def _gradients(
-        self, x: Tensor, y: Tensor, buffers: dict[str, Tensor], weight: float
+    def gradients(
+        self, state: GradientState, x: Tensor, y: Tensor, buffers: Named, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Log-likelihood of the batch, outputs, and the gradient of each vector.
 
@@ -89,201 +130,208 @@ class GradientLearner(Learner):
         """
 
     @abstractmethod
-    def _weights(self, draws: int) -> Iterator[list[Tensor]]:
+    def weights(
+        self, state: GradientState, draws: int, generator: torch.Generator
+    ) -> Iterator[list[Tensor]]:
         """Draws of all parameters, to predict with."""
 
-    @property
     @abstractmethod
-    def posterior(self) -> Posterior:
-        """What is known about the parameters."""
+    def keep(self, state: GradientState, kept: Tensor) -> None:
+        """Set all entries that are not kept to zero, without variance, for good."""
 
     @abstractmethod
-    def _share(self, moment: Moment) -> float:
+    def divergence_share(self, position: Position) -> float:
         """The weight of the divergence in a batch."""
 
-    # --- the network ---------------------------------------------------------------------
+    # --- the network -----------------------------------------------------------------------
 
-    def _split(self, flat: Tensor) -> list[Tensor]:
-        """Views of a flat vector, one per parameter."""
-        sizes = [shape.numel() for shape in self.shapes.values()]
-        parts = zip(flat.split(sizes), self.shapes.values(), strict=True)
-        return [part.view(shape) for part, shape in parts]
-
-    def _run(
-        self, weights: list[Tensor], buffers: dict[str, Tensor], x: Tensor, train: bool
-    ) -> Tensor:
+    def run(self, weights: list[Tensor], buffers: Named, x: Tensor, train: bool) -> Tensor:
+        """The network's output with these weights."""
         if isinstance(x, Gaussian):
-            raise TypeError(
-                f"{type(self).__name__} takes certain inputs: TAGI learns from Gaussian ones"
-            )
-        if self.net.training is not train:
-            self.net.train(train)
-        z = self._call({**dict(zip(self.shapes, weights, strict=True)), **buffers}, x)
+            raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
+        named = dict(zip(self.network.shapes, weights, strict=True))
+        z = self.network({**named, **buffers}, x, train=train)
         if not isinstance(z, Tensor):
             raise TypeError(f"the network must return one tensor, got {type(z).__name__}")
         return z
 
-    def _log_likelihood(
-        self, weights: list[Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor
+    def log_likelihood(
+        self, state: GradientState, weights: list[Tensor], buffers: Named, x: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor]:
-        with self._seeded_dropout(self._drops):
-            z = self._run(weights, buffers, x, train=True)
-        return self.likelihood.log_prob(y, z).sum(), z
+        """Of a batch under these weights, with dropout; and the outputs."""
+        with self.seeded_dropout(self.drops, state.generator):
+            z = self.run(weights, buffers, x, train=True)
+        return state.likelihood.log_prob(y, z).sum(), z
 
     @contextmanager
-    def _seeded_dropout(
-        self, wanted: bool, generator: torch.Generator | None = None
-    ) -> Iterator[None]:
+    def seeded_dropout(self, wanted: bool, generator: torch.Generator) -> Iterator[None]:
         """Dropout draws from torch's global generator: lend it a seed of ours, then put it back."""
         if not wanted:
             yield
             return
-        seed = torch.randint(2**62, (), generator=generator or self.generator).item()
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
+        seed = torch.randint(2**62, (), generator=generator).item()
+        device = self.network.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(int(seed))
             yield
 
-    # --- learning ------------------------------------------------------------------------
+    # --- learning --------------------------------------------------------------------------
 
-    def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
-        before = self.generator.get_state()
-        rows, weight = self._shares(x.shape[0], moment)
-        buffers = {name: b.clone() for name, b in self.buffers.items()}
-        log_likelihood, z, gradients = self._gradients(x, y, buffers, weight)
+    def update(self, state: GradientState, x: Tensor, y: Tensor, position: Position | None) -> None:
+        """See ``Method``."""
+        before = state.generator.get_state()
+        rows, weight = self.shared_by(state, x.shape[0], position)
+        buffers = {name: b.clone() for name, b in state.buffers.items()}
+        log_likelihood, z, gradients = self.gradients(state, x, y, buffers, weight)
         try:
-            self._step(float(log_likelihood), gradients, x.shape[0], moment)
+            self.step(state, float(log_likelihood), gradients, x.shape[0], position)
         except NonFiniteGradient:
-            self.generator.set_state(before)
+            state.generator.set_state(before)
             raise
-        self._rows, self.buffers = rows, buffers
-        if moment is not None:
-            self._count(float(log_likelihood), y, z)
+        state.rows, state.buffers = rows, buffers
+        if position is not None:
+            state.log_likelihood += float(log_likelihood)
+            seen = state.likelihood.sufficient_statistics(y, z.detach())
+            if seen is not None:
+                state.statistics = seen if state.statistics is None else state.statistics + seen
 
-    def _shares(self, rows: int, moment: Moment | None) -> tuple[float, float]:
+    def shared_by(
+        self, state: GradientState, rows: int, position: Position | None
+    ) -> tuple[float, float]:
         """Rows that the divergence is shared by, and the weight of it in a batch of ``rows``."""
-        if moment is None:
-            return self._rows + rows, rows / (self._rows + rows)
-        return rows / moment.share, self._share(moment)
+        if position is None:
+            return state.rows + rows, rows / (state.rows + rows)
+        return rows / position.share, self.divergence_share(position)
 
-    def _step(
-        self, log_likelihood: float, gradients: list[Tensor], rows: int, moment: Moment | None
+    def step(
+        self,
+        state: GradientState,
+        log_likelihood: float,
+        gradients: list[Tensor],
+        rows: int,
+        position: Position | None,
     ) -> None:
         """Follow the gradients of a batch, unless they are not finite."""
         if not math.isfinite(log_likelihood + sum(float(g.sum()) for g in gradients)):
             raise NonFiniteGradient(_NON_FINITE)
-        if self.schedule == "cosine":
-            done = moment.progress if moment is not None else 0.0
-            for group in self._optimizer.param_groups:
-                group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * done))
-        for vector, gradient in zip(self._vectors, gradients, strict=True):
+        if self.descent.schedule == "cosine":
+            done = position.progress if position is not None else 0.0
+            for group in state.optimizer.param_groups:
+                group["lr"] = self.descent.lr * 0.5 * (1 + math.cos(math.pi * done))
+        for vector, gradient in zip(state.vectors, gradients, strict=True):
             vector.grad = gradient.div_(rows)
-        self._optimizer.step()
-        for vector in self._vectors:
+        state.optimizer.step()
+        for vector in state.vectors:
             vector.grad = None
-        if self._kept is not None:
-            self._prune(self._kept)  # an optimiser's momentum must not move them again
+        if state.kept is not None:
+            self.keep(state, state.kept)  # an optimizer's momentum must not move them again
 
-    def _count(self, log_likelihood: float, y: Tensor, z: Tensor) -> None:
-        totals = self._totals
-        totals["log_likelihood"] = totals.get("log_likelihood", 0.0) + log_likelihood
-        statistics = self.likelihood.sufficient_statistics(y, z.detach())
+    def end_epoch(self, state: GradientState) -> EpochRecord:
+        """See ``Method``."""
+        record = {"log_likelihood": state.log_likelihood}
+        self.renew_noise(state)
+        self.step_schedule(state)
+        return record
+
+    def renew_noise(self, state: GradientState) -> None:
+        """The noise of greatest likelihood, by the residuals seen since the last time."""
+        statistics, state.statistics, state.log_likelihood = state.statistics, None, 0.0
         if statistics is not None:
-            totals["statistics"] = totals.get("statistics", 0) + statistics
+            state.likelihood.m_step(statistics)
 
-    def _epoch_figures(self) -> Record:
-        totals, self._totals = self._totals, {}
-        if "statistics" in totals:
-            self.likelihood.m_step(totals["statistics"])
-        if self._scheduler is not None:
-            self._scheduler.step()
-        return {"log_likelihood": totals.get("log_likelihood", math.nan)}
+    def step_schedule(self, state: GradientState) -> None:
+        """See ``Method``."""
+        if state.scheduler is not None:
+            state.scheduler.step()
 
-    # --- predicting ----------------------------------------------------------------------
+    # --- predicting ------------------------------------------------------------------------
 
-    def predict(self, X: Any, *, draws: int | None = None, batch_size: int = 1024) -> Predictive:
-        """The distribution of the target at each row of ``X``.
-
-        Args:
-            X: inputs.
-            draws: sets of weights to average over, instead of the learner's own number.  They are
-                the same at every call and for all rows.
-            batch_size: rows at once.
-        """
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    def outputs(
+        self,
+        state: GradientState,
+        x: Tensor,
+        *,
+        batch_size: int | None = None,
+        draws: int | None = None,
+    ) -> Draws:
+        """The outputs of draws of the weights, the same at every call and for all rows."""
         if draws is not None and draws < 1:
             raise ValueError(f"draws must be at least 1, got {draws}")
-        x = self.format.inputs(X)
-        self._output_shape(x)
-        predictive = self._predictive(self._all_outputs(x, batch_size, draws))
-        return predictive.flat() if self._flat_targets in (None, True) else predictive
+        generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
+        number = self.descent.draws if draws is None else draws
+        return Draws(self.drawn(state, x, number, generator, batch_size), state.likelihood)
 
-    def _all_outputs(
-        self, x: Tensor, batch_size: int, draws: int | None = None
-    ) -> tuple[Tensor, ...]:
-        """The outputs of every draw, draws stacked in front of the rows."""
-        outputs = []
+    def drawn(
+        self,
+        state: GradientState,
+        x: Tensor,
+        draws: int,
+        generator: torch.Generator,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Outputs of draws of the weights, stacked in front of the rows."""
+        found = []
         with torch.set_grad_enabled(x.requires_grad):
-            for weights in self._weights(draws or self.draws):
-                parts = [self._evaluate(weights, part) for part in x.split(batch_size)]
-                outputs.append(parts[0] if len(parts) == 1 else torch.cat(parts))
-        return (torch.stack(outputs),)
+            for weights in self.weights(state, draws, generator):
+                rows = x.split(batch_size or len(x))
+                parts = [self.evaluate(state, weights, part) for part in rows]
+                found.append(parts[0] if len(parts) == 1 else torch.cat(parts))
+        return torch.stack(found)
 
-    def _input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+    def evaluate(self, state: GradientState, weights: list[Tensor], x: Tensor) -> Tensor:
+        """Outputs for a prediction, under one draw of the weights."""
+        return self.run(weights, state.buffers, x, train=False)
+
+    def sample(self, state: GradientState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """See ``Method``."""
+        with torch.no_grad():
+            return self.drawn(state, x, n, generator)
+
+    def input_gradient(
+        self, state: GradientState, x: Tensor, y: Tensor, *, draws: int | None = None
+    ) -> Tensor:
+        """Of the log of the mean over all draws, so that a learner is attacked as it predicts."""
         leaf = x.detach().clone().requires_grad_()
-        outputs = self._all_outputs(leaf, len(x), options.get("draws"))
-        log_prob = self._predictive(outputs).log_prob(y)
+        log_prob = self.outputs(state, leaf, draws=draws).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
-    def _evaluate(self, weights: list[Tensor], x: Tensor) -> Tensor:
-        return self._run(weights, self.buffers, x, train=False)
-
-    def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
-        return self._all_outputs(x, len(x))
-
-    def _probe(self, x: Tensor) -> torch.Size:
+    def output_shape(self, state: GradientState, x: Tensor) -> torch.Size:
+        """See ``Method``."""
         with torch.no_grad():
-            return self._run(self._split(self._vectors[0]), self.buffers, x, train=False).shape
+            weights = self.network.split(state.vectors[0])
+            return self.run(weights, state.buffers, x, train=False).shape
 
-    def _predictive(self, outputs: tuple[Tensor, ...]) -> Predictive:
-        (z,) = outputs
-        rows = z.flatten(0, 1)
-        return self.likelihood.predictive(rows, torch.zeros_like(rows)).pooled(len(z))
+    def scoring_options(self) -> dict[str, Any]:
+        """Fewer draws will do to watch a training."""
+        return {"draws": min(self.descent.draws, _VALIDATION_DRAWS)}
 
-    def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        (z,) = outputs
-        return z.mean(0), z.var(0, correction=0)
+    # --- state -----------------------------------------------------------------------------
 
-    def _score(self, x: Tensor, y: Tensor) -> Record:
-        draws = min(self.draws, _VALIDATION_DRAWS)
-        log_prob = self._predictive(self._all_outputs(x, 1024, draws)).log_prob(y)
-        return {"validation_nll": -float(log_prob.mean())}
+    def prune(self, state: GradientState, fraction: float, per_layer: bool) -> None:
+        """See ``Method``."""
+        self.keep(state, self.posterior(state).kept(fraction, per_layer=per_layer))
 
-    # --- state ---------------------------------------------------------------------------
+    def named(self, vector: Tensor, kind: str) -> Named:
+        """The parts of a vector, each with the name of its parameter."""
+        parts = self.network.split(vector.detach())
+        return {f"{kind}/{n}": part for n, part in zip(self.network.shapes, parts, strict=True)}
 
-    def _training_state(self) -> tuple[dict[str, Tensor], Any]:
-        tensors, values = optimiser.state(self._optimizer)
-        schedule = None if self._scheduler is None else _plain(self._scheduler.state_dict())
-        return tensors, {"optimizer": values, "schedule": schedule, "rows": self._rows}
+    def training(self, state: GradientState) -> tuple[Named, Any]:
+        """See ``Method``."""
+        tensors, values = optimizers.state(state.optimizer)
+        schedule = None if state.scheduler is None else _plain(state.scheduler.state_dict())
+        if state.statistics is not None:
+            tensors["statistics"] = state.statistics
+        return tensors, {"optimizer": values, "schedule": schedule, "rows": state.rows}
 
-    def _restore_training(self, tensors: dict[str, Tensor], values: Any) -> None:
-        optimiser.restore(self._optimizer, tensors, values["optimizer"])
-        if self._scheduler is not None and values["schedule"] is not None:
-            self._scheduler.load_state_dict(values["schedule"])
-        self._rows = values["rows"]
-
-    def _options(self) -> dict[str, Any]:
-        schedule = self.schedule
-        if schedule not in ("constant", "cosine"):
-            schedule = optimiser.describe(schedule, torch.optim.lr_scheduler)
-        return {
-            "lr": self.lr,
-            "optimizer": optimiser.describe(self.optimizer, torch.optim),
-            "schedule": schedule,
-            "draws": self.draws,
-            "seed": self.seed,
-        }
+    def restore_training(self, state: GradientState, tensors: Named, values: Any) -> None:
+        """See ``Method``."""
+        tensors = {name: tensor.to(self.network.device) for name, tensor in tensors.items()}
+        state.statistics = tensors.pop("statistics", None)
+        optimizers.restore(state.optimizer, tensors, values["optimizer"])
+        if state.scheduler is not None and values["schedule"] is not None:
+            state.scheduler.load_state_dict(values["schedule"])
+        state.rows = float(values["rows"])
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

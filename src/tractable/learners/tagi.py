@@ -2,7 +2,7 @@
 
 One update: moments forward through the network, messages backward from the likelihood to every
 parameter (carried by autograd, see ``tractable.rules``), and the batch rule that turns summed
-messages into new means and variances.
+messages into new means and variances.  An engine carries it out (``tractable.learners.engines``).
 
 Source: Goulet, Nguyen & Amiri, "Tractable approximate Gaussian inference for Bayesian neural
 networks" (2021); Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian
@@ -11,29 +11,159 @@ neural networks" (2022), section 2 and appendix B.1, B.2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from tractable.gaussian import Gaussian
-from tractable.learners import batch_rule, native_engine
-from tractable.learners.arrays import Loader, Rows
-from tractable.learners.base import Learner, Moment
+from tractable.learners import engines
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
-from tractable.learners.compiled import CompiledStep
-from tractable.learners.native_engine import Engine, Floats, Outputs
-from tractable.learners.progress import Progress
+from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, TorchEngine
+from tractable.learners.learner import Learner
+from tractable.learners.method import Advance, Method, Named, Position
+from tractable.learners.network import Network
+from tractable.learners.outputs import Moments, in_batches
 from tractable.likelihoods import Likelihood
+from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, Scheme, flat, initial_posterior
-from tractable.predictive import Predictive
-from tractable.rules.activation import MODES, Mode, activation_moments
-
-_FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
+from tractable.rules.activation import MODES, Mode
+from tractable.training.batches import Loader, Rows
 
 
-class NonFiniteUpdate(ArithmeticError):
-    """An update would have made a parameter infinite or NaN; nothing was changed."""
+class TAGIMethod(Method[TAGIState]):
+    """See ``TAGI``."""
+
+    domains: ClassVar[dict[str, Domain]] = {"variance": "non-negative"}
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        *,
+        init: Scheme,
+        gain: float,
+        moments: Mode,
+        batch_rule: BatchRule,
+        forget: float,
+        compile: bool,
+        engine: EngineName,
+    ) -> None:
+        super().__init__(network, likelihood)
+        if moments not in MODES:
+            raise ValueError(f"moments must be one of {', '.join(MODES)}; got {moments!r}")
+        if batch_rule not in BATCH_RULES:
+            raise ValueError(
+                f"batch_rule must be one of {', '.join(BATCH_RULES)}; got {batch_rule!r}"
+            )
+        if not 0 <= forget <= 1:
+            raise ValueError(f"forget must lie between 0 and 1, got {forget}")
+        self.scheme, self.gain, self.moments = init, gain, moments
+        self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
+        self.asked_engine = engine
+        self.engine = engines.choose(
+            network, likelihood, engine=engine, moments=moments, rule=batch_rule, compile=compile
+        )
+        self.parallel = self.engine.parallel
+        self.eager = TorchEngine(network, moments, batch_rule)
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        return {
+            "init": self.scheme,
+            "gain": self.gain,
+            "moments": self.moments,
+            "batch_rule": self.batch_rule,
+            "forget": self.forget,
+            "compile": self.compile,
+            # A file must load on a machine without the kernel.
+            "engine": "torch" if self.asked_engine == "torch" else "auto",
+        }
+
+    def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
+        """The prior, with means drawn from it."""
+        state = TAGIState(likelihood, self.network.initial_buffers(), seed)
+        state.posterior = initial_posterior(
+            self.network.module,
+            scheme=self.scheme,
+            gain=self.gain,
+            generator=state.generator,
+            dtype=self.network.dtype,
+            device=self.network.device,
+        )
+        return state
+
+    def update(self, state: TAGIState, x: Tensor, y: Tensor, position: Position | None) -> None:
+        """See ``Method``."""
+        rate = 0.0
+        if position is not None:
+            rate = self.forget * position.share * (1 - position.progress)
+        self.engine.update(state, x, y, rate)
+
+    def learn_epoch(
+        self,
+        state: TAGIState,
+        source: Rows | Loader,
+        order: Tensor | None,
+        progress: float,
+        tell: Advance,
+    ) -> None:
+        """By the engine in one go where it can, else batch by batch."""
+        rate = self.forget * (1 - progress)
+        if not self.engine.learn_epoch(state, source, order, rate, tell):
+            super().learn_epoch(state, source, order, progress, tell)
+
+    def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
+        """Moments, in closed form."""
+        mean, variance = in_batches(lambda rows: self.engine.outputs(state, rows), x, batch_size)
+        return Moments(mean, variance, state.likelihood)
+
+    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
+        return self.engine.sample(state, x, n, generator)
+
+    def input_gradient(self, state: TAGIState, x: Tensor, y: Tensor) -> Tensor:
+        """The evidence's message to the mean of the input."""
+        leaf = x.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            z = self.propagate(state, leaf)
+        with torch.no_grad():
+            messages = state.likelihood.messages(y, z.loc.detach(), z.variance.detach())
+        return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
+
+    def posterior(self, state: TAGIState) -> Posterior:
+        """Of all parameters, as they are now; it follows later updates."""
+        return state.posterior
+
+    def learnt(self, state: TAGIState) -> Named:
+        """See ``Method``."""
+        tensors: Named = {}
+        for name, gaussian in state.posterior.gaussians().items():
+            tensors[f"loc/{name}"] = gaussian.loc
+            tensors[f"variance/{name}"] = gaussian.variance
+        return tensors | {f"buffer/{name}": b for name, b in state.buffers.items()}
+
+    def restore(self, state: TAGIState, learnt: Named) -> None:
+        """See ``Method``."""
+        shapes = self.network.shapes
+        state.posterior = Posterior(
+            shapes,
+            flat([learnt[f"loc/{name}"] for name in shapes]),
+            flat([learnt[f"variance/{name}"] for name in shapes]),
+            state.posterior.prior_variance,
+        )
+        state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
+
+    def prune(self, state: TAGIState, fraction: float, per_layer: bool) -> None:
+        """See ``Method``; without variance no message moves a weight again."""
+        kept = state.posterior.kept(fraction, per_layer=per_layer)
+        state.posterior.loc.mul_(kept)
+        state.posterior.variance.mul_(kept)
+
+    def propagate(self, state: TAGIState, x: Tensor) -> Gaussian:
+        """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
+        locs, variances = ([part.detach() for part in parts] for parts in state.posterior.leaves)
+        return self.eager.run(locs, variances, state.buffers, x, train=False)
 
 
 class TAGI(Learner):
@@ -44,7 +174,9 @@ class TAGI(Learner):
         likelihood: how observations depend on the network's outputs.
         init: scheme of the prior variances: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
             ``"xavier"``.
-        gain: factor on those variances; the means are drawn from the prior.
+        gain: factor on those variances; the means are drawn from the prior.  The default suits
+            tables of several columns (it was chosen on the UCI sets); functions of one or two
+            inputs that bend much, as in the tutorial, want the published 1.
         moments: of activations: ``"linear"`` (eq. 10) or ``"exact"`` where a closed form exists.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
@@ -57,14 +189,18 @@ class TAGI(Learner):
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.
 
-    Attributes:
-        engine: what computes: ``"native"`` or ``"torch"``.  Where ``"auto"`` chose the kernel,
-            torch still takes inputs of other shapes and batches that are large for it.
-
     An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
     was before the batch that caused it.
+
+    Exact: the moments of each linear layer, given those of its inputs and weights; one update of
+    a linear network by one observation.  Approximate: weights and units are independent
+    Gaussians, and activations are linearised at their mean.
     """
+
+    method_class = TAGIMethod
+    method: TAGIMethod
+    state: TAGIState
 
     def __init__(
         self,
@@ -80,320 +216,41 @@ class TAGI(Learner):
         dtype: torch.dtype | None = None,
         seed: int = 0,
         compile: bool = False,
-        engine: Engine = "auto",
+        engine: EngineName = "auto",
     ) -> None:
-        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed)
-        if moments not in MODES:
-            raise ValueError(f"moments must be one of {', '.join(MODES)}; got {moments!r}")
-        if batch_rule not in BATCH_RULES:
-            raise ValueError(
-                f"batch_rule must be one of {', '.join(BATCH_RULES)}; got {batch_rule!r}"
-            )
-        if not 0 <= forget <= 1:
-            raise ValueError(f"forget must lie between 0 and 1, got {forget}")
-        self.init: Scheme = init
-        self.gain = gain
-        self.moments: Mode = moments
-        self.batch_rule: BatchRule = batch_rule
-        self.forget = forget
-        self.seed = seed
-        self.compile = compile
-        self.posterior: Posterior = initial_posterior(
-            self.net,
-            scheme=init,
-            gain=gain,
-            generator=self.generator,
-            dtype=self.dtype,
-            device=self.device,
-        )
-        self.buffers = {name: b.clone() for name, b in self.net.named_buffers()}
-        self._compiled = CompiledStep(self._traceable_step) if compile else None
-        self._asked_engine = engine
-        self._native = native_engine.choose(self, engine)
-        self.engine = "torch" if self._native is None else "native"
-        self.parallel = self._native is not None
-
-    # --- learning ------------------------------------------------------------------------
-
-    def _learn(self, x: Tensor, y: Tensor, moment: Moment | None) -> None:
-        rate = 0.0 if moment is None else self.forget * moment.share * (1 - moment.progress)
-        kernel = self._native
-        if kernel is not None and kernel.takes(x) and kernel.suits_updates(len(x)):
-            if not kernel.learn(self.posterior, self.likelihood, x, y, forget=rate):
-                raise NonFiniteUpdate(_NON_FINITE)
-            return
-        uncertain = isinstance(x, Gaussian) or isinstance(y, Gaussian)
-        if self._compiled is not None and not uncertain:
-            self._learn_compiled(x, y, rate)
-            return
-        buffers = {name: b.clone() for name, b in self.buffers.items()}
-        posterior = self.posterior
-        absorbed, shift, g_var, step = self._messages(
-            *posterior.leaves, buffers, x, y, *self._pieces(posterior.scratch)
-        )
-        alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
-        if not finite:
-            raise NonFiniteUpdate(_NON_FINITE)
-        with torch.no_grad():
-            pieces = zip(
-                *self._pieces(posterior.loc, posterior.variance), shift, g_var, strict=True
-            )
-            for loc, variance, move, bend in pieces:
-                batch_rule.apply(self.batch_rule, loc, variance, move, bend, alpha, observed)
-            if rate > 0:
-                self._forget(rate)
-        self._commit(buffers, absorbed)
-
-    def _learn_epoch(
-        self, source: Rows | Loader, order: Tensor | None, progress: float, bar: Progress
-    ) -> None:
-        kernel = self._native
-        if (
-            kernel is None
-            or isinstance(source, Loader)
-            or not kernel.takes(source.x)
-            or not kernel.suits_epoch(source.batch_size)
-        ):
-            super()._learn_epoch(source, order, progress, bar)
-            return
-        learnt = kernel.learn(
-            self.posterior,
-            self.likelihood,
-            source.x,
-            source.y,
-            order=order,
-            batch_size=source.batch_size,
-            forget=self.forget * (1 - progress),
-            advance=bar.advance,
-        )
-        self.fitted = self.fitted or learnt > 0
-        if learnt < source.batches:
-            raise NonFiniteUpdate(_NON_FINITE)
-
-    def _forget(self, rate: float) -> None:
-        posterior = self.posterior
-        if self._updates_at_once:
-            prior = posterior.flat_prior_variance
-            batch_rule.forget(posterior.variance, prior, rate, posterior.scratch)
-            return
-        pieces = self._pieces(posterior.variance, posterior.scratch)
-        for name, variance, scratch in zip(posterior, *pieces, strict=True):
-            batch_rule.forget(variance, posterior.prior_variance[name], rate, scratch)
+        super().__init__(
+            net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
+            moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
+        )  # fmt: skip
 
     @property
-    def _updates_at_once(self) -> bool:
-        """Whether an update treats all parameters as one vector, or each by itself."""
-        return self.posterior.loc.numel() < _FLAT_UPDATE_BELOW
+    def engine(self) -> EngineName:
+        """What computes: ``"native"`` or ``"torch"``.
 
-    def _pieces(self, *flat: Tensor) -> list[list[Tensor]]:
-        """Flat vectors as the pieces that an update treats at once."""
-        if self._updates_at_once:
-            return [[vector] for vector in flat]
-        return [self.posterior.split(vector) for vector in flat]
-
-    def _messages(
-        self,
-        locs: list[Tensor],
-        variances: list[Tensor],
-        buffers: dict[str, Tensor],
-        x: Tensor,
-        y: Tensor,
-        scratch: list[Tensor] | None = None,
-    ) -> tuple[dict[str, Tensor], list[Tensor], list[Tensor], batch_rule.Step]:
-        """The likelihood's new buffers; ``v g`` and the variance messages; the planned step.
-
-        ``v g`` is written to ``scratch``, if there is one.
+        Where ``"auto"`` chose the kernel, torch still takes inputs of other shapes and batches
+        that are large for it.
         """
-        with torch.enable_grad():
-            z = self._run(locs, variances, buffers, x, train=True)
-        mean, variance = z.loc.detach(), z.variance.detach()
-        with torch.no_grad():
-            d_mu, d_var = self.likelihood.messages(y, mean, variance)
-            absorbed = self.likelihood.update_noise(y, mean, variance)
-        leaves = [*locs, *variances]
-        grads = torch.autograd.grad([z.loc, z.variance], leaves, [d_mu, d_var], allow_unused=True)
-        full = [
-            torch.zeros_like(leaf) if d is None else d.contiguous()
-            for d, leaf in zip(grads, leaves, strict=True)
-        ]
-        g, g_var, prior = full[: len(locs)], full[len(locs) :], variances
-        if self._updates_at_once:
-            g, g_var, prior = [flat(g)], [flat(g_var)], [flat(prior)]
-        with torch.no_grad():
-            outs: list[Any] = [None] * len(g) if scratch is None else list(scratch)
-            shift = [torch.mul(v, a, out=o) for v, a, o in zip(prior, g, outs, strict=True)]
-            step = batch_rule.plan(self.batch_rule, d_mu, d_var, variance, shift, g, g_var)
-        return absorbed, shift, g_var, step
-
-    def _run(
-        self,
-        locs: list[Tensor],
-        variances: list[Tensor],
-        buffers: dict[str, Tensor],
-        x: Tensor,
-        train: bool,
-    ) -> Gaussian:
-        if self.net.training is not train:
-            self.net.train(train)
-        parameters: dict[str, Tensor] = {
-            name: Gaussian.wrap(loc, variance)
-            for name, loc, variance in zip(self.posterior.shapes, locs, variances, strict=True)
-        }
-        with activation_moments(self.moments):
-            z = torch.func.functional_call(self.net, {**parameters, **buffers}, (x,))
-        if not isinstance(z, Gaussian):
-            raise TypeError(
-                f"the network must return one tensor that depends on its parameters, got "
-                f"{type(z).__name__}"
-            )
-        return z
-
-    def _commit(self, buffers: dict[str, Tensor], likelihood: dict[str, Tensor]) -> None:
-        self.buffers = buffers
-        for name, value in likelihood.items():
-            setattr(self.likelihood, name, value)
-
-    # --- the same step as one compiled graph ----------------------------------------------
-
-    def _learn_compiled(self, x: Tensor, y: Tensor, rate: float) -> None:
-        assert self._compiled is not None
-        loc, variance, buffers, likelihood, finite = self._compiled(
-            self.posterior.loc,
-            self.posterior.variance,
-            self.buffers,
-            dict(self.likelihood.named_buffers(remove_duplicate=False)),
-            x,
-            y,
-            self.posterior.flat_prior_variance if rate > 0 else None,
-            torch.tensor(rate, dtype=self.dtype, device=self.device),
-        )
-        if not bool(finite):
-            raise NonFiniteUpdate(_NON_FINITE)
-        self.posterior.loc.copy_(loc)
-        self.posterior.variance.copy_(variance)
-        self._commit(buffers, likelihood)
-
-    def _traceable_step(
-        self,
-        loc: Tensor,
-        variance: Tensor,
-        buffers: dict[str, Tensor],
-        likelihood: dict[str, Tensor],
-        x: Tensor,
-        y: Tensor,
-        prior: Tensor | None,
-        rate: Tensor,
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor], Tensor]:
-        """State in, state out: nothing is changed, so a trace of it can be compiled."""
-        buffers = {name: b.clone() for name, b in buffers.items()}
-        leaves = [
-            [part.detach().requires_grad_() for part in self.posterior.split(flat)]
-            for flat in (loc, variance)
-        ]
-        held = dict(self.likelihood.named_buffers(remove_duplicate=False))
-        try:
-            for name, value in likelihood.items():
-                setattr(self.likelihood, name, value)
-            absorbed, shift, g_var, step = self._messages(leaves[0], leaves[1], buffers, x, y)
-        finally:
-            for name, value in held.items():
-                setattr(self.likelihood, name, value)
-        with torch.no_grad():
-            loc, variance = batch_rule.updated(
-                self.batch_rule, loc, variance, flat(shift), flat(g_var), step
-            )
-            if prior is not None:
-                batch_rule.forget(variance, prior, rate)
-        return loc, variance, buffers, absorbed, step.finite
-
-    # --- predicting ----------------------------------------------------------------------
+        return self.method.engine.name
 
     def propagate(self, x: Tensor) -> Gaussian:
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
-        locs, variances = ([part.detach() for part in parts] for parts in self.posterior.leaves)
-        return self._run(locs, variances, self.buffers, x, train=False)
+        with self.lock:
+            return self.method.propagate(self.state, x)
 
-    def snapshot(self) -> Outputs:
+    def snapshot(self) -> Snapshot:
         """The network as it is now, as a function of arrays: for many small predictions.
 
         Returns:
             A function from float32 rows to the mean and variance of the outputs, without checks
             and without the likelihood's noise.  What is learnt later does not change it.
         """
-        if self._native is not None:
-            return self._native.snapshot(self.posterior)
-        frozen = self._twin(0)
+        with self.lock:
+            return self.method.engine.snapshot(self.state)
 
-        def outputs(rows: Floats) -> tuple[Floats, Floats]:
-            mean, variance = frozen._outputs(torch.from_numpy(rows))
-            return mean.numpy(), variance.numpy()
+    def slopes(self, x: Gaussian) -> Slopes | None:
+        """Mean, variance and curvature of the only output by every input, by the kernel.
 
-        return outputs
-
-    def _outputs(self, x: Tensor) -> tuple[Tensor, ...]:
-        kernel = self._native
-        if kernel is not None and kernel.takes(x) and kernel.suits_predictions(len(x)):
-            return kernel.outputs(self.posterior, x)
-        with torch.no_grad():
-            z = self._run(*self.posterior.leaves, self.buffers, x, train=False)
-        return z.loc, z.variance
-
-    def _input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
-        """The evidence's message to the mean of the input."""
-        leaf = x.detach().clone().requires_grad_()
-        with torch.enable_grad():
-            z = self._run(*self.posterior.leaves, self.buffers, leaf, train=False)
-        with torch.no_grad():
-            messages = self.likelihood.messages(y, z.loc.detach(), z.variance.detach())
-        return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
-
-    def _moments(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        mean, variance = outputs
-        return mean, variance
-
-    def _predictive(self, outputs: tuple[Tensor, ...]) -> Predictive:
-        return self.likelihood.predictive(*outputs)
-
-    # --- state ---------------------------------------------------------------------------
-
-    def _prune(self, kept: Tensor) -> None:
-        # Without variance no message moves a weight again.
-        self.posterior.loc.mul_(kept)
-        self.posterior.variance.mul_(kept)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = {}
-        for name, gaussian in self.posterior.gaussians().items():
-            tensors[f"loc/{name}"] = gaussian.loc
-            tensors[f"variance/{name}"] = gaussian.variance
-        return tensors | {f"buffer/{name}": b for name, b in self.buffers.items()}
-
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        shapes = self.posterior.shapes
-        self.posterior = Posterior(
-            shapes,
-            flat([tensors[f"loc/{name}"] for name in shapes]),
-            flat([tensors[f"variance/{name}"] for name in shapes]),
-            self.posterior.prior_variance,
-        )
-        self.buffers = {name: tensors[f"buffer/{name}"].clone() for name in self.buffers}
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "init": self.init,
-            "gain": self.gain,
-            "moments": self.moments,
-            "batch_rule": self.batch_rule,
-            "forget": self.forget,
-            "seed": self.seed,
-            "compile": self.compile,
-            # A file must load on a machine without the kernel.
-            "engine": "torch" if self._asked_engine == "torch" else "auto",
-        }
-
-
-_NON_FINITE = (
-    "a message is not finite, so the update was not made: (a) inputs or targets are too large "
-    "for the dtype (standardise them), (b) the noise is far too small for the residuals, or "
-    "(c) a custom likelihood or rule divides by zero"
-)
+        None where the kernel does not serve: ``tractable.infer.derivatives`` does.
+        """
+        with self.lock:
+            return self.method.engine.slopes(self.state, x)

@@ -1,6 +1,7 @@
 """What the data mean: how an observation depends on the outputs of the network."""
 
-from tractable.likelihoods.base import InvalidTarget, Likelihood
+from tractable.errors import InvalidTarget
+from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal

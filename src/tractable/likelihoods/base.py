@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tractable.errors import InvalidTarget
 from tractable.gaussian import Gaussian
 from tractable.predictive import Predictive
-
-
-class InvalidTarget(ValueError):
-    """Targets that the likelihood cannot have produced."""
 
 
 class Likelihood(nn.Module, ABC):
@@ -100,6 +99,36 @@ class Likelihood(nn.Module, ABC):
         """Set the buffers to those of greatest likelihood, given summed statistics."""
         raise TypeError(f"{type(self).__name__} learns nothing from statistics")
 
+    def set_buffers(self, values: dict[str, Tensor]) -> None:
+        """Put what was learnt about the noise in its place."""
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    @contextmanager
+    def holding(self, values: dict[str, Tensor]) -> Iterator[None]:
+        """The likelihood with other buffers inside the block."""
+        held = dict(self.named_buffers(remove_duplicate=False))
+        try:
+            self.set_buffers(values)
+            yield
+        finally:
+            self.set_buffers(held)
+
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """Refuse buffers of a file that this likelihood cannot have.
+
+        Raises:
+            ValueError: a number is not finite, or means nothing here.
+        """
+        for name, value in values.items():
+            if value.is_floating_point() and non_finite(value):
+                raise ValueError(f"{name} of {type(self).__name__} has NaN or infinite values")
+
+    @property
+    def can_calibrate(self) -> bool:
+        """Whether there is a noise whose scale held-out rows can set."""
+        return type(self).held_out_scale is not Likelihood.held_out_scale
+
     def held_out_scale(self, held_out: list[HeldOut]) -> float:
         """The factor on the noise variance that suits rows held out of fits of this likelihood.
 
@@ -164,7 +193,8 @@ def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
         raise InvalidTarget(
             f"labels must be one integer per row: got shape {tuple(y.shape)} for {rows} rows"
         )
-    labels = y.long()
+    # A copy: labels become row numbers in memory, and another thread may change the caller's.
+    labels = y.to(torch.int64, copy=True)
     if y.is_floating_point() and not bool((labels == y).all()):
         raise InvalidTarget("labels must be whole numbers")
     if rows and not (int(labels.min()) >= 0 and int(labels.max()) < n_classes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,10 +37,11 @@ class Bernoulli(Likelihood):
         return probit.messages((2 * y - 1).to(mean.dtype), mean, variance)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """See ``Likelihood``."""
+        """Exact: the probabilities, and how their entropy parts (see ``probit``)."""
         score = (mean * torch.rsqrt(1 + variance)).flatten()
         both = torch.stack([-score, score], dim=-1)
-        return CategoricalPredictive(torch.special.log_ndtr(both).exp(), binary=True)
+        entropy = partial(probit.expected_entropy, mean.flatten(), variance.flatten())
+        return CategoricalPredictive(torch.special.log_ndtr(both).exp(), True, entropy)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""

@@ -17,6 +17,7 @@ the path.  Two trees and two links:
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -94,9 +95,9 @@ class Categorical(Likelihood):
         """Sum over the nodes of the path of the log evidence of each decision."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
-            node = probit.log_probability(sign, mean, variance, self._noise())
+            node = probit.log_probability(sign, mean, variance, self.decision_noise)
         else:
-            total = variance + self._noise()
+            total = variance + self.decision_noise
             node = -0.5 * ((sign - mean) ** 2 / total + (2 * math.pi * total).log())
         return (node * sign.abs()).sum(-1)
 
@@ -104,23 +105,37 @@ class Categorical(Likelihood):
         """Messages to the nodes on the path; zero elsewhere."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
-            return probit.messages(sign, mean, variance, self._noise())
-        precision = sign.abs() / (variance + self._noise())
+            return probit.messages(sign, mean, variance, self.decision_noise)
+        precision = sign.abs() / (variance + self.decision_noise)
         return (sign - mean) * precision, -precision
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """Products of decisions, for all classes at once."""
-        scale = torch.rsqrt(
-            variance + (self._noise() if self.link == "probit" else _PUBLISHED_NOISE)
-        )
+        """Products of decisions, for all classes at once.
+
+        Exact, for independent outputs: the probabilities, in the published tree those given that
+        the path ends at a class; and the expected entropy of the balanced tree.
+        Approximate: the expected entropy of the published tree.  That the path ends at a class
+        shifts its decisions, which are taken to keep the share of entropy of those unshifted.
+        """
+        noise = self.decision_noise if self.link == "probit" else _PUBLISHED_NOISE
+        scale = torch.rsqrt(variance + noise)
         t = mean * scale
         yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
         paths = self.paths.to(mean.dtype)
         log_probs = yes @ paths.clamp(min=0).T + no @ (-paths).clamp(min=0).T
         # The balanced tree sums to one but for rounding; the published one does not.
-        return CategoricalPredictive(log_probs.softmax(-1))
+        probs = log_probs.softmax(-1)
+        entropy = partial(_expected_entropy, self.paths, probs, mean, variance, noise)
+        return CategoricalPredictive(probs, expected_entropy=entropy)
 
-    def _noise(self) -> float:
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """The tree follows from the arguments: a file must have the same one."""
+        if not torch.equal(values["paths"], self.paths):
+            raise ValueError("the tree of classes in the file is not that of its arguments")
+
+    @property
+    def decision_noise(self) -> float:
+        """Variance of the noise of a decision."""
         if self.sigma is None:
             return 1.0 if self.link == "probit" else 0.2**2
         return self.sigma**2
@@ -133,6 +148,24 @@ class Categorical(Likelihood):
             "link": self.link,
             "sigma": self.sigma,
         }
+
+
+def _expected_entropy(
+    paths: Tensor, probs: Tensor, mean: Tensor, variance: Tensor, noise: float
+) -> Tensor:
+    """Mean over independent Gaussian outputs of the entropy of the label, by the chain rule.
+
+    The entropy of a path is the sum over its nodes of ``P(reach the node) h(decision)``, and nodes
+    do not depend on those above, so the mean is that of each ``h`` by itself.  A node keeps the
+    share ``E[h(p)] / h(E[p])`` of the entropy of its decision.
+    """
+    signs = paths.double()
+    yes, no = (probs.double() @ (way * signs).clamp(min=0) for way in (1, -1))
+    decision = torch.special.entr(yes) + torch.special.entr(no) - torch.special.entr(yes + no)
+    log_mean = probit.log_expected_entropy(mean, variance, noise)
+    log_total = probit.log_entropy(mean.double() * torch.rsqrt(variance.double() + noise))
+    share = (log_mean - log_total).clamp(max=0).exp()  # above one by rounding only
+    return (decision * share).sum(-1).to(mean.dtype)
 
 
 def _balanced(classes: int) -> Tensor:

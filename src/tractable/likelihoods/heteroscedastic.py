@@ -24,6 +24,8 @@ from torch import Tensor
 from tractable.likelihoods.base import Likelihood, real_targets
 from tractable.predictive import NormalPredictive
 
+MOST_NODES = 180
+"""With more of them the weights of the outermost underflow."""
 _MOST_SURPRISE = 1e4
 """Squared residual over variance, at most."""
 _LOG_NOISE_RANGE = 14.0  # log noise variance: deviations from 1e-3 to 1e3 of standardised targets
@@ -43,6 +45,8 @@ class HeteroscedasticNormal(Likelihood):
         super().__init__()
         if nodes < 2:
             raise ValueError(f"nodes must be at least 2, got {nodes}")
+        if nodes > MOST_NODES:
+            raise ValueError(f"nodes must be at most {MOST_NODES}, got {nodes}")
         self.nodes = nodes
         points, weights = np.polynomial.hermite.hermgauss(nodes)
         self.register_buffer("points", torch.tensor(points) * math.sqrt(2), persistent=False)

@@ -137,6 +137,13 @@ class Normal(Likelihood):
         smallest = torch.finfo(torch.float32).eps
         self.noise_mean = (statistics[:-1] / statistics[-1]).clamp_min(smallest)
 
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """A variance is not negative."""
+        super().check_buffers(values)
+        for name, value in values.items():
+            if bool((value < 0).any()):
+                raise ValueError(f"{name} of the noise is negative")
+
     def held_out_scale(self, held_out: list[HeldOut]) -> float:
         """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
         squares, spreads, noises = [], [], []

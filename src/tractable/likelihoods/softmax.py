@@ -13,6 +13,7 @@ of a softmax over Gaussian outputs has no closed form; it is taken as
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,12 +22,18 @@ from torch import Tensor
 from tractable.likelihoods.base import Likelihood, class_targets
 from tractable.predictive import CategoricalPredictive
 
+_DRAWS = 256
+"""Draws for the expected entropy; a power of two, so that they fill the space evenly."""
+
 
 class Softmax(Likelihood):
     """``P(y = k | z) = softmax(z)_k``; the network has one output per class.
 
     Exact: ``log_prob``, and all else at zero variance.
-    Approximate: the evidence, by the probit approximation above.
+    Approximate: the evidence, by the probit approximation above; and the expected entropy of a
+    prediction, which is the mean over 256 quasi-random draws of the outputs, always the same.
+    The mutual information is what the entropy of the approximate probabilities exceeds it by,
+    zero where it does not.
 
     Args:
         classes: number of classes, at least two.
@@ -69,7 +76,10 @@ class Softmax(Likelihood):
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """See ``Likelihood``."""
-        return CategoricalPredictive((mean * _shrinkage(variance)).softmax(-1))
+        probs = (mean * _shrinkage(variance)).softmax(-1)
+        return CategoricalPredictive(
+            probs, expected_entropy=partial(_expected_entropy, mean, variance)
+        )
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
@@ -78,3 +88,20 @@ class Softmax(Likelihood):
 
 def _shrinkage(variance: Tensor) -> Tensor:
     return torch.rsqrt(1 + math.pi / 8 * variance)
+
+
+def _expected_entropy(mean: Tensor, variance: Tensor) -> Tensor:
+    """Mean over ``z ~ N(mean, variance)`` of the entropy of ``softmax(z)``, in nats."""
+    if not bool(variance.any()):
+        return _entropy(mean)
+    engine = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=0)
+    shares = engine.draw(_DRAWS, dtype=torch.float64).clamp(1e-9, 1 - 1e-9)
+    std = variance.sqrt()
+    total = torch.zeros_like(mean[..., 0])
+    for noise in torch.special.ndtri(shares).to(mean):  # one at a time, for memory
+        total = total + _entropy(mean + std * noise)
+    return total / _DRAWS
+
+
+def _entropy(z: Tensor) -> Tensor:
+    return torch.special.entr(z.softmax(-1)).sum(-1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tractable.plots.canvas import INK, Array, array, canvas, legend, next_color, quiet
+from tractable.plots.canvas import INK, Array, array, canvas, legend, next_color, places, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,18 +33,18 @@ def regret(
     rows = {name: _rows(name, values) for name, values in runs.items()}
     ax = canvas(ax)
     for name, curves in rows.items():
-        color, steps, places = next_color(ax), curves.shape[1], _places(curves.shape[1])
-        at = np.arange(1, steps + 1)[places]
+        color, steps, shown = next_color(ax), curves.shape[1], places(curves.shape[1])
+        at = np.arange(1, steps + 1)[shown]
         if each:
             for number, curve in enumerate(curves):
                 ax.plot(
-                    at, curve[places], color=color, linewidth=1.2, label=None if number else name
+                    at, curve[shown], color=color, linewidth=1.2, label=None if number else name
                 )
             continue
         if len(curves) > 1:
-            low, high = curves.min(0)[places], curves.max(0)[places]
+            low, high = curves.min(0)[shown], curves.max(0)[shown]
             ax.fill_between(at, low, high, color=color, alpha=0.18, linewidth=0)
-        ax.plot(at, curves.mean(0)[places], color=color, linewidth=1.8, label=name)
+        ax.plot(at, curves.mean(0)[shown], color=color, linewidth=1.8, label=name)
     ax.set_yscale(scale)
     quiet(ax, xlabel="step", ylabel=ylabel)
     legend(ax)
@@ -78,9 +78,9 @@ def action_rate(
     for name, taken in rows.items():
         total = np.concatenate([[0.0], np.cumsum(taken)])
         mean = (total[window:] - total[:-window]) / window
-        places = _places(len(mean))
-        at = np.arange(window, len(taken) + 1)[places]
-        ax.plot(at, mean[places], color=next_color(ax), linewidth=1.5, label=name)
+        shown = places(len(mean))
+        at = np.arange(window, len(taken) + 1)[shown]
+        ax.plot(at, mean[shown], color=next_color(ax), linewidth=1.5, label=name)
     if best is not None:
         ax.axhline(best, color=INK, linestyle="--", linewidth=1, label="oracle")
     ax.set_ylim(0, 1)
@@ -126,8 +126,3 @@ def _rows(name: str, values: Any) -> Array:
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ValueError(f"{name} must have one row per run, got shape {rows.shape}")
     return rows
-
-
-def _places(steps: int, most: int = 2000) -> Array:
-    """At most about two thousand places along a curve, its last one included."""
-    return np.unique(np.append(np.arange(0, steps, max(steps // most, 1)), steps - 1))

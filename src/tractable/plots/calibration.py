@@ -1,4 +1,4 @@
-"""Whether a classifier is right as often as it says."""
+"""Whether a model is right as often as it says."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from tractable import metrics
 from tractable.plots.canvas import INK, array, canvas, legend, next_color, quiet
+from tractable.plots.lines import Curves, draw, points
 from tractable.predictive import Predictive
 
 if TYPE_CHECKING:
@@ -65,4 +66,38 @@ def reliability(
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     quiet(ax, xlabel="confidence", ylabel="accuracy")
     legend(ax, loc="best", fontsize="small" if len(ax.lines) > 4 else None)
+    return ax
+
+
+def agreement(
+    curves: Curves,
+    *,
+    xlabel: str = "stated",
+    ylabel: str = "observed",
+    names: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Observed over stated frequencies, with the diagonal on which they are equal.
+
+    Args:
+        curves: name of each model to the stated and the observed frequencies; None is a gap.
+        xlabel: what is stated, for example ``"confidence"``.
+        ylabel: what is observed, for example ``"accuracy"``.
+        names: show a legend.
+        ax: where to draw.
+    """
+    drawn = {name: points(name, x, y) for name, (x, y) in curves.items()}
+    ax = canvas(ax, (4.6, 4.4))
+    from tractable.plots.ticks import round_ticks
+
+    ax.plot([0, 1], [0, 1], ":", color=INK, linewidth=1, clip_on=False)
+    draw(ax, drawn)
+    seen = np.concatenate([[0.0, 1.0], *(values for pair in drawn.values() for values in pair)])
+    limits = float(np.nanmin(seen)), float(np.nanmax(seen))
+    ax.set(xlim=limits, ylim=limits, aspect="equal")
+    round_ticks(ax.xaxis)
+    round_ticks(ax.yaxis)
+    quiet(ax, xlabel=xlabel, ylabel=ylabel)
+    if names:
+        legend(ax)
     return ax

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,10 @@ Array = npt.NDArray[Any]
 #: Okabe and Ito's colours, told apart by colour-blind readers too; in order of use.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
 INK = "#333333"
+AXIS = "#999999"
+GRID = "#e6e6e6"
+
+_used: WeakKeyDictionary[Axes, int] = WeakKeyDictionary()  # colours taken on each axes
 
 
 class MatplotlibMissing(ImportError):
@@ -39,10 +44,10 @@ def quiet(ax: Axes, *, xlabel: str, ylabel: str, grid: bool = True) -> Axes:
     """Name the axes and take away what carries no data."""
     ax.spines[["top", "right"]].set_visible(False)
     for side in ("left", "bottom"):
-        ax.spines[side].set_color("#999999")
-    ax.tick_params(color="#999999", labelcolor=INK)
+        ax.spines[side].set_color(AXIS)
+    ax.tick_params(color=AXIS, labelcolor=INK)
     if grid:
-        ax.grid(True, color="#e6e6e6", linewidth=0.8)
+        ax.grid(True, color=GRID, linewidth=0.8)
         ax.set_axisbelow(True)
     if not ax.get_xlabel():
         ax.set_xlabel(xlabel, color=INK)
@@ -61,9 +66,20 @@ def next_color(ax: Axes, color: str | None = None) -> str:
     """The given colour, or the next of the palette on these axes."""
     if color is not None:
         return color
-    used = getattr(ax, "_tractable_colors", 0)
-    ax._tractable_colors = used + 1  # type: ignore[attr-defined]
-    return COLORS[used % len(COLORS)]
+    rank = _used.get(ax, 0)
+    _used[ax] = rank + 1
+    return COLORS[rank % len(COLORS)]
+
+
+def places(count: int, most: int = 2000) -> Array:
+    """Indices of at most so many places along a curve, evenly spread, both ends included.
+
+    >>> places(3).tolist(), places(10, 4).tolist()
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    if count <= most:
+        return np.arange(count)
+    return np.linspace(0, count - 1, most).round().astype(int)
 
 
 def array(values: Any) -> Array:

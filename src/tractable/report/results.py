@@ -9,9 +9,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from tractable.report import checks
 from tractable.report.files import write_text
 
 RESULTS = "results.json"
@@ -19,6 +21,7 @@ RESULTS = "results.json"
 
 Better = Literal["smaller", "larger", "nearer", ""]
 Verdict = Literal["better", "worse", "equal", ""]
+Curves = Mapping[str, tuple[Sequence[float], Sequence[float | None]]]
 
 
 class InvalidResults(ValueError):
@@ -31,10 +34,10 @@ class Comparison:
 
     Args:
         name: what is measured.
-        paper: the published figure; None where there is none.
-        ours: the figure of this run; None where it diverged.
+        paper: the published number; None where there is none.
+        ours: the number of this run; None where it diverged.
         unit: of both.
-        better: which of two figures is the better one; ``"nearer"`` to ``goal``; empty where
+        better: which of two numbers is the better one; ``"nearer"`` to ``goal``; empty where
             neither is.
         goal: the true value, for ``"nearer"``.
         spread: standard deviation (or error) of ours over seeds or splits.
@@ -94,7 +97,7 @@ class Chart:
     title: str
     x_label: str
     y_label: str
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float | None]]]
+    curves: Curves
     log: bool = False
 
     def __post_init__(self) -> None:
@@ -117,7 +120,7 @@ class Calibration:
     """
 
     kind: Literal["coverage", "reliability"]
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float | None]]]
+    curves: Curves
     error: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -131,7 +134,11 @@ class Picture:
 
 @dataclass
 class Results:
-    """Everything a run leaves, apart from its models."""
+    """Everything a run leaves, apart from its models.
+
+    ``metrics`` are all numbers, in any nesting of dicts and lists; files that call them ``figures``
+    are read as well.
+    """
 
     experiment: str
     title: str = ""
@@ -160,28 +167,69 @@ class Results:
         """The results in a file.
 
         Raises:
-            InvalidResults: the file is not JSON, or not of results.
+            InvalidResults: the file is not JSON, or not of results, or holds a value of another
+                kind than is wanted there.
         """
         path = Path(path)
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise InvalidResults(f"{path} is not a JSON file: {error}") from error
+        content = _content(path)
         if not isinstance(content, dict) or not isinstance(content.get("experiment"), str):
             raise InvalidResults(f"{path} does not hold the results of a run: no 'experiment'")
-        content.setdefault("metrics", content.get("figures", {}))  # its name until version 0.1
+        content.setdefault("metrics", content.get("figures", {}))
         held = {f.name: content[f.name] for f in fields(cls) if f.name in content}
         try:
-            held["comparison"] = [Comparison(**row) for row in held.get("comparison", [])]
-            held["charts"] = [Chart(**chart) for chart in held.get("charts", [])]
-            held["pictures"] = [Picture(**picture) for picture in held.get("pictures", [])]
-            if held.get("calibration") is not None:
-                held["calibration"] = Calibration(**held["calibration"])
-            return cls(**held)
-        except (TypeError, ValueError) as error:
+            return _results()(held, "")
+        except checks.WrongValue as error:
             raise InvalidResults(
                 f"{path} does not hold results as they are now: {error}"
             ) from error
+
+
+def _content(path: Path) -> Any:
+    """What is in a JSON file, all of whose texts can be written again."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(content, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidResults(f"{path} is not a JSON file: {error}") from error
+    return content
+
+
+@cache
+def _results() -> checks.Check:
+    """The check of a whole file."""
+    text, gap = checks.text, checks.gap
+    curves = checks.dict_of(checks.curve)
+    comparison = checks.record(
+        Comparison, name=text, paper=gap, ours=gap, unit=text,
+        better=checks.one_of("smaller", "larger", "nearer", ""), goal=gap, spread=gap,
+        learner=text, measure=text, note=text,
+    )  # fmt: skip
+    chart = checks.record(
+        Chart, title=text, x_label=text, y_label=text, curves=curves, log=checks.flag
+    )
+    calibration = checks.record(
+        Calibration, kind=checks.one_of("coverage", "reliability"), curves=curves,
+        error=checks.numbers,
+    )  # fmt: skip
+    return checks.record(
+        Results,
+        experiment=text,
+        title=text,
+        command=text,
+        seeds=checks.list_of(checks.whole),
+        settings=checks.dict_of(checks.anything),
+        comparison=checks.list_of(comparison),
+        charts=checks.list_of(chart),
+        calibration=checks.optional(calibration),
+        pictures=checks.list_of(checks.record(Picture, file=text, caption=text)),
+        notes=checks.list_of(text),
+        metrics=checks.dict_of(checks.anything),
+        seconds=checks.number,
+        peak_memory_mib=gap,
+        threads=checks.optional(checks.whole),
+        commit=checks.optional(text),
+        versions=checks.dict_of(text),
+    )
 
 
 def result_path(folder: str | Path, experiment: str) -> Path:

@@ -38,7 +38,8 @@ def find_results(folder: str | Path) -> list[Run]:
     """All results below a folder, by experiment and path; other JSON files are passed over."""
     found = []
     for path in sorted(Path(folder).rglob("*.json")):
-        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if hidden or not path.is_file():
             continue
         try:
             found.append(Run(path, Results.read(path)))

@@ -10,7 +10,7 @@ from torch import nn
 from tractable.learners import BayesByBackprop, Learner
 from tractable.likelihoods import Likelihood, Softmax
 from tractable.sklearn.classifier import Classifier
-from tractable.sklearn.gradient import ByGradient, prior_of
+from tractable.sklearn.gradient import ByGradient, prior_from
 from tractable.sklearn.regressor import Regressor
 
 
@@ -27,7 +27,7 @@ class _ByBBB(ByGradient):
         return BayesByBackprop(
             net,
             likelihood,
-            prior=prior_of(self.prior),
+            prior=prior_from(self.prior),
             kl_weight="uniform" if self.kl_weight == 1 else share,
             samples=self.samples,
             estimator="local",

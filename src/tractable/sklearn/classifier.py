@@ -15,7 +15,7 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Softmax
-from tractable.predictive import CategoricalPredictive
+from tractable.predictive import Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 
@@ -71,11 +71,14 @@ class Classifier(ClassifierMixin, Estimator):
             self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
         return self
 
-    def predict_distribution(self, X: Any) -> CategoricalPredictive:
-        """The distribution of the label at each row, as positions in ``classes_``."""
+    def predict_distribution(self, X: Any) -> Predictive:
+        """The distribution of the label at each row, as positions in ``classes_``.
+
+        Its ``epistemic`` part is what more data would remove, ``aleatoric`` what they hide, in
+        nats.
+        """
         x = self._scaled(X)
-        probs = self.learner_.predict(x).probs.double()
-        return CategoricalPredictive(probs / probs.sum(-1, keepdim=True))
+        return self.learner_.predict(x).double()
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, ``(rows, classes)``."""
@@ -133,10 +136,12 @@ class Classifier(ClassifierMixin, Estimator):
         likelihood = self._likelihood(len(classes))
         return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs, x)
 
-    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The labels."""
         return {}, {"classes": files.labels_to_json(self.classes_)}
 
-    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """See ``Estimator``."""
         self.classes_ = files.labels_from_json(values["classes"])
 
 

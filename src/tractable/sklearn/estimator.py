@@ -80,14 +80,21 @@ class Estimator(BaseEstimator):
     # --- what the kinds of target supply ---------------------------------------------------
 
     @abstractmethod
-    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What is known of the targets: named tensors and JSON values, for a file."""
 
     @abstractmethod
-    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Take over what ``_state`` gave."""
+    def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Take over what ``target_state`` gave."""
 
     # --- shared ----------------------------------------------------------------------------
+
+    def check_restored(self) -> None:
+        """Refuse parts of a file that do not belong together."""
+        width = self.n_features_in_
+        if len(self.input_scaler_.mean) != width:
+            raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")
+        self.learner_.output_shape(torch.zeros(1, width, dtype=self.learner_.dtype))
 
     def _scaled(self, X: Any) -> Tensor:
         """New inputs, checked and standardised."""

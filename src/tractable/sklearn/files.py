@@ -6,6 +6,7 @@ header), so that the file is still a model file of the learner.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,8 +14,11 @@ import numpy as np
 from torch import Tensor
 
 from tractable.data import Standardizer
-from tractable.learners import InvalidModelFile, Learner, saving, storage
-from tractable.priors import Prior, prior
+from tractable.errors import InvalidModelFile
+from tractable.learners import files as learner_files
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.priors import Prior, as_prior
 
 if TYPE_CHECKING:
     from tractable.sklearn.estimator import Array, Estimator
@@ -23,16 +27,18 @@ if TYPE_CHECKING:
 
 _PREFIX = "estimator/"
 _JSON = (bool, int, float, str, type(None))
+_LABELS = {"|O", "|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iuf" for n in (2, 4, 8))}
+"""Types of labels, but for text."""
 
 
 def save(estimator: Estimator, path: str | Path) -> None:
     """Write a fitted estimator to one file, atomically."""
-    storage.write(path, *packed(estimator))
+    model_file.write(path, *packed(estimator))
 
 
-def packed(estimator: Estimator) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """A fitted estimator as named tensors and JSON values, which may be a part of a larger file."""
-    more, values = estimator._state()
+def packed(estimator: Estimator) -> tuple[Tensors, Header]:
+    """A fitted estimator as named tensors and JSON values, which may be part of a larger file."""
+    more, values = estimator.target_state()
     more |= {f"inputs/{name}": t for name, t in estimator.input_scaler_.to_dict().items()}
     names = getattr(estimator, "feature_names_in_", None)
     entry = {
@@ -44,9 +50,8 @@ def packed(estimator: Estimator) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "feature_names": None if names is None else names.tolist(),
         **values,
     }
-    tensors, header = saving.pack(estimator.learner_)
-    tensors |= {f"{_PREFIX}{name}": tensor for name, tensor in more.items()}
-    return tensors, {**header, "estimator": entry}
+    tensors, header = learner_files.pack(estimator.learner_)
+    return tensors | prefixed(more, _PREFIX), {**header, "estimator": entry}
 
 
 def load(kind: type[Kind], path: str | Path) -> Kind:
@@ -56,31 +61,35 @@ def load(kind: type[Kind], path: str | Path) -> Kind:
         FileNotFoundError: there is no such file.
         InvalidModelFile: not a whole file of such an estimator.
     """
-    tensors, header = storage.read(path)
-    entry = header.get("estimator")
-    if not isinstance(entry, dict):
-        raise InvalidModelFile(f"{path} holds a learner, but no estimator: use Learner.load")
-    if entry.get("kind") != kind.__name__:
-        raise InvalidModelFile(f"{path} holds a {entry.get('kind')}, not a {kind.__name__}")
-    own = {k.removeprefix(_PREFIX): t for k, t in tensors.items() if k.startswith(_PREFIX)}
-    try:
-        parameters = entry["parameters"].items()
+    return unpacked(kind, path, *model_file.read(path))
+
+
+def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Header) -> Kind:
+    """The estimator that ``packed`` described; ``path`` is for error messages."""
+    with model_file.fitting(path):
+        entry = header.get("estimator")
+        if not isinstance(entry, dict):
+            raise InvalidModelFile(f"{path} holds a learner, but no estimator: use Learner.load")
+        if entry.get("kind") != kind.__name__:
+            raise InvalidModelFile(f"{path} holds a {entry.get('kind')}, not a {kind.__name__}")
+        own = part(tensors, _PREFIX)
+        checks.numbers(own, {})
+        parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
         estimator = kind(**{name: _from_json(name, value) for name, value in parameters})
-        estimator.n_features_in_ = int(entry["features"])
+        room = model_file.numbers_in(tensors)
+        estimator.n_features_in_ = checks.at_most(entry["features"], room, "features")
         if entry["feature_names"] is not None:
             estimator.feature_names_in_ = np.array(entry["feature_names"], dtype=object)
         estimator.input_scaler_ = scaler(own, "inputs")
-        estimator._restore(own, entry)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidModelFile(f"{path} does not fit: {error}") from error
-    estimator.learner_ = Learner.load(path)
+        estimator.restore_target_state(own, entry)
+        estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
+        estimator.check_restored()
     return estimator
 
 
 def scaler(tensors: dict[str, Tensor], name: str) -> Standardizer:
     """The standardizer that was saved under a name."""
-    parts = {k.removeprefix(f"{name}/"): t for k, t in tensors.items() if k.startswith(f"{name}/")}
-    return Standardizer.from_dict(parts)
+    return Standardizer.from_dict(part(tensors, f"{name}/"))
 
 
 def labels_to_json(classes: Array) -> dict[str, Any]:
@@ -97,8 +106,12 @@ def labels_to_json(classes: Array) -> dict[str, Any]:
 
 def labels_from_json(given: dict[str, Any]) -> Array:
     """Labels that ``labels_to_json`` gave."""
-    dtype = str(given["dtype"])
-    return np.array(given["values"], dtype=object if dtype == "|O" else np.dtype(dtype))
+    dtype, values = str(given["dtype"]), checks.of_type(given["values"], list, "labels")
+    longest = max((len(value) for value in values if isinstance(value, str)), default=1)
+    text = re.fullmatch(r"[<>=|]?U(\d{1,9})", dtype)
+    if not (dtype in _LABELS or (text and int(text[1]) <= max(longest, 64))):
+        raise InvalidModelFile(f"labels of type {dtype!r} are not ones that a file can have")
+    return np.array(values, dtype=object if dtype == "|O" else np.dtype(dtype))
 
 
 def _to_json(name: str, value: Any) -> Any:
@@ -121,5 +134,5 @@ def _to_json(name: str, value: Any) -> Any:
 
 def _from_json(name: str, value: Any) -> Any:
     if name == "prior" and isinstance(value, dict):
-        return prior(value)
+        return as_prior(value)
     return tuple(value) if isinstance(value, list) else value

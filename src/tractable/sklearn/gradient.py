@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -13,10 +11,9 @@ from torch import Tensor
 
 from tractable import priors
 from tractable.learners import Learner
-from tractable.learners.gradient import GradientLearner
 from tractable.likelihoods import Normal
-from tractable.sklearn.calibration import ENOUGH_ROWS, fit_and_calibrate, scale, split
 from tractable.sklearn.estimator import Estimator
+from tractable.training import holdout
 
 CALIBRATION_ROWS = 40
 """With fewer rows than this, none is held out to calibrate the noise."""
@@ -43,13 +40,19 @@ class ByGradient(Estimator):
             learner.fit(x, y, epochs=epochs, batch_size=size, progress=self.verbose > 0)
 
         wanted = getattr(self, "calibrate", False) and len(x) >= CALIBRATION_ROWS
-        if wanted and len(x) >= ENOUGH_ROWS:
-            fit_and_calibrate(learner, x, y, fit)
-            return
-        factor = _held_out_scale(learner, x, y, fit) if wanted else 1.0
-        fit(learner, x, y)
-        if wanted:
-            learner.likelihood.rescale(factor)
+        rows = len(x)
+        if not wanted:
+            fit(learner, x, y)
+        elif rows >= holdout.MANY_ROWS:
+            parts = holdout.split(learner, rows, rows // 10)
+            holdout.fit_and_calibrate(learner, x, y, parts, fit)
+        else:
+            # Of few rows a quarter, up to 20.  One copy is fitted to the others: the five of
+            # ``Learner.fit(calibrate=True)`` would cost a gradient learner too much.
+            parts = holdout.split(learner, rows, max(rows // 10, min(rows // 4, 20)))
+            factor = holdout.scale_of_copy(learner, x, y, parts, fit)
+            fit(learner, x, y)
+            learner.rescale_noise(factor)
 
     def _batch_size(self, rows: int) -> int:
         return min(_BATCH if self.batch_size is None else self.batch_size, rows)
@@ -64,7 +67,6 @@ class ByGradient(Estimator):
         if not isinstance(likelihood, Normal):
             learner.update(x, y)
             return
-        assert isinstance(learner, GradientLearner)
         missed = learner.predict(x, draws=_NOISE_DRAWS).mean.reshape(y.shape) - y
         learner.update(x, y)
         new = missed.square().mean(0).to(likelihood.noise_mean)
@@ -73,21 +75,6 @@ class ByGradient(Estimator):
         likelihood.m_step(torch.cat([noise, noise.new_ones(1)]))
 
 
-def _held_out_scale(
-    learner: Learner, x: Tensor, y: Tensor, fit: Callable[[Learner, Tensor, Tensor], Any]
-) -> float:
-    """The factor on the noise that suits a tenth of the rows (of few rows, a quarter, up to 20).
-
-    One copy of the learner is fitted to the others: ``Learner.fit(calibrate=True)``, which fits
-    five, would cost a gradient learner too much.
-    """
-    rows = len(x)
-    kept, out = split(learner, rows, max(rows // 10, min(rows // 4, 20)))
-    twin = copy.deepcopy(learner)
-    fit(twin, x[kept], y[kept])
-    return scale(learner, twin, x[out], y[out])
-
-
-def prior_of(given: Any) -> Any:
+def prior_from(given: Any) -> Any:
     """A number stands for the normal prior of that standard deviation."""
     return priors.Normal(float(given)) if isinstance(given, Real) else given

@@ -10,7 +10,7 @@ from torch import nn
 from tractable.learners import Backprop, Learner
 from tractable.likelihoods import Likelihood, Softmax
 from tractable.sklearn.classifier import Classifier
-from tractable.sklearn.gradient import ByGradient, prior_of
+from tractable.sklearn.gradient import ByGradient, prior_from
 from tractable.sklearn.regressor import Regressor
 
 
@@ -19,7 +19,12 @@ class _ByBackprop(ByGradient):
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
         return Backprop(
-            net, likelihood, prior=prior_of(self.prior), lr=self.lr, dtype=torch.float64, seed=seed
+            net,
+            likelihood,
+            prior=prior_from(self.prior),
+            lr=self.lr,
+            dtype=torch.float64,
+            seed=seed,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Literal, Self, overload
 
 import torch
@@ -13,11 +12,9 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Normal
-from tractable.predictive import NormalMixturePredictive, NormalPredictive
+from tractable.predictive import Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
-
-NormalKind = NormalPredictive | NormalMixturePredictive
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -62,16 +59,14 @@ class Regressor(RegressorMixin, Estimator):
             self._adopt(scalers, learner, flat)
         return self
 
-    def predict_distribution(self, X: Any) -> NormalKind:
+    def predict_distribution(self, X: Any) -> Predictive:
         """The distribution of the target at each row, in the units of the data.
 
         Its ``epistemic`` variance is what more data would remove, ``aleatoric`` the noise.
         """
         x = self._scaled(X)
-        predictive: Any = self.learner_.predict(x)
-        wide = type(predictive)(*(getattr(predictive, f.name).double() for f in fields(predictive)))
         scaler = self.target_scaler_
-        rescaled: NormalKind = wide.rescaled(scaler.mean, scaler.scale)
+        rescaled = self.learner_.predict(x).double().rescaled(scaler.mean, scaler.scale)
         return rescaled.flat() if self._flat else rescaled
 
     @overload
@@ -141,11 +136,13 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
 
-    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The scale of the targets."""
         tensors = {f"targets/{name}": t for name, t in self.target_scaler_.to_dict().items()}
         return tensors, {"flat": self._flat}
 
-    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
 

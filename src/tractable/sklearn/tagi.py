@@ -9,14 +9,10 @@ from torch import Tensor, nn
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Categorical, Likelihood
 from tractable.likelihoods.categorical import Link
-from tractable.sklearn.calibration import ENOUGH_ROWS, scale, split
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
-from tractable.sklearn.passes import choose, compare
 from tractable.sklearn.regressor import Regressor
-
-CALIBRATION_ROWS = 20
-"""With fewer rows than this, no row is held out to calibrate the noise."""
+from tractable.training import holdout
 
 
 class _ByTAGI(Estimator):
@@ -33,30 +29,30 @@ class _ByTAGI(Estimator):
         if wanted not in (True, False, "refit"):
             raise ValueError(f"calibrate must be True, False or 'refit', got {wanted!r}")
 
-        passes, size = self.epochs, self.batch_size
+        epochs, size = self.epochs, self.batch_size
 
         def fit(learner: Learner, x: Tensor, y: Tensor, calibrate: bool = False) -> None:
             learner.fit(
                 x,
                 y,
-                epochs=passes,
+                epochs=epochs,
                 batch_size=size,
                 calibrate=calibrate,
                 progress=self.verbose > 0,
             )
 
-        if not wanted or len(x) < CALIBRATION_ROWS:
+        if not wanted or len(x) < holdout.FEWEST_ROWS:
             fit(learner, x, y)
-        elif wanted is True and len(x) >= ENOUGH_ROWS:
-            kept, out = split(learner, len(x), len(x) // 10)
-            if passes is None:
-                passes, _ = compare(learner, x, y, [out], batch_size=size)
-            fit(learner, x[kept], y[kept])
-            learner.likelihood.rescale(scale(learner, learner, x[out], y[out]))
-        elif passes is None:
-            passes, factor = choose(learner, x, y, batch_size=size)
+        elif wanted is True and len(x) >= holdout.MANY_ROWS:
+            rows = holdout.split(learner, len(x), len(x) // 10)
+            if epochs is None:
+                epochs, _ = holdout.choose_epochs(learner, x, y, [rows[1]], batch_size=size)
+            holdout.fit_and_calibrate(learner, x, y, rows, fit)
+        elif epochs is None:
+            parts = holdout.folds(learner, len(x))
+            epochs, factor = holdout.choose_epochs(learner, x, y, parts, batch_size=size)
             fit(learner, x, y)
-            learner.likelihood.rescale(factor)
+            learner.rescale_noise(factor)
         else:
             fit(learner, x, y, calibrate=True)
 

@@ -23,8 +23,8 @@ from torch import nn
 
 import tractable as tr
 from tractable.cli.output import say, show_table
+from tractable.errors import NonFiniteUpdate
 from tractable.learners.batch_rule import BATCH_RULES
-from tractable.learners.tagi import NonFiniteUpdate
 from tractable.report.results import Chart, Comparison
 from tractable_studies.batch_rule import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings

@@ -1,11 +1,11 @@
-"""How far a study is: the bar of ``tractable.learners.progress``, and a line after every part."""
+"""How far a study is: the bar of ``tractable.training.progress``, and a line after every part."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tractable.cli.output import say
-from tractable.learners.progress import Progress
+from tractable.training.progress import Progress
 
 
 class Parts:

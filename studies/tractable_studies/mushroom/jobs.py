@@ -17,7 +17,7 @@ import torch
 
 from tractable.agents import Bandit, History
 from tractable.cli.output import say
-from tractable.learners.progress import Progress
+from tractable.training.progress import Progress
 from tractable_studies.mushroom.agents import NAMES, make
 from tractable_studies.mushroom.environment import Mushroom
 

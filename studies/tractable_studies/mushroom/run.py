@@ -22,8 +22,8 @@ import numpy as np
 
 from tractable.agents import History
 from tractable.cli.output import say, show_table
-from tractable.learners.many import cores
 from tractable.report.results import Chart, Comparison
+from tractable.training.parallel import cores
 from tractable_studies.framework.options import (
     StudyOptions,
     option,

@@ -152,7 +152,7 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
         low, high = (predictive.draws.quantile(q, 0) for q in (0.05, 0.95))
         width = high - low
     else:
-        width = 2 * 1.6448536 * predictive.epistemic.sqrt()  # type: ignore[attr-defined]
+        width = 2 * 1.6448536 * predictive.epistemic.sqrt()
     width = width.flatten()
     place = data.at.flatten()
     inside = (place >= 0) & (place <= 0.5)

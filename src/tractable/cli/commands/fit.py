@@ -14,8 +14,9 @@ from tractable.cli.folder import whole_folder
 from tractable.cli.table import scores
 from tractable.cli.table.model_file import MODEL, TableModel, estimator_class
 from tractable.cli.table.prepare import Choices, Prepared, prepare
-from tractable.report import RESULTS, Chart, Results, write_report
+from tractable.report import RESULTS, Chart, Comparison, Results, write_report
 from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report.words import number
 
 
 def widths(text: str) -> tuple[int, ...]:
@@ -47,7 +48,7 @@ def run(json: bool, **chosen: Any) -> None:
             }
         )
         return
-    output.show_results(results)
+    _show(results)
     if results.calibration is not None and results.calibration.kind == "coverage":
         stated, observed = next(iter(results.calibration.curves.values()))
         pairs = zip(stated, observed, strict=True)
@@ -55,6 +56,18 @@ def run(json: bool, **chosen: Any) -> None:
         output.say(f"intervals cover (stated: observed)  {', '.join(parts)}")
     output.say(f"model: {folder / MODEL}")
     output.say(f"report: {folder / 'report.html'}")
+
+
+def _show(results: Results) -> None:
+    """The notes and metrics of a run."""
+    for note in results.notes:
+        output.say(note)
+    cells = [[row.name, _with_unit(row), row.note] for row in results.comparison]
+    output.show_table(["held-out rows", "", ""], cells)
+
+
+def _with_unit(row: Comparison) -> str:
+    return number(row.ours) + (f" {row.unit}" if row.unit and row.ours is not None else "")
 
 
 def fit(choices: Choices) -> Results:

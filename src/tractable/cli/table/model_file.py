@@ -12,7 +12,8 @@ from typing import Any
 from tractable import sklearn as estimators
 from tractable.cli.errors import BadUse
 from tractable.cli.table.columns import Column
-from tractable.learners import storage
+from tractable.errors import InvalidModelFile
+from tractable.persistence import model_file as storage
 from tractable.sklearn.files import packed
 
 FORMAT = 1
@@ -74,7 +75,7 @@ def load(path: Path) -> TableModel:
         path = path / MODEL
     try:
         _, header = storage.read(path)
-    except (FileNotFoundError, storage.InvalidModelFile) as error:
+    except (FileNotFoundError, InvalidModelFile) as error:
         raise BadUse(str(error)) from error
     entry = header.get("table")
     if not isinstance(entry, dict):
@@ -97,5 +98,5 @@ def load(path: Path) -> TableModel:
             tuple(entry["ids"]),
             str(entry["missing"]),
         )
-    except (KeyError, TypeError, storage.InvalidModelFile) as error:
+    except (KeyError, TypeError, InvalidModelFile) as error:
         raise BadUse(f"{path} is a damaged model file: {error}") from error

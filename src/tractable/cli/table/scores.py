@@ -9,8 +9,8 @@ import torch
 
 from tractable import metrics
 from tractable.report.calibration import LEVELS, covered, of_classes, of_intervals
-from tractable.report.drawing import number
 from tractable.report.results import Calibration, Comparison
+from tractable.report.words import number
 
 Score = tuple[dict[str, Any], list[Comparison], Calibration]
 

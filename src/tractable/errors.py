@@ -1,0 +1,122 @@
+"""Every exception that tractable raises on purpose.
+
+All derive from ``TractableError`` and from the built-in exception that fits, so both
+``except tr.errors.TractableError`` and ``except ValueError`` work.  A message says what was given,
+what is wanted and, where it is not obvious, the likely causes (a), (b), (c).
+"""
+
+from __future__ import annotations
+
+
+class TractableError(Exception):
+    """The base of all of them."""
+
+
+# --- what users hand over ---------------------------------------------------------------------
+
+
+class InvalidInput(TractableError, ValueError):
+    """Inputs that the network cannot take."""
+
+
+class InvalidTarget(TractableError, ValueError):
+    """Targets that the likelihood cannot have produced."""
+
+
+class NotFitted(TractableError, RuntimeError):
+    """Something was asked of a learner that has seen no data."""
+
+
+# --- numbers that are not finite; nothing was changed -----------------------------------------
+
+
+class NonFiniteError(TractableError, ArithmeticError):
+    """A computation gave NaN or infinity, and its result was not used."""
+
+
+class NonFiniteUpdate(NonFiniteError):
+    """An update would have made a parameter infinite or NaN; nothing was changed."""
+
+
+class NonFiniteGradient(NonFiniteError):
+    """A step would have made a parameter infinite or NaN; nothing was changed."""
+
+
+class NonFiniteMessage(NonFiniteError):
+    """An observation sent a message that is NaN or infinite."""
+
+
+# --- what there is no formula for -------------------------------------------------------------
+
+
+class Unsupported(TractableError):
+    """Something that a method, a rule or the compiled kernel does not cover."""
+
+
+class NoMomentRule(Unsupported, TypeError):
+    """A torch function was called on a Gaussian and has no moment rule.
+
+    A ``TypeError`` on purpose: torch hands ``tensor += gaussian`` on as ``add_``, which is
+    refused, and it is the ``TypeError`` that makes Python go on to ``tensor + gaussian``.
+    """
+
+
+class UnsupportedLayer(Unsupported, TypeError):
+    """A layer that the formulas of derivatives do not cover."""
+
+
+class UnsupportedByKernel(Unsupported, ValueError):
+    """Something that the compiled kernel does not do; ``engine="torch"`` does."""
+
+
+# --- files and data ---------------------------------------------------------------------------
+
+
+class InvalidModelFile(TractableError, ValueError):
+    """A file that is not a whole model file of this library, or does not fit what is wanted."""
+
+
+class InvalidResults(TractableError, ValueError):
+    """A ``results.json`` that a report cannot be made of."""
+
+
+class DataNotFound(TractableError, FileNotFoundError):
+    """A data file is in none of the places; the message says how to provide it."""
+
+
+class ChecksumMismatch(TractableError, ValueError):
+    """A data file is there, and is not the file it should be."""
+
+
+# --- work that ends early ---------------------------------------------------------------------
+
+
+class Cancelled(TractableError, RuntimeError):
+    """Training was stopped because a training next to it failed or was interrupted."""
+
+
+class EnvironmentFault(TractableError, RuntimeError):
+    """An environment returned something that is not a finite number."""
+
+    def __init__(self, what: str, step: int) -> None:
+        self.what, self.step, self.path = what, step, ""
+        super().__init__(f"the environment returned {what} at step {step}")
+
+    def saved_to(self, path: str) -> None:
+        """Say where the agent went."""
+        self.path = path
+        self.args = (
+            f"the environment returned {self.what} at step {self.step}; the agent as it was at "
+            f"the end of the last horizon is saved in {path}",
+        )
+
+
+# --- what is not installed --------------------------------------------------------------------
+
+
+class MissingExtra(TractableError, ImportError):
+    """A library that comes with one of tractable's extras is not installed."""
+
+
+class MatplotlibMissing(MissingExtra):
+    """A picture was asked for without matplotlib."""

@@ -1,0 +1,25 @@
+"""How TAGI's sums are carried out: torch, a compiled graph, or the native kernel."""
+
+from tractable.learners.engines.auto import choose
+from tractable.learners.engines.base import (
+    ENGINES,
+    Engine,
+    EngineName,
+    Floats,
+    Slopes,
+    Snapshot,
+    TAGIState,
+)
+from tractable.learners.engines.eager import TorchEngine
+
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "EngineName",
+    "Floats",
+    "Slopes",
+    "Snapshot",
+    "TAGIState",
+    "TorchEngine",
+    "choose",
+]

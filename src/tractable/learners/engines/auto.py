@@ -1,0 +1,149 @@
+"""Which engine computes: the choice of a user, or the faster one, call by call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tractable import native
+from tractable.errors import UnsupportedByKernel
+from tractable.gaussian import Gaussian
+from tractable.learners.batch_rule import BatchRule
+from tractable.learners.engines.base import (
+    ENGINES,
+    Engine,
+    EngineName,
+    Slopes,
+    Snapshot,
+    TAGIState,
+)
+from tractable.learners.engines.compiled import CompiledEngine
+from tractable.learners.engines.eager import TorchEngine
+from tractable.learners.engines.native import MISSING, NativeEngine, describe, notice_missing
+from tractable.learners.method import Advance
+from tractable.learners.network import Network
+from tractable.likelihoods import Likelihood
+from tractable.rules.activation import Mode
+from tractable.training.batches import Loader, Rows
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where the kernel stops being faster than torch on one thread (benchmarks/native.py).
+
+    In large batches BLAS wins, and outside of an epoch parameters are copied in and out at every
+    call.  Counted in parameters times rows of a batch, and in parameters.
+    """
+
+    epoch_work: float = 1 << 24
+    update_work: float = 1 << 22
+    update_parameters: float = 1 << 18
+    predict_work: float = 1 << 21
+    predict_parameters: float = 1 << 17
+    drawn_together: int = 8
+    """Rows whose outputs are drawn together: with more of them, drawing the weights costs less."""
+
+
+_EVERYTHING = float("inf")
+NO_LIMITS = Limits(_EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING)
+
+
+def choose(
+    network: Network,
+    likelihood: Likelihood,
+    *,
+    engine: EngineName,
+    moments: Mode,
+    rule: BatchRule,
+    compile: bool,
+) -> Engine:
+    """The engine for a network under a likelihood.
+
+    Raises:
+        UnsupportedByKernel: ``engine="native"`` and the kernel is missing or cannot serve.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    eager = TorchEngine(network, moments, rule)
+    if compile:
+        if engine == "native":
+            raise UnsupportedByKernel(
+                "compile=True asks for torch.compile: engine='native' has none"
+            )
+        return CompiledEngine(eager)
+    if engine == "torch":
+        return eager
+    try:
+        chain = describe(network, likelihood, moments, rule)
+    except UnsupportedByKernel:
+        if engine == "native":
+            raise
+        return eager
+    if native.kernel() is None:
+        if engine == "native":
+            raise UnsupportedByKernel(f"engine='native': {MISSING}")
+        notice_missing()
+        return eager
+    limits = NO_LIMITS if engine == "native" else Limits()
+    if chain.parameters > limits.epoch_work:
+        return eager
+    return AutoEngine(NativeEngine(chain), eager, limits)
+
+
+class AutoEngine(Engine):
+    """The kernel for what it can take and, within its limits, is faster at; else torch."""
+
+    name = "native"
+    parallel = True
+
+    def __init__(self, kernel: NativeEngine, eager: TorchEngine, limits: Limits) -> None:
+        self.kernel, self.eager, self.limits = kernel, eager, limits
+        self.parameters = kernel.chain.parameters
+
+    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+        """See ``Engine``."""
+        limits = self.limits
+        fast = self._within(len(x), limits.update_work, limits.update_parameters)
+        self._which(fast, x).update(state, x, y, forget)
+
+    def learn_epoch(
+        self,
+        state: TAGIState,
+        source: Rows | Loader,
+        order: Tensor | None,
+        forget: float,
+        tell: Advance,
+    ) -> bool:
+        """See ``Engine``."""
+        if isinstance(source, Loader):
+            return False
+        if self.parameters * source.batch_size > self.limits.epoch_work:
+            return False
+        return self.kernel.learn_epoch(state, source, order, forget, tell)
+
+    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Engine``."""
+        limits = self.limits
+        fast = self._within(len(x), limits.predict_work, limits.predict_parameters)
+        return self._which(fast, x).outputs(state, x)
+
+    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """See ``Engine``."""
+        fast = len(x) <= self.limits.drawn_together
+        return self._which(fast, x).sample(state, x, n, generator)
+
+    def snapshot(self, state: TAGIState) -> Snapshot:
+        """See ``Engine``."""
+        return self.kernel.snapshot(state)
+
+    def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
+        """See ``Engine``."""
+        return self.kernel.slopes(state, x)
+
+    def _within(self, rows: int, work: float, parameters: float) -> bool:
+        return self.parameters <= parameters and self.parameters * rows <= work
+
+    def _which(self, fast: bool, x: Tensor) -> Engine:
+        return self.kernel if fast and self.kernel.takes(x) else self.eager

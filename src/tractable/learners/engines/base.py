@@ -1,0 +1,79 @@
+"""What carries out TAGI's sums.  What is computed is the same but for rounding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.learners.method import Advance, State
+from tractable.posterior import Posterior
+from tractable.training.batches import Loader, Rows
+
+EngineName = Literal["auto", "torch", "native"]
+ENGINES: tuple[EngineName, ...] = ("auto", "torch", "native")
+
+Floats = NDArray[np.float32]
+Snapshot = Callable[[Floats], tuple[Floats, Floats]]
+Slopes = tuple[Tensor, Tensor, Tensor]
+
+NON_FINITE = (
+    "a message is not finite, so the update was not made: (a) inputs or targets are too large "
+    "for the dtype (standardise them), (b) the noise is far too small for the residuals, or "
+    "(c) a custom likelihood or rule divides by zero"
+)
+
+
+@dataclass
+class TAGIState(State):
+    """Gaussian weights, with the noise and the running statistics."""
+
+    posterior: Posterior = field(init=False)
+    """Of all parameters; its vectors are changed in place."""
+
+
+class Engine(ABC):
+    """Updates, outputs and draws of one network under one likelihood."""
+
+    name: EngineName
+    """What computes: ``"torch"`` or ``"native"``."""
+    parallel: bool = False
+    """Whether learning releases Python, so that threads help."""
+
+    @abstractmethod
+    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+        """Learn a batch and forget a share of all information, or raise and change nothing."""
+
+    @abstractmethod
+    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the network's outputs."""
+
+    @abstractmethod
+    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """Outputs of all rows under draws of the weights, ``[n, rows, ...]``."""
+
+    @abstractmethod
+    def snapshot(self, state: TAGIState) -> Snapshot:
+        """Mean and variance of the outputs with the parameters of now, for arrays of rows."""
+
+    def learn_epoch(
+        self,
+        state: TAGIState,
+        source: Rows | Loader,
+        order: Tensor | None,
+        forget: float,
+        tell: Advance,
+    ) -> bool:
+        """Learn every row once, if the engine has a way of its own; whether it has."""
+        return False
+
+    def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
+        """Mean, variance and curvature of the only output by every input; None: cannot."""
+        return None

@@ -1,0 +1,115 @@
+"""TAGI's step traced into one graph and compiled, once per shape of its inputs.
+
+``make_fx`` runs the step with proxies: moment rules, autograd and the batch rule all end up in
+one flat graph of tensor operations, whatever Python the user's module contains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten
+
+from tractable.errors import NonFiniteUpdate
+from tractable.gaussian import Gaussian
+from tractable.learners import batch_rule
+from tractable.learners.engines.base import NON_FINITE, Engine, Snapshot, TAGIState
+from tractable.learners.engines.eager import TorchEngine
+from tractable.learners.method import Named
+from tractable.likelihoods import Likelihood
+from tractable.posterior import flat
+
+
+class CompiledEngine(Engine):
+    """Updates by a compiled graph; everything else by torch, operation by operation."""
+
+    name = "torch"
+
+    def __init__(self, eager: TorchEngine) -> None:
+        self.eager = eager
+        self.graphs: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the graphs: a copy compiles its own."""
+        return {"eager": self.eager, "graphs": {}}
+
+    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+        """See ``Engine``; uncertain inputs and targets go the way of torch."""
+        if isinstance(x, Gaussian) or isinstance(y, Gaussian):
+            self.eager.update(state, x, y, forget)
+            return
+        posterior = state.posterior
+        loc, variance, buffers, noise, finite = self._call(
+            state.likelihood,
+            posterior.loc,
+            posterior.variance,
+            state.buffers,
+            dict(state.likelihood.named_buffers(remove_duplicate=False)),
+            x,
+            y,
+            posterior.flat_prior_variance if forget > 0 else None,
+            torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
+        )
+        if not bool(finite):
+            raise NonFiniteUpdate(NON_FINITE)
+        posterior.loc.copy_(loc)
+        posterior.variance.copy_(variance)
+        state.buffers = buffers
+        state.likelihood.set_buffers(noise)
+
+    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Engine``."""
+        return self.eager.outputs(state, x)
+
+    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """See ``Engine``."""
+        return self.eager.sample(state, x, n, generator)
+
+    def snapshot(self, state: TAGIState) -> Snapshot:
+        """See ``Engine``."""
+        return self.eager.snapshot(state)
+
+    def _call(self, likelihood: Likelihood, *args: Any) -> Any:
+        """Run the step, tracing and compiling first if these shapes are new."""
+        leaves, structure = tree_flatten(args)
+        key = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None))
+        if key not in self.graphs:
+            graph = make_fx(lambda *inputs: self._step(likelihood, *inputs))(*args)
+            self.graphs[key] = torch.compile(graph, fullgraph=True)
+        with torch.no_grad():
+            return self.graphs[key](*args)
+
+    def _step(
+        self,
+        likelihood: Likelihood,
+        loc: Tensor,
+        variance: Tensor,
+        buffers: Named,
+        noise: Named,
+        x: Tensor,
+        y: Tensor,
+        prior: Tensor | None,
+        rate: Tensor,
+    ) -> tuple[Tensor, Tensor, Named, Named, Tensor]:
+        """State in, state out: nothing is changed, so a trace of it can be compiled."""
+        eager = self.eager
+        buffers = {name: b.clone() for name, b in buffers.items()}
+        locs, variances = (
+            [part.detach().requires_grad_() for part in eager.network.split(vector)]
+            for vector in (loc, variance)
+        )
+        with likelihood.holding(noise):
+            new_noise, shift, g_var, step = eager.messages(
+                likelihood, (locs, variances), buffers, x, y
+            )
+        with torch.no_grad():
+            loc, variance = batch_rule.updated(
+                eager.rule, loc, variance, flat(shift), flat(g_var), step
+            )
+            if prior is not None:
+                batch_rule.forget(variance, prior, rate)
+        return loc, variance, buffers, new_noise, step.finite

@@ -1,0 +1,334 @@
+"""TAGI by the compiled kernel: which networks it can serve, and how they are handed over.
+
+The kernel changes the posterior's flat vectors and the likelihood's noise in place, so a model
+is the same whichever engine taught it.  There is no mathematics here: the torch path defines it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable import chain, native
+from tractable.errors import NonFiniteUpdate, UnsupportedByKernel
+from tractable.gaussian import Gaussian
+from tractable.learners.batch_rule import BatchRule
+from tractable.learners.engines.base import NON_FINITE, Engine, Slopes, Snapshot, TAGIState
+from tractable.learners.method import Advance
+from tractable.learners.network import Network
+from tractable.likelihoods import Bernoulli, Categorical, Likelihood, Normal
+from tractable.rules.activation import Mode
+from tractable.training.batches import Loader, Rows
+from tractable.training.parallel import stop_if_cancelled
+
+_log = logging.getLogger("tractable")
+
+MISSING = (
+    "the compiled kernel is not installed (no C++ compiler when tractable was installed?); "
+    "`tractable info` tells more"
+)
+
+
+@cache
+def notice_missing() -> None:
+    """Once per process, and through logging: a missing extra is no fault of the user's code."""
+    _log.warning("small networks learn with torch, several times slower: %s", MISSING)
+
+
+# --- what a network is to the kernel -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A network as the kernel sees it.
+
+    Attributes:
+        arguments: of the kernel's constructor.
+        inputs: number of inputs of the first layer.
+        flattens: whether the network flattens its inputs itself.
+    """
+
+    arguments: dict[str, Any]
+    inputs: int
+    flattens: bool
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights and biases."""
+        layers = self.arguments["layers"]
+        return sum((into + bias) * out for into, out, bias, _ in layers)
+
+
+def describe(network: Network, likelihood: Likelihood, moments: Mode, rule: BatchRule) -> Chain:
+    """The kernel's view of a network under a likelihood.
+
+    Raises:
+        UnsupportedByKernel: names the first thing that the kernel does not do.
+    """
+    if network.dtype != torch.float32 or network.device.type != "cpu":
+        raise UnsupportedByKernel(
+            f"engine='native' computes in float32 on the CPU, not in {network.dtype} on "
+            f"{network.device}"
+        )
+    for name, module in network.module.named_modules():
+        if chain.hooked(module):
+            what = chain.Layer(name, module).described
+            raise UnsupportedByKernel(f"engine='native' runs no hooks, and {what} has some")
+    walk = _Walk()
+    for layer in chain.layers(network.module):
+        walk.visit(layer)
+    if not walk.layers or walk.names != list(network.shapes):
+        raise UnsupportedByKernel("engine='native' takes no frozen or shared parameters")
+    activations = [*walk.before, *(step for layer in walk.layers for step in layer[3])]
+    if moments == "exact" and any("relu" in name for name, _ in activations):
+        raise UnsupportedByKernel("engine='native' has moments='linear' only")
+    arguments = {
+        "before": walk.before,
+        "layers": walk.layers,
+        "rule": rule,
+        **_observed(likelihood, walk.layers[-1][1]),
+    }
+    return Chain(arguments, walk.layers[0][0], walk.flattens)
+
+
+@dataclass
+class _Walk:
+    """Layers met so far on the way through a network."""
+
+    before: list[tuple[str, float]] = field(default_factory=list)
+    layers: list[tuple[int, int, bool, list[tuple[str, float]]]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    flattens: bool = False
+
+    def visit(self, layer: chain.Layer) -> None:
+        module, what = layer.module, layer.described
+        if type(module) is nn.Linear:
+            self._linear(module, layer.name)
+        elif type(module) in _ACTIVATIONS:
+            slope = module.negative_slope if isinstance(module, nn.LeakyReLU) else 0.0
+            steps = self.layers[-1][3] if self.layers else self.before
+            steps.append((_ACTIVATIONS[type(module)], slope))
+        elif isinstance(module, nn.Dropout) and self.layers:
+            pass  # the weights are uncertain already: see tractable.rules.shape
+        elif isinstance(module, nn.Flatten):
+            if (module.start_dim, module.end_dim) != (1, -1):
+                raise UnsupportedByKernel(f"engine='native' flattens rows only, not as {what}")
+            self.flattens |= not self.layers
+        elif type(module) is not nn.Identity:
+            raise UnsupportedByKernel(
+                f"engine='native' takes Linear layers and the activations identity, ReLU, "
+                f"LeakyReLU, Tanh and Sigmoid in nn.Sequential; there is {what}"
+            )
+
+    def _linear(self, module: nn.Linear, name: str) -> None:
+        if self.layers and self.layers[-1][1] != module.in_features:
+            raise UnsupportedByKernel(
+                f"layer {name} takes {module.in_features} inputs and gets {self.layers[-1][1]}"
+            )
+        biased = module.bias is not None
+        self.layers.append((module.in_features, module.out_features, biased, []))
+        prefix = f"{name}." if name else ""
+        self.names += [f"{prefix}weight", f"{prefix}bias"] if biased else [f"{prefix}weight"]
+
+
+_ACTIVATIONS: dict[type[nn.Module], str] = {
+    nn.ReLU: "relu",
+    nn.LeakyReLU: "leaky_relu",
+    nn.Tanh: "tanh",
+    nn.Sigmoid: "sigmoid",
+}
+
+
+def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
+    if type(likelihood) is Normal:
+        if likelihood.outputs not in (1, outputs) or (
+            likelihood.learns_noise and likelihood.outputs != outputs
+        ):
+            raise UnsupportedByKernel(
+                f"the network has {outputs} outputs and the likelihood {likelihood.outputs}"
+            )
+        kind = "inferred" if likelihood.learns_noise else "normal"
+        return {"likelihood": kind, "tree_noise": 1.0, "paths": None}
+    if type(likelihood) is Bernoulli and outputs == 1:
+        paths = torch.tensor([[-1], [1]], dtype=torch.int8)
+        return {"likelihood": "probit_tree", "tree_noise": 1.0, "paths": paths.numpy()}
+    if type(likelihood) is Categorical and likelihood.outputs == outputs:
+        return {
+            "likelihood": f"{likelihood.link}_tree",
+            "tree_noise": likelihood.decision_noise,
+            "paths": likelihood.paths.contiguous().numpy(),
+        }
+    raise UnsupportedByKernel(
+        f"engine='native' takes Normal, Bernoulli and Categorical likelihoods that fit the "
+        f"network, not {likelihood} with {outputs} outputs"
+    )
+
+
+# --- running -----------------------------------------------------------------------------------
+
+
+class NativeEngine(Engine):
+    """Runs the kernel on a state; holds nothing that is learnt.
+
+    Args:
+        chain: what the kernel is to compute.
+    """
+
+    name = "native"
+    parallel = True
+
+    def __init__(self, chain: Chain) -> None:
+        compiled = native.kernel()
+        if compiled is None:
+            raise UnsupportedByKernel(f"engine='native': {MISSING}")
+        self.chain = chain
+        self.kernel: Any = compiled.Learner(**chain.arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles build a kernel of their own."""
+        return NativeEngine, (self.chain,)
+
+    @property
+    def instruction_set(self) -> str:
+        """What the loops use here."""
+        return str(self.kernel.instructions)
+
+    def takes(self, x: Tensor) -> bool:
+        """Whether the kernel can read such inputs."""
+        rows = x.shape[1:]
+        width = rows.numel() if self.chain.flattens else rows[-1] if len(rows) == 1 else -1
+        return width == self.chain.inputs and x.dtype == torch.float32 and len(x) > 0
+
+    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+        """See ``Engine``."""
+        if not self._learn(state, x, y, None, len(x), forget, None):
+            raise NonFiniteUpdate(NON_FINITE)
+
+    def learn_epoch(
+        self,
+        state: TAGIState,
+        source: Rows | Loader,
+        order: Tensor | None,
+        forget: float,
+        tell: Advance,
+    ) -> bool:
+        """A whole epoch in one call.
+
+        If a message is not finite, the model is as it was before the batch that sent it; if
+        ``tell`` or a signal raises, as it was before the epoch.
+        """
+        if isinstance(source, Loader) or not self.takes(source.x):
+            return False
+        learnt = self._learn(state, source.x, source.y, order, source.batch_size, forget, tell)
+        if learnt < source.batches:
+            raise NonFiniteUpdate(NON_FINITE)
+        return True
+
+    def _learn(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        order: Tensor | None,
+        batch_size: int,
+        forget: float,
+        tell: Advance | None,
+    ) -> int:
+        """Learn rows once, in batches; how many batches, all but those after a bad message."""
+        reported = 0
+
+        def report(done: int) -> None:
+            nonlocal reported
+            stop_if_cancelled()
+            if tell is not None:
+                tell(done - reported)
+            reported = done
+
+        posterior, likelihood = state.posterior, state.likelihood
+        mean, variance = _inputs(x)
+        targets, error_bars = y, None
+        if isinstance(y, Gaussian):
+            targets, error_bars = y.loc, _rows(y.variance)
+        targets = targets.detach().reshape(len(x), -1).contiguous()
+        labels, noise = True, [_NO_NOISE, _NO_NOISE]
+        if isinstance(likelihood, Normal):
+            labels, noise = False, _noise(likelihood)
+        learnt = int(
+            self.kernel.learn(
+                posterior.loc.detach().numpy(),
+                posterior.variance.detach().numpy(),
+                [posterior.prior_variance[name] for name in posterior.shapes],
+                noise[0].numpy(),
+                noise[1].numpy(),
+                mean,
+                variance,
+                None if labels else targets.to(torch.float32).numpy(),
+                error_bars,
+                targets.to(torch.int64).numpy() if labels else None,
+                None if order is None else order.contiguous().numpy(),
+                batch_size,
+                forget,
+                report,
+            )
+        )
+        if tell is not None and learnt > reported:
+            tell(learnt - reported)
+        return learnt
+
+    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Engine``."""
+        mean, variance = self.kernel.predict(*_parameters(state), *_inputs(x))
+        return torch.from_numpy(mean), torch.from_numpy(variance)
+
+    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """See ``Engine``."""
+        normals = torch.randn(n * len(x) * self.kernel.units, generator=generator)
+        drawn = self.kernel.draw(*_parameters(state), _rows(x), n, normals.numpy())
+        return torch.from_numpy(drawn)
+
+    def snapshot(self, state: TAGIState) -> Snapshot:
+        """See ``Engine``."""
+        compiled = native.kernel()
+        assert compiled is not None
+        outputs: Snapshot = compiled.Snapshot(self.kernel, *_parameters(state)).predict
+        return outputs
+
+    def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
+        """See ``Engine``."""
+        if not self.kernel.gives_derivatives:
+            return None
+        found = self.kernel.derivatives(*_parameters(state), _rows(x.loc), _rows(x.variance))
+        mean, variance, curvature = (torch.from_numpy(part) for part in found)
+        return mean, variance, curvature
+
+
+def _parameters(state: TAGIState) -> tuple[Any, Any]:
+    posterior = state.posterior
+    return posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
+
+
+def _inputs(x: Tensor) -> tuple[Any, Any]:
+    if isinstance(x, Gaussian):
+        return _rows(x.loc), _rows(x.variance)
+    return _rows(x), None
+
+
+_NO_NOISE = torch.zeros(0, dtype=torch.float64)
+
+
+def _rows(x: Tensor) -> Any:
+    return x.detach().reshape(len(x), -1).contiguous().numpy()
+
+
+def _noise(likelihood: Normal) -> list[Tensor]:
+    """The noise buffers themselves, made writable by the kernel."""
+    for name in ("noise_mean", "noise_variance"):
+        tensor = getattr(likelihood, name)
+        if not (tensor.is_contiguous() and tensor.dtype == torch.float64):
+            setattr(likelihood, name, tensor.double().contiguous())
+    return [likelihood.noise_mean.detach(), likelihood.noise_variance.detach()]

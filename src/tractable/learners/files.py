@@ -1,0 +1,231 @@
+"""A learner as a file, and back: what is written, and what a file must fit.
+
+A file names its learner, network and likelihood; only those that are known here are built, and
+nothing is built before its size was compared with what the file holds.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable import likelihoods
+from tractable.errors import InvalidModelFile
+from tractable.learners.run import Run
+from tractable.likelihoods import Likelihood
+from tractable.persistence import architecture, checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.learners.learner import Learner
+
+_OWN = "tractable."
+_KINDS: dict[str, type[Learner]] = {}
+_FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
+
+
+def register(kind: type[Learner]) -> None:
+    """Make a learner known to ``load``; the library's own keep their names."""
+    _KINDS[kind_name(kind)] = kind
+
+
+def kind_name(kind: type[Learner]) -> str:
+    """The name in a file: plain for the library's learners, with its module for a user's own."""
+    own = kind.__module__.startswith(_OWN)
+    return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def kind_of(name: Any) -> type[Learner]:
+    """The learner of that name, if it is defined here; nothing is imported to find it."""
+    found = _KINDS.get(str(name))
+    if found is None:
+        short = [kind for known, kind in _KINDS.items() if known.split(".")[-1] == name]
+        if len(short) != 1:
+            raise InvalidModelFile(f"a {name!r} learner is unknown here")
+        found = short[0]
+    return found
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
+    """Write what ``pack`` gave to one file, atomically."""
+    model_file.write(path, *packed)
+
+
+def pack(learner: Learner) -> tuple[Tensors, Header]:
+    """A learner as named tensors and JSON values, which may be a part of a larger file."""
+    tensors, values = packed_state(learner)
+    header = {
+        "learner": kind_name(type(learner)),
+        **identity(learner),
+        "history": learner.history,
+        "fitted": learner.fitted,
+        "flat_targets": learner.flat_targets,
+        **learner.run.to_header(),
+        "training": values,
+    }
+    return tensors, header
+
+
+def identity(learner: Learner) -> dict[str, Any]:
+    """What a learner is, apart from what it has learnt, as JSON values."""
+    likelihood = learner.state.likelihood
+    return {
+        "options": {**learner.method.options(), "seed": learner.seed},
+        "dtype": str(learner.dtype).removeprefix("torch."),
+        "likelihood": {"name": type(likelihood).__name__, **likelihood.config()},
+        "net": architecture.describe(learner.net),
+    }
+
+
+def packed_state(learner: Learner) -> tuple[Tensors, Any]:
+    """Everything that training changes: tensors (not copied) and JSON values."""
+    method, state = learner.method, learner.state
+    more, values = method.training(state)
+    return {
+        **prefixed(method.learnt(state), "state/"),
+        **prefixed(state.likelihood.state_dict(), "likelihood/"),
+        "generator": state.generator.get_state(),
+        **prefixed(more, "training/"),
+    }, values
+
+
+def restore_state(learner: Learner, tensors: Tensors, values: Any) -> None:
+    """Take over what ``packed_state`` gave, into a new state of the same method."""
+    method, state = learner.method, learner.state
+    learnt = {name: tensor.to(learner.device) for name, tensor in part(tensors, "state/").items()}
+    checks.matching(method.learnt(state), learnt, "network")
+    checks.numbers(learnt, method.domains)
+    noise = part(tensors, "likelihood/")
+    checks.matching(state.likelihood.state_dict(), noise, "likelihood")
+    state.likelihood.check_buffers(noise)
+    method.restore(state, learnt)
+    state.likelihood.load_state_dict(noise)
+    state.generator.set_state(tensors["generator"])
+    method.restore_training(state, part(tensors, "training/"), values)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def load(
+    path: str | Path,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Learner:
+    """The learner that a file holds; see ``Learner.load``."""
+    return unpack(path, *model_file.read(path), net, likelihood, device=device, **options)
+
+
+def unpack(
+    path: str | Path,
+    tensors: Tensors,
+    header: Header,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Learner:
+    """The learner that ``pack`` described; ``path`` is for error messages."""
+    with model_file.fitting(path):
+        kind = kind_of(header.get("learner"))
+        if net is None:
+            if header["net"] is None:
+                raise InvalidModelFile(
+                    f"the architecture is not in {path} (it is not made of plain torch.nn layers "
+                    f"in nn.Sequential): give load(path, net=...)"
+                )
+            net = architecture.build(header["net"], model_file.numbers_in(tensors))
+        if likelihood is None:
+            likelihood = _likelihood(dict(header["likelihood"]), tensors)
+        stated = dict(header["options"])
+        kind.method_class.check_file(stated, net, tensors)
+        learner = kind(
+            net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**stated, **options}
+        )
+        restore_state(learner, tensors, header.get("training"))
+        _take(learner, header)
+    return learner
+
+
+def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
+    """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        written = Run.from_header(header)
+    problem = _other(learner, header) or planned.differs(written)
+    if problem is not None:
+        raise ValueError(f"cannot resume from {path}: {problem}")
+    with model_file.fitting(path):
+        twin = copy.deepcopy(learner)
+        twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
+        restore_state(twin, tensors, header.get("training"))
+        _take(twin, header)
+    learner.state, learner.history = twin.state, twin.history
+    learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
+    written.fingerprint = planned.fingerprint
+    return written
+
+
+def _other(learner: Learner, header: Header) -> str | None:
+    """What in a checkpoint is not as in this learner, in words."""
+    name = kind_name(type(learner))
+    if header.get("learner") != name:
+        return f"it holds a {header.get('learner')!r} learner, this is a {name}"
+    mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
+    for what in ("dtype", "net", "options", "likelihood"):
+        theirs = header.get(what)
+        if what == "net" and None in (theirs, mine[what]):
+            continue  # a network that JSON cannot say: shapes are compared later
+        if theirs == mine[what]:
+            continue
+        if isinstance(theirs, dict) and what != "net":
+            for key, value in mine[what].items():
+                if theirs.get(key) != value:
+                    return f"its {what} has {key} = {theirs.get(key)!r}, this one {value!r}"
+        return f"its {what} is not the one of this learner"
+    return None
+
+
+def _take(learner: Learner, header: Header) -> None:
+    history = checks.of_type(header["history"], list, "history")
+    for record in history:
+        for value in checks.of_type(record, dict, "a record of the history").values():
+            checks.of_type(value, (int, float), "a value of the history")
+    learner.history = history
+    learner.fitted = checks.of_type(header["fitted"], bool, "fitted")
+    if header["flat_targets"] is not None:
+        learner.flat_targets = checks.of_type(header["flat_targets"], bool, "flat_targets")
+    learner.run = Run.from_header(header)
+
+
+def _likelihood(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihood:
+    name = str(config.pop("name"))
+    kind = getattr(likelihoods, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
+        raise InvalidModelFile(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
+    held = part(tensors, "likelihood/").values()
+    room = max([_FEW, *(size for tensor in held for size in tensor.shape)])
+    for key, value in config.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            checks.at_most(value, room, key)
+    built: Likelihood = kind(**config)
+    return built
+
+
+def _dtype(name: Any) -> torch.dtype:
+    known = {"float32": torch.float32, "float64": torch.float64}
+    if name not in known:
+        raise InvalidModelFile(f"unknown dtype {name!r} in the file")
+    return known[name]

@@ -1,0 +1,512 @@
+"""The learner: one object that fits, updates, predicts, saves and loads, whatever the method.
+
+How to learn is the business of a ``Method`` (``tractable.learners.method``), what was learnt is in
+its state; everything around them is here, once.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from tractable.errors import InvalidInput, InvalidModelFile
+from tractable.gaussian import Gaussian
+from tractable.learners import files
+from tractable.learners.method import Method, Position, State
+from tractable.learners.network import Network
+from tractable.learners.outputs import Outputs
+from tractable.learners.run import Run
+from tractable.likelihoods import Likelihood
+from tractable.posterior import Posterior
+from tractable.predictive import Predictive
+from tractable.training import holdout
+from tractable.training.batches import Format, Loader, Rows
+from tractable.training.callbacks import Callback, EpochRecord
+from tractable.training.progress import Progress
+
+
+class Learner:
+    """A network and a likelihood, and a way to learn the first under the second.
+
+    A learner is used through a class that names its method, such as ``TAGI``.  It may be used by
+    several threads: what changes or reads its state is done by one at a time.
+
+    Args:
+        net: any module that the method takes; the learner works on a copy.
+        likelihood: how observations depend on the network's outputs; copied as well.
+        device: where to compute; by default the CPU.
+        dtype: ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: of the first weights, the order of rows and all draws.
+        options: of the method.
+
+    Attributes:
+        method: how it learns; does not change.
+        state: everything that learning changes.
+        history: one record per epoch of every ``fit``.
+        fitted: whether any data were seen.
+        run: how far the last ``fit`` got.
+    """
+
+    method_class: ClassVar[type[Method[Any]]]
+    """What a subclass names."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Make the learner known to ``load``."""
+        super().__init_subclass__(**arguments)
+        files.register(cls)
+
+    def __init__(
+        self,
+        net: nn.Module,
+        likelihood: Likelihood,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"net must be a torch.nn.Module, got {type(net).__name__}")
+        if not isinstance(likelihood, Likelihood):
+            raise TypeError(
+                f"likelihood must be one of tractable.likelihoods, got {type(likelihood).__name__}"
+            )
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        if dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+        place = torch.device("cpu" if device is None else device)
+        network = Network(net, dtype, place)
+        self.format = Format.of(network.module, dtype, place)
+        self.method: Any = self.method_class(network, copy.deepcopy(likelihood), **options)
+        self.state: Any = self.method.init(copy.deepcopy(likelihood).to(place), seed)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.history: list[EpochRecord] = []
+        self.fitted = False
+        self.run = Run()
+        self.flat_targets: bool | None = None
+        self._shapes: dict[tuple[int, ...], torch.Size] = {}
+        self.lock = new_lock(self)
+
+    @classmethod
+    def view(cls, method: Method[Any], state: State, of: Learner) -> Self:
+        """A learner on a state that is a part of another's, such as a member of an ensemble."""
+        self = cls.__new__(cls)
+        self.method, self.state, self.format = method, state, of.format
+        self._begin()
+        self.fitted, self.flat_targets, self.lock = of.fitted, of.flat_targets, of.lock
+        return self
+
+    # --- what it is made of ----------------------------------------------------------------
+
+    @property
+    def net(self) -> nn.Module:
+        """The private copy of the network; its own parameters are not used."""
+        return self.method.network.module
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of parameters and outputs."""
+        return self.method.network.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.method.network.device
+
+    @property
+    def seed(self) -> int:
+        """Of the first weights, the order of rows and all draws."""
+        return int(self.state.seed)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The private copy of the likelihood, with what was learnt about the noise."""
+        return self.method.noise_of(self.state)
+
+    @property
+    def buffers(self) -> dict[str, Tensor]:
+        """Running statistics of the network."""
+        return self.state.buffers
+
+    @property
+    def generator(self) -> torch.Generator:
+        """What orders of rows and draws come from."""
+        return self.state.generator
+
+    @property
+    def parallel(self) -> bool:
+        """Whether learning runs beside other threads (see ``fit_many``)."""
+        return self.method.parallel
+
+    @property
+    def posterior(self) -> Posterior:
+        """What is known about the parameters."""
+        return self.method.posterior(self.state)
+
+    # --- learning --------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        validation: tuple[Any, Any] | None = None,
+        shuffle: bool = True,
+        calibrate: bool = False,
+        callbacks: Iterable[Callback] = (),
+        progress: bool | None = None,
+        resume: str | Path | None = None,
+    ) -> Self:
+        """Learn from data, in several epochs.
+
+        Args:
+            X: inputs (array, tensor or ``Gaussian``, one row per observation), or a
+                ``DataLoader`` of pairs.
+            y: targets, one row per observation (a ``Gaussian`` where they have error bars of
+                their own); nothing with a ``DataLoader``.
+            epochs: passes over the data; by default enough for about 25,000 rows, at least 40
+                and at most 100.
+            batch_size: rows per update; by default about a hundred updates an epoch, at most
+                32 rows each.
+            validation: inputs and targets whose negative log-likelihood is recorded per epoch.
+            shuffle: draw a new order of the rows for every epoch.
+            calibrate: fit the scale of the noise on rows held out from copies of this learner
+                (five folds of ten below 2,000 rows, one above), which costs those extra fits.
+            callbacks: called after each epoch; one that returns True ends the training.
+            progress: show a progress bar; by default on a terminal only.
+            resume: a checkpoint to go on from, if the file exists; data and arguments must be
+                those of the run that wrote it.
+
+        Returns:
+            The learner itself.
+        """
+        source = self._source(X, y, batch_size)
+        if epochs is None:
+            epochs = holdout.usual_epochs(len(source))
+        if epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {epochs}")
+        scored = None if validation is None else self.checked(*validation)
+        if calibrate:
+            self._check_calibration(source)
+        run = Run.planned(epochs, source, len(self.history), fingerprint=resume is not None)
+        if resume is not None and Path(resume).is_file():
+            run = files.resume(self, resume, run)
+        self.run, hooks = run, list(callbacks)
+        if calibrate and run.scale is None:
+            assert isinstance(source, Rows)
+            run.scale = self._held_out_scale(source, epochs, shuffle, progress)
+        if run.epoch:
+            run.stopped = run.stopped or would_stop(hooks, self)
+        total = (epochs - run.epoch) * source.batches
+        with Progress(total, type(self).__name__, progress) as bar:
+            while run.epoch < epochs and not run.stopped:
+                record = self._run_epoch(source, shuffle, bar)
+                if scored is not None:
+                    record |= self._score(*scored)
+                bar.report(record)
+                run.stopped = call_all(hooks, self, record)
+        if run.scale is not None:
+            self.rescale_noise(run.scale)
+        return self
+
+    def update(self, x: Any, y: Any) -> Self:
+        """Learn from one more observation, or one more batch, online.
+
+        A single observation may come without the batch dimension: a scalar target, or an input
+        vector.
+        """
+        rows = self.format.inputs(x if isinstance(x, Gaussian) else torch.as_tensor(x))
+        seen = y if isinstance(y, Gaussian) else torch.as_tensor(y)
+        if seen.ndim == 0 or rows.ndim == 1:
+            rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
+        self.learn_batch(*self.checked(rows, seen))
+        return self
+
+    def learn_batch(self, x: Tensor, y: Tensor, position: Position | None = None) -> None:
+        """``update`` without its checks, for loops over rows that ``checked`` has seen."""
+        with self.lock:
+            self.method.update(self.state, x, y, position)
+            self.fitted = True
+
+    def rescale_noise(self, scale: float) -> None:
+        """Multiply the noise variance by a factor."""
+        with self.lock:
+            self.method.rescale_noise(self.state, scale)
+
+    def prune(self, fraction: float, *, per_layer: bool = False) -> Self:
+        """Set the least certain weights to exactly zero with zero variance, for good.
+
+        Args:
+            fraction: share of the weights to prune, those of lowest signal-to-noise ratio (of
+                smallest size, for a point estimate).
+            per_layer: prune this share of every parameter, rather than of all together.
+        """
+        with self.lock:
+            self.method.prune(self.state, fraction, per_layer)
+        return self
+
+    def _run_epoch(self, source: Rows | Loader, shuffle: bool, bar: Progress) -> EpochRecord:
+        started, run, learnt = time.perf_counter(), self.run, 0
+
+        def tell(batches: int) -> None:
+            nonlocal learnt
+            learnt += batches
+            bar.advance(batches)
+
+        with self.lock:
+            before, order = self.generator.get_state(), None
+            if shuffle and isinstance(source, Rows):
+                order = torch.randperm(len(source), generator=self.generator).to(self.device)
+            try:
+                self.method.learn_epoch(self.state, source, order, run.epoch / run.epochs, tell)
+            except BaseException:
+                if not learnt:  # an epoch that learnt nothing changes nothing
+                    self.generator.set_state(before)
+                raise
+            finally:
+                self.fitted = self.fitted or learnt > 0
+            run.epoch += 1
+            record: EpochRecord = {
+                "epoch": float(run.epoch),
+                "seconds": time.perf_counter() - started,
+                **self.method.end_epoch(self.state),
+            }
+            self.history.append(record)
+        return record
+
+    def _score(self, x: Tensor, y: Tensor) -> EpochRecord:
+        log_prob = self.outputs(x, **self.method.scoring_options()).predictive().log_prob(y)
+        return {"validation_nll": -float(log_prob.mean())}
+
+    def _check_calibration(self, source: Rows | Loader) -> None:
+        if isinstance(source, Loader):
+            raise ValueError("calibrate needs arrays, not a DataLoader")
+        if len(source) < holdout.FEWEST_ROWS:
+            raise ValueError(
+                f"calibrate needs at least {holdout.FEWEST_ROWS} rows, got {len(source)}"
+            )
+        if not self.likelihood.can_calibrate:
+            raise TypeError(
+                f"{type(self.likelihood).__name__} has no noise to calibrate on held-out rows"
+            )
+
+    def _held_out_scale(
+        self, source: Rows, epochs: int, shuffle: bool, progress: bool | None
+    ) -> float:
+        parts = holdout.folds(self, len(source))
+        options = {"epochs": epochs, "shuffle": shuffle, "progress": progress}
+        seen = holdout.held_out(
+            self, source.x, source.y, parts, batch_size=source.batch_size, **options
+        )
+        return holdout.noise_scale(self, seen)
+
+    # --- predicting ------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, batch_size: int = 1024, **options: Any) -> Predictive:
+        """The distribution of the target at each row of ``X``.
+
+        Args:
+            X: inputs.
+            batch_size: rows at once.
+            options: of the method: ``draws=`` for those that average over draws of the weights.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        x = self.format.inputs(X)
+        self.output_shape(x)
+        predictive = self.outputs(x, batch_size=batch_size, **options).predictive()
+        return predictive.flat() if self.flat_targets in (None, True) else predictive
+
+    def outputs(self, x: Tensor, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
+        """What is known of the network's outputs at checked rows, without the noise.
+
+        Args:
+            x: rows as ``checked`` gives them.
+            batch_size: rows at once; None for all.
+            options: of the method, such as ``draws=``.
+        """
+        with self.lock:
+            found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)
+            return found
+
+    def sample(self, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """Outputs of ``n`` functions drawn from what is known at checked rows, ``[n, rows, ...]``.
+
+        Within a draw all rows see the same weights.
+        """
+        with self.lock:
+            drawn: Tensor = self.method.sample(self.state, x, n, generator)
+            return drawn
+
+    def input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+        """Derivative in ``x`` of each checked row's log predictive density of ``y``."""
+        with self.lock:
+            gradient: Tensor = self.method.input_gradient(self.state, x, y, **options)
+            return gradient
+
+    # --- checking --------------------------------------------------------------------------
+
+    def checked(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+        """Inputs the network takes and targets the likelihood may have produced."""
+        x, targets = self.format.inputs(X), self.format.targets(y)
+        if targets.shape[:1] != x.shape[:1]:
+            raise InvalidInput(
+                f"inputs have {x.shape[0]} rows and targets "
+                f"{targets.shape[0] if targets.ndim else 'none'}"
+            )
+        outputs = self.output_shape(x)
+        checked = self.state.likelihood.targets(targets, outputs)
+        if self.flat_targets is None:
+            self.flat_targets = targets.ndim == 1
+        return x, checked
+
+    def output_shape(self, x: Tensor) -> torch.Size:
+        """Shape of the network's output for these rows; says so if it cannot take them."""
+        event = tuple(x.shape[1:])
+        if event not in self._shapes:
+            try:
+                with self.lock:
+                    shape = self.method.output_shape(self.state, x[:1])
+            except (RuntimeError, IndexError) as error:
+                raise InvalidInput(
+                    f"the network cannot take inputs of shape {tuple(x.shape)}: {error}"
+                ) from error
+            self._shapes[event] = shape[1:]
+        return torch.Size([x.shape[0], *self._shapes[event]])
+
+    def _source(self, X: Any, y: Any, batch_size: int | None) -> Rows | Loader:
+        if isinstance(X, DataLoader):
+            if y is not None or batch_size is not None:
+                raise ValueError("a DataLoader brings its own targets and batches")
+            return Loader(X, self.format)
+        if y is None:
+            raise ValueError("fit needs targets: fit(X, y)")
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise ValueError(f"batch_size must be a whole number from 1, got {batch_size!r}")
+        x, targets = self.checked(X, y)
+        if batch_size is None:
+            batch_size = min(max(x.shape[0] // 100, 1), 32)
+        return Rows(x, targets, batch_size)
+
+    # --- copying and saving ----------------------------------------------------------------
+
+    def clone(self, seed_offset: int = 0) -> Self:
+        """An independent learner in the same state, with an empty history.
+
+        Args:
+            seed_offset: 0 for the same draws and orders of rows from here on; else they come
+                from a new generator, seeded with this learner's seed plus the offset.
+        """
+        twin = copy.deepcopy(self)
+        twin.history, twin.run = [], Run()
+        if seed_offset:
+            seed = self.generator.initial_seed() + seed_offset
+            twin.state.generator = torch.Generator().manual_seed(seed)
+        return twin
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that training changes, by name, as ``save`` writes it."""
+        with self.lock:
+            return files.pack(self)[0]
+
+    def save(self, path: str | Path) -> None:
+        """Write the learner to one file, atomically; ``load`` reads it."""
+        with self.lock:
+            packed = files.pack(self)
+        files.write(path, packed)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        net: nn.Module | None = None,
+        likelihood: Likelihood | None = None,
+        *,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Read a learner that ``save`` wrote; nothing that the file names is imported or run.
+
+        Args:
+            path: the file.
+            net: a network of the same architecture; needed unless it was built from plain
+                ``torch.nn`` layers in ``nn.Sequential``.
+            likelihood: needed when the likelihood is a class of the user's own.
+            device: where to put it.
+            options: arguments of the constructor that a file cannot hold (functions, or a prior
+                of the user's own); they also replace those in the file.
+
+        Raises:
+            InvalidModelFile: the file is damaged, foreign, or of another kind of learner.
+        """
+        learner = files.load(path, net, likelihood, device=device, **options)
+        if not isinstance(learner, cls):
+            raise InvalidModelFile(
+                f"{path} holds a {type(learner).__name__!r} learner, not a {cls.__name__}"
+            )
+        return learner
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: the state as an independent one, and no lock."""
+        with self.lock:
+            held = {name: value for name, value in vars(self).items() if name != "lock"}
+            likelihood = copy.deepcopy(self.state.likelihood)
+            return {**held, "state": (likelihood, self.seed, *files.packed_state(self))}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        """Take over what ``__getstate__`` gave."""
+        likelihood, seed, *packed = held.pop("state")
+        vars(self).update(held)
+        self.lock = new_lock(self)
+        self.state = self.method.init(likelihood, seed)
+        files.restore_state(self, *packed)
+
+
+# --- callbacks and locks ---------------------------------------------------------------------
+
+
+def call_all(callbacks: list[Callback], learner: Learner, record: EpochRecord) -> bool:
+    """Call every callback of an epoch; whether one of them returned True."""
+    answers = [callback(learner, record) for callback in callbacks]
+    return any(answers)
+
+
+def would_stop(callbacks: list[Callback], learner: Learner) -> bool:
+    """Whether a callback that judges by the history alone ends a run that is resumed."""
+    if not learner.history:
+        return False
+    judges = [getattr(callback, "stops", None) for callback in callbacks]
+    return any(judge(learner.history) for judge in judges if judge is not None)
+
+
+_learners: weakref.WeakSet[Learner] = weakref.WeakSet()
+
+
+def new_lock(learner: Learner) -> threading.RLock:
+    """A lock of its own, which a forked process gets anew."""
+    _learners.add(learner)
+    return threading.RLock()
+
+
+def _renew_locks() -> None:
+    """After a fork: a thread that held a lock does not exist in the child."""
+    for learner in list(_learners):
+        learner.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)

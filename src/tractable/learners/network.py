@@ -1,0 +1,92 @@
+"""A module as a function of its parameters and buffers.
+
+What ``torch.func.functional_call`` does, with the places looked up once instead of in every call:
+for small networks the look-up costs more than the network.  Parameters may be tensors, Gaussians
+or draws; the module's own are not used.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.posterior import trainable_shapes
+
+_STORES = ("_parameters", "_buffers")  # torch has no public name for the dicts themselves
+
+
+class Network:
+    """A private copy of a module, to be run with given parameters and buffers.
+
+    Args:
+        net: any module; adding or removing parameters later is not noticed.
+        dtype: of its floating point numbers.
+        device: where it computes.
+
+    Attributes:
+        module: the copy.
+        shapes: the shape of every trainable parameter by name.
+
+    >>> network = Network(nn.Linear(1, 1), torch.float32, torch.device("cpu"))
+    >>> weights = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
+    >>> network(weights, torch.ones(1, 1))
+    tensor([[3.]])
+    """
+
+    def __init__(self, net: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+        self.module = copy.deepcopy(net).to(device, dtype)
+        self.dtype, self.device = dtype, device
+        self.shapes = trainable_shapes(self.module)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the places, which a copy looks up in its own module."""
+        return {name: value for name, value in vars(self).items() if name != "places"}
+
+    @cached_property
+    def places(self) -> dict[str, list[tuple[dict[str, Any], str]]]:
+        """Where the module holds each parameter and buffer; shared ones are in several places."""
+        found: dict[int, list[tuple[dict[str, Any], str]]] = {}
+        for module in self.module.modules():
+            for store in (vars(module)[name] for name in _STORES):
+                for key, tensor in store.items():
+                    if tensor is not None:
+                        found.setdefault(id(tensor), []).append((store, key))
+        named = [*self.module.named_parameters(), *self.module.named_buffers()]
+        return {name: found[id(tensor)] for name, tensor in named}
+
+    def __call__(self, tensors: Mapping[str, Tensor], x: Any, *, train: bool = False) -> Any:
+        """The output with these tensors in place of the module's own, which are put back.
+
+        Buffers are changed in the given tensors when ``train`` is set.
+        """
+        if self.module.training is not train:
+            self.module.train(train)
+        held = []
+        try:
+            for name, tensor in tensors.items():
+                for store, key in self.places[name]:
+                    held.append((store, key, store[key]))
+                    store[key] = tensor
+            return self.module(x)
+        finally:
+            for store, key, tensor in reversed(held):
+                store[key] = tensor
+
+    def with_flat(self, flat: Tensor) -> dict[str, Tensor]:
+        """The parts of a flat vector by the names of the parameters."""
+        return dict(zip(self.shapes, self.split(flat), strict=True))
+
+    def split(self, flat: Tensor) -> list[Tensor]:
+        """Views of a flat vector, one per parameter, in its shape."""
+        sizes = [shape.numel() for shape in self.shapes.values()]
+        parts = zip(flat.split(sizes), self.shapes.values(), strict=True)
+        return [part.view(shape) for part, shape in parts]
+
+    def initial_buffers(self) -> dict[str, Tensor]:
+        """Copies of the module's buffers, as they were when it was handed over."""
+        return {name: buffer.clone() for name, buffer in self.module.named_buffers()}

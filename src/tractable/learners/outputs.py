@@ -1,0 +1,87 @@
+"""What a method knows of a network's outputs at some rows: moments, draws, or several of these."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tractable.likelihoods import Likelihood
+from tractable.predictive import Predictive, mixture
+
+
+class Outputs(ABC):
+    """The outputs at some rows, without the noise of an observation."""
+
+    @abstractmethod
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of every output, rows first."""
+
+    @abstractmethod
+    def predictive(self) -> Predictive:
+        """The distribution of the targets."""
+
+
+@dataclass(frozen=True)
+class Moments(Outputs):
+    """Outputs that are independent Gaussians."""
+
+    mean: Tensor
+    variance: Tensor
+    likelihood: Likelihood
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """As they are."""
+        return self.mean, self.variance
+
+    def predictive(self) -> Predictive:
+        """In closed form, by the likelihood."""
+        return self.likelihood.predictive(self.mean, self.variance)
+
+
+@dataclass(frozen=True)
+class Draws(Outputs):
+    """Outputs of several draws of the weights, stacked in front of the rows."""
+
+    values: Tensor
+    likelihood: Likelihood
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance over the draws."""
+        return self.values.mean(0), self.values.var(0, correction=0)
+
+    def predictive(self) -> Predictive:
+        """The even mixture of what each draw predicts."""
+        rows = self.values.flatten(0, 1)
+        return self.likelihood.predictive(rows, torch.zeros_like(rows)).pooled(len(self.values))
+
+
+@dataclass(frozen=True)
+class Mixed(Outputs):
+    """The outputs of several members, each as likely as the others."""
+
+    parts: list[Outputs]
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Of all members together: the mean, and the law of total variance."""
+        pairs = [part.moments() for part in self.parts]
+        means = torch.stack([mean for mean, _ in pairs])
+        variances = torch.stack([variance for _, variance in pairs])
+        return means.mean(0), variances.mean(0) + means.var(0, correction=0)
+
+    def predictive(self) -> Predictive:
+        """The even mixture of the members' predictions."""
+        return mixture([part.predictive() for part in self.parts])
+
+
+def in_batches(
+    function: Callable[[Tensor], tuple[Tensor, ...]], x: Tensor, batch_size: int | None
+) -> tuple[Tensor, ...]:
+    """A function of rows, applied to at most so many rows at once, and the results joined."""
+    if batch_size is None or len(x) <= batch_size:
+        return function(x)
+    parts = [function(x[i : i + batch_size]) for i in range(0, len(x), batch_size)]
+    return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))

@@ -1,0 +1,107 @@
+"""The local reparameterisation trick: draw a layer's outputs instead of its weights.
+
+A ``Local`` is a Gaussian parameter.  In a linear or convolutional layer it gives a *sample* of the
+output, with noise of its own for every row of the batch (eqs. 16 to 18):
+
+    b = gamma + sqrt(delta) zeta        gamma = a mu        delta = a^2 sigma^2
+
+In any other function it is replaced by one draw of itself, the same wherever it is used.
+
+Exact: the distribution of each output of a layer whose weights are used once per row.
+Approximate: where a layer is used several times in one pass, its outputs are drawn independently.
+
+Source: Kingma, Salimans & Welling, "Variational dropout and the local reparameterization trick"
+(2015); "Weight uncertainty in neural networks" (a replication), section 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._C import DisableTorchFunctionSubclass
+from torch.utils._pytree import tree_map
+
+Noise = Callable[[torch.Size], Tensor]
+
+_LAYERS = {
+    F.linear, F.conv1d, F.conv2d, F.conv3d,
+    F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d,
+}  # fmt: skip
+
+
+class Local(Tensor):
+    """A parameter ``N(loc, variance)`` whose layers are sampled at their outputs."""
+
+    loc: Tensor
+    variance: Tensor
+    noise: Noise
+    _draw: Tensor | None
+
+    @classmethod
+    def wrap(cls, loc: Tensor, variance: Tensor, noise: Noise) -> Local:
+        """A parameter that draws standard normals from ``noise``."""
+        self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
+            cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
+        )
+        self.loc, self.variance, self.noise, self._draw = loc, variance, noise, None
+        return self
+
+    def draw(self) -> Tensor:
+        """One draw of the parameter, the same each time."""
+        if self._draw is None:
+            self._draw = self.loc + self.variance.sqrt() * self.noise(self.loc.shape)
+        return self._draw
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        """Both moments."""
+        return f"Local(loc={self.loc}, variance={self.variance})"
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Sample the output of a layer; anything else sees a draw."""
+        kwargs = kwargs or {}
+        if func in _LAYERS and isinstance(args[1], Local) and not isinstance(args[0], Local):
+            return _layer(func, *args, **kwargs)
+        args, kwargs = tree_map(lambda a: a.draw() if isinstance(a, Local) else a, (args, kwargs))
+        with DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Nothing reaches the kernels below."""
+        raise NotImplementedError(f"{func} on a parameter of the local estimator")
+
+
+def _layer(
+    func: Any, a: Tensor, weight: Local, bias: Tensor | None = None, *args: Any, **kwargs: Any
+) -> Tensor:
+    mean, variance = (bias.loc, bias.variance) if isinstance(bias, Local) else (bias, None)
+    gamma = func(a, weight.loc, mean, *args, **kwargs)  # eq. (17)
+    delta = func(a * a, weight.variance, variance, *args, **kwargs)  # eq. (18)
+    return _Perturb.apply(gamma, delta, weight.noise(gamma.shape))  # eq. (16)
+
+
+class _Perturb(torch.autograd.Function):
+    """``gamma + sqrt(delta) zeta``, with derivative zero where ``delta`` is zero.
+
+    (The source adds 1e-32 to ``delta`` instead, which float32 then divides by.)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, gamma: Tensor, delta: Tensor, zeta: Tensor) -> Tensor:
+        # Rounding in a convolution may leave a zero slightly negative.
+        std = delta.clamp_min(0).sqrt_()
+        ctx.save_for_backward(zeta, std)
+        return torch.addcmul(gamma, std, zeta)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        zeta, std = ctx.saved_tensors
+        slope = (zeta / (2 * std)).masked_fill_(std == 0, 0)
+        return g, slope.mul_(g), None

@@ -1,0 +1,45 @@
+"""Several point estimates in one pass: the members of a small ensemble, by ``vmap``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tractable.learners.backprop import BackpropMethod
+from tractable.learners.gradient import GradientState
+from tractable.learners.method import Advance, Position
+from tractable.training.batches import Rows
+
+
+def learn_together(
+    method: BackpropMethod,
+    states: list[GradientState],
+    source: Rows,
+    orders: list[Tensor | None],
+    progress: float,
+    tell: Advance,
+) -> None:
+    """Learn every row once by every member, each in its own order, a batch of all at a time.
+
+    Exact: the same steps as one member after the other, but for rounding.
+    """
+    network, likelihood = method.network, states[0].likelihood
+    module = network.module.train()
+
+    def log_likelihood(w: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        z = torch.func.functional_call(module, network.with_flat(w), (x,))
+        return likelihood.log_prob(y, z).sum()
+
+    every = torch.func.vmap(log_likelihood)
+    for batch, parts in enumerate(zip(*[source.epoch(order) for order in orders], strict=True)):
+        x, y = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
+        rows = x.shape[1]
+        position = Position(rows / len(source), progress, batch, source.batches)
+        leaf = torch.stack([s.vectors[0].detach() for s in states]).requires_grad_()
+        found = every(leaf, x, y)
+        (gradient,) = torch.autograd.grad(-found.sum(), leaf)
+        for state, value, d_w in zip(states, found.tolist(), gradient, strict=True):
+            state.rows, weight = method.shared_by(state, rows, position)
+            method.step(state, value, [method.with_prior(state, d_w, weight)], rows, position)
+            state.log_likelihood += value
+        tell(1)

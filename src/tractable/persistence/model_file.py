@@ -1,0 +1,125 @@
+"""Model files: tensors by safetensors, everything else as JSON in its header.
+
+Format 2 has a SHA-256 of header and tensors, so damage is noticed; format 1, without it, is still
+read.  Reading runs no code from the file and imports nothing that it names.  Whatever is wrong
+with a file is an ``InvalidModelFile``: a loader builds its object inside ``fitting(path)``, which
+turns every other error into that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from tractable.errors import InvalidModelFile
+from tractable.persistence.files import write_bytes
+
+FORMAT = 2
+READABLE = (1, 2)
+_LONGEST_HEADER = 1 << 26
+
+Tensors = dict[str, Tensor]
+Header = dict[str, Any]
+
+
+def write(path: str | Path, tensors: Mapping[str, Tensor], header: Header) -> None:
+    """Write a model file, replacing an older one only when the new one is complete."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps({"format": FORMAT, **header})
+    sealed = json.dumps({**json.loads(text), "checksum": _checksum(json.loads(text), plain)})
+    write_bytes(path, save(plain, {"tractable": sealed}))
+
+
+def read(path: str | Path) -> tuple[Tensors, Header]:
+    """Tensors and header of a model file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        InvalidModelFile: damaged, truncated, foreign, or of a newer format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}")
+    with fitting(path):
+        tensors, metadata = _parts(path)
+        if "tractable" not in metadata:
+            raise InvalidModelFile(f"{path} is a safetensors file, but not one of tractable")
+        header = _header(path, metadata["tractable"])
+        if header["format"] != 1:
+            stated = header.pop("checksum", None)
+            if stated != _checksum(header, tensors):
+                raise InvalidModelFile(
+                    f"{path} is damaged: its checksum is not that of its contents"
+                )
+    return tensors, header
+
+
+@contextmanager
+def fitting(path: str | Path) -> Iterator[None]:
+    """Turn whatever goes wrong while an object is built from a file into ``InvalidModelFile``."""
+    try:
+        yield
+    except InvalidModelFile:
+        raise
+    except FileNotFoundError:
+        raise
+    except (Exception, RecursionError) as error:
+        words = str(error) or type(error).__name__
+        raise InvalidModelFile(f"{path} does not fit: {words}") from error
+
+
+def part(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors below a prefix such as ``"learner/"``, without it."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The same tensors below a prefix."""
+    return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
+
+
+def numbers_in(tensors: Mapping[str, Tensor]) -> int:
+    """How many numbers a file holds: what is built from it cannot need more."""
+    return sum(tensor.numel() for tensor in tensors.values())
+
+
+def _parts(path: Path) -> tuple[Tensors, dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InvalidModelFile(f"{path} is not a whole model file: {error}") from error
+
+
+def _header(path: Path, text: str) -> Header:
+    if len(text) > _LONGEST_HEADER:
+        raise InvalidModelFile(f"{path} has a header of {len(text)} characters: too long")
+    try:
+        header = json.loads(text)
+    except (json.JSONDecodeError, RecursionError, ValueError) as error:
+        raise InvalidModelFile(f"{path} has a damaged header: {error}") from error
+    found = header.get("format") if isinstance(header, dict) else None
+    if type(found) is not int or found not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise InvalidModelFile(f"{path} has file format {found!r}, this version reads {known}")
+    return dict(header)
+
+
+def _checksum(header: Header, tensors: Mapping[str, Tensor]) -> str:
+    """Of everything that the file says, whatever the order in which it says it."""
+    seen = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        seen.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        seen.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return seen.hexdigest()

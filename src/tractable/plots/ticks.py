@@ -1,0 +1,66 @@
+"""Few round values along an axis, written briefly: 20k and 1.5M, without powers of ten."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import Formatter, Locator, LogLocator, MaxNLocator, NullLocator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axis import Axis
+
+
+_STEPS = [1, 2, 2.5, 5, 10]  # between values, times a power of ten
+
+
+def short(value: float) -> str:
+    """A round value in few letters, with a true minus sign.
+
+    >>> short(-1500000.0), short(20000.0), short(0.25), short(-0.0)
+    ('−1.5M', '20k', '0.25', '0')
+    """
+    value += 0.0  # no negative zero
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if unit * (10 if letter == "k" else 1) <= abs(value) < 1e13:
+            return f"{value / unit:.4g}{letter}".replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")
+
+
+class ShortFormatter(Formatter):
+    """Brief texts, or longer ones where brief ones would be the same for two values."""
+
+    def __call__(self, value: float, pos: int | None = None) -> str:
+        """The text of one value."""
+        return short(value)
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """The texts of all values along an axis."""
+        texts = [short(value) for value in values]
+        if len(set(texts)) < len(texts):  # a narrow range far from zero
+            texts = [f"{value:.12g}".replace("-", "−") for value in values]
+        return texts
+
+
+def round_ticks(axis: Axis, *, whole: bool = False, log: bool = False) -> None:
+    """Mark an axis, whose limits are set, at about five round values.
+
+    Args:
+        axis: of x or y.
+        whole: whole numbers only, as for epochs.
+        log: the axis is logarithmic: powers of ten, or between them where there are few.
+    """
+    linear = MaxNLocator(5, steps=_STEPS, integer=whole)
+    axis.set_major_locator(_log_locator(axis) if log else linear)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(ShortFormatter())
+
+
+def _log_locator(axis: Axis) -> Locator:
+    low, high = sorted(axis.get_view_interval())
+    decades = math.log10(high / low)
+    if decades < 0.8:
+        return MaxNLocator(7, steps=_STEPS)
+    return LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.2 else (1.0,), numticks=7)

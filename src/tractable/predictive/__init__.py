@@ -1,0 +1,15 @@
+"""What ``predict`` returns: the same members whatever the learner and the likelihood."""
+
+from tractable.predictive.base import Predictive
+from tractable.predictive.categorical import CategoricalPredictive
+from tractable.predictive.mixing import mixture
+from tractable.predictive.normal import NormalPredictive
+from tractable.predictive.normal_mixture import NormalMixturePredictive
+
+__all__ = [
+    "CategoricalPredictive",
+    "NormalMixturePredictive",
+    "NormalPredictive",
+    "Predictive",
+    "mixture",
+]

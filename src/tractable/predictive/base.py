@@ -1,0 +1,97 @@
+"""The interface of a prediction: the same members whatever the learner and the likelihood."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+
+class Predictive(ABC):
+    """The distribution of the target at each row of the inputs.
+
+    Its uncertainty has two parts.  ``epistemic`` is what more data would remove: it comes from
+    not knowing the weights (and, where they have error bars, the inputs).  ``aleatoric`` is what
+    the data hide, and stays.
+
+    * For numbers both are variances and sum to ``variance``: the variance of the mean over the
+      weights, and the mean over the weights of the variance of the noise.
+    * For classes both are in nats and sum to ``entropy``, the entropy of ``probs``: the mutual
+      information between the label and the weights, and the expected entropy, which is the mean
+      over the weights of the entropy of the label once they are known.
+    """
+
+    @property
+    @abstractmethod
+    def mean(self) -> Tensor:
+        """Expected value of the target (of its one-hot code, for classes)."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """Variance of the target (of its one-hot code, for classes)."""
+
+    @property
+    @abstractmethod
+    def epistemic(self) -> Tensor:
+        """What more data would remove: a variance, or mutual information in nats for classes."""
+
+    @property
+    @abstractmethod
+    def aleatoric(self) -> Tensor:
+        """What the data hide: a variance, or expected entropy in nats for classes."""
+
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation of the target."""
+        return self.variance.sqrt()
+
+    @abstractmethod
+    def log_prob(self, y: Tensor) -> Tensor:
+        """Log density (or log probability) of each observed row of ``y``."""
+
+    @abstractmethod
+    def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+        """``n`` draws of the targets, stacked in front."""
+
+    def quantile(self, q: float) -> Tensor:
+        """The value below which a share ``q`` of the probability lies."""
+        raise TypeError(f"{type(self).__name__} has no quantiles: classes have no order")
+
+    def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """The central interval that holds a share ``level`` of the probability."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level}")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    @property
+    def probs(self) -> Tensor:
+        """Probability of each class."""
+        raise TypeError(f"{type(self).__name__} has no classes: use mean, std or interval")
+
+    @property
+    def labels(self) -> Tensor:
+        """The most probable class."""
+        return self.probs.argmax(-1)
+
+    @property
+    def entropy(self) -> Tensor:
+        """Entropy of ``probs``, in nats: ``epistemic`` plus ``aleatoric``."""
+        raise TypeError(f"{type(self).__name__} has no classes: use variance")
+
+    def double(self) -> Predictive:
+        """The same in double precision; class probabilities then sum to one as closely."""
+        raise TypeError(f"{type(self).__name__} does not say what it is in double precision")
+
+    def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> Predictive:
+        """The predictive of ``mean + scale * target``: back to the units of the data."""
+        raise TypeError(f"{type(self).__name__} cannot be rescaled: it has no unit of measurement")
+
+    def flat(self) -> Predictive:
+        """The same, with a single output per row given flat, as the targets were."""
+        return self
+
+    def pooled(self, draws: int) -> Predictive:
+        """The even mixture of ``draws`` predictions, whose rows stand here one after the other."""
+        raise TypeError(f"{type(self).__name__} does not say how its draws are mixed")

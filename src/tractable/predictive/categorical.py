@@ -1,0 +1,109 @@
+"""A class label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from tractable.predictive.base import Predictive
+
+
+@dataclass(frozen=True)
+class CategoricalPredictive(Predictive):
+    """A class label.
+
+    Args:
+        probabilities: one row per input, one column per class; rows sum to one.
+        binary: the target is 0 or 1 and ``mean`` is the probability of 1.
+        expected_entropy: gives, when called, the mean over the weights of the entropy of each
+            row's label, in nats; called only when ``epistemic`` or ``aleatoric`` is asked for.
+            ``None``: nothing is known of the weights, so all the entropy counts as aleatoric.
+    """
+
+    probabilities: Tensor
+    binary: bool = False
+    expected_entropy: Callable[[], Tensor] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def probs(self) -> Tensor:
+        """Probability of each class; of class 1 in the last column when binary."""
+        return self.probabilities
+
+    @property
+    def mean(self) -> Tensor:
+        """Class probabilities; when binary, the probability of class 1."""
+        return self.probabilities[..., 1] if self.binary else self.probabilities
+
+    @property
+    def variance(self) -> Tensor:
+        """``p (1 - p)``."""
+        return self.mean * (1 - self.mean)
+
+    @property
+    def entropy(self) -> Tensor:
+        """Entropy of the label, in nats; zero where one class is certain."""
+        return torch.special.entr(self.probabilities).sum(-1)
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """Expected entropy of the label once the weights are known, in nats.
+
+        An average of entropies never exceeds the entropy of the average.  Where an approximate
+        one does, by rounding or because ``probs`` are approximate, it is taken as ``entropy``.
+        """
+        total = self.entropy
+        if self.expected_entropy is None:
+            return total
+        return torch.minimum(self.expected_entropy().to(total.dtype), total)
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Mutual information between the label and the weights, in nats; never negative."""
+        return self.entropy - self.aleatoric
+
+    def log_prob(self, y: Tensor) -> Tensor:
+        """Log probability of each observed label."""
+        y = torch.as_tensor(y, device=self.probabilities.device).long()
+        y = y.reshape(self.probabilities.shape[:-1])
+        chosen = self.probabilities.gather(-1, y.unsqueeze(-1)).squeeze(-1)
+        return chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
+
+    def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+        """Draws of labels."""
+        rows = self.probabilities.reshape(-1, self.probabilities.shape[-1])
+        draws = torch.multinomial(rows, n, replacement=True, generator=generator)
+        return draws.T.reshape(n, *self.probabilities.shape[:-1])
+
+    def pooled(self, draws: int) -> CategoricalPredictive:
+        """Mean probabilities: for classes, the mixture is of the same kind."""
+        return CategoricalPredictive(
+            self.probabilities.unflatten(0, (draws, -1)).mean(0),
+            self.binary,
+            partial(_mean_over_draws, self, draws),
+        )
+
+    def double(self) -> CategoricalPredictive:
+        """See ``Predictive``."""
+        probs = self.probabilities.double()
+        return replace(self, probabilities=probs / probs.sum(-1, keepdim=True))
+
+
+def mean_probabilities(parts: Sequence[CategoricalPredictive]) -> CategoricalPredictive:
+    """The even mixture of predictives of the same rows."""
+    return CategoricalPredictive(
+        torch.stack([part.probs for part in parts]).mean(0),
+        parts[0].binary,
+        partial(_mean_over_parts, tuple(parts)),
+    )
+
+
+def _mean_over_draws(stacked: CategoricalPredictive, draws: int) -> Tensor:
+    return stacked.aleatoric.unflatten(0, (draws, -1)).mean(0)
+
+
+def _mean_over_parts(parts: tuple[CategoricalPredictive, ...]) -> Tensor:
+    return torch.stack([part.aleatoric for part in parts]).mean(0)

@@ -1,0 +1,32 @@
+"""Predictions of several models, mixed into one."""
+
+from __future__ import annotations
+
+import torch
+
+from tractable.predictive.base import Predictive
+from tractable.predictive.categorical import CategoricalPredictive, mean_probabilities
+from tractable.predictive.normal import NormalPredictive
+from tractable.predictive.normal_mixture import NormalMixturePredictive
+
+
+def mixture(parts: list[Predictive]) -> Predictive:
+    """The even mixture of several predictives of the same rows, for example of an ensemble.
+
+    A part that is a mixture itself counts with as many draws as it has.
+    """
+    if not parts:
+        raise ValueError("a mixture needs at least one predictive")
+    labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
+    if len(labels) == len(parts):
+        return mean_probabilities(labels)
+    stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
+    normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
+    if len(normals) == len(parts):
+        return NormalMixturePredictive(
+            torch.cat([part.draws for part in normals]),
+            torch.cat([part.within for part in normals]),
+            torch.cat([part.noise for part in normals]),
+        )
+    kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
+    raise TypeError(f"cannot mix predictives of these kinds: {kinds}")

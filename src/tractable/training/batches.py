@@ -1,0 +1,129 @@
+"""What users hand over, brought to tensors or refused: arrays, Gaussians, data loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from tractable.errors import InvalidInput
+from tractable.gaussian import Gaussian
+
+
+@dataclass(frozen=True)
+class Format:
+    """Where and how the learner computes; ``integers`` keeps integer inputs as they are."""
+
+    dtype: torch.dtype
+    device: torch.device
+    integers: bool
+
+    @classmethod
+    def of(cls, net: nn.Module, dtype: torch.dtype, device: torch.device) -> Format:
+        """Integer inputs are row numbers for a network with embeddings, else just numbers."""
+        embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in net.modules())
+        return cls(dtype, device, embeds)
+
+    def inputs(self, x: Any) -> Tensor:
+        """Finite inputs on the device, at least one row."""
+        if isinstance(x, Gaussian):
+            return x.to(device=self.device, dtype=self.dtype)
+        tensor = _tensor(x, "inputs")
+        if tensor.is_complex():
+            raise InvalidInput(f"inputs must be real numbers, got {tensor.dtype}")
+        if tensor.ndim == 0 or tensor.shape[0] == 0:
+            raise InvalidInput(f"inputs need at least one row, got shape {tuple(tensor.shape)}")
+        if tensor.is_floating_point() or not self.integers:
+            tensor = tensor.to(self.device, self.dtype)
+            if not bool(torch.isfinite(tensor).all()):
+                bad = torch.nonzero(~torch.isfinite(tensor.reshape(tensor.shape[0], -1)))
+                raise InvalidInput(
+                    f"inputs have {len(bad)} NaN or infinite values, the first in row "
+                    f"{int(bad[0, 0])}"
+                )
+            return tensor
+        return tensor.to(self.device)
+
+    def targets(self, y: Any) -> Tensor:
+        """Targets on the device; floating point ones in the learner's dtype."""
+        if isinstance(y, Gaussian):
+            return y.to(device=self.device, dtype=self.dtype)
+        tensor = _tensor(y, "targets")
+        dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self.device, dtype)
+
+
+def _tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided:
+            raise InvalidInput(f"{what} must be dense, got a tensor of layout {values.layout}")
+        return values.detach()
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise InvalidInput(f"{what} have masked values: fill them in or leave such rows out")
+    try:
+        array = np.asarray(values)
+        if array.dtype == object:
+            raise TypeError("mixed or non-numeric entries")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return torch.from_numpy(np.ascontiguousarray(array).copy()).reshape(array.shape)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{what} must be a tensor or an array of numbers, got {type(values).__name__}: {error}"
+        ) from error
+
+
+class Rows:
+    """Inputs and targets held in memory, cut into batches."""
+
+    def __init__(self, x: Tensor, y: Tensor, batch_size: int) -> None:
+        self.x, self.y, self.batch_size = x, y, batch_size
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.x.shape[0])
+
+    @property
+    def batches(self) -> int:
+        """Number of batches of an epoch."""
+        return -(-len(self) // self.batch_size)
+
+    def epoch(self, order: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one pass, in the given order of rows."""
+        for start in range(0, len(self), self.batch_size):
+            if order is None:
+                chosen: Any = slice(start, start + self.batch_size)
+            else:
+                chosen = order[start : start + self.batch_size]
+            yield self.x[chosen], self.y[chosen]
+
+
+class Loader:
+    """A torch ``DataLoader`` of pairs; the loader decides batches and order."""
+
+    def __init__(self, loader: DataLoader[Any], format: Format) -> None:
+        self.loader, self.format = loader, format
+
+    def __len__(self) -> int:
+        """Number of rows, as far as the loader knows."""
+        try:
+            return len(self.loader.dataset)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise InvalidInput("the data loader must know the length of its data set") from error
+
+    @property
+    def batches(self) -> int:
+        """Number of batches of an epoch."""
+        return len(self.loader)
+
+    def epoch(self, order: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one pass."""
+        for batch in self.loader:
+            if not isinstance(batch, list | tuple) or len(batch) != 2:
+                raise InvalidInput("the data loader must yield pairs (inputs, targets)")
+            yield self.format.inputs(batch[0]), self.format.targets(batch[1])

@@ -1,0 +1,72 @@
+"""What may happen between epochs: stop early, write a checkpoint, or anything a user writes.
+
+One convention for all callbacks of the library: **return True to stop**, anything else goes on.
+Every callback of an epoch is called, also after one that stops.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tractable.learners.learner import Learner
+
+EpochRecord = dict[str, float]
+
+
+class Callback(Protocol):
+    """Called after every epoch with the learner and the newest record of its history."""
+
+    def __call__(self, learner: Learner, record: EpochRecord) -> bool | None:
+        """Return True to stop training."""
+        ...
+
+
+class EarlyStopping:
+    """Stop when a validation figure has not improved for ``patience`` epochs.
+
+    Args:
+        patience: epochs to wait for an improvement.
+        monitor: key of the record to watch, lower is better.
+    """
+
+    def __init__(self, patience: int = 10, monitor: str = "validation_nll") -> None:
+        if patience < 1:
+            raise ValueError(f"patience must be at least 1, got {patience}")
+        self.patience, self.monitor = patience, monitor
+
+    def __call__(self, learner: Learner, record: EpochRecord) -> bool:
+        """Whether to stop."""
+        if self.monitor not in record:
+            raise KeyError(
+                f"EarlyStopping watches {self.monitor!r}, but the record has "
+                f"{', '.join(record)}: give fit a validation set"
+            )
+        return self.stops(learner.history)
+
+    def stops(self, history: list[EpochRecord]) -> bool:
+        """Judge by the history alone, so that a resumed run stops where it would have."""
+        values = [r.get(self.monitor, math.inf) for r in history]
+        best = min(range(len(values)), key=values.__getitem__)
+        return len(values) - 1 - best >= self.patience
+
+
+class Checkpoint:
+    """Write the learner to a file every few epochs; ``fit(resume=path)`` goes on from there.
+
+    Args:
+        path: the file, replaced atomically each time.
+        every: epochs between checkpoints.
+    """
+
+    def __init__(self, path: str | Path, every: int = 1) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1, got {every}")
+        self.path, self.every = Path(path), every
+
+    def __call__(self, learner: Learner, record: EpochRecord) -> None:
+        """Save when the epoch is due."""
+        if int(record["epoch"]) % self.every == 0:
+            learner.save(self.path)
