@@ -7,7 +7,9 @@ Importing this package needs gymnasium (``pip install 'tractable[agents]'``); im
 try:
     import gymnasium as gymnasium
 except ImportError as error:  # pragma: no cover
-    raise ImportError(
+    from tractable.errors import MissingExtra
+
+    raise MissingExtra(
         "tractable.agents needs gymnasium: pip install 'tractable[agents]'"
     ) from error
 
