@@ -58,15 +58,16 @@ format: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 clean: ## remove the environments, caches and build products
-	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist site src/*.egg-info
+	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist site src/*.egg-info studies/*.egg-info studies/build
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src studies tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and alone, so that no other package can choose its version.
-$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/tractable/native/*.[chi]*)
+$(READY): pyproject.toml studies/pyproject.toml constraints.txt setup.py $(wildcard src/tractable/native/*.[chi]*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch numpy
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable ./studies
 	touch $@
 
 # What only the documentation needs comes on top.

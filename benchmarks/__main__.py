@@ -1,9 +1,9 @@
-"""Run benchmarks and write what they found to ``results/bench.json``.
+"""Run benchmarks and write what they found to ``benchmarks/results/bench.json``.
 
     python -m benchmarks            all of them
     python -m benchmarks steps      only some
 
-Run on an otherwise idle machine: figures are ratios within one run, but not across load.
+Run on an otherwise idle machine: times are ratios within one run, but not across load.
 """
 
 from __future__ import annotations
@@ -12,32 +12,35 @@ import argparse
 import importlib
 from pathlib import Path
 
-from tractable.experiments.record import Record
 from tractable.report.results import Results
+from tractable_studies.framework.record import RunRecord
+from tractable_studies.framework.study import OURS, Study
 
+STUDY = Study("bench", "Step times and memory", OURS, "benchmarks")
 NAMES = ("steps", "memory", "native", "infer")
 
 
 def main() -> None:
-    """Run each benchmark, print its report and keep its figures."""
+    """Run each benchmark, print its report and keep its metrics."""
     parser = argparse.ArgumentParser(description="Step times and memory.")
     parser.add_argument("names", nargs="*", default=list(NAMES))
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in NAMES]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
-    record = Record("bench", seeds=[0], settings={"benchmarks": args.names})
+    record = RunRecord(STUDY, seeds=[0], settings={"benchmarks": args.names})
     earlier = args.out / "bench.json"
     if earlier.is_file():
-        record.figures = Results.read(earlier).metrics
+        record.metrics = Results.read(earlier).metrics
     for name in args.names:
         module = importlib.import_module(f"benchmarks.{name}")
         print(f"--- {name}", flush=True)
-        figures = module.main()
-        print(module.report(figures), flush=True)
-        record.figures[name] = figures
-        record.write(args.out)
+        metrics = module.main()
+        print(module.report(metrics), flush=True)
+        record.metrics[name] = metrics
+        args.out.mkdir(parents=True, exist_ok=True)
+        record.results().write(earlier)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.experiments.images import mnist_cnn
 from tractable.infer import attack, derivatives
+from tractable_studies.images.run import mnist_cnn
 
 
 def best_of(run: Callable[[], object], repeats: int) -> float:

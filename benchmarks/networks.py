@@ -38,7 +38,7 @@ def mlp(*sizes: int) -> nn.Sequential:
 
 def table_4() -> nn.Sequential:
     """The convolutional network of table 4."""
-    from tractable.experiments.images import mnist_cnn
+    from tractable_studies.images.run import mnist_cnn
 
     net = mnist_cnn()
     assert isinstance(net, nn.Sequential)

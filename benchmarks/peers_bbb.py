@@ -4,7 +4,7 @@
 All run in turn in one process, so that what else the machine does falls on all alike; the figure is
 the median, in wall time and in processor time, and the ratio to ``tractable`` with one draw.
 
-    python benchmarks/peers_bbb.py [--out results/bench_bbb.json]
+    python benchmarks/peers_bbb.py [--out benchmarks/results/bench-bbb.json]
 
 The peers are looked for in ``.venv-peers`` (``pip install --no-deps --target .venv-peers ...``), so
 that none of them chooses the version of torch; a missing one is left out.

@@ -107,9 +107,8 @@ def as_said(block: Block, printed: str) -> bool:
 
 def _python(page: Path, block: Block, space: dict[str, Any]) -> str:
     printed = io.StringIO()
-    code = compile(
-        "\n" * block.line + block.code, str(page), "exec"
-    )  # so that errors name the line
+    lines = "\n" * block.line + block.code  # so that errors name the line
+    code = compile(lines, str(page), "exec", dont_inherit=True)
     with contextlib.redirect_stdout(printed):
         exec(code, space)
     return printed.getvalue()

@@ -1,26 +1,29 @@
-"""Neural networks that know what they don't know, on ordinary PyTorch modules."""
+"""Neural networks that know what they don't know, on ordinary PyTorch modules.
+
+Names are imported when they are first used, so that ``tractable --help`` need not wait for torch.
+"""
 
 import importlib
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
-from tractable.errors import NoMomentRule
-from tractable.gaussian import Gaussian, moment_rule
-from tractable.learners import (
-    TAGI,
-    Backprop,
-    BayesByBackprop,
-    Callback,
-    Checkpoint,
-    EarlyStopping,
-    Ensemble,
-    Learner,
-)
-from tractable.posterior import Posterior
-from tractable.predictive import NormalPredictive, Predictive
-from tractable.rules.activation import activation_moments, activation_rule
-
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
+    from tractable.errors import NoMomentRule
+    from tractable.gaussian import Gaussian, moment_rule
+    from tractable.learners import (
+        TAGI,
+        Backprop,
+        BayesByBackprop,
+        Callback,
+        Checkpoint,
+        EarlyStopping,
+        Ensemble,
+        Learner,
+    )
+    from tractable.posterior import Posterior
+    from tractable.predictive import NormalPredictive, Predictive
+    from tractable.rules.activation import activation_moments, activation_rule
 
 __all__ = [
     "TAGI",
@@ -49,9 +52,34 @@ __all__ = [
     "rules",
 ]
 
+_HOMES = {
+    "errors": ("NoMomentRule",),
+    "gaussian": ("Gaussian", "moment_rule"),
+    "learners": (
+        "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
+        "Ensemble", "Learner",
+    ),
+    "posterior": ("Posterior",),
+    "predictive": ("NormalPredictive", "Predictive"),
+    "rules": ("activation_moments", "activation_rule"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """``tractable.agents`` is imported when it is first used: it needs the extra ``agents``."""
-    if name == "agents":
-        return importlib.import_module("tractable.agents")
-    raise AttributeError(f"module 'tractable' has no attribute {name!r}")
+    """Import a public name or a module of the package; some modules need an extra."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tractable")
+    if name in _HOME_OF:
+        found = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

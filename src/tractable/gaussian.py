@@ -9,6 +9,7 @@ arguments of the function it stands for and returns the Gaussian of its result.
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,9 @@ class Gaussian(Tensor):
         if func in _METADATA:
             with DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
+        _fill_table()
+        if func in _RULES:
+            return _RULES[func](*args, **(kwargs or {}))
         raise NoMomentRule(_no_rule_message(func))
 
     @classmethod
@@ -145,6 +149,7 @@ def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
     """
     if not functions:
         raise TypeError("moment_rule needs the torch function it is a rule for")
+    _fill_table()  # first, so that it does not replace the rule that is registered now
 
     def register(rule: Rule) -> Rule:
         for function in functions:
@@ -156,6 +161,7 @@ def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
 
 def covered_functions() -> list[str]:
     """The names of the torch functions that have a moment rule, sorted."""
+    _fill_table()
     return sorted({_name(function) for function in _RULES})
 
 
@@ -166,6 +172,11 @@ def spellings(name: str) -> tuple[Any, ...]:
     if not found:
         raise AttributeError(f"torch has no function called {name!r}")
     return tuple(found)
+
+
+def _fill_table() -> None:
+    """Register the rules of the library, which happens when they are first imported."""
+    importlib.import_module("tractable.rules")
 
 
 def _name(function: Any) -> str:

@@ -83,8 +83,8 @@ def test_an_unknown_column(call, houses, option):
     refused(call("fit", houses, *words, option, "arae"), "'arae'", "did you mean 'area'")
 
 
-def test_an_unknown_experiment(call):
-    refused(call("run", "optimise1d"), "no experiment 'optimise1d'", "did you mean optimize1d")
+def test_an_unknown_study(call):
+    refused(call("run", "optimise1d"), "no study 'optimise1d'", "did you mean 'optimize1d'")
 
 
 def test_an_unknown_command_and_option(call, houses):

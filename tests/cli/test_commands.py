@@ -4,20 +4,22 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tractable import __version__
+from tractable.cli.commands import studies
 from tractable.data import store
-from tractable.experiments import registry
 
 SMALL = ("--quick", "--seed", 3, "--observations", 40, "--epochs", 1, "--steps", 2)
 
 
-def test_list_names_every_experiment(call):
+def test_list_names_every_study(call):
     done = call("list")
     assert done.exit_code == 0
-    for name in registry.names():
+    for name in studies.names():
         assert name in done.stdout
     entries = json.loads(call("list", "--json").stdout)
-    assert [entry["name"] for entry in entries] == registry.names()
+    assert [entry["name"] for entry in entries] == studies.names()
     assert {"title", "source"} <= set(entries[0])
 
 
@@ -40,7 +42,7 @@ def test_run_for_machines(call, tmp_path):
     assert "seed 3 located" in done.stderr
 
 
-def test_help_of_run_and_of_an_experiment(call):
+def test_help_of_run_and_of_a_study(call):
     assert "--quick" in call("run", "--help").stdout
     done = call("run", "uci", "--help")
     assert done.exit_code == 0
@@ -103,3 +105,67 @@ def test_bad_use_through_a_shell(tmp_path):
     assert done.returncode == 2
     assert done.stderr == "error: no file none.csv\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def without_studies(monkeypatch):
+    monkeypatch.setattr(studies, "entry_points", lambda group: ())
+
+
+@pytest.mark.usefixtures("without_studies")
+def test_without_studies_the_command_says_so_and_what_to_do(call):
+    done = call("list")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("no studies are installed: ")
+    assert "pip install --editable ./studies" in done.stdout
+    assert json.loads(call("list", "--json").stdout) == []
+    done = call("run", "uci")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: no studies are installed: ")
+    assert done.stderr.count("\n") == 1
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that a process has imported after some code."""
+    code += "\nimport sys; sys.stderr.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+HELP = """
+import sys
+sys.argv = ["tractable", *{words}]
+from tractable.cli import main
+try:
+    main()
+except SystemExit as left:
+    assert left.code == 0, left
+"""
+
+
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["run", "--help"], ["list"]])
+def test_help_and_list_answer_without_torch_or_a_study(words):
+    modules = loaded(HELP.format(words=words))
+    assert "tractable.cli.app" in modules
+    assert not {"torch", "numpy", "sklearn", "matplotlib"} & modules
+    assert not {name for name in modules if name.startswith("tractable_studies") and "run" in name}
+
+
+def test_fit_and_predict_need_no_study(houses, tmp_path):
+    code = f"""
+import sys
+sys.modules["tractable_studies"] = None
+from tractable.cli.app import app
+for words in (
+    ["fit", {str(houses)!r}, "--target", "price", "--drop", "name", "--epochs", "1", "--out", "m"],
+    ["predict", "m", {str(houses)!r}, "-o", "p.csv"],
+    ["report", "m"],
+    ["info"],
+):
+    try:
+        app(words)
+    except SystemExit as left:
+        assert left.code == 0, (words, left)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 121

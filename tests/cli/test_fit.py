@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import house_rows, write
-from tractable.cli import model_file
+from tractable.cli.table import model_file
+from tractable.persistence import model_file as storage
 from tractable.report import Results
 from tractable.sklearn import TAGIRegressor
 
@@ -27,9 +28,9 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
     ):  # fmt: skip
         assert words in done.stdout
     results = Results.read(tmp_path / "m/results.json")
-    figures = results.figures
-    assert figures["rmse"] < 0.3 * figures["rmse_of_the_mean"]
-    assert 0.6 < figures["coverage"]["0.9"] <= 1
+    metrics = results.metrics
+    assert metrics["rmse"] < 0.3 * metrics["rmse_of_the_mean"]
+    assert 0.6 < metrics["coverage"]["0.9"] <= 1
     assert results.calibration.kind == "coverage"
     assert "Coverage of central" in (tmp_path / "m/report.html").read_text()
     assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [
@@ -50,7 +51,7 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
 def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
     """Another target in the test rows must leave the model as it was."""
     call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "a")
-    from tractable.cli.task import Target, held_out
+    from tractable.cli.table.target import Target, held_out
 
     header, rows = house_rows()
     numbers = np.array([float(row[-1]) for row in rows])
@@ -62,7 +63,7 @@ def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
     call("fit", changed, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "b")
     first = call("predict", "a", houses).stdout
     assert first == call("predict", "b", houses).stdout
-    found = [Results.read(tmp_path / name / "results.json").figures["rmse"] for name in "ab"]
+    found = [Results.read(tmp_path / name / "results.json").metrics["rmse"] for name in "ab"]
     assert found[1] > 3 * found[0]
 
 
@@ -71,9 +72,9 @@ def test_a_classification_from_file_to_file(call, kinds, tmp_path):
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["task"] == "classification"
-    assert found["figures"]["accuracy"] > 0.8
-    assert found["figures"]["classes"] == ["cat", "dog"]
-    assert 0 <= found["figures"]["ece"] < 0.5
+    assert found["metrics"]["accuracy"] > 0.8
+    assert found["metrics"]["classes"] == ["cat", "dog"]
+    assert 0 <= found["metrics"]["ece"] < 0.5
     done = call("predict", found["model"], kinds, "--json")
     rows = json.loads(done.stdout)
     assert list(rows[0]) == ["label", "p_cat", "p_dog"]
@@ -162,3 +163,55 @@ def test_an_id_column_may_be_called_mean(call, tmp_path):
     data = write(tmp_path / "d.csv", header, rows)
     call("fit", data, "--target", "price", "--id", "mean", "--epochs", 1, "--out", "m")
     assert call("predict", "m", data).stdout.startswith("mean,mean_2,std,lower,upper\n")
+
+
+def test_the_model_is_written_once(call, houses, monkeypatch):
+    written = []
+    write_file = storage.write
+
+    def counted(path, tensors, header):
+        written.append(sorted({"table", "estimator", "learner"} & header.keys()))
+        write_file(path, tensors, header)
+
+    monkeypatch.setattr(storage, "write", counted)
+    done = call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 1, "--out", "m")
+    assert done.exit_code == 0, done.stderr
+    assert written == [["estimator", "learner", "table"]]
+
+
+def test_a_failed_write_leaves_the_old_model(call, houses, monkeypatch, tmp_path):
+    words = ("fit", houses, "--target", "price", "--drop", "name", "--epochs", 1, "--out", "m")
+    assert call(*words).exit_code == 0
+    before = call("predict", "m", houses).stdout
+
+    def full(*arguments):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(storage, "write", full)
+    done = call(*words, "--seed", 1, "--force")
+    assert done.exit_code == 1
+    assert "No space left" in done.stderr
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert call("predict", "m", houses).stdout == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["houses.csv", "m"]
+
+
+def test_ids_and_labels_are_no_formulas(call, tmp_path):
+    """A spreadsheet would compute, or fetch, what a cell that begins with these marks says."""
+    ids = ['=HYPERLINK("http://a.example")', "@SUM(A1)", "+49 171", "-x", "-3.5", "a=b"]
+    labels = ["=cmd", "plain"]
+    rows = [[ids[i % 6], (i % 2) + i / 100, labels[i % 2]] for i in range(60)]
+    data = write(tmp_path / "d.csv", ["=who", "x", "kind"], rows)
+    done = call("fit", data, "--target", "kind", "--id", "=who", "--epochs", 5, "--out", "m")
+    assert done.exit_code == 0, done.stderr
+    assert call("predict", "m", data, "-o", "out.csv").exit_code == 0
+    found = rows_of(tmp_path / "out.csv")
+    assert list(found[0]) == ["'=who", "label", "p_=cmd", "p_plain"]
+    safe = [f"'{text}" for text in ids[:4]] + ids[4:]
+    assert [row["'=who"] for row in found] == [safe[i % 6] for i in range(60)]
+    assert {row["label"] for row in found} == {"'=cmd", "plain"}
+    printed = call("predict", "m", data).stdout
+    assert printed == (tmp_path / "out.csv").read_text()
+    exact = json.loads(call("predict", "m", data, "--json").stdout)  # no spreadsheet reads JSON
+    assert exact[0]["=who"] == ids[0]

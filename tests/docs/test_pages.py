@@ -11,7 +11,7 @@ import tractable
 from docs import pages
 from tests.docs.names import resolve
 from tractable import gaussian
-from tractable.experiments import registry
+from tractable.cli.commands import studies
 
 DOCS, ROOT = pages.DOCS, pages.DOCS.parent
 MADE_BY_AN_EXAMPLE = {"three_learners.png": "examples/three_learners.py"}
@@ -92,7 +92,7 @@ def test_links_lead_somewhere(page):
         if anchor:
             heads = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.MULTILINE)
             assert anchor in {slug(head) for head in heads}, f"{page.name} links to #{anchor}"
-    for path in re.findall(r"`((?:tests|src|docs|benchmarks|results|examples)/[\w./-]+)`", text):
+    for path in re.findall(r"`((?:tests|src|docs|benchmarks|studies|examples)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
 
 
@@ -118,12 +118,12 @@ def test_the_navigation_has_every_page():
 
 
 @pytest.mark.parametrize("page", pages.pages(), ids=name)
-def test_experiments_that_are_named_exist(page):
+def test_studies_that_are_named_exist(page):
     text = page.read_text()
-    for experiment in re.findall(r"tractable run ([a-z][\w-]*)", text):
-        if page.stem == "extending" and experiment == "counts":
+    for study in re.findall(r"tractable run ([a-z][\w-]*)", text):
+        if page.stem == "extending" and study == "counts":
             continue  # the one that is written there
-        assert experiment in registry.names(), f"{page.name} names {experiment}"
+        assert study in studies.names(), f"{page.name} names {study}"
 
 
 def test_the_reference_has_every_module_and_only_what_exists():

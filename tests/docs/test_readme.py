@@ -46,5 +46,5 @@ def test_pages_name_files_that_exist(page):
     text = (ROOT / page).read_text()
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (ROOT / page).parent.joinpath(target).exists(), target
-    for path in re.findall(r"`((?:tests|src|docs|benchmarks|results)/[\w./-]+)`", text):
+    for path in re.findall(r"`((?:tests|src|docs|benchmarks|studies)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tractable.experiments.functions import ACKLEY10, BRANIN, HARTMANN6
 from tractable.infer import BlackBoxOptimizer
+from tractable_studies.blackbox.functions import ACKLEY10, BRANIN, HARTMANN6
 
 
 def run(function, n, bounds, **options):

@@ -6,8 +6,8 @@ from torch import nn
 
 import tractable as tr
 from tests.infer.models import F64, mlp, regressor, set_posterior
-from tractable.experiments import optimize1d
 from tractable.infer import UnsupportedLayer, derivatives, infer_optimum, optimize
+from tractable_studies.optimize1d import run as optimize1d
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_everything_is_escaped(tmp_path):
         charts=[Chart(EVIL, EVIL, EVIL, {EVIL: ([1], [2.0])})],
         calibration=Calibration("reliability", {EVIL: ([0.5], [0.5])}, {EVIL: 0.0}),
         pictures=[Picture("one.png", EVIL), Picture(EVIL)],
-        settings={EVIL: EVIL}, figures={EVIL: EVIL}, versions={EVIL: EVIL},
+        settings={EVIL: EVIL}, metrics={EVIL: EVIL}, versions={EVIL: EVIL},
     )  # fmt: skip
     (tmp_path / "one.png").write_bytes(PNG)
     page, text = page_of(tmp_path, found)
@@ -244,8 +244,8 @@ WRONG = [
     ({"notes": "one"}, "notes must be a list"),
     ({"notes": [None]}, "notes[0] must be a text"),
     ({"settings": []}, "settings must be an object"),
-    ({"figures": [1]}, "figures must be an object"),
-    ({"metrics": [1]}, "figures must be an object"),
+    ({"figures": [1]}, "metrics must be an object"),
+    ({"metrics": [1]}, "metrics must be an object"),
     ({"versions": {"torch": 2.1}}, "versions['torch'] must be a text"),
     ({"comparison": {}}, "comparison must be a list"),
     ({"comparison": None}, "comparison must be a list"),
@@ -293,7 +293,7 @@ def test_numbers_that_are_not_finite_are_missing_ones(tmp_path):
         comparison=[Comparison("RMSE", nan, inf, spread=nan, better="smaller", learner="tagi")],
         charts=[Chart("Loss", "epoch", "loss", {"a": ([1, nan, 3], [nan, 2.0, -inf])}, log=True)],
         calibration=Calibration("coverage", {"a": ([0.5, 0.9], [nan, 0.8])}, {"a": nan, "b": 0.1}),
-        figures={"rmse": nan},
+        metrics={"rmse": nan},
         peak_memory_mib=nan,
     )  # fmt: skip
     made.write(tmp_path / "results.json")
@@ -316,6 +316,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     results().write(path)
     before = path.read_text()
     with pytest.raises(TypeError, match="plain values only"):
-        results(figures={"a": object()}).write(path)
+        results(metrics={"a": object()}).write(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -1,10 +1,18 @@
 """Agents: learners that act in a world, on Gymnasium environments.
 
-Importing this package registers the environment ``tractable/Mushroom-v0`` and needs gymnasium
-(``pip install 'tractable[agents]'``); importing ``tractable`` does not.
+Importing this package needs gymnasium (``pip install 'tractable[agents]'``); importing
+``tractable`` does not.
 """
 
-from tractable.agents.mushroom import Mushroom  # isort: skip  (says if gymnasium is missing)
+try:
+    import gymnasium as gymnasium
+except ImportError as error:  # pragma: no cover
+    from tractable.errors import MissingExtra
+
+    raise MissingExtra(
+        "tractable.agents needs gymnasium: pip install 'tractable[agents]'"
+    ) from error
+
 from tractable.agents.bandit import Bandit
 from tractable.agents.control import TAGIControl
 from tractable.agents.control_settings import ControlSettings
@@ -21,7 +29,6 @@ __all__ = [
     "EpsilonGreedy",
     "Greedy",
     "History",
-    "Mushroom",
     "Policy",
     "Replay",
     "TAGIControl",

@@ -1,4 +1,4 @@
-"""The command ``tractable``: list and run experiments, report, fit and predict on CSV files."""
+"""The command ``tractable``: list and run studies, report, fit and predict on CSV files."""
 
 import sys
 

@@ -1,13 +1,44 @@
-"""The commands.  Heavy imports stand inside them, so that ``--help`` does not wait."""
+"""The commands and their options.  What they do is imported when they are called.
+
+So ``--help`` does not wait for torch.
+"""
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from tractable.cli.group import OneLineErrors
+from tractable.cli.errors import tell
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands that never shows a traceback, unless asked with ``--debug``."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; leaves with 0, 1 (failed work) or 2 (bad use)."""
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+        except Exception as error:
+            if "--debug" in words:
+                traceback.print_exception(error, file=sys.stderr)
+            code = tell(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
 
 app = typer.Typer(
     name="tractable",
@@ -26,10 +57,10 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 @app.command("list")
 def list_(json: Json = False, debug: Debug = False) -> None:
-    """The experiments, and the tables of papers that they repeat."""
-    from tractable.cli import listing
+    """The studies, and the tables of papers that they repeat."""
+    from tractable.cli.commands import studies
 
-    listing.show(json)
+    studies.show(json)
 
 
 @app.command(
@@ -42,17 +73,17 @@ def run(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run an experiment: results.json and report.html in its folder.
+    """Run a study: results.json and report.html in its folder.
 
-    All experiments take --quick, --seed N, --out DIR and --threads N, those with checkpoints also
+    All studies take --quick, --seed N, --out DIR and --threads N, those with checkpoints also
     --resume (the default) and --no-resume; `tractable run NAME --help` shows the rest.
     """
-    from tractable.cli import running
+    from tractable.cli.commands import studies
 
     if name in ("-h", "--help"):
         typer.echo(context.get_help())
         return
-    running.run(name, context.args, json)
+    studies.run(name, context.args, json)
 
 
 @app.command()
@@ -62,9 +93,9 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Join all runs below a folder into one index.html, learners side by side."""
-    from tractable.cli import reporting
+    from tractable.cli.commands import report as command
 
-    reporting.report(folder, json)
+    command.report(folder, json)
 
 
 @app.command()
@@ -104,13 +135,13 @@ def fit(
     Numeric columns are used as they are; text columns of at most 20 kinds are one-hot encoded;
     others are refused until you say --drop, --id or --categorical.
     """
-    from tractable.cli import fitting
+    from tractable.cli.commands import fit as command
 
-    fitting.run(
+    command.run(
         json, data=data, target=target, learner=learner, out=out or Path("out") / data.stem,
         task=task, ids=tuple(id_ or ()), drop=tuple(drop or ()),
         categorical=tuple(categorical or ()), missing=missing, test=test,
-        hidden=fitting.widths(hidden), epochs=epochs, seed=seed, threads=threads, force=force,
+        hidden=command.widths(hidden), epochs=epochs, seed=seed, threads=threads, force=force,
     )  # fmt: skip
 
 
@@ -128,14 +159,14 @@ def predict(
     debug: Debug = False,
 ) -> None:
     """Predict with a saved model: mean, std, lower, upper; or label and probabilities."""
-    from tractable.cli import fitting
+    from tractable.cli.commands import predict as command
 
-    fitting.predict(model, data, out, level=level, missing=missing, json=json)
+    command.run(model, data, out, level=level, missing=missing, json=json)
 
 
 @app.command()
 def info(json: Json = False, debug: Debug = False) -> None:
     """Versions, device and the data sets that are found here."""
-    from tractable.cli import information
+    from tractable.cli.commands import info as command
 
-    information.show(json)
+    command.show(json)

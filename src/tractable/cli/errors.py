@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+BAD_USE, FAILED, INTERRUPTED = 2, 1, 130
+"""Exit codes."""
 
 
 class BadUse(Exception):
@@ -32,3 +36,21 @@ def unknown(what: str, given: str, known: Iterable[str]) -> BadUse:
         return BadUse(f"no {what} {given!r}: did you mean {' or '.join(map(repr, near))}?")
     shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
     return BadUse(f"no {what} {given!r}: there are {shown or 'none'}")
+
+
+def tell(error: Exception) -> int:
+    """Write one line about an error to standard error and return the exit code."""
+    message = getattr(error, "format_message", None)  # of errors in the command line itself
+    if message is not None:
+        text, code = message(), BAD_USE
+    elif isinstance(error, BadUse):
+        text, code = one_line(error), BAD_USE
+    elif type(error).__name__ == "Abort":
+        text, code = "interrupted", INTERRUPTED
+    else:
+        kind = type(error).__name__
+        plain = isinstance(error, OSError | ValueError | FailedWork)
+        text, code = one_line(error), FAILED
+        text = text if plain else f"{kind}: {text}"
+    sys.stderr.write(f"error: {' '.join(text.split())}\n")
+    return code

@@ -1,4 +1,4 @@
-"""A folder of results that is whole or not there: made beside its place and renamed."""
+"""Folders to write to: whole or not there, made beside their place and renamed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tractable.cli.errors import BadUse
-from tractable.experiments.options import unwritable
 
 
 @contextmanager
@@ -55,3 +54,15 @@ def _replace(scratch: Path, path: Path, token: str) -> None:
         os.rename(old, path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def unwritable(folder: Path) -> str | None:
+    """Why a folder could not be made or written to, or None; nothing is made."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        return f"cannot write to {folder}: {there} is not a folder"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"cannot write to {folder}: no permission to write in {there}"
+    return None

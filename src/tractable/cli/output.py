@@ -11,9 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tractable.report.drawing import number
-from tractable.report.results import Results
-
 
 def console() -> Console:
     """Standard output as it is now; made anew, because tests and pipes replace it.
@@ -43,23 +40,3 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int 
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
-
-
-def show_results(results: Results) -> None:
-    """The notes and figures of a run."""
-    for note in results.notes:
-        say(note)
-    rows = results.comparison
-    if any(row.paper is not None for row in rows):
-        cells = [
-            [r.name, _with_unit(r.paper, r.unit), _with_unit(r.ours, r.unit), r.verdict]
-            for r in rows
-        ]
-        show_table(["", "paper", "ours", "ours is"], cells)
-    elif rows:
-        cells = [[r.name, _with_unit(r.ours, r.unit), r.note] for r in rows]
-        show_table(["held-out rows", "", ""], cells)
-
-
-def _with_unit(value: float | None, unit: str) -> str:
-    return number(value) + (f" {unit}" if unit and value is not None else "")

@@ -1,4 +1,4 @@
-"""What a run found, as one JSON file: written by experiments and ``fit``, read by the report.
+"""What a run found, as one JSON file: written by studies and ``fit``, read by the report.
 
 Files written before a field existed stay readable: what is missing is empty.
 """
@@ -136,7 +136,8 @@ class Picture:
 class Results:
     """Everything a run leaves, apart from its models.
 
-    In the file ``figures`` are ``metrics``; files that call them ``figures`` are read as well.
+    ``metrics`` are all numbers, in any nesting of dicts and lists; files that call them ``figures``
+    are read as well.
     """
 
     experiment: str
@@ -149,22 +150,16 @@ class Results:
     calibration: Calibration | None = None
     pictures: list[Picture] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    figures: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     peak_memory_mib: float | None = None
     threads: int | None = None
     commit: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """All numbers, in any nesting of dicts and lists."""
-        return self.figures
-
     def write(self, path: str | Path) -> Path:
         """Write the file, replacing an older one only when the new one is complete."""
-        held = asdict(self)
-        content = _plain({"metrics" if k == "figures" else k: v for k, v in held.items()})
+        content = _plain(asdict(self))
         return write_text(Path(path), json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     @classmethod
@@ -179,8 +174,7 @@ class Results:
         content = _content(path)
         if not isinstance(content, dict) or not isinstance(content.get("experiment"), str):
             raise InvalidResults(f"{path} does not hold the results of a run: no 'experiment'")
-        if "metrics" in content:
-            content["figures"] = content["metrics"]
+        content.setdefault("metrics", content.get("figures", {}))
         held = {f.name: content[f.name] for f in fields(cls) if f.name in content}
         try:
             return _results()(held, "")
@@ -229,7 +223,7 @@ def _results() -> checks.Check:
         calibration=checks.optional(calibration),
         pictures=checks.list_of(checks.record(Picture, file=text, caption=text)),
         notes=checks.list_of(text),
-        figures=checks.dict_of(checks.anything),
+        metrics=checks.dict_of(checks.anything),
         seconds=checks.number,
         peak_memory_mib=gap,
         threads=checks.optional(checks.whole),

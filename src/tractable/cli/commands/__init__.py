@@ -1,0 +1,1 @@
+"""What each command does; ``app`` declares their options and imports them when they are called."""

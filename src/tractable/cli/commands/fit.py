@@ -1,0 +1,145 @@
+"""``tractable fit``: learn from a CSV file, test on rows it has not seen, and keep both."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import torch
+
+from tractable.cli import output
+from tractable.cli.errors import BadUse, FailedWork, one_line
+from tractable.cli.folder import whole_folder
+from tractable.cli.table import scores
+from tractable.cli.table.model_file import MODEL, TableModel, estimator_class
+from tractable.cli.table.prepare import Choices, Prepared, prepare
+from tractable.report import RESULTS, Chart, Comparison, Results, write_report
+from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report.words import number
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """Widths of hidden layers; nothing means a linear model.
+
+    >>> widths("64,32"), widths("")
+    ((64, 32), ())
+    """
+    try:
+        return tuple(int(word) for word in text.replace(",", " ").split())
+    except ValueError:
+        raise BadUse(f"--hidden wants widths such as 64,64, got {text!r}") from None
+
+
+def run(json: bool, **chosen: Any) -> None:
+    """Fit, and print a summary."""
+    choices = Choices(**chosen, progress=sys.stderr.isatty() and not json)
+    results = fit(choices)
+    folder = choices.out
+    if json:
+        output.as_json(
+            {
+                "model": str(folder / MODEL),
+                "report": str(folder / "report.html"),
+                "task": results.settings["task"],
+                "learner": choices.learner,
+                "notes": results.notes,
+                "metrics": results.metrics,
+            }
+        )
+        return
+    _show(results)
+    if results.calibration is not None and results.calibration.kind == "coverage":
+        stated, observed = next(iter(results.calibration.curves.values()))
+        pairs = zip(stated, observed, strict=True)
+        parts = [f"{100 * s:.0f} %: {100 * (o or 0):.0f} %" for s, o in pairs]
+        output.say(f"intervals cover (stated: observed)  {', '.join(parts)}")
+    output.say(f"model: {folder / MODEL}")
+    output.say(f"report: {folder / 'report.html'}")
+
+
+def _show(results: Results) -> None:
+    """The notes and metrics of a run."""
+    for note in results.notes:
+        output.say(note)
+    cells = [[row.name, _with_unit(row), row.note] for row in results.comparison]
+    output.show_table(["held-out rows", "", ""], cells)
+
+
+def _with_unit(row: Comparison) -> str:
+    return number(row.ours) + (f" {row.unit}" if row.unit and row.ours is not None else "")
+
+
+def fit(choices: Choices) -> Results:
+    """Do all of it; ``choices.out`` then holds the model, the results and the report."""
+    choices.check()
+    with whole_folder(choices.out, force=choices.force) as folder:
+        prepared = prepare(choices)
+        started = time.monotonic()
+        torch.set_num_threads(choices.threads)
+        x, y = prepared.rows(prepared.train)
+        estimator = _estimator(choices, prepared.target.task)
+        try:
+            estimator.fit(x, y)
+        except (ArithmeticError, RuntimeError) as error:
+            raise FailedWork(f"training failed: {one_line(error)}") from error
+        model = TableModel(
+            estimator, choices.learner, prepared.target.task, choices.target, prepared.columns,
+            choices.ids, choices.missing or "refuse",
+        )  # fmt: skip
+        model.save(folder / MODEL)
+        results = _results(choices, prepared, estimator, time.monotonic() - started)
+        results.write(folder / RESULTS)
+        write_report(results, folder)
+    return results
+
+
+def _estimator(choices: Choices, task: str) -> Any:
+    options: dict[str, Any] = {"hidden": choices.hidden, "random_state": choices.seed}
+    if choices.epochs is not None:
+        options["epochs"] = choices.epochs
+    return estimator_class(choices.learner, task)(**options, verbose=int(choices.progress))
+
+
+def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: float) -> Results:
+    x, y = prepared.rows(prepared.test)
+    seen = prepared.target.values[prepared.train]
+    score = scores.of_numbers if prepared.target.task == "regression" else scores.of_labels
+    metrics, rows, calibration = score(estimator, x, y, seen, choices.learner)
+    sizes = f"{len(prepared.train)} rows to learn from, {len(prepared.test)} held out to test"
+    inputs = f"{len(prepared.columns)} columns, {x.shape[1]} inputs of the network"
+    return Results(
+        experiment=f"fit {choices.data.name}",
+        title=f"{choices.target} of {choices.data.name} by {type(estimator).__name__}",
+        command=command("tractable.cli"),
+        seeds=[choices.seed],
+        settings={
+            "learner": choices.learner, "task": prepared.target.task,
+            "hidden": list(choices.hidden), "epochs": choices.epochs, "test": choices.test,
+            "missing": choices.missing or "refuse", "id": list(choices.ids),
+            "drop": list(choices.drop), "categorical": list(choices.categorical),
+        },
+        comparison=rows,
+        charts=_charts(estimator, choices.learner),
+        calibration=calibration,
+        notes=[f"{sizes}; {inputs}.", *prepared.notes],
+        metrics=metrics,
+        seconds=round(seconds, 1),
+        peak_memory_mib=peak_memory_mib(),
+        threads=choices.threads,
+        commit=commit(),
+        versions=versions(),
+    )  # fmt: skip
+
+
+def _charts(estimator: Any, learner: str) -> list[Chart]:
+    """Whatever the learner recorded by epoch."""
+    history = estimator.learner_.history
+    keys = {key: None for record in history for key in record if key not in ("epoch", "seconds")}
+    charts = []
+    for key in keys:
+        held = [(n, record[key]) for n, record in enumerate(history, 1) if key in record]
+        epochs, values = map(list, zip(*held, strict=True))
+        words = key.replace("_", " ")
+        charts.append(Chart(f"{words} by epoch", "epoch", words, {learner: (epochs, values)}))
+    return charts

@@ -1,0 +1,1 @@
+"""Tables in CSV files: read, encoded, split, learnt from, tested on, and kept with the model."""

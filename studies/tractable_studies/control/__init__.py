@@ -1,0 +1,10 @@
+"""Control with continuous actions, beside PPO."""
+
+from tractable_studies.framework.study import STATES, Study
+
+STUDY = Study(
+    "control",
+    "Control with continuous actions",
+    f"{STATES}, table 3",
+    "tractable_studies.control.run",
+)

@@ -1,0 +1,266 @@
+"""Control with continuous actions: TAGI beside PPO on half-cheetah and inverted pendulum.
+
+Table 3 and figure 5 of Nguyen & Goulet, "Analytically tractable hidden-states inference in
+Bayesian neural networks".  TAGI is algorithm 2 with the departures that
+``tractable.agents.control`` states; PPO is Stable-Baselines3's with the hyper-parameters of
+table 9 and the same networks.  Both see the same environments (Gymnasium v5, MuJoCo), with
+observations and rewards scaled by running statistics; rewards are reported unscaled.  Every
+(method, environment, seed) is a process of its own that check-points and goes on after a kill.
+
+    python -m tractable_studies.control.run --env HalfCheetah-v5 --steps 2000000
+    python -m tractable_studies.control.run --methods ppo --seed 0 1 2
+    python -m tractable_studies.control.run --quick
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tractable.cli.output import say, show_table
+from tractable.report.files import whole_file
+from tractable.report.results import Chart, Comparison
+from tractable_studies.control import STUDY
+from tractable_studies.framework.options import (
+    StudyOptions,
+    option,
+    parse,
+    resume_option,
+    seed_option,
+    settings,
+)
+from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.record import RunRecord
+
+#: Mean and standard deviation of the last 100 episodes' returns in table 3.
+PUBLISHED = {
+    "HalfCheetah-v5": {"tagi": (1934, 131), "ppo": (1649, 48)},
+    "InvertedPendulum-v5": {"tagi": (983, 30), "ppo": (887, 42)},
+}
+STEPS = {"HalfCheetah-v5": 2_000_000, "InvertedPendulum-v5": 500_000}
+METHODS = ("tagi", "ppo")
+LAST = 100
+EVALUATED = 10
+EVALUATION_SEED = 10_000
+HEADER = ["environment", "method", "paper", "ours", "mean policy", "steps/s", "seeds", "steps"]
+ALTERED = (
+    "PPO is Stable-Baselines3's with its Gaussian policy compiled, its running statistics updated "
+    "row by row, Adam fused and argument checks left out, so that it is not slow for our sake; "
+    "tests/studies/test_control_ppo.py holds policy, gradients and statistics equal to "
+    "Stable-Baselines3's own."
+)
+
+
+def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
+    """One agent, from its checkpoint if there is one; its metrics, which are also written."""
+    torch.set_num_threads(1)
+    path = folder / f"{method}-{env}-{seed}-{steps}.json"
+    if path.is_file():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    learn = {"tagi": _tagi, "ppo": _ppo}[method]
+    episodes, sure, seconds = learn(env, seed, steps, path.with_suffix(".safetensors"))
+    ends, returns = [e[0] for e in episodes], [e[1] for e in episodes]
+    found = {
+        "method": method,
+        "env": env,
+        "seed": seed,
+        "steps": steps,
+        "episodes": len(returns),
+        "last_100": float(np.mean(returns[-LAST:])),
+        "deterministic": float(np.mean(sure)),
+        "seconds": seconds,
+        "steps_per_second": steps / seconds,
+        "curve": _curve(ends, returns, steps),
+    }
+    with whole_file(path) as scratch:
+        scratch.write_text(json.dumps(found))
+    return found
+
+
+def _tagi(
+    env: str, seed: int, steps: int, checkpoint: Path
+) -> tuple[list[Any], list[float], float]:
+    from tractable.agents import TAGIControl, evaluate
+
+    before = 0.0
+    timing = checkpoint.with_suffix(".seconds")
+    if checkpoint.is_file():
+        agent = TAGIControl.load(checkpoint, env)
+        before = float(timing.read_text()) if timing.is_file() else 0.0
+    else:
+        agent = TAGIControl(env, seed=seed)
+    started = time.perf_counter()
+
+    def note(agent: TAGIControl) -> None:
+        horizon = agent.steps // agent.settings.horizon
+        if horizon % 50 == 0:
+            timing.write_text(str(before + time.perf_counter() - started))
+            say(f"tagi {env} seed {seed}: step {agent.steps}, reward {agent.mean_reward():.0f}")
+
+    if agent.steps < steps:
+        agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint)
+    seconds = before + time.perf_counter() - started
+    return agent.episodes, evaluate(agent, env, EVALUATED, seed=EVALUATION_SEED), seconds
+
+
+def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], list[float], float]:
+    from tractable.agents import evaluate
+    from tractable_studies.control.ppo import Baseline
+
+    baseline = Baseline(env, seed, steps)
+    baseline.learn(checkpoint.with_suffix(".pt"))
+    sure = evaluate(baseline, env, EVALUATED, seed=EVALUATION_SEED)
+    return baseline.episodes, sure, baseline.seconds
+
+
+def _curve(ends: list[int], returns: list[float], steps: int, points: int = 100) -> dict[str, Any]:
+    """Mean return of the last 100 episodes at evenly spaced steps."""
+    at = np.linspace(0, steps, points + 1)[1:]
+    done = np.searchsorted(np.array(ends), at, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(returns)])
+    first = np.maximum(done - LAST, 0)
+    kept = done > 0
+    mean = (sums[done] - sums[first])[kept] / (done - first)[kept]
+    return {"steps": at[kept].round().astype(int).tolist(), "reward": mean.round(2).tolist()}
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Metrics over seeds, by environment and method."""
+    metrics: dict[str, Any] = {}
+    for run_ in sorted(found, key=lambda r: (r["env"], r["method"], r["seed"])):
+        entry = metrics.setdefault(run_["env"], {}).setdefault(run_["method"], {"runs": []})
+        entry["runs"].append({k: v for k, v in run_.items() if k not in ("env", "method")})
+    for methods in metrics.values():
+        for entry in methods.values():
+            for key in ("last_100", "deterministic", "steps_per_second"):
+                values = [r[key] for r in entry["runs"]]
+                entry[key] = float(np.mean(values))
+                entry[f"{key}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return metrics
+
+
+def report(record: RunRecord, folder: Path) -> list[list[str]]:
+    """Fill the record's table and charts; the rows of the table, to be printed."""
+    rows = []
+    record.comparison, record.charts = [], []
+    for env, methods in record.metrics.items():
+        curves = {}
+        for method, entry in methods.items():
+            paper = PUBLISHED.get(env, {}).get(method)
+            spread = f"{entry['last_100']:.0f} ± {entry['last_100_sd']:.0f}"
+            name = f"{env}, {method}, last 100 episodes"
+            record.comparison.append(
+                Comparison(name, paper[0] if paper else None, entry["last_100"], better="larger")
+            )
+            rows.append(
+                [
+                    env,
+                    method,
+                    f"{paper[0]} ± {paper[1]}" if paper else "-",
+                    spread,
+                    f"{entry['deterministic']:.0f}",
+                    f"{entry['steps_per_second']:.0f}",
+                    str(len(entry["runs"])),
+                    str(entry["runs"][0]["steps"]),
+                ]
+            )
+            for one in entry["runs"]:
+                curves[f"{method}, seed {one['seed']}"] = (
+                    one["curve"]["steps"],
+                    one["curve"]["reward"],
+                )
+        record.charts.append(
+            Chart(title=env, curves=curves, x_label="steps", y_label="mean return of 100 episodes")
+        )
+        record.picture(folder, _picture(env, methods), env.partition("-")[0].lower())
+    return rows
+
+
+def _picture(env: str, methods: dict[str, Any]) -> Any:
+    """Figure 5: the mean over seeds, and each seed faintly."""
+    from matplotlib.figure import Figure
+
+    sheet = Figure(figsize=(6, 4), layout="constrained")
+    ax = sheet.subplots()
+    for k, (method, entry) in enumerate(methods.items()):
+        for one in entry["runs"]:
+            ax.plot(one["curve"]["steps"], one["curve"]["reward"], color=f"C{k}", alpha=0.25)
+        grid = np.linspace(0, entry["runs"][0]["steps"], 100)
+        lines = [np.interp(grid, r["curve"]["steps"], r["curve"]["reward"]) for r in entry["runs"]]
+        label = f"{method.upper()}, mean of {len(lines)}"
+        ax.plot(grid, np.mean(lines, 0), color=f"C{k}", label=label)
+    ax.set(title=env, xlabel="steps", ylabel="mean return of 100 episodes")
+    ax.legend()
+    return sheet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    """Who acts where, how long."""
+
+    seed: list[int] = seed_option((0, 1, 2, 3, 4), quick=[0])
+    resume: bool = resume_option()
+    env: list[str] = option(list(STEPS), "environments", quick=["InvertedPendulum-v5"])
+    methods: list[str] = option(list(METHODS), choices=METHODS)
+    steps: int | None = option(
+        None, "by default 2,000,000 and 500,000 (pendulum)", quick=20_480, least=1
+    )
+    processes: int = option(2, "agents at once", least=1)
+
+
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run all agents, several at once, and compare them."""
+    options = parse(Options, STUDY, argv, __doc__)
+    runs = options.out / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    if not options.resume:
+        for old in runs.iterdir():
+            old.unlink()
+    jobs = _jobs(options, runs)
+    record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
+    record.notes.append(ALTERED)
+    with Parts(len(jobs), "agents") as parts:
+        for found in _all(jobs, options.processes):
+            who = f"{found['method']} {found['env']} seed {found['seed']}"
+            parts.step(f"{who}: {found['last_100']:.0f}")
+    # Everything in the folder counts, also what earlier commands ran.
+    record.metrics = summary([json.loads(p.read_text()) for p in sorted(runs.glob("*.json"))])
+    rows = report(record, options.out)
+    path = record.write(options.out)
+    show_table(HEADER, rows)
+    say(f"written to {path}")
+    return path
+
+
+def _jobs(options: Options, folder: Path) -> list[tuple[Any, ...]]:
+    return [
+        (method, env, seed, options.steps or STEPS.get(env, 1_000_000), folder)
+        for env in options.env
+        for method in options.methods
+        for seed in options.seed
+    ]
+
+
+def _all(jobs: list[tuple[Any, ...]], processes: int) -> Any:
+    if processes == 1 or len(jobs) == 1:
+        yield from (run(*job) for job in jobs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        work: list[Any] = [pool.submit(run, *job) for job in jobs]
+        for done in as_completed(work):
+            yield done.result()
+
+
+if __name__ == "__main__":
+    main()

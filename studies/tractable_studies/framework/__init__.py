@@ -1,0 +1,1 @@
+"""What the studies share: their description, their options, their record, their progress."""

@@ -1,0 +1,12 @@
+"""MNIST and CIFAR-10 by TAGI."""
+
+from tractable_studies.framework.study import STATES, TAGI, Study
+
+_RUN = "tractable_studies.images.run"
+
+MNIST_FNN = Study("mnist-fnn", "MNIST with two hidden layers", TAGI, _RUN, ("mnist-fnn",))
+MNIST_CNN = Study("mnist-cnn", "MNIST with a CNN", f"{STATES}, table 4", _RUN, ("mnist-cnn",))
+CIFAR_CNN = Study("cifar-cnn", "CIFAR-10 with a CNN", f"{STATES}, table 5", _RUN, ("cifar-cnn",))
+
+STUDIES = {study.name: study for study in (MNIST_FNN, MNIST_CNN, CIFAR_CNN)}
+"""By the argument of ``run``."""

@@ -1,0 +1,122 @@
+"""Runs of the mushroom study: each agent and seed a job with a checkpoint of its own.
+
+A job that was killed goes on from its checkpoint and gives the same curve.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tractable.agents import Bandit, History
+from tractable.cli.output import say
+from tractable.training.progress import Progress
+from tractable_studies.mushroom.agents import NAMES, make
+from tractable_studies.mushroom.environment import Mushroom
+
+_REPORT_EVERY = 250  # steps
+
+
+@dataclass(frozen=True)
+class Job:
+    """One agent on the mushrooms of one seed."""
+
+    agent: str
+    seed: int
+    steps: int
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """The checkpoint; it does not depend on the number of steps, so a run can be prolonged."""
+        return self.folder / f"{self.agent}-{self.seed}.tr"
+
+    @property
+    def left(self) -> int:
+        """Steps that are still to make."""
+        done = len(self.history()) if self.path.is_file() else 0
+        return max(self.steps - done, 0)
+
+    def __str__(self) -> str:
+        """Who makes how many steps."""
+        return f"{NAMES[self.agent]}, seed {self.seed}, {self.steps:,} steps"
+
+    def run(self, report: Callable[[int], object]) -> None:
+        """Make the steps that are left; ``report`` is told how many were made, now and then."""
+        env = Mushroom()
+        agent = make(self.agent, self.seed, env)
+
+        def callback(_: Bandit, step: int) -> None:
+            if step % _REPORT_EVERY == 0:
+                report(_REPORT_EVERY)
+
+        agent.run(
+            env, self.steps, seed=self.seed, callback=callback, progress=False,
+            checkpoint=self.path, every=2_500,
+        )  # fmt: skip
+
+    def history(self) -> History:
+        """What the checkpoint holds."""
+        return Bandit.load(self.path).history
+
+
+def run_all(jobs: list[Job], processes: int, threads: int) -> None:
+    """Run the jobs, several side by side; what is finished is not run again."""
+    for job in jobs:
+        job.folder.mkdir(parents=True, exist_ok=True)
+    with Progress(sum(job.left for job in jobs), "mushrooms", None) as progress:
+        if processes == 1:
+            for job in jobs:
+                job.run(progress.advance)
+                say(f"{job} is done")
+        else:
+            _in_processes(jobs, processes, threads, progress)
+
+
+def _in_processes(jobs: list[Job], processes: int, threads: int, progress: Progress) -> None:
+    context = multiprocessing.get_context("spawn")
+    reports: Any = context.Queue()
+    with ProcessPoolExecutor(
+        min(processes, len(jobs)), context, initializer=_start, initargs=(reports, threads)
+    ) as pool:
+        futures = {pool.submit(_work, job): job for job in jobs}
+        waiting = set(futures)
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, timeout=0.5, return_when=FIRST_EXCEPTION)
+                for steps in _waiting(reports):
+                    progress.advance(steps)
+                for future in finished:
+                    future.result()
+                    say(f"{futures[future]} is done")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _waiting(reports: Any) -> Iterator[int]:
+    while True:
+        try:
+            yield reports.get_nowait()
+        except queue.Empty:
+            return
+
+
+_reports: Any = None  # of a worker process
+
+
+def _start(reports: Any, threads: int) -> None:
+    global _reports
+    _reports = reports
+    torch.set_num_threads(threads)
+
+
+def _work(job: Job) -> None:
+    job.run(_reports.put)
