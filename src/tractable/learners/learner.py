@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput, InvalidModelFile
-from tractable.gaussian import Gaussian
 from tractable.learners import files
 from tractable.learners.method import Method, Position, State
 from tractable.learners.network import Network
@@ -30,7 +29,7 @@ from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
 from tractable.predictive import Predictive
 from tractable.training import holdout
-from tractable.training.batches import Format, Loader, Rows
+from tractable.training.batches import Format, Loader, Rows, as_tensor
 from tractable.training.callbacks import Callback, EpochRecord
 from tractable.training.progress import Progress
 
@@ -229,8 +228,7 @@ class Learner:
         A single observation may come without the batch dimension: a scalar target, or an input
         vector.
         """
-        rows = self.format.inputs(x if isinstance(x, Gaussian) else torch.as_tensor(x))
-        seen = y if isinstance(y, Gaussian) else torch.as_tensor(y)
+        rows, seen = as_tensor(x, "inputs"), as_tensor(y, "targets")
         if seen.ndim == 0 or rows.ndim == 1:
             rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         self.learn_batch(*self.checked(rows, seen))

@@ -160,6 +160,23 @@ class TAGIMethod(Method[TAGIState]):
         state.posterior.loc.mul_(kept)
         state.posterior.variance.mul_(kept)
 
+    def backup(self, state: TAGIState) -> tuple[Any, ...]:
+        """See ``Method``; an update draws nothing."""
+        noise = state.likelihood.named_buffers()
+        return (
+            state.posterior.loc.clone(),
+            state.posterior.variance.clone(),
+            dict(state.buffers),  # an update puts new tensors in their place
+            {name: tensor.clone() for name, tensor in noise},
+        )
+
+    def undo(self, state: TAGIState, backup: tuple[Any, ...]) -> None:
+        """See ``Method``."""
+        loc, variance, state.buffers, noise = backup
+        state.posterior.loc.copy_(loc)
+        state.posterior.variance.copy_(variance)
+        state.likelihood.set_buffers(noise)
+
     def propagate(self, state: TAGIState, x: Tensor) -> Gaussian:
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
         locs, variances = ([part.detach() for part in parts] for parts in state.posterior.leaves)

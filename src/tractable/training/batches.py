@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
+from tractable.likelihoods.base import non_finite
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,14 @@ class Format:
         """Finite inputs on the device, at least one row."""
         if isinstance(x, Gaussian):
             return x.to(device=self.device, dtype=self.dtype)
-        tensor = _tensor(x, "inputs")
+        tensor = as_tensor(x, "inputs")
         if tensor.is_complex():
             raise InvalidInput(f"inputs must be real numbers, got {tensor.dtype}")
         if tensor.ndim == 0 or tensor.shape[0] == 0:
             raise InvalidInput(f"inputs need at least one row, got shape {tuple(tensor.shape)}")
         if tensor.is_floating_point() or not self.integers:
             tensor = tensor.to(self.device, self.dtype)
-            if not bool(torch.isfinite(tensor).all()):
+            if non_finite(tensor):
                 bad = torch.nonzero(~torch.isfinite(tensor.reshape(tensor.shape[0], -1)))
                 raise InvalidInput(
                     f"inputs have {len(bad)} NaN or infinite values, the first in row "
@@ -53,12 +54,15 @@ class Format:
         """Targets on the device; floating point ones in the learner's dtype."""
         if isinstance(y, Gaussian):
             return y.to(device=self.device, dtype=self.dtype)
-        tensor = _tensor(y, "targets")
+        tensor = as_tensor(y, "targets")
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, dtype)
 
 
-def _tensor(values: Any, what: str) -> Tensor:
+def as_tensor(values: Any, what: str) -> Tensor:
+    """What a user gave as a dense tensor or a Gaussian, or a refusal that says why not."""
+    if isinstance(values, Gaussian):
+        return values
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
             raise InvalidInput(f"{what} must be dense, got a tensor of layout {values.layout}")
