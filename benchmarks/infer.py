@@ -17,8 +17,9 @@ import torch
 from torch import nn
 
 import tractable as tr
+from tractable.attacks import infer as attack
 from tractable.experiments.images import mnist_cnn
-from tractable.infer import attack, derivatives
+from tractable.infer import derivatives
 
 
 def best_of(run: Callable[[], object], repeats: int) -> float:

@@ -3,7 +3,17 @@
 import importlib
 from typing import Any
 
-from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
+from tractable import (
+    adversarial,
+    attacks,
+    errors,
+    infer,
+    likelihoods,
+    metrics,
+    plots,
+    priors,
+    rules,
+)
 from tractable.errors import NoMomentRule
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.learners import (
@@ -39,6 +49,7 @@ __all__ = [
     "activation_moments",
     "activation_rule",
     "adversarial",
+    "attacks",
     "errors",
     "infer",
     "likelihoods",

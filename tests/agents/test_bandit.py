@@ -11,7 +11,7 @@ from torch import nn
 import tractable as tr
 from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, same, state
 from tractable.agents import Bandit, EpsilonGreedy, Greedy, Replay
-from tractable.agents.draws import mean_rewards, output_draws, weight_draws
+from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
 
 
 @pytest.mark.parametrize("kind", ["tagi", "bbb", "backprop", "ensemble"])

@@ -92,7 +92,7 @@ def test_a_file_holds_the_whole_agent(tmp_path):
     bandit.run(Toss(), 30, seed=0, progress=False)
     bandit.save(tmp_path / "agent.tr")
     loaded = Bandit.load(tmp_path / "agent.tr")
-    assert repr(loaded.policy) == "Thompson(samples=2, of='weights')"
+    assert repr(loaded.policy) == "Thompson(samples=2, sample='weights')"
     for i in range(30):
         context = [i / 10, -1.0, 0.3]
         assert loaded.act(context) == bandit.act(context)

@@ -5,14 +5,16 @@ Importing this package registers the environment ``tractable/Mushroom-v0`` and n
 """
 
 from tractable.agents.mushroom import Mushroom  # isort: skip  (says if gymnasium is missing)
-from tractable.agents.bandit import Bandit
-from tractable.agents.control import TAGIControl
-from tractable.agents.control_settings import ControlSettings
-from tractable.agents.evaluation import evaluate
-from tractable.agents.history import History
-from tractable.agents.policies import EpsilonGreedy, Greedy, Policy, Thompson
-from tractable.agents.replay import Replay
-from tractable.errors import EnvironmentFault
+from tractable.agents.bandit import (
+    Bandit,
+    EpsilonGreedy,
+    Greedy,
+    History,
+    Policy,
+    Replay,
+    Thompson,
+)
+from tractable.agents.control import ControlSettings, EnvironmentFault, TAGIControl, evaluate
 
 __all__ = [
     "Bandit",

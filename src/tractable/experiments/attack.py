@@ -28,12 +28,13 @@ import torch
 from torch import Tensor
 
 import tractable as tr
+from tractable.attacks import Attack
+from tractable.attacks import infer as attack
 from tractable.data import ImageData, cifar10, mnist
 from tractable.experiments import options, pgd
 from tractable.experiments.images import TASKS, learner, standardized
 from tractable.experiments.progress import Countdown, say
 from tractable.experiments.record import Record, table
-from tractable.infer import Attack, attack
 from tractable.report.results import Chart, Comparison
 
 PUBLISHED = {"mnist": (0.64, 99.8, 99.9), "cifar10": (22.0, 99.6, 99.9)}

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tractable import adversarial, metrics, priors
+from tractable import attacks, metrics, priors
 from tractable.data import mnist
 from tractable.experiments import options
 from tractable.experiments.calibration import of_classes
@@ -118,7 +118,7 @@ def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict
     for epsilon in EPSILONS:
         moved = (x[rows] + epsilon * attacked[rows]).clamp(0, 1)
         foreign.append(metrics.accuracy(model.predict(moved, **few), y[rows]))
-    own = adversarial.robustness(model, x[rows], y[rows], EPSILONS, **few)
+    own = attacks.robustness(model, x[rows], y[rows], EPSILONS, **few)
     figures: dict[str, Any] = {
         "epochs": len(model.history),
         "test_error_percent": 100 * metrics.error_rate(predictive, y),
@@ -165,7 +165,7 @@ def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
     cnn.fit(data.x, data.y, epochs=2, batch_size=BATCH, callbacks=[Checkpoint(path)], resume=path)
     error = metrics.error_rate(cnn.predict(data.x_test), data.y_test)
     say(f"the attacking CNN has a test error of {error:.2%}")
-    return adversarial.loss_gradient(cnn, data.x_test, data.y_test).sign()
+    return attacks.loss_gradient(cnn, data.x_test, data.y_test).sign()
 
 
 def figures_of(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.util import find_spec
+
+from tractable.errors import close_names
 
 _TAGI = "Goulet, Nguyen & Amiri 2021"
 _STATES = "Nguyen & Goulet, hidden-states inference"
@@ -92,6 +93,6 @@ def find(name: str) -> Experiment:
     known = names()
     if name in known:
         return EXPERIMENTS[name]
-    near = get_close_matches(name, known, n=3, cutoff=0.4)
+    near = close_names(name, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
     raise UnknownExperiment(f"no experiment {name!r}: {hint}")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable import adversarial
+from tractable import attacks
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +20,12 @@ def test_fgsm_moves_against_the_weights_of_a_linear_model(data):
     model = tr.Backprop(nn.Linear(4, 2), tr.likelihoods.Softmax(2), init="net")
     weight = model.posterior["weight"].loc
     away = torch.where(y == 1, -1.0, 1.0).unsqueeze(1) * (weight[1] - weight[0]).sign()
-    moved = adversarial.fgsm(model, x, y, 0.1, bounds=None)
+    moved = attacks.fgsm(model, x, y, 0.1, bounds=None)
     assert torch.allclose(moved, x + 0.1 * away, atol=1e-6)
-    inside = adversarial.fgsm(model, x, y, 0.1)
+    inside = attacks.fgsm(model, x, y, 0.1)
     assert inside.min() >= 0
     assert inside.max() <= 1
-    assert torch.equal(adversarial.fgsm(model, x, y, 0.0), x)
+    assert torch.equal(attacks.fgsm(model, x, y, 0.0), x)
 
 
 def test_the_gradient_of_a_mixture_is_that_of_all_its_draws(data):
@@ -35,7 +35,7 @@ def test_the_gradient_of_a_mixture_is_that_of_all_its_draws(data):
         tr.BayesByBackprop(net, tr.likelihoods.Softmax(2), draws=7, dtype=torch.float64),
         tr.Ensemble(net, tr.likelihoods.Softmax(2), n=3, dtype=torch.float64),
     ):
-        found = adversarial.loss_gradient(model, x.double(), y)
+        found = attacks.loss_gradient(model, x.double(), y)
         step = 1e-6
         for i in range(4):
             shift = torch.zeros(4, dtype=torch.float64)
@@ -51,12 +51,12 @@ def test_attacks_hurt_every_learner(data, kind):
     options = {} if kind is tr.TAGI else {"lr": 2e-2}
     model = kind(net, tr.likelihoods.Softmax(2), **options)
     model.fit(x, y, epochs=20, batch_size=16)
-    clean, near, far = adversarial.robustness(model, x, y, [0.0, 0.05, 0.2])
+    clean, near, far = attacks.robustness(model, x, y, [0.0, 0.05, 0.2])
     assert clean == pytest.approx(tr.metrics.accuracy(model.predict(x), y))
     assert clean > near > far
-    moved = adversarial.pgd(model, x, y, 0.1, steps=5, generator=torch.Generator().manual_seed(0))
+    moved = attacks.pgd(model, x, y, 0.1, steps=5, generator=torch.Generator().manual_seed(0))
     assert (moved - x).abs().max() <= 0.1 + 1e-6
-    fast = adversarial.fgsm(model, x, y, 0.1)
+    fast = attacks.fgsm(model, x, y, 0.1)
     loss = [-model.predict(v).log_prob(y).mean() for v in (x, fast, moved)]
     assert loss[0] < loss[1] < loss[2] + 0.05  # many small steps do at least as well as one
 
@@ -64,6 +64,6 @@ def test_attacks_hurt_every_learner(data, kind):
 def test_bad_sizes_are_refused(data):
     model = tr.Backprop(nn.Linear(4, 2), tr.likelihoods.Softmax(2))
     with pytest.raises(ValueError, match="epsilon"):
-        adversarial.fgsm(model, *data, -0.1)
+        attacks.fgsm(model, *data, -0.1)
     with pytest.raises(ValueError, match="steps"):
-        adversarial.pgd(model, *data, 0.1, steps=0)
+        attacks.pgd(model, *data, 0.1, steps=0)

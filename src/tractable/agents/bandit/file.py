@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from tractable.agents.history import History
-from tractable.agents.policies import Policy
-from tractable.agents.policies import policy as policy_of
-from tractable.agents.replay import Replay
+from tractable.agents.bandit.history import History
+from tractable.agents.bandit.policies import Policy
+from tractable.agents.bandit.policies import policy as policy_of
+from tractable.agents.bandit.replay import Replay
 from tractable.errors import InvalidModelFile
 from tractable.learners import Ensemble, files
 from tractable.likelihoods import Likelihood
@@ -20,7 +20,7 @@ from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
 if TYPE_CHECKING:
-    from tractable.agents.bandit import Bandit
+    from tractable.agents.bandit.agent import Bandit
 
 _KIND = "Bandit"
 
