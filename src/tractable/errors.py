@@ -132,7 +132,7 @@ def close_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known names that look like this one, nearest first; capitals do not count.
 
     >>> close_names("tagy", ["TAGI", "BBB", "tag"])
-    ['TAGI', 'tag']
+    ['tag', 'TAGI']
     """
     folded = {candidate.lower(): candidate for candidate in known}
     return [folded[near] for near in get_close_matches(name.lower(), folded, limit, cutoff=0.5)]

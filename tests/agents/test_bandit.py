@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, same, state
+from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, net, same, state
 from tractable.agents import Bandit, EpsilonGreedy, Greedy, Replay
 from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
 
@@ -106,6 +106,19 @@ def test_a_seed_decides_all_actions():
 # --- replay ----------------------------------------------------------------------------------
 
 
+def test_learners_rehearse_unless_their_method_is_online():
+    normal = tr.likelihoods.Normal(0.3)
+    online = [tr.TAGI(net(), normal), tr.Ensemble(net(), normal, n=2, learner=tr.TAGI)]
+    others = [tr.Backprop(net(), normal), tr.BayesByBackprop(net(), normal)]
+    others.append(tr.Ensemble(net(), normal, n=2))
+    for learner in online:
+        assert Bandit(learner, features=FEATURES, actions=ACTIONS).replay is None
+    for learner in others:
+        assert len(Bandit(learner, features=FEATURES, actions=ACTIONS).replay) == 0
+    kept = Bandit(online[0], features=FEATURES, actions=ACTIONS, replay=Replay(8))
+    assert kept.replay.capacity == 8
+
+
 def test_the_memory_keeps_the_latest():
     memory = Replay(4)
     rows = torch.arange(7.0).unsqueeze(1)
@@ -120,11 +133,10 @@ def test_the_memory_keeps_the_latest():
 def test_a_batch_carries_its_share_of_the_divergence(monkeypatch):
     bandit = agent("bbb", replay=Replay(64, batch_size=16, batches=3))
     seen = []
-    monkeypatch.setattr(type(bandit.learner), "_learn", lambda self, x, y, m: seen.append((x, m)))
+    monkeypatch.setattr(bandit.learner, "learn_batch", lambda x, y, m: seen.append((x, m)))
     rows = np.zeros((40, FEATURES))
     bandit.prime(rows, [0, 1] * 20, np.zeros(40))
     assert not seen
-    monkeypatch.setattr(bandit.learner, "_scheduler", None)
     bandit.learn(rows[0], 1, 0.0)
     assert [m.share for _, m in seen] == [16 / 41] * 3
     assert all(len(x) == 16 for x, _ in seen)

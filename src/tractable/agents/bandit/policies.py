@@ -112,19 +112,28 @@ class Thompson(Policy):
         return {"samples": self.samples, "sample": self.sample}
 
 
+def current(config: dict[str, Any]) -> dict[str, Any]:
+    """The name and arguments of a policy, as they are called now.
+
+    >>> current({"name": "Thompson", "samples": 1, "of": "outputs"})  # from a file of format 1
+    {'name': 'Thompson', 'samples': 1, 'sample': 'outputs'}
+    """
+    renamed = _RENAMED.get(str(config.get("name")), {})
+    return {renamed.get(key, key): value for key, value in config.items()}
+
+
 def policy(given: Policy | dict[str, Any]) -> Policy:
     """A policy from what a user or a file may give.
 
-    >>> policy({"name": "Thompson", "samples": 1, "of": "outputs"})  # as in files of format 1
-    Thompson(samples=1, sample='outputs')
+    >>> policy({"name": "EpsilonGreedy", "eps": 0.1})
+    EpsilonGreedy(eps=0.1)
     """
     if isinstance(given, Policy):
         return given
     if isinstance(given, dict):
-        found = dict(given)
-        name = str(found.pop("name", ""))
+        arguments = current(given)
+        name = str(arguments.pop("name", ""))
         if name in Policy.kinds:
-            renamed = _RENAMED.get(name, {})
-            return Policy.kinds[name](**{renamed.get(key, key): v for key, v in found.items()})
+            return Policy.kinds[name](**arguments)
         raise ValueError(f"unknown policy {name!r}; there are {', '.join(Policy.kinds)}")
     raise TypeError(f"policy must be one of tractable.agents, got {type(given).__name__}")
