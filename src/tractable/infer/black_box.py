@@ -139,7 +139,7 @@ class BlackBoxOptimizer:
         best = x[order[: max(3, len(x) // 10)]]
         found = optimize(
             self.model, self._starts(best), sigma=0.1, maximize=False, steps=30,
-            tolerance=1e-3, bounds=(-1, 1), most=math.inf,
+            tolerance=1e-3, bounds=(-1, 1), max_step=math.inf,
         )  # fmt: skip
         pool = torch.cat([found.location.loc, self._around(best, 200), self._uniform(100)])
         distance = torch.cdist(pool, x).amin(1)

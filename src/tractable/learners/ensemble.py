@@ -51,6 +51,7 @@ class EnsembleMethod(Method[EnsembleState]):
     ) -> None:
         super().__init__(network, likelihood)
         self.n, self.member, self.kind = n, member, kind
+        self.online = member.online
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""

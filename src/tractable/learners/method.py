@@ -84,6 +84,9 @@ class Method(ABC, Generic[S]):
     parallel: bool = False
     """Whether learning releases Python, so that threads help."""
 
+    online: bool = False
+    """Whether one pass over a stream is enough: updates do not forget and need no rehearsal."""
+
     domains: ClassVar[dict[str, Domain]] = {}
     """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
 

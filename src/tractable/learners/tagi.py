@@ -34,6 +34,8 @@ from tractable.training.batches import Loader, Rows
 class TAGIMethod(Method[TAGIState]):
     """See ``TAGI``."""
 
+    online = True
+
     domains: ClassVar[dict[str, Domain]] = {"variance": "non-negative"}
 
     def __init__(

@@ -28,9 +28,10 @@ import torch
 from torch import Tensor
 
 import tractable as tr
+from tractable.attacks import Attack
+from tractable.attacks import infer as attack
 from tractable.cli.output import say, show_table
 from tractable.data import ImageData, cifar10, mnist
-from tractable.infer import Attack, attack
 from tractable.report.results import Chart, Comparison
 from tractable_studies.attack import STUDIES, pgd
 from tractable_studies.framework.options import (

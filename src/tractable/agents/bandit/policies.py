@@ -11,11 +11,15 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tractable.agents.draws import mean_rewards, output_draws, weight_draws
+from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
 from tractable.learners import Learner
 
-Of = Literal["weights", "outputs"]
+Sampled = Literal["weights", "outputs"]
+"""What a draw of Thompson sampling is made of."""
+
 _DRAWS = {"weights": weight_draws, "outputs": output_draws}
+_RENAMED = {"Thompson": {"of": "sample"}}
+"""Arguments as files of format 1 call them, and as they are called now."""
 
 
 class Policy(ABC):
@@ -80,40 +84,54 @@ class EpsilonGreedy(Policy):
 class Thompson(Policy):
     """The action that is best under a draw from the posterior.
 
-    With ``of="weights"`` this is Thompson sampling for the learner's mean-field posterior: one
-    draw of all weights, seen by all actions.  ``of="outputs"`` draws each action's expected
-    reward from the Gaussian that moments give it: closed form for ``TAGI``, and cheaper for large
+    With ``sample="weights"`` this is Thompson sampling for the learner's posterior: one draw of
+    all weights, seen by all actions.  ``sample="outputs"`` draws each action's expected reward
+    from the Gaussian that moments give it: closed form for ``TAGI``, and cheaper for large
     networks, but actions are drawn apart although they share weights.
 
     Args:
         samples: draws that are averaged before the actions are compared.  One is Thompson's
             rule; two, as in the source, explore less (the variance is halved).
-        of: what is drawn: ``"weights"`` or ``"outputs"``.
+        sample: what is drawn: ``"weights"`` or ``"outputs"``.
     """
 
-    def __init__(self, samples: int = 2, *, of: Of = "weights") -> None:
+    def __init__(self, samples: int = 2, *, sample: Sampled = "weights") -> None:
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
-        if of not in _DRAWS:
-            raise ValueError(f"of must be one of {', '.join(_DRAWS)}; got {of!r}")
+        if sample not in _DRAWS:
+            raise ValueError(f"sample must be one of {', '.join(_DRAWS)}; got {sample!r}")
         self.samples = samples
-        self.of: Of = of
+        self.sample: Sampled = sample
 
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
         """See ``Policy``."""
-        return int(_DRAWS[self.of](learner, x, self.samples, generator).mean(0).argmax())
+        return int(_DRAWS[self.sample](learner, x, self.samples, generator).mean(0).argmax())
 
     def config(self) -> dict[str, Any]:
         """See ``Policy``."""
-        return {"samples": self.samples, "of": self.of}
+        return {"samples": self.samples, "sample": self.sample}
+
+
+def current(config: dict[str, Any]) -> dict[str, Any]:
+    """The name and arguments of a policy, as they are called now.
+
+    >>> current({"name": "Thompson", "samples": 1, "of": "outputs"})  # from a file of format 1
+    {'name': 'Thompson', 'samples': 1, 'sample': 'outputs'}
+    """
+    renamed = _RENAMED.get(str(config.get("name")), {})
+    return {renamed.get(key, key): value for key, value in config.items()}
 
 
 def policy(given: Policy | dict[str, Any]) -> Policy:
-    """A policy from what a user or a file may give."""
+    """A policy from what a user or a file may give.
+
+    >>> policy({"name": "EpsilonGreedy", "eps": 0.1})
+    EpsilonGreedy(eps=0.1)
+    """
     if isinstance(given, Policy):
         return given
     if isinstance(given, dict):
-        arguments = dict(given)
+        arguments = current(given)
         name = str(arguments.pop("name", ""))
         if name in Policy.kinds:
             return Policy.kinds[name](**arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tractable.agents.episode import open_environment
+from tractable.agents.control.environment import open_environment
 
 
 def evaluate(agent: Any, env: Any, episodes: int = 10, *, seed: int = 0) -> list[float]:

@@ -7,9 +7,9 @@ rate and no exploration schedule: the policy's own uncertainty explores, and shr
 
 Departures from the printed text, each because the text as printed did not learn: sigma_V is not
 added to the action (eq. 6); the policy's output is linear and the *drawn* output is squashed;
-eq. (4), with the expected sign (see ``tractable.agents.action``), takes the place of eq. (3);
-returns mix horizons (lambda); sigma_V falls by 2 % a horizon to its minimum; observations and
-rewards are scaled by running statistics.
+eq. (4), with the expected sign (see ``tractable.agents.control.advice``), takes the place of
+eq. (3); returns mix horizons (lambda); sigma_V falls by 2 % a horizon to its minimum; observations
+and rewards are scaled by running statistics.
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", section 5, algorithm 2, tables 7 to 9.
@@ -18,7 +18,7 @@ networks", section 5, algorithm 2, tables 7 to 9.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,13 +27,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tractable.agents import saving
-from tractable.agents.action import Advice, advise
-from tractable.agents.control_settings import ControlSettings
-from tractable.agents.episode import Episode, box_action_space, open_environment
-from tractable.agents.networks import policy_net, value_net
-from tractable.agents.normalize import Normalizer
-from tractable.agents.returns import n_step_targets
+from tractable.agents.control import file
+from tractable.agents.control.advice import advise
+from tractable.agents.control.environment import box_action_space, open_environment
+from tractable.agents.control.episode import Episode
+from tractable.agents.control.horizon import Horizon
+from tractable.agents.control.metrics import METRICS, metrics
+from tractable.agents.control.networks import policy_net, value_net
+from tractable.agents.control.normalizer import Normalizer
+from tractable.agents.control.returns import n_step_targets
+from tractable.agents.control.settings import ControlSettings
 from tractable.errors import EnvironmentFault
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
@@ -43,6 +46,9 @@ from tractable.training import Progress
 
 Array = NDArray[np.float64]
 Callback = Callable[["TAGIControl"], bool | None]
+"""Called with the agent; True stops."""
+
+_WATCHED = 8  # batches from one look at the metrics to the next
 
 
 class TAGIControl:
@@ -59,7 +65,7 @@ class TAGIControl:
         normalizer: the running scales of observations and rewards.
         steps: environment steps so far.
         episodes: for every finished episode: the step it ended at, its return and its length.
-        log: per horizon, figures that tell failures apart (see ``diagnose``).
+        log: per horizon, metrics that tell failures apart (see the guide on control).
     """
 
     def __init__(self, env: Any, *, seed: int = 0, **settings: Any) -> None:
@@ -157,7 +163,7 @@ class TAGIControl:
             callback: called with the agent after every horizon; True stops.
             progress_bar: show one; None: on a terminal only.
             checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
-                the end; ``load`` goes on from it as if nothing had happened.
+                the end; ``load`` goes on from it bit for bit.
             checkpoint_every: horizons between two checkpoints.
 
         Raises:
@@ -173,7 +179,7 @@ class TAGIControl:
                 try:
                     self._learn_horizon(self._collect())
                 except EnvironmentFault as fault:
-                    fault.saved_to(saving.rescue(self, checkpoint))
+                    fault.saved_to(file.rescue(self, checkpoint))
                     raise
                 bar.advance()
                 bar.report({"reward": self.mean_reward()})
@@ -189,10 +195,10 @@ class TAGIControl:
         recent = [episode[1] for episode in self.episodes[-last:]]
         return float(np.mean(recent)) if recent else float("nan")
 
-    def _collect(self) -> _Horizon:
+    def _collect(self) -> Horizon:
         """Act for one horizon."""
         size = self.settings.horizon
-        steps = _Horizon.empty(size, self.n_states, self.n_actions)
+        steps = Horizon.empty(size, self.n_states, self.n_actions)
         episode, policy = self.episode, self.policy.snapshot()
         for t in range(size):
             observation = episode.observation
@@ -209,7 +215,7 @@ class TAGIControl:
                 episode.reset()
         return steps
 
-    def _learn_horizon(self, seen: _Horizon) -> None:
+    def _learn_horizon(self, seen: Horizon) -> None:
         s = self.settings
         done = seen.terminal | seen.ends
         self.normalizer.include(seen.observations, seen.rewards, done)
@@ -226,10 +232,10 @@ class TAGIControl:
             reached = self.normalizer.observation(seen.reached[cut])
             follow = np.concatenate([reached, np.tanh(z)], 1).astype(np.float32)
             next_mean[cut], next_variance[cut] = self._values(follow)
-        target, doubt = n_step_targets(
+        target, target_variance = n_step_targets(
             rewards, next_mean, next_variance, seen.terminal, cut, gamma=s.gamma, lam=s.lam
         )
-        figures = self._teach(torch.from_numpy(inputs), target, doubt)
+        watched = self._teach(torch.from_numpy(inputs), target, target_variance)
         self.steps += len(rewards)
         self.episodes += seen.finished
         residual = target - mean
@@ -241,7 +247,7 @@ class TAGIControl:
                 "target_variance": float(target.var()),
                 "value_error": float((residual**2).mean()),
                 "value_variance": float(variance.mean()),
-                **figures,
+                **watched,
             }
         )
         self.set_sigma_v(max(self.sigma_v * s.sigma_decay, s.sigma_min))
@@ -257,33 +263,33 @@ class TAGIControl:
         mean, variance = self.value.outputs(torch.from_numpy(inputs), batch_size=None).moments()
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
-    def _teach(self, inputs: Tensor, target: Array, doubt: Array) -> dict[str, float]:
+    def _teach(self, inputs: Tensor, target: Array, variance: Array) -> dict[str, float]:
         """Update both networks, batch by batch; returns what is worth watching."""
         s = self.settings
         targets = Gaussian.wrap(
             torch.from_numpy(target.astype(np.float32)).unsqueeze(1),
-            torch.from_numpy(doubt.astype(np.float32)).unsqueeze(1),
+            torch.from_numpy(variance.astype(np.float32)).unsqueeze(1),
         )
         watched = []
-        for _ in range(s.passes):
+        for _ in range(s.epochs):
             order = torch.from_numpy(self.rng.permutation(len(inputs)))
             for k, chosen in enumerate(order.split(s.batch_size)):
                 x = inputs[chosen]
                 # Checked once, when they were seen: learn_batch instead of update.
                 self.value.learn_batch(x, targets[chosen])
                 states = x[:, : self.n_states].contiguous()
-                mean, variance = self.policy.outputs(states, batch_size=None).moments()
-                advice = advise(self.value, states, mean, variance)
+                mean, output_variance = self.policy.outputs(states, batch_size=None).moments()
+                advice = advise(self.value, states, mean, output_variance)
                 self.policy.learn_batch(states, advice.target)
                 if k % _WATCHED == 0:
-                    watched.append(_figures(mean, variance, advice))
-        return dict(zip(_FIGURES, torch.stack(watched).mean(0).tolist(), strict=True))
+                    watched.append(metrics(mean, output_variance, advice))
+        return dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))
 
     # --- state ---------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file, atomically: networks, scales, draws, episode under way."""
-        saving.save(self, path)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, env: Any = None) -> Self:
@@ -294,55 +300,10 @@ class TAGIControl:
             env: the environment; by default made from the name in the file.  The episode under
                 way is played again from its seed and its actions.
         """
-        agent = saving.load(cls, path, env)
+        agent = file.load(cls, path, env)
         assert isinstance(agent, cls)
         return agent
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments but the environment, as JSON values."""
         return {"seed": self.seed, **asdict(self.settings)}
-
-
-@dataclass
-class _Horizon:
-    """What was seen in a horizon; ``reached`` is the observation after a step, before a reset."""
-
-    observations: Array
-    actions: Array
-    rewards: Array
-    reached: Array
-    terminal: NDArray[np.bool_]
-    ends: NDArray[np.bool_]
-    finished: list[tuple[int, float, int]]
-
-    @classmethod
-    def empty(cls, size: int, states: int, actions: int) -> _Horizon:
-        no = np.zeros(size, dtype=bool)
-        shape = (size, states)
-        return cls(
-            np.empty(shape), np.empty((size, actions)), np.empty(size), np.empty(shape),
-            no, no.copy(), [],
-        )  # fmt: skip
-
-
-_WATCHED = 8  # batches per look
-_FIGURES = ("slope", "slope_variance", "output", "output_variance", "action", "disagree")
-
-
-def _figures(mean: Tensor, variance: Tensor, advice: Advice) -> Tensor:
-    """What is worth watching of a batch, in the order of ``_FIGURES``.
-
-    |dq/da|, its variance, the policy's outputs and their variance, |tanh|, and the share of
-    actions where eqs. (3) and (4) point apart.
-    """
-    agree = advice.curvature < 0  # eq. (3) moves by -h g, eq. (4) by +|h g| along the sign of g
-    return torch.stack(
-        [
-            advice.slope.abs().mean(),
-            advice.slope_variance.mean(),
-            mean.abs().mean(),
-            variance.mean(),
-            torch.tanh(mean).abs().mean(),
-            1 - agree.float().mean(),
-        ]
-    )

@@ -1,9 +1,9 @@
 """Contextual bandits: an agent is a learner of rewards and a policy that acts on what it knows.
 
 The learner's network takes a context of ``features`` numbers followed by a one-hot code of the
-action, and predicts the reward of that action in that context, ``P(r|x, a, w)``.  A TAGI learner
-learns each reward once, online, in closed form; gradient learners keep the latest rewards and
-rehearse them (``tractable.agents.replay``).
+action, and predicts the reward of that action in that context, ``P(r|x, a, w)``.  A learner whose
+method is online (TAGI) learns each reward once, in closed form; the others keep the latest rewards
+and rehearse them (``tractable.agents.bandit.replay``).
 
 Source: "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), section 2.7.
 """
@@ -19,13 +19,13 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from tractable.agents import bandit_file, driver
-from tractable.agents.history import History
-from tractable.agents.policies import Policy, Thompson
-from tractable.agents.policies import policy as policy_of
-from tractable.agents.replay import Replay
+from tractable.agents.bandit import file, runner
+from tractable.agents.bandit.history import History
+from tractable.agents.bandit.policies import Policy, Thompson
+from tractable.agents.bandit.policies import policy as policy_of
+from tractable.agents.bandit.replay import Replay
 from tractable.errors import InvalidInput
-from tractable.learners import TAGI, Learner
+from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import non_finite
 
@@ -38,8 +38,8 @@ class Bandit:
         policy: how it chooses.
         features: size of a context; 0 for a bandit without contexts.
         actions: number of actions.
-        replay: memory to rehearse; ``None`` learns every reward once.  By default a ``Replay()``
-            for gradient learners and none for TAGI.
+        replay: memory to rehearse; ``None`` learns every reward once.  By default none if
+            the learner's method is online (``Method.online``: TAGI), else a ``Replay()``.
         reward_scale: rewards are divided by it before they are learnt.
         seed: of the generator that policy and rehearsal draw from.
 
@@ -76,7 +76,7 @@ class Bandit:
         if not (math.isfinite(reward_scale) and reward_scale > 0):
             raise ValueError(f"reward_scale must be a positive number, got {reward_scale}")
         if replay == "auto":
-            replay = None if isinstance(learner, TAGI) else Replay()
+            replay = None if learner.method.online else Replay()
         self.learner = learner
         self.policy = policy_of(Thompson() if policy is None else policy)
         self.features, self.actions = features, actions
@@ -164,7 +164,7 @@ class Bandit:
         steps: int,
         *,
         seed: int | None = None,
-        callback: driver.Callback | None = None,
+        callback: runner.Callback | None = None,
         progress: bool | None = None,
         checkpoint: str | Path | None = None,
         every: int = 2_500,
@@ -182,8 +182,8 @@ class Bandit:
                 ``"regret"`` and ``"oracle"`` (the best action).
             steps: length of the whole run, steps of an earlier part included.
             seed: of the environment; by default drawn from the agent's generator.
-            callback: called with the agent and the number of steps done, after each step; the run
-                ends when it returns something true.
+            callback: called with the agent and the number of steps done, after each step; True
+                stops.
             progress: show a progress bar with the time left; by default on a terminal only.
             checkpoint: file that the agent is saved to; if it exists and this agent has made no
                 step yet, the run in it is resumed.
@@ -192,7 +192,7 @@ class Bandit:
         Returns:
             The agent's ``history``.
         """
-        return driver.run(
+        return runner.run(
             self, env, steps, seed=seed, callback=callback, progress=progress,
             checkpoint=checkpoint, every=every,
         )  # fmt: skip
@@ -241,7 +241,7 @@ class Bandit:
 
     def save(self, path: str | Path) -> None:
         """Write the agent, its memory and its history to one file, atomically."""
-        bandit_file.save(self, path)
+        file.save(self, path)
 
     @classmethod
     def load(
@@ -265,7 +265,7 @@ class Bandit:
             device: where to put the learner.
             options: of the learner; see ``Learner.load``.
         """
-        return bandit_file.load(cls, path, net, likelihood, policy=policy, device=device, **options)
+        return file.load(cls, path, net, likelihood, policy=policy, device=device, **options)
 
 
 def _refuse_non_finite(values: Tensor, what: str) -> None:

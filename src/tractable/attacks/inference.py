@@ -1,4 +1,4 @@
-"""Adversarial attacks by inference (Nguyen & Goulet, section 3).
+"""Attacks by inference (Nguyen & Goulet, section 3).
 
 The image is the prior of the input, ``N(image, sigma^2)``.  A wrong label is observed at the
 output, its message runs back to the pixels, and the posterior is the prior of the next
@@ -12,7 +12,7 @@ after every iteration.
 Messages are divided by the variance of the outputs, most of which is that of the weights once the
 image is unlike those of training, so that a walk may slow down to nothing.  But the weights are
 the same in every iteration, not a new noise each time; so from the second iteration on the
-largest change of a pixel is at least ``least`` standard deviations of its prior.
+largest change of a pixel is at least ``min_step`` standard deviations of its prior.
 
 With a normal link a label is observed as a number, +1 or -1, for every decision on its path.
 A decision that already falls on the right side would still be drawn to its number, and often
@@ -22,54 +22,28 @@ that iteration, unless all decisions are and the label is still another.  A prob
 by itself.
 
 Both were chosen on 4,000 training images of MNIST, one random target each, 100 iterations:
-``least=1`` with 0.1 succeeds on 99.88 % in 7.1 iterations on average, ``least=0`` with 0.25 on
-99.73 %; observing every decision again succeeded on 98.3 % of the first thousand.
+``min_step=1`` with 0.1 succeeds on 99.88 % in 7.1 iterations on average, ``min_step=0`` with 0.25
+on 99.73 %; observing every decision again succeeded on 98.3 % of the first thousand.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tractable.attacks.budget import Budget
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical
 from tractable.likelihoods.base import class_targets
 
-Norm = Literal["inf", "2"]
-
 DECIDED = 0.1
 """Mean from which on a decision, observed as +1 or -1, counts as made."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How far an attack may go.
-
-    Args:
-        size: the largest distance from the original image, in pixel units.
-        norm: ``"inf"`` (the largest change of a pixel) or ``"2"`` (the Euclidean norm).
-    """
-
-    size: float
-    norm: Norm = "inf"
-
-    def __post_init__(self) -> None:
-        observation.positive(self.size, "budget")
-        if self.norm not in ("inf", "2"):
-            raise ValueError(f"the norm of a budget must be 'inf' or '2', got {self.norm!r}")
-
-    def project(self, change: Tensor) -> Tensor:
-        """The nearest change within the budget."""
-        if self.norm == "inf":
-            return change.clamp(-self.size, self.size)
-        length = _l2(change).clamp_min(torch.finfo(change.dtype).tiny)
-        return change * (self.size / length).clamp(max=1).reshape(-1, *[1] * (change.ndim - 1))
 
 
 @dataclass(frozen=True)
@@ -95,7 +69,7 @@ class Attack:
     l2: Tensor
 
 
-def attack(
+def infer(
     model: TAGI,
     images: Any,
     target: Any = None,
@@ -107,7 +81,7 @@ def attack(
     label: Any = None,
     sigma_v: float | None = None,
     unit: float | Tensor = 1.0,
-    least: float = 1.0,
+    min_step: float = 1.0,
 ) -> Attack:
     """Find images that look the same and that the network takes for something else.
 
@@ -125,7 +99,7 @@ def attack(
         unit: pixel units per unit of ``images`` (the scale by which pixels were divided, when
             they were standardised; it may differ between channels), so that ``sigma``,
             ``budget`` and distortions are in pixel units.
-        least: from the second iteration on, the largest change of a pixel in an iteration is at
+        min_step: from the second iteration on, the largest change of a pixel in an iteration is at
             least this many standard deviations of its prior; 0 is as published.
 
     Returns:
@@ -136,8 +110,8 @@ def attack(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     observation.positive(sigma, "sigma")
-    if not 0 <= least < math.inf:
-        raise ValueError(f"least must be a number that is not negative, got {least}")
+    if not 0 <= min_step < math.inf:
+        raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
     if isinstance(budget, int | float):
         budget = Budget(float(budget))
     x = model.format.inputs(images)
@@ -163,13 +137,9 @@ def attack(
         seen = _undecided(observed_by, wanted[active], outputs)
         ((d_mu, d_var),) = observation.send(outputs, seen, [root])
         if step:
-            d_mu = _lengthened(d_mu, root, least)
+            d_mu = _lengthened(d_mu, root, min_step)
         found = observation.posterior(root, d_mu, d_var, seen, damped=False)
-        new = found.loc
-        if budget is not None:
-            new = x[active] + budget.project((new - x[active]) * pixel) / pixel
-        if low_high is not None:
-            new = torch.minimum(torch.maximum(new, low_high[0]), low_high[1])
+        new = _allowed(found.loc, x[active], pixel, budget, low_high)
         active = active[keep]
         loc[active], variance[active] = new[keep], found.variance[keep]
         used[active] += 1
@@ -180,6 +150,21 @@ def attack(
         Gaussian.wrap(loc, variance), wanted, labels, success, used,
         change.abs().amax(1), change.norm(dim=1),
     )  # fmt: skip
+
+
+def _allowed(
+    new: Tensor,
+    x: Tensor,
+    pixel: Tensor,
+    budget: Budget | None,
+    low_high: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """The nearest images within the budget and the valid range."""
+    if budget is not None:
+        new = x + budget.project((new - x) * pixel) / pixel
+    if low_high is not None:
+        new = torch.minimum(torch.maximum(new, low_high[0]), low_high[1])
+    return new
 
 
 def _classifier(model: TAGI) -> Categorical:
@@ -214,10 +199,10 @@ def _undecided(
     return observation.Observation(d_mu, d_var, seen.variance)
 
 
-def _lengthened(d_mu: Tensor, root: Gaussian, least: float) -> Tensor:
-    """The message with a largest change of at least ``least``; it claims no more information."""
+def _lengthened(d_mu: Tensor, root: Gaussian, min_step: float) -> Tensor:
+    """The message with a largest change of at least ``min_step``; it claims no more information."""
     size = (root.stddev.detach() * d_mu).abs().flatten(1).amax(1)
-    scale = torch.where(size > 0, least / size, 1).clamp_min(1)
+    scale = torch.where(size > 0, min_step / size, 1).clamp_min(1)
     return d_mu * scale.reshape(-1, *[1] * (d_mu.ndim - 1))
 
 
@@ -283,7 +268,3 @@ def _fooled(
     if len(rows):
         fooled[rows] = good(model.predict(images[rows]).labels, rows)
     return fooled
-
-
-def _l2(change: Tensor) -> Tensor:
-    return change.flatten(1).norm(dim=1)

@@ -54,12 +54,12 @@ def n_step_targets(
     last = len(rewards) - 1
     for t in range(last, -1, -1):
         if terminal[t]:
-            ahead, doubt = 0.0, 0.0
+            ahead, ahead_variance = 0.0, 0.0
         elif ends[t] or t == last:
-            ahead, doubt = next_mean[t], next_variance[t]
+            ahead, ahead_variance = next_mean[t], next_variance[t]
         else:
             ahead = (1 - lam) * next_mean[t] + lam * after_mean
-            doubt = (1 - lam) ** 2 * next_variance[t] + lam**2 * after_variance
+            ahead_variance = (1 - lam) ** 2 * next_variance[t] + lam**2 * after_variance
         mean[t] = after_mean = rewards[t] + gamma * ahead
-        variance[t] = after_variance = gamma**2 * doubt
+        variance[t] = after_variance = gamma**2 * ahead_variance
     return mean, variance

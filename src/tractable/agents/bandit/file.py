@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from tractable.agents.history import History
-from tractable.agents.policies import Policy
-from tractable.agents.policies import policy as policy_of
-from tractable.agents.replay import Replay
+from tractable.agents.bandit.history import History
+from tractable.agents.bandit.policies import Policy, current
+from tractable.agents.bandit.policies import policy as policy_of
+from tractable.agents.bandit.replay import Replay
 from tractable.errors import InvalidModelFile
 from tractable.learners import Ensemble, files
 from tractable.likelihoods import Likelihood
@@ -20,7 +20,7 @@ from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
 if TYPE_CHECKING:
-    from tractable.agents.bandit import Bandit
+    from tractable.agents.bandit.agent import Bandit
 
 _KIND = "Bandit"
 
@@ -68,6 +68,24 @@ def load(
 ) -> Bandit:
     """The agent that a file holds; see ``Bandit.load``."""
     tensors, header = model_file.read(path)
+    return _agent(
+        kind, path, tensors, header, net, likelihood, policy=policy, device=device, **options
+    )
+
+
+def _agent(
+    kind: type[Bandit],
+    path: str | Path,
+    tensors: Tensors,
+    header: Header,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    policy: Policy | None,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Bandit:
+    """The agent that these tensors and this header describe."""
     with model_file.fitting(path):
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
@@ -106,8 +124,9 @@ MOST_SAMPLES = 100_000
 def resume(agent: Bandit, path: str | Path) -> None:
     """Take over the run that a file holds, if it is of an agent made in the same way."""
     learner = agent.learner
-    found = load(
-        type(agent), path, learner.net, learner.likelihood,
+    tensors, header = model_file.read(path)
+    found = _agent(
+        type(agent), path, tensors, header, learner.net, learner.likelihood,
         policy=agent.policy, device=learner.device,
     )  # fmt: skip
     if type(found.learner) is not type(learner):
@@ -115,8 +134,10 @@ def resume(agent: Bandit, path: str | Path) -> None:
             f"cannot resume from {path}: it holds a {type(found.learner).__name__}, not a "
             f"{type(learner).__name__}"
         )
+    with model_file.fitting(path):
+        policy = current(header["agent"]["policy"])
     pairs = (
-        ("agent", described(found), described(agent)),
+        ("agent", described(found) | {"policy": policy}, described(agent)),
         ("learner", files.identity(found.learner)["options"], files.identity(learner)["options"]),
     )
     for what, theirs, mine in pairs:

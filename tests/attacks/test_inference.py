@@ -1,5 +1,4 @@
 import math
-import sys
 
 import pytest
 import torch
@@ -7,8 +6,9 @@ from torch import nn
 
 import tractable as tr
 from tests.infer.models import F64, classifier, clusters, mlp, set_posterior
-from tractable.infer import Budget, attack
-from tractable.infer.attack import _undecided
+from tractable.attacks import Budget, inference
+from tractable.attacks import infer as attack
+from tractable.attacks.inference import _undecided
 
 
 def linear_classifier(sigma_v: float = 0.3) -> tr.TAGI:
@@ -76,8 +76,8 @@ def test_what_is_already_decided_does_not_hold_the_attack_back(monkeypatch):
     assert found.success.all()
     assert found.images.loc.item() > 1 / 1.2
     # Observing both decisions in every iteration, the known one holds the pixel back.
-    monkeypatch.setattr(sys.modules["tractable.infer.attack"], "DECIDED", math.inf)
-    held = attack(model, image, 0, sigma=0.3, least=0)
+    monkeypatch.setattr(inference, "DECIDED", math.inf)
+    held = attack(model, image, 0, sigma=0.3, min_step=0)
     assert not held.success.any()
     assert held.steps.item() == 100
     assert held.images.loc.item() < 0.5
@@ -95,8 +95,8 @@ def test_from_the_second_iteration_on_a_walk_does_not_creep():
     target = 1 - int(model.predict(image).labels)
     for steps in (1, 2, 3):
         creeping, walking = (
-            attack(model, image, target, sigma=0.05, steps=steps, least=least)
-            for least in (0.0, 1.0)
+            attack(model, image, target, sigma=0.05, steps=steps, min_step=shortest)
+            for shortest in (0.0, 1.0)
         )
         assert creeping.linf.item() < 0.05 * steps
         # One published step, then steps of one standard deviation of the pixel that moves most.

@@ -70,17 +70,18 @@ def advise(value: TAGI, states: Tensor, mean: Tensor, variance: Tensor) -> Advic
     joint = Gaussian.wrap(
         torch.cat([states, action], 1), torch.cat([torch.zeros_like(states), w], 1)
     )
-    g, spread, h = (part[:, states.shape[1] :] for part in input_slopes(value, joint))
-    d_mu, d_var = message(g, spread, h, w)
-    return Advice(observation(mean, variance, jacobian * d_mu, jacobian**2 * d_var), g, spread, h)
+    g, slope_variance, h = (part[:, states.shape[1] :] for part in input_slopes(value, joint))
+    d_mu, d_var = message(g, slope_variance, h, w)
+    target = observation(mean, variance, jacobian * d_mu, jacobian**2 * d_var)
+    return Advice(target, g, slope_variance, h)
 
 
-def message(g: Tensor, spread: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """Message to an action of variance ``w`` from a derivative ``N(g, spread)``, eq. (4)."""
-    spread = spread.clamp_min(torch.finfo(spread.dtype).tiny)
-    uphill = torch.erf(g / (2 * spread).sqrt())
-    d_mu = uphill * (h * g).abs() / spread
-    d_var = -torch.minimum(h * h / spread, 1 / w.clamp_min(torch.finfo(w.dtype).tiny))
+def message(g: Tensor, variance: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """Message to an action of variance ``w`` from a derivative ``N(g, variance)``, eq. (4)."""
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    uphill = torch.erf(g / (2 * variance).sqrt())
+    d_mu = uphill * (h * g).abs() / variance
+    d_var = -torch.minimum(h * h / variance, 1 / w.clamp_min(torch.finfo(w.dtype).tiny))
     return d_mu, d_var
 
 

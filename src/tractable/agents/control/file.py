@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tractable.agents.episode import known_environment, registered
+from tractable.agents.control.environment import known_environment, registered
 from tractable.errors import InvalidModelFile
 from tractable.learners import TAGI
 from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Tensors, part, prefixed
 
 if TYPE_CHECKING:
-    from tractable.agents.control import TAGIControl
+    from tractable.agents.control.agent import TAGIControl
 
 _KIND = "TAGIControl"
 
@@ -65,6 +65,8 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             key: tuple(value) if isinstance(value, list) else value
             for key, value in header["options"].items()
         }
+        if "passes" in options:  # as files of format 1 call it
+            options["epochs"] = options.pop("passes")
         _check_sizes(options, model_file.numbers_in(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):

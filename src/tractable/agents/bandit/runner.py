@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tractable.agents import bandit_file
-from tractable.agents.history import History
+from tractable.agents.bandit import file
+from tractable.agents.bandit.history import History
 from tractable.training import Progress
 
 if TYPE_CHECKING:
-    from tractable.agents.bandit import Bandit
+    from tractable.agents.bandit.agent import Bandit
 
-Callback = Callable[["Bandit", int], object]
+Callback = Callable[["Bandit", int], bool | None]
+"""Called with the agent and the steps done; True stops."""
 
 
 def run(
@@ -30,13 +31,13 @@ def run(
     checkpoint: str | Path | None,
     every: int,
 ) -> History:
-    """See ``Bandit.run``."""
+    """Act and learn; the arguments are those of ``Bandit.run``."""
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     if every < 1:
         raise ValueError(f"every must be at least 1, got {every}")
     if checkpoint is not None and not len(agent.history) and Path(checkpoint).is_file():
-        bandit_file.resume(agent, checkpoint)
+        file.resume(agent, checkpoint)
     history = agent.history
     if len(history) >= steps:
         return history

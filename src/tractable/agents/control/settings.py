@@ -12,7 +12,7 @@ class ControlSettings:
     Attributes:
         horizon: steps between two updates.
         batch_size: rows per update.
-        passes: times each horizon is learnt.
+        epochs: times each horizon is learnt.
         gamma: discount.
         lam: mixing of returns; 1 is the printed full-horizon return.
         sigma_v: first standard deviation of the value targets.
@@ -27,7 +27,7 @@ class ControlSettings:
 
     horizon: int = 1024
     batch_size: int = 16
-    passes: int = 1
+    epochs: int = 1
     gamma: float = 0.99
     lam: float = 0.95
     sigma_v: float = 2.0
@@ -41,7 +41,7 @@ class ControlSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name in ("horizon", "batch_size", "passes"):
+        for name in ("horizon", "batch_size", "epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("gamma", "lam", "sigma_decay"):

@@ -16,6 +16,10 @@ Array = NDArray[np.float64]
 class RunningMoments:
     """Mean and variance of all rows seen, merged batch by batch (Chan, Golub & LeVeque 1983).
 
+    Not ``gymnasium.wrappers.utils.RunningMeanStd``: it starts from a made-up row of weight 1e-4,
+    and without that it divides by zero when no rows come, and rounds differently, so that runs
+    would not repeat those of before.
+
     >>> seen = RunningMoments(1)
     >>> seen.include(np.array([[1.0], [2.0]])).include(np.array([[6.0]]))
     RunningMoments(count=3, mean=[3.], variance=[4.66666667])
