@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import house_rows, write
-from tractable.learners import storage
+from tractable.persistence import model_file as storage
 
 
 def refused(done, *words: str) -> None:

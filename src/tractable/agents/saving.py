@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tractable.agents.control_settings import ControlSettings
 from tractable.agents.episode import known_environment, registered
 from tractable.errors import InvalidModelFile
 from tractable.learners import TAGI
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
 if TYPE_CHECKING:
     from tractable.agents.control import TAGIControl
@@ -25,12 +26,16 @@ _KIND = "TAGIControl"
 
 def save(agent: TAGIControl, path: str | Path) -> None:
     """Write an agent to one file, atomically."""
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     for name in ("policy", "value"):
         learner = getattr(agent, name)
         tensors |= prefixed(learner.method.learnt(learner.state), f"{name}/")
-    for key, array in agent.normalizer.arrays().items():
-        tensors[f"scales/{key}"] = torch.from_numpy(np.ascontiguousarray(array))
+    tensors |= prefixed(_scales(agent), "scales/")
     actions = agent.episode.actions
     tensors["episode/actions"] = torch.from_numpy(
         np.array(actions) if actions else np.zeros((0, *agent.low.shape))
@@ -48,7 +53,7 @@ def save(agent: TAGIControl, path: str | Path) -> None:
         "episode_seed": agent.episode.seed,
         "rng": json.dumps(agent.rng.bit_generator.state),
     }
-    model_file.write(path, tensors, header)
+    return tensors, header
 
 
 def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
@@ -63,13 +68,15 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         _check_length(env, len(actions))
         options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
-            for key, value in header["options"].items()
+            for key, value in checks.finite(header["options"], "options").items()
         }
+        checks.arguments(ControlSettings, options, "the agent")
         _check_sizes(options, model_file.numbers_in(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):
             _restore_network(getattr(agent, name), part(tensors, f"{name}/"), f"{name} network")
         scales = part(tensors, "scales/")
+        checks.matching(_scales(agent), scales, "observation")
         checks.numbers(scales, {})
         agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
         agent.steps = checks.of_type(header["steps"], int, "steps")
@@ -90,7 +97,14 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
                 "itself from the same seed and actions (another version, or not seeded)"
             )
         agent.rng.bit_generator.state = json.loads(header["rng"])
+        entries = {key: value for key, value in header.items() if key not in ("format", "env")}
+        checks.taken((tensors, entries), packed(agent))
     return agent
+
+
+def _scales(agent: TAGIControl) -> Tensors:
+    arrays = agent.normalizer.arrays()
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
 def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:

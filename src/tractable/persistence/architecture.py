@@ -14,6 +14,7 @@ from torch import nn
 
 from tractable import chain
 from tractable.errors import InvalidModelFile
+from tractable.persistence import checks
 
 _LAYERS: dict[str, type[nn.Module]] = {
     layer.__name__: layer
@@ -119,6 +120,7 @@ def _build(spec: Spec, made: dict[str, nn.Module], name: str = "") -> nn.Module:
         for argument, value in spec["arguments"].items()
         if argument not in _NOT_ARGUMENTS
     }
+    checks.arguments(layer, arguments, str(kind))
     made[name] = layer(**arguments)
     return made[name]
 
