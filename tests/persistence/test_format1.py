@@ -115,4 +115,6 @@ def test_a_control_agent_goes_on_as_it_did():
 
 def test_a_file_of_format_1_still_needs_a_network_that_fits(tmp_path):
     with pytest.raises(tr.errors.InvalidModelFile, match="another network"):
-        Learner.load(HERE / "tagi.tr", net=nn.Sequential(nn.Linear(2, 7), nn.ReLU(), nn.Linear(7, 1)))
+        Learner.load(
+            HERE / "tagi.tr", net=nn.Sequential(nn.Linear(2, 7), nn.ReLU(), nn.Linear(7, 1))
+        )

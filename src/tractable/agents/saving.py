@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,9 +78,9 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             _restore_network(getattr(agent, name), part(tensors, f"{name}/"), f"{name} network")
         scales = part(tensors, "scales/")
         checks.matching(_scales(agent), scales, "observation")
-        checks.numbers(scales, {})
+        checks.numbers(scales, {"counts": "non-negative"})
         agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
-        agent.steps = checks.of_type(header["steps"], int, "steps")
+        agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
         for learner in (agent.policy, agent.value):
             learner.fitted = agent.steps > 0
         sigma = float(checks.of_type(header["sigma_v"], (int, float), "sigma_v"))
@@ -123,13 +124,15 @@ def _check_length(env: Any, steps: int) -> None:
 
 def _check_sizes(options: dict[str, Any], room: int) -> None:
     for name in ("policy_hidden", "value_hidden"):
-        for width in options.get(name, ()):
-            checks.at_most(width, room, name)
-    checks.at_most(options.get("horizon", 0), MOST_STEPS, "horizon")
+        widths = [checks.at_most(width, room, name) for width in options.get(name, ())]
+        weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
+        checks.at_most(weights, room, f"the size of {name}")
+    for name in ("horizon", "batch_size", "passes"):
+        checks.at_most(options.get(name, 0), MOST_STEPS, name)
 
 
 MOST_STEPS = 100_000
-"""Of an episode whose environment sets no limit, and of a horizon."""
+"""Of an episode whose environment sets no limit, of a horizon, and of what it is cut into."""
 
 
 def rescue(agent: TAGIControl, path: str | Path | None) -> str:

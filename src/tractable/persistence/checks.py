@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -87,10 +88,14 @@ def of_type(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
 
 def arguments(of: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
     """Refuse a text, a list or nothing at all where the default of an argument is a number."""
-    for name, parameter in inspect.signature(of).parameters.items():
-        kind = type(parameter.default)
-        if name in given and kind in _NUMBERS and type(given[name]) not in _NUMBERS:
+    for name, default in _defaults(of).items():
+        if name in given and type(default) in _NUMBERS and type(given[name]) not in _NUMBERS:
             raise InvalidModelFile(f"{name} of {what} in the file is {given[name]!r:.80}: damaged")
+
+
+@cache
+def _defaults(of: Callable[..., Any]) -> dict[str, Any]:
+    return {name: p.default for name, p in inspect.signature(of).parameters.items()}
 
 
 _NUMBERS = (bool, int, float)

@@ -92,6 +92,8 @@ class Estimator(BaseEstimator):
     def check_restored(self) -> None:
         """Refuse parts of a file that do not belong together."""
         self._check_settings()
+        with torch.device("meta"):  # without memory, however large
+            dense(1, self.hidden, 1, self.activation)
         width = self.n_features_in_
         if len(self.input_scaler_.mean) != width:
             raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Kind = TypeVar("Kind", bound=Estimator)
 
 _PREFIX = "estimator/"
+MOST_LAYERS = 1_000
+"""Of an estimator's network in a file."""
 _JSON = (bool, int, float, str, type(None))
 _LABELS = {"|O", "|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iuf" for n in (2, 4, 8))}
 """Types of labels, but for text."""
@@ -75,6 +77,8 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         own = part(tensors, _PREFIX)
         checks.numbers(own, {})
         parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
+        hidden = entry["parameters"].get("hidden")
+        checks.at_most(len(hidden) if isinstance(hidden, list) else 1, MOST_LAYERS, "hidden")
         plain = {name: value for name, value in parameters if not isinstance(value, dict)}
         checks.arguments(kind, plain, "the estimator")
         checks.finite(entry, "the estimator")
