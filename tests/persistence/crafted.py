@@ -528,6 +528,7 @@ def raw(folder: Path) -> dict[str, Path]:
         "deep JSON in an object": with_header('{"format":2,"a":' + '{"a":' * 100_000),
         "a number of 5,000 digits": with_header('{"format": 2, "epoch": ' + "9" * 5_000 + "}"),
         "no JSON": with_header("{"),
+        "a header of 20 million characters": with_header('{"format": 2, "a": "' + "a" * 20_000_000),
         "a list for a header": with_header("[2]"),
         "a text for a header": with_header('"2"'),
         "no checksum": with_header(json.dumps({"format": 2, **header})),

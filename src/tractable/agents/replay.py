@@ -19,7 +19,6 @@ from torch import Tensor
 from tractable.learners import Learner, Position
 from tractable.persistence.checks import at_most
 
-
 _FIRST_ROWS = 64
 
 

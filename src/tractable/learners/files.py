@@ -61,7 +61,18 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
 
 
 def pack(learner: Learner) -> tuple[Tensors, Header]:
-    """A learner as named tensors and JSON values, which may be a part of a larger file."""
+    """A learner as named tensors and JSON values, which may be a part of a larger file.
+
+    The tensors are copies: another thread may go on learning while they are written.
+    """
+    with learner.lock:
+        tensors, header = parts(learner)
+        copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        return copies, copy.deepcopy(header)
+
+
+def parts(learner: Learner) -> tuple[Tensors, Header]:
+    """The same without copies, for a look."""
     tensors, values = packed_state(learner)
     header = {
         "learner": kind_name(type(learner)),
@@ -163,7 +174,7 @@ def unpack(
         )
         restore_state(learner, tensors, header["training"])
         _take(learner, header)
-        checks.taken(_of_learner(tensors, header, replaced), pack(learner))
+        checks.taken(_of_learner(tensors, header, replaced), parts(learner))
     return learner
 
 
@@ -180,7 +191,7 @@ def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
         restore_state(twin, tensors, header["training"])
         _take(twin, header)
-        checks.taken(_of_learner(tensors, header, set()), pack(twin))
+        checks.taken(_of_learner(tensors, header, set()), parts(twin))
     learner.state, learner.history = twin.state, twin.history
     learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
     written.fingerprint = planned.fingerprint

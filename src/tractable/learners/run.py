@@ -14,7 +14,6 @@ from tractable.gaussian import Gaussian
 from tractable.persistence.checks import at_most, of_type
 from tractable.training.batches import Loader, Rows
 
-
 _MANY = 1 << 60
 
 
