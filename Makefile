@@ -19,7 +19,10 @@ BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
 PYTEST ?= -n 2 --dist loadfile
 
-.PHONY: help demo test docs figures bench sanitize format clean
+# How long `make soak` looks for faults.
+SOAK_SECONDS ?= 600
+
+.PHONY: help demo test soak docs figures bench sanitize format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -33,6 +36,9 @@ test: $(READY) ## lint, type check, dependency direction, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz; SOAK_SECONDS=600
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
 
 docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean

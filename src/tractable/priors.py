@@ -287,6 +287,8 @@ def _erf(t: Tensor) -> Tensor:
 def _positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number, got {value}")
+    if not 1e-100 < value < 1e100:
+        raise ValueError(f"{name} must have a square that is a number, got {value}")
     return float(value)
 
 

@@ -8,6 +8,7 @@ learning rate, does not depend on the size of the batch.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.learners.outputs import Draws
 from tractable.likelihoods import Likelihood
+from tractable.persistence import checks
 from tractable.training.callbacks import EpochRecord
 
 Schedule = Literal["constant", "cosine"] | Factory
@@ -328,10 +330,26 @@ class GradientMethod(Method[GradientState]):
         """See ``Method``."""
         tensors = {name: tensor.to(self.network.device) for name, tensor in tensors.items()}
         state.statistics = tensors.pop("statistics", None)
-        optimizers.restore(state.optimizer, tensors, values["optimizer"])
+        if state.statistics is not None:
+            _check_statistics(state.statistics, state.likelihood)
+        made_by = self.descent.optimizer
+        optimizers.restore(made_by, state.optimizer, tensors, values["optimizer"])
         if state.scheduler is not None and values["schedule"] is not None:
+            usual = _plain(state.scheduler.state_dict())
+            for key, value in values["schedule"].items():
+                optimizers.check_value(value, usual[key], key)
             state.scheduler.load_state_dict(values["schedule"])
         state.rows = float(values["rows"])
+        if not 0 <= state.rows < math.inf:
+            raise ValueError(f"rows must be a number from 0, got {state.rows}")
+
+
+def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
+    """Refuse statistics of which no noise of this likelihood can be made."""
+    twin = copy.deepcopy(likelihood)
+    twin.m_step(statistics)
+    checks.matching(dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise")
+    twin.check_buffers(twin.state_dict())
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -419,13 +419,11 @@ class Learner:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training changes, by name, as ``save`` writes it."""
         with self.lock:
-            return files.pack(self)[0]
+            return files.parts(self)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the learner to one file, atomically; ``load`` reads it."""
-        with self.lock:
-            packed = files.pack(self)
-        files.write(path, packed)
+        files.write(path, files.pack(self))
 
     @classmethod
     def load(

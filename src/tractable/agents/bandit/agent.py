@@ -86,9 +86,11 @@ class Bandit:
         self.generator = torch.Generator().manual_seed(seed)
         self.history = History()
         self.env_seed: int | None = None
-        self._codes = torch.eye(actions, dtype=learner.dtype, device=learner.device)
         # One row per action, its code on the right; a context is written to the left of them.
-        self._rows = torch.cat([self._codes.new_zeros(actions, features), self._codes], dim=1)
+        self._rows = torch.zeros(
+            actions, features + actions, dtype=learner.dtype, device=learner.device
+        )
+        self._codes = self._rows[:, features:].fill_diagonal_(1.0)
         self._shape = self._probe()
 
     def _probe(self) -> torch.Size:

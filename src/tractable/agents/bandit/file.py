@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from tractable.agents.bandit.policies import Policy, current
 from tractable.agents.bandit.policies import policy as policy_of
 from tractable.agents.bandit.replay import Replay
 from tractable.errors import InvalidModelFile
-from tractable.learners import Ensemble, files
+from tractable.learners import Ensemble, Learner, files
 from tractable.likelihoods import Likelihood
 from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
@@ -27,8 +28,13 @@ _KIND = "Bandit"
 
 def save(agent: Bandit, path: str | Path) -> None:
     """Write an agent, replacing an older file only when the new one is complete."""
-    packed, learner = files.pack(agent.learner)
-    tensors = prefixed(packed, "learner/") | prefixed(agent.history.state(), "history/")
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: Bandit) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
+    own, learner = files.pack(agent.learner)
+    tensors = prefixed(own, "learner/") | prefixed(agent.history.state(), "history/")
     tensors["generator"] = agent.generator.get_state()
     place: dict[str, int] = {}
     if agent.replay is not None:
@@ -41,7 +47,7 @@ def save(agent: Bandit, path: str | Path) -> None:
         "replay": place,
         "env_seed": agent.env_seed,
     }
-    model_file.write(path, tensors, header)
+    return tensors, header
 
 
 def described(agent: Bandit) -> dict[str, Any]:
@@ -89,15 +95,14 @@ def _agent(
     with model_file.fitting(path):
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
-        room = model_file.numbers_in(tensors)
+        tensors = _as_today(tensors, header)
         learner = files.unpack(
-            path, _learner_part(tensors, header), header["of"], net, likelihood,
+            path, part(tensors, "learner/"), header["of"], net, likelihood,
             device=device, **options,
         )  # fmt: skip
-        arguments = dict(header["agent"])
+        arguments = dict(checks.finite(header["agent"], "agent"))
         replay, found = arguments.pop("replay"), arguments.pop("policy")
-        for name in ("features", "actions"):
-            checks.at_most(arguments[name], room, name)
+        _check_sizes(learner, arguments, model_file.numbers_in(tensors))
         if "samples" in found:
             checks.at_most(found["samples"], MOST_SAMPLES, "samples")
         agent = kind(
@@ -112,10 +117,14 @@ def _agent(
         agent.env_seed = None if seed is None else checks.of_type(seed, int, "env_seed")
         if agent.replay is not None:
             held = {k: t.to(learner.device) for k, t in part(tensors, "replay/").items()}
-            checks.numbers(held, {})
+            _check_memory(learner, held, agent.features + agent.actions)
             agent.replay.restore(held, header["replay"])
+        checks.taken(_of_agent(tensors, header, policy), _of_agent(*packed(agent), policy))
     return agent
 
+
+MOST_ACTIONS = 5_000
+"""Of an agent in a file that holds fewer numbers than its rows of inputs have."""
 
 MOST_SAMPLES = 100_000
 """Draws per action that a file may ask for."""
@@ -152,13 +161,42 @@ def resume(agent: Bandit, path: str | Path) -> None:
     agent.env_seed = found.env_seed
 
 
-def _learner_part(tensors: Tensors, header: Header) -> Tensors:
-    """The tensors of the learner; format 1 kept the unused statistics of its noise apart."""
-    own = part(tensors, "learner/")
+def _as_today(tensors: Tensors, header: Header) -> Tensors:
+    """Tensors under the names of today; format 1 kept the statistics of the noise apart."""
     many = header["of"].get("learner") == Ensemble.__name__
+    kept = {name: t for name, t in tensors.items() if not name.startswith("statistics/")}
     for i, statistics in part(tensors, "statistics/").items():
-        own[f"training/{i}/statistics" if many else "training/statistics"] = statistics
-    return own
+        kept[f"learner/training/{i}/statistics" if many else "learner/training/statistics"] = (
+            statistics
+        )
+    return kept
+
+
+def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
+    """An agent has a row of inputs for every action: compare them with the network first."""
+    actions = checks.at_most(arguments["actions"], max(MOST_ACTIONS, isqrt(room)), "actions")
+    width = actions + checks.at_most(arguments["features"], room, "features")
+    learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
+
+
+def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
+    """Refuse a memory of rows that the learner could not have been shown."""
+    checks.numbers(held, {})
+    if not held:
+        return
+    x, y = held["inputs"], held["targets"]
+    if (x.dtype, y.dtype, tuple(x.shape[1:])) != (learner.dtype, learner.dtype, (width,)):
+        raise InvalidModelFile("the memory in the file is of other rows")
+    seen = learner.state.likelihood.targets(y, learner.output_shape(x))
+    if seen.shape != y.shape:
+        raise InvalidModelFile("the memory in the file is of other targets")
+
+
+def _of_agent(tensors: Tensors, header: Header, policy: Policy | None) -> tuple[Tensors, Header]:
+    """What the agent adds to its learner, but for a policy that the caller gave instead."""
+    own = {name: t for name, t in tensors.items() if not name.startswith("learner/")}
+    stated = {key: v for key, v in header["agent"].items() if key != "policy" or policy is None}
+    return own, {"agent": stated, "replay": header["replay"], "env_seed": header["env_seed"]}
 
 
 def _plain(value: Any) -> Any:

@@ -69,6 +69,10 @@ class History:
         """The history that ``state`` was taken of."""
         self = cls()
         for name in ("actions", "rewards", "regrets", "oracle"):
+            if tensors[name].shape != (len(tensors["actions"]),):
+                raise ValueError(f"the history has {name} of another number of steps")
             setattr(self, name, tensors[name].tolist())
         self.seconds = float(tensors["seconds"])
+        if not (math.isfinite(self.seconds + sum(self.rewards)) and self.seconds >= 0):
+            raise ValueError("the history has rewards or a time that are not numbers")
         return self

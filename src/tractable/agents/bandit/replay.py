@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 
 from tractable.learners import Learner, Position
+from tractable.persistence.checks import at_most
+
+_FIRST_ROWS = 64
 
 
 class Replay:
@@ -51,14 +54,23 @@ class Replay:
 
     def add(self, x: Tensor, y: Tensor) -> None:
         """Keep rows of inputs and their targets, in the order in which they were seen."""
-        if not self._held:
-            self.inputs = x.new_zeros(self.capacity, *x.shape[1:])
-            self.targets = y.new_zeros(self.capacity, *y.shape[1:])
         x, y = x[-self.capacity :], y[-self.capacity :]
+        self.inputs, self.targets = self._roomy(self.inputs, x), self._roomy(self.targets, y)
         places = (self._next + torch.arange(len(x))) % self.capacity
         self.inputs[places], self.targets[places] = x, y
         self._next = (self._next + len(x)) % self.capacity
         self._held = min(self._held + len(x), self.capacity)
+
+    def _roomy(self, memory: Tensor, rows: Tensor) -> Tensor:
+        """Memory with room for more rows; it doubles until there are ``capacity``."""
+        needed = min(self._held + len(rows), self.capacity)
+        if self._held and needed <= len(memory):
+            return memory
+        size = min(max(needed, 2 * self._held, _FIRST_ROWS), self.capacity)
+        larger = rows.new_zeros(size, *rows.shape[1:])
+        if self._held:
+            larger[: self._held] = memory[: self._held]
+        return larger
 
     def rehearse(self, learner: Learner, generator: torch.Generator) -> None:
         """One step of the agent: learn ``batches`` batches of what is held, if it is time to."""
@@ -94,6 +106,8 @@ class Replay:
         """Take over what ``state`` gave."""
         self._held = self._next = self._seen = self._steps = 0
         if tensors:
+            rows, last = len(tensors["inputs"]), self.capacity - 1
             self.add(tensors["inputs"], tensors["targets"])
-            self._next, self._seen = values["next"], values["seen"]
-            self._steps = values["steps"]
+            self._next = at_most(values["next"], last if rows > last else rows, "next")
+            self._seen = at_most(values["seen"], rows, "seen")
+            self._steps = at_most(values["steps"], self.every - 1, "steps")

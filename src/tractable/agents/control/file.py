@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor
 
 from tractable.agents.control.environment import known_environment, registered
+from tractable.agents.control.settings import ControlSettings
 from tractable.errors import InvalidModelFile
 from tractable.learners import TAGI
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
 if TYPE_CHECKING:
     from tractable.agents.control.agent import TAGIControl
@@ -25,12 +27,16 @@ _KIND = "TAGIControl"
 
 def save(agent: TAGIControl, path: str | Path) -> None:
     """Write an agent to one file, atomically."""
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     for name in ("policy", "value"):
         learner = getattr(agent, name)
         tensors |= prefixed(learner.method.learnt(learner.state), f"{name}/")
-    for key, array in agent.normalizer.arrays().items():
-        tensors[f"scales/{key}"] = torch.from_numpy(np.ascontiguousarray(array))
+    tensors |= prefixed(_scales(agent), "scales/")
     actions = agent.episode.actions
     tensors["episode/actions"] = torch.from_numpy(
         np.array(actions) if actions else np.zeros((0, *agent.low.shape))
@@ -48,7 +54,7 @@ def save(agent: TAGIControl, path: str | Path) -> None:
         "episode_seed": agent.episode.seed,
         "rng": json.dumps(agent.rng.bit_generator.state),
     }
-    model_file.write(path, tensors, header)
+    return tensors, header
 
 
 def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
@@ -63,18 +69,20 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         _check_length(env, len(actions))
         options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
-            for key, value in header["options"].items()
+            for key, value in checks.finite(header["options"], "options").items()
         }
         if "passes" in options:  # as files of format 1 call it
             options["epochs"] = options.pop("passes")
+        checks.arguments(ControlSettings, options, "the agent")
         _check_sizes(options, model_file.numbers_in(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):
             _restore_network(getattr(agent, name), part(tensors, f"{name}/"), f"{name} network")
         scales = part(tensors, "scales/")
-        checks.numbers(scales, {})
+        checks.matching(_scales(agent), scales, "observation")
+        checks.numbers(scales, {"counts": "non-negative"})
         agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
-        agent.steps = checks.of_type(header["steps"], int, "steps")
+        agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
         for learner in (agent.policy, agent.value):
             learner.fitted = agent.steps > 0
         sigma = float(checks.of_type(header["sigma_v"], (int, float), "sigma_v"))
@@ -92,7 +100,14 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
                 "itself from the same seed and actions (another version, or not seeded)"
             )
         agent.rng.bit_generator.state = json.loads(header["rng"])
+        entries = {key: value for key, value in header.items() if key not in ("format", "env")}
+        checks.taken((tensors, entries), packed(agent))
     return agent
+
+
+def _scales(agent: TAGIControl) -> Tensors:
+    arrays = agent.normalizer.arrays()
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
 def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:
@@ -111,13 +126,15 @@ def _check_length(env: Any, steps: int) -> None:
 
 def _check_sizes(options: dict[str, Any], room: int) -> None:
     for name in ("policy_hidden", "value_hidden"):
-        for width in options.get(name, ()):
-            checks.at_most(width, room, name)
-    checks.at_most(options.get("horizon", 0), MOST_STEPS, "horizon")
+        widths = [checks.at_most(width, room, name) for width in options.get(name, ())]
+        weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
+        checks.at_most(weights, room, f"the size of {name}")
+    for name in ("horizon", "batch_size", "passes"):
+        checks.at_most(options.get(name, 0), MOST_STEPS, name)
 
 
 MOST_STEPS = 100_000
-"""Of an episode whose environment sets no limit, and of a horizon."""
+"""Of an episode whose environment sets no limit, of a horizon, and of what it is cut into."""
 
 
 def rescue(agent: TAGIControl, path: str | Path | None) -> str:
