@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from tractable.learners import files
 from tractable.learners.backprop import Backprop, BackpropMethod
-from tractable.learners.learner import Learner
+from tractable.learners.learner import Learner, learn_rows
 from tractable.learners.method import Advance, Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Mixed
@@ -86,11 +86,10 @@ class EnsembleMethod(Method[EnsembleState]):
         order: Tensor | None,
         progress: float,
         tell: Advance,
-    ) -> None:
+    ) -> bool:
         """Each member sees the rows in an order of its own; a loader is read once, for all."""
         if isinstance(source, Loader):
-            super().learn_epoch(state, source, order, progress, tell)
-            return
+            return False
         orders: list[Tensor | None] = [None] * self.n
         if order is not None:
             orders = [
@@ -100,10 +99,11 @@ class EnsembleMethod(Method[EnsembleState]):
         if self.vectorised:
             assert isinstance(self.member, BackpropMethod)
             learn_together(self.member, state.members, source, orders, progress, tell)
-            return
+            return True
         for member, own in zip(state.members, orders, strict=True):
-            self.member.learn_epoch(member, source, own, progress, _quiet)
+            learn_rows(self.member, member, source, own, progress, _quiet)
         tell(source.batches)
+        return True
 
     @property
     def vectorised(self) -> bool:

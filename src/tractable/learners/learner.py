@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 from tractable.errors import InvalidInput, InvalidModelFile
 from tractable.gaussian import Gaussian
 from tractable.learners import files
-from tractable.learners.method import Method, Position, State
+from tractable.learners.method import Advance, Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
 from tractable.learners.run import Run
@@ -272,7 +272,7 @@ class Learner:
             if shuffle and isinstance(source, Rows):
                 order = torch.randperm(len(source), generator=self.generator).to(self.device)
             try:
-                self.method.learn_epoch(self.state, source, order, run.epoch / run.epochs, tell)
+                learn_rows(self.method, self.state, source, order, run.epoch / run.epochs, tell)
             except BaseException:
                 if not learnt:  # an epoch that learnt nothing changes nothing
                     self.generator.set_state(before)
@@ -474,6 +474,28 @@ class Learner:
         self.lock = new_lock(self)
         self.state = self.method.init(likelihood, seed)
         files.restore_state(self, *packed)
+
+
+# --- one epoch -------------------------------------------------------------------------------
+
+
+def learn_rows(
+    method: Method[Any],
+    state: State,
+    source: Rows | Loader,
+    order: Tensor | None,
+    progress: float,
+    tell: Advance,
+) -> None:
+    """Learn every row once: by the method in one go where it can, else batch by batch."""
+    if method.learn_epoch(state, source, order, progress, tell):
+        return
+    for batch, (x, y) in enumerate(source.epoch(order)):
+        if isinstance(source, Loader):
+            y = state.likelihood.targets(y, method.output_shape(state, x))
+        position = Position(x.shape[0] / len(source), progress, batch, source.batches)
+        method.update(state, x, y, position)
+        tell(1)
 
 
 # --- callbacks and locks ---------------------------------------------------------------------

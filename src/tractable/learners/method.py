@@ -167,22 +167,17 @@ class Method(ABC, Generic[S]):
 
     def learn_epoch(
         self, state: S, source: Rows | Loader, order: Tensor | None, progress: float, tell: Advance
-    ) -> None:
-        """Learn every row once.
+    ) -> bool:
+        """Learn every row once, in one go; False where that is left to ``update``, batch by batch.
 
         Args:
-            state: changed.
+            state: the state to change.
             source: the rows, in batches.
-            order: which row comes when; as they stand if None.
+            order: the order in which to learn the rows; as they stand if None.
             progress: epochs done over epochs to do.
             tell: called with the number of batches done since the last call.
         """
-        for batch, (x, y) in enumerate(source.epoch(order)):
-            if isinstance(source, Loader):
-                y = state.likelihood.targets(y, self.output_shape(state, x))
-            position = Position(x.shape[0] / len(source), progress, batch, source.batches)
-            self.update(state, x, y, position)
-            tell(1)
+        return False
 
     def end_epoch(self, state: S) -> EpochRecord:
         """Called after every epoch of ``fit``: metrics for its record."""

@@ -23,7 +23,7 @@ from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, 
 from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
-from tractable.learners.outputs import Moments, in_batches
+from tractable.learners.outputs import Moments, chunks, joined
 from tractable.likelihoods import Likelihood
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, Scheme, flat, initial_posterior
@@ -107,15 +107,14 @@ class TAGIMethod(Method[TAGIState]):
         order: Tensor | None,
         progress: float,
         tell: Advance,
-    ) -> None:
-        """By the engine in one go where it can, else batch by batch."""
-        rate = self.forget * (1 - progress)
-        if not self.engine.learn_epoch(state, source, order, rate, tell):
-            super().learn_epoch(state, source, order, progress, tell)
+    ) -> bool:
+        """By the engine in one go, where it can."""
+        return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
     def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
         """Moments, in closed form."""
-        mean, variance = in_batches(lambda rows: self.engine.outputs(state, rows), x, batch_size)
+        parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
+        mean, variance = joined(parts)
         return Moments(mean, variance, state.likelihood)
 
     def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
