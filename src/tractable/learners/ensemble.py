@@ -171,7 +171,7 @@ class EnsembleMethod(Method[EnsembleState]):
         return torch.cat(drawn)
 
     def input_gradient(self, state: EnsembleState, x: Tensor, y: Tensor, **options: Any) -> Tensor:
-        """Of the log of a mean: the members' gradients, weighted by what each says of ``y``."""
+        """Gradient of the log of the mean density: the members', weighted by their densities."""
         found = [self.member.input_gradient(m, x, y, **options) for m in state.members]
         said = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
         share = torch.stack(said).softmax(0)
@@ -255,10 +255,13 @@ class Ensemble(Learner):
         likelihood: how observations depend on the network's outputs; each member has a copy.
         n: number of members.
         learner: the class of the members, or its name.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of the ensemble; member i has the seed ``seed + i``.
-        options: arguments of the members.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator of the first member; member i has ``seed + i``.
+        options: further arguments of the members' class.
+
+    Exact: the mixture of the members' predictions.  Approximate: a few members, trained from
+    different first weights, stand for draws from the posterior.
     """
 
     method_class = EnsembleMethod

@@ -44,13 +44,13 @@ class Learner:
     Args:
         net: any module that the method takes; the learner works on a copy.
         likelihood: how observations depend on the network's outputs; copied as well.
-        device: where to compute; by default the CPU.
+        device: device to compute on; by default the CPU.
         dtype: ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: of the first weights, the order of rows and all draws.
-        options: of the method.
+        seed: seed of the random number generator for first weights, order of rows and draws.
+        options: options of the method.
 
     Attributes:
-        method: how it learns; does not change.
+        method: the method and its options; does not change.
         state: everything that learning changes.
         history: one record per epoch of every ``fit``.
         fitted: whether any data were seen.
@@ -58,7 +58,7 @@ class Learner:
     """
 
     method_class: ClassVar[type[Method[Any]]]
-    """What a subclass names."""
+    """The class of the method, which a subclass names."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the learner known to ``load``."""
@@ -117,17 +117,17 @@ class Learner:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of parameters and outputs."""
+        """Precision of parameters and outputs."""
         return self.method.network.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device it computes on."""
         return self.method.network.device
 
     @property
     def seed(self) -> int:
-        """Of the first weights, the order of rows and all draws."""
+        """Seed of the random number generator for first weights, order of rows and draws."""
         return int(self.state.seed)
 
     @property
@@ -142,7 +142,7 @@ class Learner:
 
     @property
     def generator(self) -> torch.Generator:
-        """What orders of rows and draws come from."""
+        """The random number generator for orders of rows and draws."""
         return self.state.generator
 
     @property
@@ -178,8 +178,8 @@ class Learner:
                 ``DataLoader`` of pairs.
             y: targets, one row per observation (a ``Gaussian`` where they have error bars of
                 their own); nothing with a ``DataLoader``.
-            epochs: passes over the data; by default enough for about 25,000 rows, at least 40
-                and at most 100.
+            epochs: how often to learn every row; by default enough for about 25,000 rows, at
+                least 40 and at most 100.
             batch_size: rows per update; by default about a hundred updates an epoch, at most
                 32 rows each.
             validation: inputs and targets whose negative log-likelihood is recorded per epoch.
@@ -321,8 +321,9 @@ class Learner:
 
         Args:
             X: inputs.
-            batch_size: rows at once.
-            options: of the method: ``draws=`` for those that average over draws of the weights.
+            batch_size: number of rows to compute at once.
+            options: options of the method: ``draws=`` for those that average over draws of the
+                weights.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -337,7 +338,7 @@ class Learner:
         Args:
             x: rows as ``checked`` gives them.
             batch_size: rows at once; None for all.
-            options: of the method, such as ``draws=``.
+            options: options of the method, such as ``draws=``.
         """
         with self.lock:
             found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)

@@ -37,7 +37,7 @@ Named = dict[str, Tensor]
 Advance = Callable[[int], object]
 
 MOST_DRAWS = 1_000_000
-"""That a file may ask for."""
+"""The greatest number of draws that a file may ask for."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class State:
     likelihood: Likelihood
     """A copy of its own, with what was learnt about the noise."""
     buffers: Named
-    """Of the network: running statistics."""
+    """Buffers of the network: running statistics."""
     seed: int
-    """Of the first weights, the order of rows and all draws."""
+    """Seed of the random number generator for first weights, order of rows and draws."""
     generator: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:

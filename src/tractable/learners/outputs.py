@@ -66,7 +66,7 @@ class Mixed(Outputs):
     parts: list[Outputs]
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Of all members together: the mean, and the law of total variance."""
+        """Mean and variance of the mixture, by the law of total variance."""
         pairs = [part.moments() for part in self.parts]
         means = torch.stack([mean for mean, _ in pairs])
         variances = torch.stack([variance for _, variance in pairs])
