@@ -55,7 +55,7 @@ class Prior(ABC):
     @property
     @abstractmethod
     def variance(self) -> float:
-        """Of a weight; may be infinite."""
+        """Variance of a weight; may be infinite."""
 
     @abstractmethod
     def config(self) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ class Normal(Prior):
 
     Args:
         sigma: standard deviation.
-        mean: of the weights.
+        mean: mean of the weights.
     """
 
     closed_form = True
@@ -123,7 +123,7 @@ class Laplace(Prior):
 
     Args:
         scale: b in the equation.
-        mean: of the weights.
+        mean: mean of the weights.
     """
 
     closed_form = True

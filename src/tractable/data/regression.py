@@ -84,7 +84,7 @@ def uci(name: str, *, dtype: torch.dtype = torch.float32) -> RegressionData:
 
     Args:
         name: the short name, or the name of the folder, for example ``"bostonHousing"``.
-        dtype: of features and targets.
+        dtype: precision of features and targets.
     """
     short = _short_name(name)
     folder = f"uci/{_FOLDERS[short]}"

@@ -21,7 +21,7 @@ class Standardizer:
     make noise of order one out of nothing, so a constant column has scale 1, and becomes zero.
 
     Attributes:
-        mean: of each column; the value itself for a constant column.
+        mean: mean of each column; the value itself for a constant column.
         scale: the standard deviation of each column (divisor n), 1 for a constant column.
         constant: which columns are constant.
 

@@ -35,8 +35,8 @@ class BlackBoxOptimizer:
             default two for each input, at least five and at most ten.
         width: units of each of the two hidden layers.
         noise: standard deviation of the noise of the model, in units of the normal scores.
-        epochs: passes over the values told, each time the model is learnt.
-        seed: of everything random.
+        epochs: how often to learn every value told, each time the model is learnt.
+        seed: seed of the random number generator for all that is drawn.
 
     >>> search = BlackBoxOptimizer([(-1, 1)], initial=3)
     >>> for _ in range(12):

@@ -74,7 +74,7 @@ class Descent:
     Args:
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: of the learning rate.
+        schedule: schedule of the learning rate.
         draws: sets of weights that a prediction averages over.
     """
 
@@ -160,7 +160,7 @@ class GradientMethod(Method[GradientState]):
     def log_likelihood(
         self, state: GradientState, weights: list[Tensor], buffers: Named, x: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Of a batch under these weights, with dropout; and the outputs."""
+        """Log likelihood of a batch under these weights, with dropout; and the outputs."""
         with self.seeded_dropout(self.drops, state.generator):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
@@ -292,7 +292,7 @@ class GradientMethod(Method[GradientState]):
     def input_gradient(
         self, state: GradientState, x: Tensor, y: Tensor, *, draws: int | None = None
     ) -> Tensor:
-        """Of the log of the mean over all draws, so that a learner is attacked as it predicts."""
+        """Gradient of the log of the mean over all draws: a learner is attacked as it predicts."""
         leaf = x.detach().clone().requires_grad_()
         log_prob = self.outputs(state, leaf, draws=draws).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]

@@ -29,7 +29,7 @@ class Run:
         first_record: where its records begin in the history.
         scale: held-out scale of the noise, once known.
         stopped: whether a callback has ended it.
-        fingerprint: of the data, for runs that may be resumed.
+        fingerprint: fingerprint of the data, for runs that may be resumed.
     """
 
     epoch: int = 0

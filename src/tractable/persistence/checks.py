@@ -36,7 +36,7 @@ def numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> Non
 
     Args:
         tensors: by name; the word before the first ``/`` says what they are.
-        domains: of such words; ``"finite"`` for those that are not in it.
+        domains: domain of each first word; ``"finite"`` for those that are not in it.
     """
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():

@@ -1,4 +1,4 @@
-"""Monte Carlo with its standard error: how the battery knows what is true."""
+"""Moments by Monte Carlo, with its standard error: how the battery of rules knows what is true."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from tractable import Gaussian
+from tractable.gaussian import Gaussian
 
 SAMPLES, CHUNK = 200_000, 10_000
+MOST_ENTRIES = 48
+"""Of all inputs together."""
 STANDARD_ERRORS = 5
 
 
@@ -21,10 +23,11 @@ def _noise(columns: int) -> Tensor:
 
 
 def samples(*inputs: Gaussian) -> Iterator[list[Tensor]]:
-    """Draws of all inputs, chunk by chunk, independent of each other; each row flattened."""
+    """Draws of all inputs, chunk by chunk, independent of each other; each draw is a flat row."""
     sizes = [g.numel() for g in inputs]
-    noise = _noise(48)
-    assert sum(sizes) <= noise.shape[1]
+    if sum(sizes) > MOST_ENTRIES:
+        raise ValueError(f"at most {MOST_ENTRIES} entries of all inputs, got {sum(sizes)}")
+    noise = _noise(MOST_ENTRIES)
     for chunk in noise.split(CHUNK):
         parts = chunk[:, : sum(sizes)].split(sizes, 1)
         yield [
@@ -45,15 +48,15 @@ def assert_moments_agree(z: object, function: Callable[..., Tensor], *inputs: Ga
         square = d * d
         sums += torch.stack([d.sum(0), square.sum(0), (square * d).sum(0), (square**2).sum(0)])
     m1, m2, m3, m4 = sums / SAMPLES
-    spread = m2 - m1**2
+    var = m2 - m1**2
     fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
-    mean_error = STANDARD_ERRORS * (spread.clamp_min(0) / SAMPLES).sqrt()
-    variance_error = STANDARD_ERRORS * ((fourth - spread**2).clamp_min(0) / SAMPLES).sqrt()
+    mean_error = STANDARD_ERRORS * (var.clamp_min(0) / SAMPLES).sqrt()
+    variance_error = STANDARD_ERRORS * ((fourth - var**2).clamp_min(0) / SAMPLES).sqrt()
     # What rounding leaves where nothing is random.
     rounding = 1e-13 * (1 + loc.abs())
     assert bool((m1.abs() <= mean_error + rounding).all()), (m1, mean_error)
-    assert bool(((spread - variance).abs() <= variance_error + rounding**2).all()), (
-        spread,
+    assert bool(((var - variance).abs() <= variance_error + rounding**2).all()), (
+        var,
         variance,
         variance_error,
     )

@@ -1,4 +1,4 @@
-"""Random Gaussians in the regimes that the battery visits."""
+"""Random Gaussians in the regimes that the battery of rules visits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import zlib
 import torch
 from torch import Tensor
 
-from tests.rules.cases import Case
-from tractable import Gaussian
+from tractable.gaussian import Gaussian
 
 REGIMES = ("tiny", "moderate", "skewed")
 
@@ -38,12 +37,6 @@ def gaussian(shape: tuple[int, ...], regime: str, source: torch.Generator) -> Ga
     tail = -torch.log(uniform(shape, 0.05, 1, source))
     kept = uniform(shape, 0, 1, source) > 1 / 3
     return Gaussian(0.3 + tail, uniform(shape, 0.2, 2, source) * kept)
-
-
-def gaussians(case: Case, regime: str) -> list[Gaussian]:
-    """The arguments of a case."""
-    source = generator(case.name, regime)
-    return [gaussian(shape, regime, source) for shape in case.shapes]
 
 
 def normal(like: Tensor, source: torch.Generator) -> Tensor:
