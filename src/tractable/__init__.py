@@ -14,6 +14,7 @@ from tractable.learners import (
     Checkpoint,
     EarlyStopping,
     Ensemble,
+    Laplace,
     Learner,
 )
 from tractable.posterior import Posterior
@@ -31,6 +32,7 @@ __all__ = [
     "EarlyStopping",
     "Ensemble",
     "Gaussian",
+    "Laplace",
     "Learner",
     "NoMomentRule",
     "NormalPredictive",

@@ -219,6 +219,8 @@ class Learner:
                     record |= self._score(*scored)
                 bar.report(record)
                 run.stopped = call_all(hooks, self, record)
+        with self.lock:
+            self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
         return self
