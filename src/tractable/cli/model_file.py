@@ -18,7 +18,7 @@ from tractable.persistence import model_file as storage
 FORMAT = 1
 """Of the entry about the table."""
 MODEL = "model.tr"
-LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Net"}
+LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Net", "laplace": "Laplace"}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Laplace: a Gaussian around the most probable weights, from the curvature there.
 
-The weights are learnt as by ``Backprop`` with a Normal prior; what the curvature is and what follows
-from it is said in ``tractable.learners.curvature``, with the sources.
+The weights are learnt as by ``Backprop`` with a Normal prior; what the curvature is and what
+follows from it is said in ``tractable.learners.curvature``, with the sources.
 """
 
 from __future__ import annotations
@@ -221,8 +221,9 @@ class Laplace(Learner):
     Args:
         net: any module that ``torch.func.vmap`` takes.
         likelihood: how observations depend on the network's outputs.
-        structure: of the Gaussian: ``"last_layer"``, that layer's weights with their full
-            covariance, the others taken as certain; or ``"diagonal"``, all weights, independent.
+        structure: of the Gaussian: ``"diagonal"``, all weights, independent (on three of the UCI
+            sets the validation log-likelihood was better by 0.04 to 0.7 a row); or
+            ``"last_layer"``, that layer's weights in full, the others taken as certain.
         prior_precision: of the Normal prior; ``None`` for 1 while the mode is learnt, and at the
             end of a fit that of greatest evidence (for the weights that are Gaussian).
         refine: Newton steps that the last layer makes at the end of a fit, to reach its mode.
@@ -248,7 +249,7 @@ class Laplace(Learner):
     state: LaplaceState
 
     def __init__(
-        self, net: nn.Module, likelihood: Likelihood, *, structure: Structure = "last_layer",
+        self, net: nn.Module, likelihood: Likelihood, *, structure: Structure = "diagonal",
         prior_precision: float | None = None, refine: int = 1, init: Init = "fresh",
         lr: float = 1e-3, optimizer: Factory = "Adam", schedule: Schedule = "cosine",
         device: torch.device | str | None = None, dtype: torch.dtype | None = None, seed: int = 0,
