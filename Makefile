@@ -14,6 +14,12 @@ PEER_READY := $(PEER)/.ready
 PYTAGI := pytagi==0.1.12
 BBB_PEERS := .venv-peers
 BBB_PEERS_READY := $(BBB_PEERS)/.ready
+LAPLACE_PEER := .venv-laplace
+LAPLACE_PEER_READY := $(LAPLACE_PEER)/.ready
+LAPLACE_PACKAGES := laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1 \
+	asdfghjkl==0.1a4 asdl==0.1.5 einconv==0.1.0 einops==0.8.2 jaxtyping==0.3.11 \
+	lightning-utilities==0.15.3 linear_operator==0.6.1 opt-einsum==3.4.0 torchmetrics==1.9.0 \
+	unfoldNd==0.2.3 wadler_lindig==0.1.8
 BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.8
 
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
@@ -40,9 +46,10 @@ docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
 figures: $(READY) ## run the pages of the documentation and renew their figures
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.pages
 
-bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) ## step times and memory against pytagi, plain PyTorch and peers
+bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) $(LAPLACE_PEER_READY) ## step times and memory against pytagi, plain PyTorch and peers
 	$(BIN)/python -m benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/peers_bbb.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.laplace
 
 # A copy of the package with an instrumented kernel, beside the one in use.
 sanitize: $(READY) ## the kernel's tests under the address and undefined-behaviour sanitisers
@@ -58,7 +65,7 @@ format: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 clean: ## remove the environments, caches and build products
-	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist site src/*.egg-info
+	rm -rf $(VENV) $(PEER) $(BBB_PEERS) $(LAPLACE_PEER) build dist site src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -84,4 +91,9 @@ $(PEER_READY): Makefile constraints.txt
 $(BBB_PEERS_READY): Makefile
 	rm -rf $(BBB_PEERS)
 	$(BIN)/python -m pip install --quiet --no-deps --target $(BBB_PEERS) $(BBB_PACKAGES)
+	touch $@
+
+$(LAPLACE_PEER_READY): Makefile
+	rm -rf $(LAPLACE_PEER)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(LAPLACE_PEER) $(LAPLACE_PACKAGES)
 	touch $@

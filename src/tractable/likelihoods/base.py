@@ -88,8 +88,8 @@ class Likelihood(nn.Module, ABC):
         Returns:
             ``[rows, outputs of a row]`` and ``[rows, outputs of a row, outputs of a row]``.
         """
-        with torch.enable_grad():
-            leaf = z.detach().flatten(1).requires_grad_()
+        with torch.enable_grad():  # doubles, lest rounding makes a sure softmax look bent
+            leaf = z.detach().flatten(1).double().requires_grad_()
             log_prob = self.log_prob(y, leaf.reshape(z.shape)).sum()
             (first,) = torch.autograd.grad(log_prob, leaf, create_graph=True)
             columns = [
@@ -100,11 +100,11 @@ class Likelihood(nn.Module, ABC):
             ]
         second = -torch.stack(columns, 1)
         diagonal = second.diagonal(dim1=1, dim2=2).clamp(min=0)
-        slack = 1e-6 * diagonal.sum(1, keepdim=True) + torch.finfo(z.dtype).tiny
+        slack = 1e-6 * diagonal.sum(1, keepdim=True) + 1e-12
         raised = second + torch.diag_embed(slack.expand_as(diagonal))
         bent = torch.linalg.cholesky_ex(raised)[1] != 0
         second = torch.where(bent.reshape(-1, 1, 1), torch.diag_embed(diagonal), second)
-        return first.detach(), second
+        return first.detach().to(z.dtype), second.to(z.dtype)
 
     def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
         """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
