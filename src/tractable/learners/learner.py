@@ -218,6 +218,8 @@ class Learner:
                     record |= self._score(*scored)
                 bar.report(record)
                 run.stopped = call_all(hooks, self, record)
+        with self.lock:
+            self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
         return self
@@ -487,9 +489,7 @@ def learn_rows(
     """Learn every row once: by the method in one go where it can, else batch by batch."""
     if method.learn_epoch(state, source, order, progress, tell):
         return
-    for batch, (x, y) in enumerate(source.epoch(order)):
-        if isinstance(source, Loader):
-            y = state.likelihood.targets(y, method.output_shape(state, x))
+    for batch, (x, y) in enumerate(method.pairs(state, source, order)):
         position = Position(x.shape[0] / len(source), progress, batch, source.batches)
         method.update(state, x, y, position)
         tell(1)
