@@ -205,6 +205,8 @@ class Learner:
         if resume is not None and Path(resume).is_file():
             run = files.resume(self, resume, run)
         self.run, hooks = run, list(callbacks)
+        if run.finished:
+            return self
         if calibrate and run.scale is None:
             assert isinstance(source, Rows)
             run.scale = self._held_out_scale(source, epochs, shuffle, progress)
@@ -222,6 +224,7 @@ class Learner:
             self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
+        run.finished = True
         return self
 
     def update(self, x: Any, y: Any) -> Self:
