@@ -16,6 +16,16 @@ Exact: one observed value (then alpha = 1, and this is the published update); B 
 observations move the mean as their joint posterior does.  For uncorrelated observations
 alpha = 1.  The variance is positive by construction.
 
+``limited`` steps.  A step is ``alpha sqrt(sum_w v g^2)`` prior standard deviations long, for one
+value that lies e off about ``|e| / sqrt(S)``: along one direction, where a network of several
+layers is far from linear.  With
+
+    n_eff = (sum d^2)^2 / sum d^4           values that share the surprise: 1 for one outlier alone
+    L^2   = 3^2 max(1, alpha n_eff)
+
+a longer step is cut to L, by a smaller alpha for mean and variance: for one value this is a noise
+enlarged until the step is three deviations long.  Not for one layer, whose step is exact.
+
 ``published``: ``mu + v g`` and ``v + v^2 sum d_var``, for parity.  Where ``q = -v sum d_var``
 passes 1/2, the variance continues as ``v / (4 q)`` (same value and slope) and stays positive.
 """
@@ -33,10 +43,13 @@ from tractable.moments.message import shrinkage
 BatchRule = Literal["damped", "published"]
 BATCH_RULES: tuple[BatchRule, ...] = ("damped", "published")
 
+LONGEST = 3.0
+"""Prior standard deviations that one value may move all weights together, if limited."""
+
 
 @dataclass(frozen=True)
 class Step:
-    """The two numbers that scale an update, and whether every message was finite."""
+    """The two numbers that scale an update, and whether all it is made of is finite."""
 
     alpha: Tensor
     observed: Tensor
@@ -51,10 +64,12 @@ def plan(
     shift: list[Tensor],
     g: list[Tensor],
     g_var: list[Tensor],
+    *,
+    limited: bool = False,
 ) -> Step:
     """Decide the scale of a step from the messages to the outputs and to the weights.
 
-    ``shift`` holds ``v g``, the step before scaling.
+    ``shift`` holds ``v g``, the step before scaling.  ``limited`` computes in double precision.
     """
     power = _sum([torch.dot(h.view(-1), a.view(-1)) for h, a in zip(shift, g, strict=True)])
     finite = torch.isfinite(power + _sum([b.sum() for b in g_var]))
@@ -62,6 +77,8 @@ def plan(
     observed = seen.sum().clamp_min(1).to(d_mu.dtype)
     if rule == "published":
         return Step(torch.ones_like(power), observed, finite)
+    if limited:
+        power, d_mu, d_var = power.double(), d_mu.double(), d_var.double()
     weight = torch.where(seen, d_mu * d_mu, 0)
     total = weight.sum()
     own = -1 / torch.where(seen, d_var, -1)
@@ -69,9 +86,24 @@ def plan(
     s2 = c - (weight * output_variance).sum()
     # alpha = (c / total) / (power / sum d^2 + s2 / total), free of divisions by zero.
     tiny = torch.finfo(d_mu.dtype).tiny
-    limit = power * total / (d_mu * d_mu).sum().clamp_min(tiny) + s2
+    spread = power * total / (d_mu * d_mu).sum().clamp_min(tiny)
+    limit = spread + s2
     alpha = torch.where(limit > c, c / limit.clamp_min(tiny), 1)
-    return Step(alpha, observed, finite)
+    if limited:
+        alpha = _cut(alpha, d_mu, power)
+    return Step(alpha, observed, finite & torch.isfinite(spread))
+
+
+def _cut(alpha: Tensor, d_mu: Tensor, power: Tensor) -> Tensor:
+    """The gain of a step that is no longer than the limit."""
+    squares = d_mu * d_mu
+    tiny = torch.finfo(squares.dtype).tiny
+    shared = squares.sum().square() / squares.square().sum().clamp_min(tiny)
+    longest = LONGEST**2 * (alpha * shared).clamp_min(1)
+    length = alpha * alpha * power
+    return torch.where(
+        length > longest, alpha * (longest / length.clamp_min(tiny)).sqrt(), alpha
+    )
 
 
 def updated(

@@ -149,7 +149,7 @@ def unpack(
             net = architecture.build(header["net"], model_file.numbers_in(tensors))
         if likelihood is None:
             likelihood = _likelihood(dict(header["likelihood"]), tensors)
-        stated = dict(header["options"])
+        stated = kind.method_class.stated(dict(header["options"]))
         kind.method_class.check_file(stated, net, tensors)
         learner = kind(
             net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**stated, **options}
@@ -186,6 +186,8 @@ def _other(learner: Learner, header: Header) -> str | None:
     mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
     for what in ("dtype", "net", "options", "likelihood"):
         theirs = header.get(what)
+        if what == "options" and isinstance(theirs, dict):
+            theirs = type(learner).method_class.stated(theirs)
         if what == "net" and None in (theirs, mine[what]):
             continue  # a network that JSON cannot say: shapes are compared later
         if theirs == mine[what]:

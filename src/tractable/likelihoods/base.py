@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,7 +23,23 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidTarget
 from tractable.gaussian import Gaussian
+from tractable.likelihoods.gate import Gate, Verdict
 from tractable.predictive import Predictive
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a batch of observations says to a learner in closed form."""
+
+    d_mu: Tensor
+    d_var: Tensor
+    """Messages to the outputs."""
+    believed: Tensor
+    """The second message as it would be if every value were believed."""
+    noise: dict[str, Tensor]
+    """New values of the likelihood's buffers."""
+    verdict: Verdict | None = None
+    """Of the gate, if there is one."""
 
 
 class Likelihood(nn.Module, ABC):
@@ -79,6 +96,27 @@ class Likelihood(nn.Module, ABC):
         d_mu, d_var = first.detach(), second.detach().clamp(max=0)
         return d_mu.reshape(mean.shape), d_var.reshape(mean.shape)
 
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        gate: Gate | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """Messages and the new noise at once.
+
+        Args:
+            y: targets.
+            mean: of the outputs.
+            variance: of the outputs.
+            gate: weighs values that are far off, where the likelihood has a use for it.
+            memory: rows that what was learnt of the noise is to hold, or None for all.
+        """
+        d_mu, d_var = self.messages(y, mean, variance)
+        return Heard(d_mu, d_var, d_var, self.update_noise(y, mean, variance))
+
     def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
         """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
         return {}
@@ -129,12 +167,14 @@ class Likelihood(nn.Module, ABC):
         """Whether there is a noise whose scale held-out rows can set."""
         return type(self).held_out_scale is not Likelihood.held_out_scale
 
-    def held_out_scale(self, held_out: list[HeldOut]) -> float:
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """The factor on the noise variance that suits rows held out of fits of this likelihood.
 
         Args:
             held_out: for each fit, its likelihood, the targets it did not see, and the mean and
                 variance it predicts for them.
+            outliers: score rows as the gate believes them, so that a few wild ones do not set
+                the scale.
         """
         raise TypeError(f"{type(self).__name__} has no noise to calibrate on held-out rows")
 

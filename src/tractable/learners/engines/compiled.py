@@ -37,14 +37,22 @@ class CompiledEngine(Engine):
         """Without the graphs: a copy compiles its own."""
         return {"eager": self.eager, "graphs": {}}
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+    def update(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        forget: float,
+        memory: float | None = None,
+    ) -> None:
         """See ``Engine``; uncertain inputs and targets go the way of torch."""
         if isinstance(x, Gaussian) or isinstance(y, Gaussian):
-            self.eager.update(state, x, y, forget)
+            self.eager.update(state, x, y, forget, memory)
             return
         posterior = state.posterior
         loc, variance, buffers, noise, finite = self._call(
             state.likelihood,
+            memory,
             posterior.loc,
             posterior.variance,
             state.buffers,
@@ -73,12 +81,12 @@ class CompiledEngine(Engine):
         """See ``Engine``."""
         return self.eager.snapshot(state)
 
-    def _call(self, likelihood: Likelihood, *args: Any) -> Any:
+    def _call(self, likelihood: Likelihood, memory: float | None, *args: Any) -> Any:
         """Run the step, tracing and compiling first if these shapes are new."""
         leaves, structure = tree_flatten(args)
-        key = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None))
+        key = (memory, structure, *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None))
         if key not in self.graphs:
-            graph = make_fx(lambda *inputs: self._step(likelihood, *inputs))(*args)
+            graph = make_fx(lambda *inputs: self._step(likelihood, memory, *inputs))(*args)
             self.graphs[key] = torch.compile(graph, fullgraph=True)
         with torch.no_grad():
             return self.graphs[key](*args)
@@ -86,6 +94,7 @@ class CompiledEngine(Engine):
     def _step(
         self,
         likelihood: Likelihood,
+        memory: float | None,
         loc: Tensor,
         variance: Tensor,
         buffers: Named,
@@ -103,8 +112,8 @@ class CompiledEngine(Engine):
             for vector in (loc, variance)
         )
         with likelihood.holding(noise):
-            new_noise, shift, g_var, step = eager.messages(
-                likelihood, (locs, variances), buffers, x, y
+            heard, shift, g_var, step = eager.messages(
+                likelihood, (locs, variances), buffers, x, y, memory=memory
             )
         with torch.no_grad():
             loc, variance = batch_rule.updated(
@@ -112,4 +121,4 @@ class CompiledEngine(Engine):
             )
             if prior is not None:
                 batch_rule.forget(variance, prior, rate)
-        return loc, variance, buffers, new_noise, step.finite
+        return loc, variance, buffers, heard.noise, step.finite
