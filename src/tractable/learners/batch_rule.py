@@ -101,9 +101,7 @@ def _cut(alpha: Tensor, d_mu: Tensor, power: Tensor) -> Tensor:
     shared = squares.sum().square() / squares.square().sum().clamp_min(tiny)
     longest = LONGEST**2 * (alpha * shared).clamp_min(1)
     length = alpha * alpha * power
-    return torch.where(
-        length > longest, alpha * (longest / length.clamp_min(tiny)).sqrt(), alpha
-    )
+    return torch.where(length > longest, alpha * (longest / length.clamp_min(tiny)).sqrt(), alpha)
 
 
 def updated(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import HeldOut, Heard, Likelihood, real_targets
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
 from tractable.likelihoods.gate import Gate, gated
 from tractable.predictive import NormalPredictive
 

@@ -84,7 +84,11 @@ class CompiledEngine(Engine):
     def _call(self, likelihood: Likelihood, memory: float | None, *args: Any) -> Any:
         """Run the step, tracing and compiling first if these shapes are new."""
         leaves, structure = tree_flatten(args)
-        key = (memory, structure, *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None))
+        key = (
+            memory,
+            structure,
+            *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None),
+        )
         if key not in self.graphs:
             graph = make_fx(lambda *inputs: self._step(likelihood, memory, *inputs))(*args)
             self.graphs[key] = torch.compile(graph, fullgraph=True)
