@@ -283,7 +283,8 @@ class TAGI(Learner):
         device: where to compute.
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: of the initial means and of the order of the rows.
-        compile: compile the whole step with ``torch.compile``, once per shape of batch.
+        compile: compile the whole step with ``torch.compile``, once per shape of batch.  Where
+            a robust learner has a gate, an update computes the outputs twice.
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidTarget
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.gate import Gate, Verdict
 from tractable.predictive import Predictive
 
 
@@ -38,8 +37,6 @@ class Heard:
     """The second message as it would be if every value were believed."""
     noise: dict[str, Tensor]
     """New values of the likelihood's buffers."""
-    verdict: Verdict | None = None
-    """Of the gate, if there is one."""
 
 
 class Likelihood(nn.Module, ABC):
@@ -102,7 +99,7 @@ class Likelihood(nn.Module, ABC):
         mean: Tensor,
         variance: Tensor,
         *,
-        gate: Gate | None = None,
+        weight: Tensor | None = None,
         memory: float | None = None,
     ) -> Heard:
         """Messages and the new noise at once.
@@ -111,7 +108,7 @@ class Likelihood(nn.Module, ABC):
             y: targets.
             mean: of the outputs.
             variance: of the outputs.
-            gate: weighs values that are far off, where the likelihood has a use for it.
+            weight: of each value, in double precision, where there is a gate.
             memory: rows that what was learnt of the noise is to hold, or None for all.
         """
         d_mu, d_var = self.messages(y, mean, variance)

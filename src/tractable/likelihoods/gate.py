@@ -119,6 +119,6 @@ class Gate:
 
 
 def gated(chi2: Tensor) -> Tensor:
-    """``-2 log`` of the density behind the gate: ``chi2``, and its logarithm beyond k deviations."""
+    """``-2 log`` of the density behind the gate: beyond k deviations it grows like a logarithm."""
     edge = WIDTH**2
     return torch.where(chi2 > edge, edge * (1 + (chi2.clamp_min(edge) / edge).log()), chi2)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
-from tractable.likelihoods.gate import Gate, gated
+from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
 
@@ -101,25 +101,27 @@ class Normal(Likelihood):
         precision = 1 / (variance + self._noise(mean))
         return (y - mean) * precision, -precision
 
+    def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
+        """What a gate says of observations, given the moments of the outputs."""
+        target, spread = _observed(y, variance)
+        return gate.judge(target, mean, spread.double() + self.noise_mean)
+
     def hear(
         self,
         y: Tensor,
         mean: Tensor,
         variance: Tensor,
         *,
-        gate: Gate | None = None,
+        weight: Tensor | None = None,
         memory: float | None = None,
     ) -> Heard:
         """See ``Likelihood``."""
         d_mu, d_var = self.messages(y, mean, variance)
-        if gate is None:
-            noise = self.update_noise(y, mean, variance, memory=memory)
+        noise = self.update_noise(y, mean, variance, weight=weight, memory=memory)
+        if weight is None:
             return Heard(d_mu, d_var, d_var, noise)
-        target, spread = _observed(y, variance)
-        verdict = gate.judge(target, mean, spread.double() + self.noise_mean)
-        weight = verdict.weight.to(d_mu.dtype)
-        noise = self.update_noise(y, mean, variance, weight=verdict.weight, memory=memory)
-        return Heard(d_mu * weight, d_var * weight, d_var, noise, verdict)
+        w = weight.to(d_mu.dtype)
+        return Heard(d_mu * w, d_var * w, d_var, noise)
 
     def update_noise(
         self,

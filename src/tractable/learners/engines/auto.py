@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import torch
@@ -75,14 +74,6 @@ def choose(
             raise UnsupportedByKernel(
                 "compile=True asks for torch.compile: engine='native' has none"
             )
-        if guard.gate:
-            warnings.warn(
-                "compile=True: the gate of a robust learner looks at one row after the other, so "
-                "its updates are not compiled; give robust=False, or a known noise",
-                UserWarning,
-                stacklevel=5,
-            )
-            return eager
         return CompiledEngine(eager)
     if engine == "torch":
         return eager

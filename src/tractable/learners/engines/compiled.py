@@ -45,11 +45,20 @@ class CompiledEngine(Engine):
         forget: float,
         memory: float | None = None,
     ) -> None:
-        """See ``Engine``; uncertain inputs and targets go the way of torch."""
+        """See ``Engine``; uncertain inputs and targets go the way of torch.
+
+        The gate looks at one row after the other, which no graph can hold: where there is one,
+        the outputs are computed beforehand to weigh the rows.
+        """
         if isinstance(x, Gaussian) or isinstance(y, Gaussian):
             self.eager.update(state, x, y, forget, memory)
             return
-        posterior = state.posterior
+        posterior, verdict = state.posterior, None
+        if state.gate is not None:
+            buffers = {name: b.clone() for name, b in state.buffers.items()}
+            with torch.no_grad():
+                z = self.eager.run(*posterior.leaves, buffers, x, train=True)
+                verdict = self.eager.judge(state, y, z)
         loc, variance, buffers, noise, finite = self._call(
             state.likelihood,
             memory,
@@ -59,6 +68,7 @@ class CompiledEngine(Engine):
             dict(state.likelihood.named_buffers(remove_duplicate=False)),
             x,
             y,
+            None if verdict is None else verdict.weight,
             posterior.flat_prior_variance if forget > 0 else None,
             torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
         )
@@ -68,6 +78,8 @@ class CompiledEngine(Engine):
         posterior.variance.copy_(variance)
         state.buffers = buffers
         state.likelihood.set_buffers(noise)
+        if state.gate is not None and verdict is not None:
+            state.gate.take(verdict)
 
     def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
@@ -105,6 +117,7 @@ class CompiledEngine(Engine):
         noise: Named,
         x: Tensor,
         y: Tensor,
+        weight: Tensor | None,
         prior: Tensor | None,
         rate: Tensor,
     ) -> tuple[Tensor, Tensor, Named, Named, Tensor]:
@@ -115,9 +128,11 @@ class CompiledEngine(Engine):
             [part.detach().requires_grad_() for part in eager.network.split(vector)]
             for vector in (loc, variance)
         )
+        with torch.enable_grad():
+            z = eager.run(locs, variances, buffers, x, train=True)
         with likelihood.holding(noise):
             heard, shift, g_var, step = eager.messages(
-                likelihood, (locs, variances), buffers, x, y, memory=memory
+                likelihood, (locs, variances), z, y, weight=weight, memory=memory
             )
         with torch.no_grad():
             loc, variance = batch_rule.updated(

@@ -21,9 +21,9 @@ from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
 from tractable.learners.network import Network
-from tractable.likelihoods import Likelihood
+from tractable.likelihoods import Likelihood, Normal
 from tractable.likelihoods.base import Heard
-from tractable.likelihoods.gate import Gate
+from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
 from tractable.rules.norm import wary_statistics
@@ -55,14 +55,16 @@ class TorchEngine(Engine):
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
+        with torch.enable_grad():
+            z = self.run(*posterior.leaves, buffers, x, train=True)
+        verdict = self.judge(state, y, z)
         heard, shift, g_var, step = self.messages(
             state.likelihood,
             posterior.leaves,
-            buffers,
-            x,
+            z,
             y,
             scratch=self._pieces(posterior.scratch)[0],
-            gate=state.gate,
+            weight=None if verdict is None else verdict.weight,
             memory=memory,
         )
         alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
@@ -78,19 +80,25 @@ class TorchEngine(Engine):
                 self._forget(state, forget)
         state.buffers = buffers
         state.likelihood.set_buffers(heard.noise)
-        if state.gate is not None and heard.verdict is not None:
-            state.gate.take(heard.verdict)
+        if state.gate is not None and verdict is not None:
+            state.gate.take(verdict)
+
+    def judge(self, state: TAGIState, y: Tensor, z: Gaussian) -> Verdict | None:
+        """What the gate says of a batch, if there is one; nothing is changed."""
+        if state.gate is None:
+            return None
+        assert isinstance(state.likelihood, Normal)
+        return state.likelihood.judge(state.gate, y, z.loc.detach(), z.variance.detach())
 
     def messages(
         self,
         likelihood: Likelihood,
         leaves: tuple[list[Tensor], list[Tensor]],
-        buffers: Named,
-        x: Tensor,
+        z: Gaussian,
         y: Tensor,
         *,
         scratch: list[Tensor] | None = None,
-        gate: Gate | None = None,
+        weight: Tensor | None = None,
         memory: float | None = None,
     ) -> tuple[Heard, list[Tensor], list[Tensor], batch_rule.Step]:
         """What the likelihood says; ``v g`` and the variance messages; the planned step.
@@ -98,19 +106,16 @@ class TorchEngine(Engine):
         Args:
             likelihood: of the observations.
             leaves: means and variances of the parameters, each the root of a graph.
-            buffers: of the network, changed.
-            x: inputs.
+            z: the network's output, with its graph.
             y: targets.
             scratch: memory that ``v g`` is written to, if there is one.
-            gate: on values that are far off.
+            weight: of each value, where there is a gate.
             memory: rows that the noise is to be inferred from, or None for all.
         """
         locs, variances = leaves
-        with torch.enable_grad():
-            z = self.run(locs, variances, buffers, x, train=True)
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
-            heard = likelihood.hear(y, mean, variance, gate=gate, memory=memory)
+            heard = likelihood.hear(y, mean, variance, weight=weight, memory=memory)
         both, d = [*locs, *variances], [heard.d_mu, heard.d_var]
         grads = torch.autograd.grad([z.loc, z.variance], both, d, allow_unused=True)
         full = [
