@@ -212,7 +212,7 @@ class TAGIMethod(Method[TAGIState]):
         if not isinstance(self.likelihood, Normal | HeteroscedasticNormal):
             return
         for what, values in (("inputs", x), ("targets", y)):
-            size = _largest_scale(values)
+            size = _usual_size(values)
             if size > _RAW:
                 warnings.warn(
                     f"the {what} have values of about {size:.3g}, and TAGI's priors have the "
@@ -253,16 +253,21 @@ class TAGIMethod(Method[TAGIState]):
         return self.eager.run(locs, variances, state.buffers, x, train=False)
 
 
-_RAW = 30.0
-"""Root mean square of a column from which on it is said to be in raw units."""
+_RAW = 50.0
+"""From here on the usual size of a column's values is said to be in raw units."""
+_FEW_ROWS, _ENOUGH_ROWS = 10, 1000
 
 
-def _largest_scale(values: Tensor) -> float:
-    """Root mean square of the column where it is largest."""
+def _usual_size(values: Tensor) -> float:
+    """Median size of the values of the column where it is largest; 0 if there are few rows.
+
+    Not a mean: one wild value does not make a unit.
+    """
     loc = values.loc if isinstance(values, Gaussian) else values
-    if not loc.is_floating_point() or loc.numel() == 0:
+    if not loc.is_floating_point() or loc.numel() == 0 or len(loc) < _FEW_ROWS:
         return 0.0
-    return float(loc.detach().double().square().mean(0).max().sqrt())
+    rows = loc.detach()[:_ENOUGH_ROWS]
+    return float(rows.reshape(len(rows), -1).abs().median(0).values.max())
 
 
 class TAGI(Learner):
