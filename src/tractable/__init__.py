@@ -8,7 +8,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
+    from tractable import (
+        adversarial,
+        attacks,
+        errors,
+        infer,
+        likelihoods,
+        metrics,
+        plots,
+        priors,
+        rules,
+    )
     from tractable.errors import NoMomentRule
     from tractable.gaussian import Gaussian, moment_rule
     from tractable.learners import (
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
         Checkpoint,
         EarlyStopping,
         Ensemble,
+        Laplace,
         Learner,
     )
     from tractable.posterior import Posterior
@@ -34,6 +45,7 @@ __all__ = [
     "EarlyStopping",
     "Ensemble",
     "Gaussian",
+    "Laplace",
     "Learner",
     "NoMomentRule",
     "NormalPredictive",
@@ -42,6 +54,7 @@ __all__ = [
     "activation_moments",
     "activation_rule",
     "adversarial",
+    "attacks",
     "errors",
     "infer",
     "likelihoods",
@@ -57,7 +70,7 @@ _HOMES = {
     "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
-        "Ensemble", "Learner",
+        "Ensemble", "Laplace", "Learner",
     ),
     "posterior": ("Posterior",),
     "predictive": ("NormalPredictive", "Predictive"),

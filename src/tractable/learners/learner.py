@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput, InvalidModelFile
 from tractable.learners import files
-from tractable.learners.method import Method, Position, State
+from tractable.learners.method import Advance, Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
 from tractable.learners.run import Run
@@ -44,13 +44,13 @@ class Learner:
     Args:
         net: any module that the method takes; the learner works on a copy.
         likelihood: how observations depend on the network's outputs; copied as well.
-        device: where to compute; by default the CPU.
+        device: device to compute on; by default the CPU.
         dtype: ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: of the first weights, the order of rows and all draws.
-        options: of the method.
+        seed: seed of the random number generator for first weights, order of rows and draws.
+        options: options of the method.
 
     Attributes:
-        method: how it learns; does not change.
+        method: the method and its options; does not change.
         state: everything that learning changes.
         history: one record per epoch of every ``fit``.
         fitted: whether any data were seen.
@@ -58,7 +58,7 @@ class Learner:
     """
 
     method_class: ClassVar[type[Method[Any]]]
-    """What a subclass names."""
+    """The class of the method, which a subclass names."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the learner known to ``load``."""
@@ -117,17 +117,17 @@ class Learner:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of parameters and outputs."""
+        """Precision of parameters and outputs."""
         return self.method.network.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device it computes on."""
         return self.method.network.device
 
     @property
     def seed(self) -> int:
-        """Of the first weights, the order of rows and all draws."""
+        """Seed of the random number generator for first weights, order of rows and draws."""
         return int(self.state.seed)
 
     @property
@@ -142,7 +142,7 @@ class Learner:
 
     @property
     def generator(self) -> torch.Generator:
-        """What orders of rows and draws come from."""
+        """The random number generator for orders of rows and draws."""
         return self.state.generator
 
     @property
@@ -178,8 +178,8 @@ class Learner:
                 ``DataLoader`` of pairs.
             y: targets, one row per observation (a ``Gaussian`` where they have error bars of
                 their own); nothing with a ``DataLoader``.
-            epochs: passes over the data; by default enough for about 25,000 rows, at least 40
-                and at most 100.
+            epochs: how often to learn every row; by default enough for about 25,000 rows, at
+                least 40 and at most 100.
             batch_size: rows per update; by default about a hundred updates an epoch, at most
                 32 rows each.
             validation: inputs and targets whose negative log-likelihood is recorded per epoch.
@@ -202,12 +202,13 @@ class Learner:
         scored = None if validation is None else self.checked(*validation)
         if calibrate:
             self._check_calibration(source)
-        if isinstance(source, Rows):
-            self.method.look_at(source.x, source.y)
+        self.method.look_at(source)
         run = Run.planned(epochs, source, len(self.history), fingerprint=resume is not None)
         if resume is not None and Path(resume).is_file():
             run = files.resume(self, resume, run)
         self.run, hooks = run, list(callbacks)
+        if run.finished:
+            return self
         if calibrate and run.scale is None:
             assert isinstance(source, Rows)
             run.scale = self._held_out_scale(source, epochs, shuffle, progress)
@@ -221,8 +222,11 @@ class Learner:
                     record |= self._score(*scored)
                 bar.report(record)
                 run.stopped = call_all(hooks, self, record)
+        with self.lock:
+            self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
+        run.finished = True
         return self
 
     def update(self, x: Any, y: Any, *, memory: float | None = None) -> Self:
@@ -292,7 +296,7 @@ class Learner:
             if shuffle and isinstance(source, Rows):
                 order = torch.randperm(len(source), generator=self.generator).to(self.device)
             try:
-                self.method.learn_epoch(self.state, source, order, run.epoch / run.epochs, tell)
+                learn_rows(self.method, self.state, source, order, run.epoch / run.epochs, tell)
             except BaseException:
                 if not learnt:  # an epoch that learnt nothing changes nothing
                     self.generator.set_state(before)
@@ -341,8 +345,9 @@ class Learner:
 
         Args:
             X: inputs.
-            batch_size: rows at once.
-            options: of the method: ``draws=`` for those that average over draws of the weights.
+            batch_size: number of rows to compute at once.
+            options: options of the method: ``draws=`` for those that average over draws of the
+                weights.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -357,7 +362,7 @@ class Learner:
         Args:
             x: rows as ``checked`` gives them.
             batch_size: rows at once; None for all.
-            options: of the method, such as ``draws=``.
+            options: options of the method, such as ``draws=``.
         """
         with self.lock:
             found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)
@@ -441,13 +446,11 @@ class Learner:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training changes, by name, as ``save`` writes it."""
         with self.lock:
-            return files.pack(self)[0]
+            return files.parts(self)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the learner to one file, atomically; ``load`` reads it."""
-        with self.lock:
-            packed = files.pack(self)
-        files.write(path, packed)
+        files.write(path, files.pack(self))
 
     @classmethod
     def load(
@@ -494,6 +497,26 @@ class Learner:
         self.lock = new_lock(self)
         self.state = self.method.init(likelihood, seed)
         files.restore_state(self, *packed)
+
+
+# --- one epoch -------------------------------------------------------------------------------
+
+
+def learn_rows(
+    method: Method[Any],
+    state: State,
+    source: Rows | Loader,
+    order: Tensor | None,
+    progress: float,
+    tell: Advance,
+) -> None:
+    """Learn every row once: by the method in one go where it can, else batch by batch."""
+    if method.learn_epoch(state, source, order, progress, tell):
+        return
+    for batch, (x, y) in enumerate(method.pairs(state, source, order)):
+        position = Position(x.shape[0] / len(source), progress, batch, source.batches)
+        method.update(state, x, y, position)
+        tell(1)
 
 
 # --- callbacks and locks ---------------------------------------------------------------------

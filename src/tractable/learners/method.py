@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -38,7 +38,7 @@ Named = dict[str, Tensor]
 Advance = Callable[[int], object]
 
 MOST_DRAWS = 1_000_000
-"""That a file may ask for."""
+"""The greatest number of draws that a file may ask for."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class State:
     likelihood: Likelihood
     """A copy of its own, with what was learnt about the noise."""
     buffers: Named
-    """Of the network: running statistics."""
+    """Buffers of the network: running statistics."""
     seed: int
-    """Of the first weights, the order of rows and all draws."""
+    """Seed of the random number generator for first weights, order of rows and draws."""
     generator: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +84,9 @@ class Method(ABC, Generic[S]):
 
     parallel: bool = False
     """Whether learning releases Python, so that threads help."""
+
+    online: bool = False
+    """Whether one pass over a stream is enough: updates do not forget and need no rehearsal."""
 
     domains: ClassVar[dict[str, Domain]] = {}
     """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
@@ -174,25 +177,38 @@ class Method(ABC, Generic[S]):
 
     def learn_epoch(
         self, state: S, source: Rows | Loader, order: Tensor | None, progress: float, tell: Advance
-    ) -> None:
-        """Learn every row once.
+    ) -> bool:
+        """Learn every row once, in one go; False where that is left to ``update``, batch by batch.
 
         Args:
-            state: changed.
+            state: the state to change.
             source: the rows, in batches.
-            order: which row comes when; as they stand if None.
+            order: the order in which to learn the rows; as they stand if None.
             progress: epochs done over epochs to do.
             tell: called with the number of batches done since the last call.
         """
-        for batch, (x, y) in enumerate(source.epoch(order)):
+        return False
+
+    def pairs(
+        self, state: S, source: Rows | Loader, order: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one pass, inputs and targets checked."""
+        for x, y in source.epoch(order):
             if isinstance(source, Loader):
                 y = state.likelihood.targets(y, self.output_shape(state, x))
-            position = Position(x.shape[0] / len(source), progress, batch, source.batches)
-            self.update(state, x, y, position)
-            tell(1)
+            yield x, y
 
     def end_epoch(self, state: S) -> EpochRecord:
         """Called after every epoch of ``fit``: metrics for its record."""
+        return {}
+
+    def end_fit(self, state: S, source: Rows | Loader) -> EpochRecord:
+        """Called once after the last epoch of ``fit``, with its rows: metrics for the last record.
+
+        For what is to be computed at the weights that were found, such as a curvature.  A
+        checkpoint is from before this call, and a resumed run makes it again: the result may
+        depend on nothing but the state and the rows.  A replay memory calls it after every pass.
+        """
         return {}
 
     def renew_noise(self, state: S) -> None:
@@ -212,7 +228,7 @@ class Method(ABC, Generic[S]):
         """The factor on the noise variance that suits held-out rows."""
         return state.likelihood.held_out_scale(held_out)
 
-    def look_at(self, x: Tensor, y: Tensor) -> None:
+    def look_at(self, source: Rows | Loader) -> None:
         """Look at the rows of a fit before it begins, and warn of what would spoil it."""
 
     def noise_of(self, state: S) -> Likelihood:

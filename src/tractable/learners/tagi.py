@@ -26,7 +26,7 @@ from tractable.learners.guard import Guard
 from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
-from tractable.learners.outputs import Moments, in_batches
+from tractable.learners.outputs import Moments, chunks, joined
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
 from tractable.likelihoods.gate import Gate, Surprises
@@ -39,6 +39,8 @@ from tractable.training.batches import Loader, Rows
 
 class TAGIMethod(Method[TAGIState]):
     """See ``TAGI``."""
+
+    online = True
 
     domains: ClassVar[dict[str, Domain]] = {"variance": "non-negative"}
 
@@ -135,15 +137,14 @@ class TAGIMethod(Method[TAGIState]):
         order: Tensor | None,
         progress: float,
         tell: Advance,
-    ) -> None:
-        """By the engine in one go where it can, else batch by batch."""
-        rate = self.forget * (1 - progress)
-        if not self.engine.learn_epoch(state, source, order, rate, tell):
-            super().learn_epoch(state, source, order, progress, tell)
+    ) -> bool:
+        """By the engine in one go, where it can."""
+        return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
     def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
         """Moments, in closed form."""
-        mean, variance = in_batches(lambda rows: self.engine.outputs(state, rows), x, batch_size)
+        parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
+        mean, variance = joined(parts)
         return Moments(mean, variance, state.likelihood)
 
     def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
@@ -160,7 +161,7 @@ class TAGIMethod(Method[TAGIState]):
         return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
 
     def posterior(self, state: TAGIState) -> Posterior:
-        """Of all parameters, as they are now; it follows later updates."""
+        """The posterior of all parameters; the object follows later updates."""
         return state.posterior
 
     def learnt(self, state: TAGIState) -> Named:
@@ -207,11 +208,12 @@ class TAGIMethod(Method[TAGIState]):
             return state.likelihood.held_out_scale(held_out, outliers=True)
         return super().held_out_scale(state, held_out)
 
-    def look_at(self, x: Tensor, y: Tensor) -> None:
-        """Say so if the data come in raw units."""
-        if not isinstance(self.likelihood, Normal | HeteroscedasticNormal):
+    def look_at(self, source: Rows | Loader) -> None:
+        """Say so if the data come in raw units; a loader is not read to find out."""
+        numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
+        if not numbers or isinstance(source, Loader):
             return
-        for what, values in (("inputs", x), ("targets", y)):
+        for what, values in (("inputs", source.x), ("targets", source.y)):
             size = _usual_size(values)
             if size > _RAW:
                 warnings.warn(
@@ -219,7 +221,7 @@ class TAGIMethod(Method[TAGIState]):
                     f"scale of 1: standardise them (tractable.data.Standardizer), or use "
                     f"tractable.sklearn.TAGIRegressor, which does",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=3,
                 )
 
     def prune(self, state: TAGIState, fraction: float, per_layer: bool) -> None:
@@ -278,18 +280,21 @@ class TAGI(Learner):
         likelihood: how observations depend on the network's outputs.
         init: scheme of the prior variances: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
             ``"xavier"``.
-        gain: factor on those variances; the means are drawn from the prior.  The default suits
-            tables of several columns (it was chosen on the UCI sets); functions of one or two
-            inputs that bend much, as in the tutorial, want the published 1.
-        moments: of activations: ``"linear"`` (eq. 10) or ``"exact"`` where a closed form exists.
+        gain: factor on the prior variances; the initial means are drawn from the prior.  The
+            default suits tables of several columns (it was chosen on the UCI sets); functions of
+            one or two inputs that bend much, as in the tutorial, want the published 1.  Numbers
+            for both are in ``docs/gotchas.md``.
+        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
+            ``"exact"`` where a closed form exists.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
-            to zero at the last; 0 is the textbook method, for one pass or for streams.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of the initial means and of the order of the rows.
-        compile: compile the whole step with ``torch.compile``, once per shape of batch.  Where
-            a robust learner has a gate, an update computes the outputs twice.
+            to zero at the last; 0 is the textbook method, for a single epoch or for streams.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator for the initial means, the order of the rows
+            and draws of the weights.
+        compile: compile the whole step with ``torch.compile``, once per shape of batch.
+            Where a robust learner has a gate, an update computes the outputs twice.
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.
@@ -339,7 +344,7 @@ class TAGI(Learner):
 
     @property
     def engine(self) -> EngineName:
-        """What computes: ``"native"`` or ``"torch"``.
+        """Name of the engine that computes: ``"native"`` or ``"torch"``.
 
         Where ``"auto"`` chose the kernel, torch still takes inputs of other shapes and batches
         that are large for it.

@@ -23,7 +23,6 @@ _BATCH = 32
 class ByGradient(Estimator):
     """Taught by steps along a gradient, in double precision."""
 
-    prior: Any
     lr: float
 
     def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:

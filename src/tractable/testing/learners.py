@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
-from tractable.learners import Checkpoint, EarlyStopping, InvalidModelFile, Learner
+from tractable.learners import Checkpoint, EarlyStopping, InvalidModelFile, Learner, Method
 
 
 class Killed(Exception):
@@ -375,6 +375,15 @@ class LearnerConformance(ABC):
             assert self.state(again) == self.state(first)
             assert len(again.history) == len(first.history)
 
+    def test_a_finished_fit_is_not_finished_again(self, tmp_path: Path) -> None:
+        x, y = regression()
+        path = tmp_path / "model.tr"
+        model = self.make(self.net(), tr.likelihoods.Normal(0.1), seed=5)
+        model.fit(x, y, epochs=2, batch_size=16, calibrate=True).save(path)
+        again = self.make(self.net(), tr.likelihoods.Normal(0.1), seed=5)
+        again.fit(x, y, epochs=2, batch_size=16, calibrate=True, resume=path)
+        assert self.state(again) == self.state(model)
+
     def test_a_checkpoint_of_another_learner_is_refused_and_changes_nothing(
         self, tmp_path: Path
     ) -> None:
@@ -436,6 +445,10 @@ class LearnerConformance(ABC):
     # --- pruning -------------------------------------------------------------------------
 
     def test_pruned_weights_are_zero_and_stay_so(self, fitted: Any) -> None:
+        if type(fitted.method).prune is Method.prune:
+            with pytest.raises(TypeError, match="cannot be pruned"):
+                fitted.prune(0.5)
+            return
         fitted.prune(0.5)
         fitted.fit(*regression(), epochs=1, batch_size=16)
         for posterior in getattr(fitted, "posteriors", [fitted.posterior]):

@@ -104,7 +104,7 @@ class TorchEngine(Engine):
         """What the likelihood says; ``v g`` and the variance messages; the planned step.
 
         Args:
-            likelihood: of the observations.
+            likelihood: likelihood of the observations.
             leaves: means and variances of the parameters, each the root of a graph.
             z: the network's output, with its graph.
             y: targets.
