@@ -80,7 +80,7 @@ void judge(const Chain& chain, const State& state, const Targets& y, int batch, 
   verdict.level = state.surprise;
   verdict.top.assign(noises, 0.0);
   verdict.chi2.resize(values);
-  verdict.weight.resize(values);
+  double most = 0;
   for (int b = 0; b < batch; ++b) {
     const std::size_t at = std::size_t(b) * std::size_t(width), from = y.row(b) * outputs;
     for (std::size_t o = 0; o < outputs; ++o) {
@@ -93,8 +93,11 @@ void judge(const Chain& chain, const State& state, const Targets& y, int batch, 
       level = std::max(1.0, level + (std::min(chi2, kClip * level) / kMean - level) / kSteps);
       verdict.top[n] = std::max(verdict.top[n], level);
       verdict.chi2[std::size_t(b) * outputs + o] = chi2;
+      most = std::max(most, chi2);
     }
   }
+  if (!(most > kWidth * kWidth)) return;  // as nearly always: no level is below 1
+  verdict.weight.resize(values);
   for (std::size_t k = 0; k < values; ++k) {
     const double believed = kWidth * kWidth * verdict.top[noises == 1 ? 0 : k % outputs];
     verdict.weight[k] = std::min(1.0, believed / verdict.chi2[k]);
