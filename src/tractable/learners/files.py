@@ -184,8 +184,24 @@ def unpack(
 
 
 def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
-    """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
+    """Take over a checkpoint of the same learner and plan, or raise and change nothing.
+
+    A run from before there was an option goes on as it began, without.
+    """
     tensors, header = model_file.read(path)
+    held = learner.method
+    with model_file.fitting(path):
+        learner.method = held.as_begun(checks.of_type(header["options"], dict, "options"))
+    try:
+        return _resume(learner, path, tensors, header, planned)
+    except BaseException:
+        learner.method = held
+        raise
+
+
+def _resume(
+    learner: Learner, path: str | Path, tensors: Tensors, header: Header, planned: Run
+) -> Run:
     with model_file.fitting(path):
         written = Run.from_header(header)
     problem = _other(learner, header) or planned.differs(written)

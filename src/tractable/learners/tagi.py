@@ -97,6 +97,13 @@ class TAGIMethod(Method[TAGIState]):
             "robust": self.robust,
         }
 
+    def as_begun(self, options: dict[str, Any]) -> TAGIMethod:
+        """See ``Method``."""
+        if "robust" in options or not self.robust:
+            return self
+        mine = {**self.options(), "engine": self.asked_engine, "robust": False}
+        return TAGIMethod(self.network, self.likelihood, **mine)
+
     @classmethod
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Files from before there was a robust learner hold one that is not."""
