@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from tractable import likelihoods
 from tractable.errors import InvalidModelFile
 from tractable.learners.run import Run
+from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
 from tractable.persistence import architecture, checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
@@ -62,6 +63,8 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
 def pack(learner: Learner) -> tuple[Tensors, Header]:
     """A learner as named tensors and JSON values, which may be a part of a larger file."""
     tensors, values = packed_state(learner)
+    if learner.support is not None:
+        tensors |= prefixed(learner.support.tensors(), "support/")
     header = {
         "learner": kind_name(type(learner)),
         **identity(learner),
@@ -156,7 +159,19 @@ def unpack(
         )
         restore_state(learner, tensors, header.get("training"))
         _take(learner, header)
+        learner.support = _support(learner, part(tensors, "support/"))
     return learner
+
+
+def _support(learner: Learner, tensors: Tensors) -> Support | None:
+    """Where the training rows were; files of before it was kept have none."""
+    if not tensors:
+        return None
+
+    def mean(x: Tensor) -> Tensor:
+        return learner.outputs(x.to(learner.device)).predictive().mean.cpu()
+
+    return Support.from_tensors(tensors, learner.dtype, mean).to(learner.device)
 
 
 def resume(learner: Learner, path: str | Path, planned: Run) -> Run:

@@ -20,11 +20,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput, InvalidModelFile
-from tractable.learners import files
+from tractable.gaussian import Gaussian
+from tractable.learners import files, support
 from tractable.learners.method import Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
+from tractable.learners.reservoir import WatchedLoader
 from tractable.learners.run import Run
+from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
 from tractable.predictive import Predictive
@@ -54,7 +57,10 @@ class Learner:
         history: one record per epoch of every ``fit``.
         fitted: whether any data were seen.
         run: how far the last ``fit`` got.
+        support: where the rows of the last ``fit`` were; None before one.
     """
+
+    support: Support | None = None
 
     method_class: ClassVar[type[Method[Any]]]
     """What a subclass names."""
@@ -169,6 +175,7 @@ class Learner:
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         resume: str | Path | None = None,
+        off_data: bool = True,
     ) -> Self:
         """Learn from data, in several epochs.
 
@@ -189,6 +196,10 @@ class Learner:
             progress: show a progress bar; by default on a terminal only.
             resume: a checkpoint to go on from, if the file exists; data and arguments must be
                 those of the run that wrote it.
+            off_data: remember where the rows were (at most 1,000 of them, drawn at random, which
+                a saved file then holds), so that error bars grow away from them and predictions
+                have a ``novelty``; see ``tractable.learners.support``.  Not for row numbers of
+                embeddings.
 
         Returns:
             The learner itself.
@@ -205,6 +216,8 @@ class Learner:
         if resume is not None and Path(resume).is_file():
             run = files.resume(self, resume, run)
         self.run, hooks = run, list(callbacks)
+        if off_data and isinstance(source, Loader):
+            source = WatchedLoader(source, self.seed)
         if calibrate and run.scale is None:
             assert isinstance(source, Rows)
             run.scale = self._held_out_scale(source, epochs, shuffle, progress)
@@ -220,6 +233,7 @@ class Learner:
                 run.stopped = call_all(hooks, self, record)
         if run.scale is not None:
             self.rescale_noise(run.scale)
+        self.support = self._support_of(source) if off_data else None
         return self
 
     def update(self, x: Any, y: Any) -> Self:
@@ -290,6 +304,20 @@ class Learner:
         log_prob = self.outputs(x, **self.method.scoring_options()).predictive().log_prob(y)
         return {"validation_nll": -float(log_prob.mean())}
 
+    def _support_of(self, source: Rows | Loader) -> Support | None:
+        """Where the rows of a fit were, and how steep the mean is there."""
+        if isinstance(source, Rows):
+            x = source.x.loc if isinstance(source.x, Gaussian) else source.x
+            kept = support.drawn(x, self.seed)
+        elif isinstance(source, WatchedLoader) and source.kept is not None:
+            kept = source.kept
+        else:
+            return None
+        found = Support.around(kept) if kept.is_floating_point() else None
+        if found is None or not self.likelihood.can_widen:
+            return found
+        return found.with_slope(lambda x: self.outputs(x).predictive().mean, self.seed)
+
     def _check_calibration(self, source: Rows | Loader) -> None:
         if isinstance(source, Loader):
             raise ValueError("calibrate needs arrays, not a DataLoader")
@@ -317,6 +345,9 @@ class Learner:
     def predict(self, X: Any, *, batch_size: int = 1024, **options: Any) -> Predictive:
         """The distribution of the target at each row of ``X``.
 
+        Its ``novelty`` says how unlike the rows of the last ``fit`` each row is, and has widened
+        the error bars of numbers.
+
         Args:
             X: inputs.
             batch_size: rows at once.
@@ -327,6 +358,12 @@ class Learner:
         x = self.format.inputs(X)
         self.output_shape(x)
         predictive = self.outputs(x, batch_size=batch_size, **options).predictive()
+        at = x.loc if isinstance(x, Gaussian) else x
+        if self.support is not None and self.support.takes(at):
+            novelty = self.support.novelty(at)
+            if self.support.slope is not None:
+                predictive = predictive.widened(self.support.extra_variance(novelty))
+            predictive = predictive.marked(novelty)
         return predictive.flat() if self.flat_targets in (None, True) else predictive
 
     def outputs(self, x: Tensor, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
