@@ -93,14 +93,15 @@ class NormalMixturePredictive(Predictive):
         """One number per row instead of a column."""
         if self.draws.ndim != 3 or self.draws.shape[2] != 1:
             return self
-        parts = (self.draws, self.within, self.noise)
-        return NormalMixturePredictive(*(part.squeeze(2) for part in parts), self.novelty)
+        return NormalMixturePredictive(
+            self.draws.squeeze(2), self.within.squeeze(2), self.noise.squeeze(2), self.novelty
+        )
 
     def double(self) -> NormalMixturePredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
-        parts = (self.draws, self.within, self.noise)
-        return NormalMixturePredictive(*(part.double() for part in parts), novelty)
+        parts = (self.draws.double(), self.within.double(), self.noise.double())
+        return NormalMixturePredictive(*parts, novelty)
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalMixturePredictive:
         """The predictive of ``mean + scale * target``: back to the units of the data."""
