@@ -242,6 +242,34 @@ def test_an_ensemble_has_one_support_with_the_slope_of_its_mean():
     assert [name for name in model.state_dict() if "support/rows" in name] == ["support/rows"]
 
 
+def test_updates_elsewhere_make_that_place_known():
+    x, y = one_column(300)
+    model = linear().fit(x, y, epochs=2)
+    there = torch.linspace(2.9, 3.1, 5).unsqueeze(1)
+    before = model.predict(there)
+    model.update(x[:50], y[:50])
+    assert len(model.support.rows) == 300  # known already: nothing is kept
+    for row in there:
+        model.update(row, torch.zeros(1))
+    after = model.predict(there)
+    assert (before.novelty > 1).all()
+    assert (after.novelty < 0.2).all()
+    assert (after.epistemic < before.epistemic).all()
+    assert len(model.support.rows) == 305
+    assert torch.equal(model.clone().predict(there).variance, after.variance)
+
+
+def test_a_stream_keeps_no_more_rows_than_a_fit():
+    kept = Support.around(normal_rows(1000, 2))
+    far = 1e4 * torch.arange(1.0, 301.0, dtype=torch.float64).unsqueeze(1).repeat(1, 2)
+    longer = kept.joined(far)
+    assert len(longer.rows) == 1000
+    assert torch.equal(longer.rows[:700], kept.rows[300:])
+    assert torch.equal(longer.rows[700:], kept.scaled(far))
+    middle = kept.centre.expand(50, 2)
+    assert kept.joined(middle) is kept
+
+
 # --- files ---------------------------------------------------------------------------------
 
 

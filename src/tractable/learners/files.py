@@ -63,8 +63,9 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
 def pack(learner: Learner) -> tuple[Tensors, Header]:
     """A learner as named tensors and JSON values, which may be a part of a larger file."""
     tensors, values = packed_state(learner)
-    if learner.support is not None:
-        tensors |= prefixed(learner.support.tensors(), "support/")
+    known = learner.support
+    if known is not None:
+        tensors |= prefixed(known.tensors(), "support/")
     header = {
         "learner": kind_name(type(learner)),
         **identity(learner),

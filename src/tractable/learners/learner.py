@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -57,10 +58,9 @@ class Learner:
         history: one record per epoch of every ``fit``.
         fitted: whether any data were seen.
         run: how far the last ``fit`` got.
-        support: where the rows of the last ``fit`` were; None before one.
     """
 
-    support: Support | None = None
+    _support: Support | None = None
 
     method_class: ClassVar[type[Method[Any]]]
     """What a subclass names."""
@@ -101,6 +101,7 @@ class Learner:
         self.fitted = False
         self.run = Run()
         self.flat_targets: bool | None = None
+        self._later: deque[Tensor] = deque(maxlen=support.MOST_ROWS)
         self._shapes: dict[tuple[int, ...], torch.Size] = {}
         self.lock = new_lock(self)
 
@@ -159,6 +160,21 @@ class Learner:
     def posterior(self) -> Posterior:
         """What is known about the parameters."""
         return self.method.posterior(self.state)
+
+    @property
+    def support(self) -> Support | None:
+        """Where the rows of the last ``fit`` were, and of updates after it; None before one."""
+        with self.lock:
+            if self._support is not None and self._later:
+                self._support = self._support.joined(torch.cat(list(self._later)))
+            self._later.clear()
+            return self._support
+
+    @support.setter
+    def support(self, found: Support | None) -> None:
+        with self.lock:
+            self._later.clear()
+            self._support = found
 
     # --- learning --------------------------------------------------------------------------
 
@@ -245,8 +261,17 @@ class Learner:
         rows, seen = as_tensor(x, "inputs"), as_tensor(y, "targets")
         if seen.ndim == 0 or rows.ndim == 1:
             rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
-        self.learn_batch(*self.checked(rows, seen))
+        rows, seen = self.checked(rows, seen)
+        self.learn_batch(rows, seen)
+        self._remember(rows)
         return self
+
+    def _remember(self, x: Tensor) -> None:
+        """Note rows that were learnt after a fit, to be looked at when somebody asks."""
+        if self._support is not None:
+            at = x.loc if isinstance(x, Gaussian) else x
+            if self._support.takes(at):
+                self._later.append(at.clone())
 
     def learn_batch(self, x: Tensor, y: Tensor, position: Position | None = None) -> None:
         """``update`` without its checks, for loops over rows that ``checked`` has seen."""
@@ -359,10 +384,11 @@ class Learner:
         self.output_shape(x)
         predictive = self.outputs(x, batch_size=batch_size, **options).predictive()
         at = x.loc if isinstance(x, Gaussian) else x
-        if self.support is not None and self.support.takes(at):
-            novelty = self.support.novelty(at)
-            if self.support.slope is not None:
-                predictive = predictive.widened(self.support.extra_variance(novelty))
+        known = self.support
+        if known is not None and known.takes(at):
+            novelty = known.novelty(at)
+            if known.slope is not None:
+                predictive = predictive.widened(known.extra_variance(novelty))
             predictive = predictive.marked(novelty)
         return predictive.flat() if self.flat_targets in (None, True) else predictive
 

@@ -13,6 +13,7 @@ added to the epistemic variance.
 * Nine of ten training rows are nearer than ``reach`` to the others; up to there nothing is added.
 
 It does not level off, since the mean of a network with rectifiers runs away linearly as well.
+Online updates after a fit bring rows of their own: those unlike the rows kept are kept as well.
 """
 
 from __future__ import annotations
@@ -116,6 +117,18 @@ class Support:
         In standard deviations of the inputs.
         """
         return (self.neighbours(self.scaled(x.detach())) - self.reach).clamp_min(0)
+
+    def joined(self, x: Tensor) -> Support:
+        """The same with rows that were learnt later, as far as they are unlike those kept.
+
+        When there is no more room, they take the place of the rows kept longest.
+        """
+        new = self.scaled(x.detach())
+        new = new[self.neighbours(new) > self.reach]
+        if not len(new):
+            return self
+        most = room(self.event)
+        return replace(self, rows=torch.cat([self.rows, new])[-most:])
 
     def extra_variance(self, novelty: Tensor) -> Tensor:
         """What is added to the epistemic variance of each output, ``[rows, outputs]``."""
