@@ -19,10 +19,22 @@ BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
 PYTEST ?= -n 2 --dist loadfile
 
-.PHONY: help demo test docs figures bench sanitize format clean
+# How long `make soak` looks for faults.
+SOAK_SECONDS ?= 600
+# Versions of torch that `make torch-versions` tries, and what the older ones need of numpy and
+# safetensors, for example: make torch-versions TORCH=2.4.0 WITH="numpy==1.26.4 safetensors==0.4.5"
+TORCH ?= 2.13.0
+WITH ?= numpy safetensors
+VERSIONED_TESTS := tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
+	tests/posterior tests/training tests/learners tests/infer
+# What `make coverage` runs; the whole takes long: make coverage COVERED=tests
+COVERED ?= tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
+	tests/posterior tests/training tests/learners tests/infer tests/packaging
+
+.PHONY: help demo test soak docs figures bench coverage wheel torch-versions sanitize format hooks clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
 demo: $(READY) ## train a regressor and a classifier, print a table, write figures
 	$(BIN)/python examples/demo.py
@@ -34,6 +46,9 @@ test: $(READY) ## lint, type check, dependency direction, tests
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
 
+soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz; SOAK_SECONDS=600
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
+
 docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 
@@ -43,6 +58,36 @@ figures: $(READY) ## run the pages of the documentation and renew their figures
 bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) ## step times and memory against pytagi, plain PyTorch and peers
 	$(BIN)/python -m benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/peers_bbb.py
+
+# In one process: the tracer does not follow pytest-xdist's.
+coverage: $(READY) ## which lines of the package the tests reach; the report is in htmlcov/
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q $(COVERED)
+	$(BIN)/python -m coverage html --quiet
+	$(BIN)/python -m coverage report --skip-covered
+
+# The wheel is built from the sdist, so that both are complete, and used in an environment that holds
+# torch, numpy and safetensors only.
+wheel: constraints.txt ## build sdist and wheel, install the wheel without extras and use it
+	rm -rf dist build/wheel
+	$(PYTHON) -m venv build/wheel/build && $(PYTHON) -m venv build/wheel/use
+	build/wheel/build/bin/python -m pip install --quiet build
+	build/wheel/build/bin/python -m build --outdir dist .
+	build/wheel/use/bin/python -m pip install --quiet --constraint constraints.txt torch numpy safetensors
+	build/wheel/use/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	cd build/wheel && use/bin/python ../../tests/packaging/core_alone.py
+	(build/wheel/use/bin/tractable --help 2>&1 || true) | grep -F "pip install 'tractable[cli]'"
+
+# The tests of the core with other versions of torch, each in an environment of its own.
+torch-versions: ## the core's tests with TORCH="2.4.0 2.15.0" (gigabytes where no CPU build is at hand)
+	for version in $(TORCH); do \
+	  folder=.venv-torch-$$version; \
+	  test -x $$folder/bin/python || $(PYTHON) -m venv $$folder; \
+	  $$folder/bin/python -m pip install --quiet torch==$$version $(WITH) pytest hypothesis scipy scikit-learn; \
+	  $$folder/bin/python -m pip install --quiet torch==$$version $(WITH) . ; \
+	  (cd $$folder && OMP_NUM_THREADS=1 bin/python ../tests/packaging/core_alone.py --block); \
+	  OMP_NUM_THREADS=1 $$folder/bin/python -m pytest -q -W ignore::FutureWarning $(VERSIONED_TESTS); \
+	done
 
 # A copy of the package with an instrumented kernel, beside the one in use.
 sanitize: $(READY) ## the kernel's tests under the address and undefined-behaviour sanitisers
@@ -57,8 +102,13 @@ format: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+hooks: $(READY) ## run ruff and mypy before every commit (pre-commit)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt pre-commit
+	$(BIN)/pre-commit install
+
 clean: ## remove the environments, caches and build products
-	rm -rf $(VENV) $(PEER) $(BBB_PEERS) build dist site src/*.egg-info studies/*.egg-info studies/build
+	rm -rf $(VENV) $(PEER) $(BBB_PEERS) .venv-torch-* .coverage htmlcov build dist site src/*.egg-info
+	rm -rf studies/*.egg-info studies/build
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src studies tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

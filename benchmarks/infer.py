@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.infer import attack, derivatives
+from tractable.attacks import infer as attack
+from tractable.infer import derivatives
 from tractable_studies.images.run import mnist_cnn
 
 

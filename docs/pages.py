@@ -2,7 +2,8 @@
 
 The ``python`` blocks of a page run in order, in one namespace and in a folder of their own; a
 ``console`` block holds commands of ``tractable``.  A ``text`` block right after either is what it
-prints.  The tests run every page; this module also renews the figures::
+prints.  A ``python`` block with a ``title`` is a file of that name in the folder: the blocks after
+it can import it.  The tests run every page; this module also renews the figures::
 
     python -m docs.pages                # all pages
     python -m docs.pages online states  # these
@@ -33,7 +34,8 @@ COLORS = 96
 """Of a figure's palette: enough for bands and smooth edges of letters, in a third of the bytes."""
 
 _BLOCK = re.compile(
-    r"^```(?P<kind>python|console)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
+    r"^```(?P<kind>python|console)(?: title=\"(?P<file>\w+\.py)\")?\n(?P<code>.*?)^```\n"
+    r"(?:\n```text\n(?P<output>.*?)^```\n)?",
     flags=re.DOTALL | re.MULTILINE,
 )
 _FIGURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)*figures/([\w-]+\.png)\)")
@@ -48,12 +50,14 @@ class Block:
         code: the text.
         line: of the page, where it begins.
         output: what it should print; None where the page does not say.
+        file: name of the file that it is, which is written instead of run; None for no file.
     """
 
     kind: str
     code: str
     line: int
     output: str | None
+    file: str | None = None
 
 
 def pages() -> list[Path]:
@@ -65,7 +69,13 @@ def blocks(page: Path) -> list[Block]:
     """The code of a page, in order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found["kind"], found["code"], 1 + text.count("\n", 0, found.start()), found["output"])
+        Block(
+            found["kind"],
+            found["code"],
+            1 + text.count("\n", 0, found.start()),
+            found["output"],
+            found["file"],
+        )
         for found in _BLOCK.finditer(text)
     ]
 
@@ -83,16 +93,14 @@ def run(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:
     mpl.use("Agg")
     with (
         contextlib.chdir(folder),
+        _importing(folder),
         warnings.catch_warnings(),
         mpl.rc_context({"savefig.dpi": DPI, "figure.max_open_warning": 0}),
     ):
         warnings.simplefilter("error")
         try:
             for block in blocks(page):
-                yield (
-                    block,
-                    _python(page, block, space) if block.kind == "python" else _console(block),
-                )
+                yield block, _run(page, block, space)
         finally:
             plt.close("all")
 
@@ -103,6 +111,27 @@ def as_said(block: Block, printed: str) -> bool:
         return True
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     return doctest.OutputChecker().check_output(block.output, printed, flags)
+
+
+@contextlib.contextmanager
+def _importing(folder: Path) -> Iterator[None]:
+    """Modules of the folder can be imported inside the block, and are forgotten after it."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+                del sys.modules[name]
+
+
+def _run(page: Path, block: Block, space: dict[str, Any]) -> str:
+    if block.file is not None:
+        Path(block.file).write_text(block.code, encoding="utf-8")
+        return ""
+    return _python(page, block, space) if block.kind == "python" else _console(block)
 
 
 def _python(page: Path, block: Block, space: dict[str, Any]) -> str:

@@ -8,7 +8,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tractable import adversarial, errors, infer, likelihoods, metrics, plots, priors, rules
+    from tractable import (
+        adversarial,
+        attacks,
+        errors,
+        infer,
+        likelihoods,
+        metrics,
+        plots,
+        priors,
+        rules,
+    )
     from tractable.errors import NoMomentRule
     from tractable.gaussian import Gaussian, moment_rule
     from tractable.learners import (
@@ -42,6 +52,7 @@ __all__ = [
     "activation_moments",
     "activation_rule",
     "adversarial",
+    "attacks",
     "errors",
     "infer",
     "likelihoods",

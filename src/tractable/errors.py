@@ -7,6 +7,9 @@ what is wanted and, where it is not obvious, the likely causes (a), (b), (c).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class TractableError(Exception):
     """The base of all of them."""
@@ -120,3 +123,27 @@ class MissingExtra(TractableError, ImportError):
 
 class MatplotlibMissing(MissingExtra):
     """A picture was asked for without matplotlib."""
+
+
+# --- names that are nearly right --------------------------------------------------------------
+
+
+def close_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The known names that look like this one, nearest first; capitals do not count.
+
+    >>> close_names("tagy", ["TAGI", "BBB", "tag"])
+    ['tag', 'TAGI']
+    """
+    folded = {candidate.lower(): candidate for candidate in known}
+    return [folded[near] for near in get_close_matches(name.lower(), folded, limit, cutoff=0.5)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error message: a question about the nearest known name, or nothing.
+
+    >>> did_you_mean("tagy", ["TAGI", "BBB"])
+    " Did you mean 'TAGI'?"
+    >>> did_you_mean("adam", ["TAGI", "BBB"])
+    ''
+    """
+    return "".join(f" Did you mean {near!r}?" for near in close_names(name, known, 1))

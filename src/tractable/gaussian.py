@@ -8,7 +8,6 @@ arguments of the function it stands for and returns the Gaussian of its result.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
-from tractable.errors import NoMomentRule
+from tractable.errors import NoMomentRule, close_names
 
 Rule = Callable[..., Any]
 
@@ -188,7 +187,7 @@ def _name(function: Any) -> str:
 
 def _no_rule_message(function: Any) -> str:
     name = _name(function)
-    near = difflib.get_close_matches(name.strip("_"), covered_functions(), n=3, cutoff=0.5)
+    near = close_names(name.strip("_"), covered_functions())
     hint = f" The nearest that have one: {', '.join(near)}." if near else ""
     in_place = name.endswith("_") and not name.startswith("_")
     why = " (in-place functions cannot change a Gaussian)" if in_place else ""

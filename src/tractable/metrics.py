@@ -82,7 +82,7 @@ class Reliability:
     """Confidence against accuracy, in bins of equal width.
 
     Attributes:
-        edges: of the bins, from 0 to 1.
+        edges: edges of the bins, from 0 to 1.
         confidence: mean confidence in each bin; NaN where it is empty.
         accuracy: share of right answers in each bin; NaN where it is empty.
         count: rows in each bin.

@@ -55,7 +55,7 @@ class Prior(ABC):
     @property
     @abstractmethod
     def variance(self) -> float:
-        """Of a weight; may be infinite."""
+        """Variance of a weight; may be infinite."""
 
     @abstractmethod
     def config(self) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ class Normal(Prior):
 
     Args:
         sigma: standard deviation.
-        mean: of the weights.
+        mean: mean of the weights.
     """
 
     closed_form = True
@@ -123,7 +123,7 @@ class Laplace(Prior):
 
     Args:
         scale: b in the equation.
-        mean: of the weights.
+        mean: mean of the weights.
     """
 
     closed_form = True
@@ -287,6 +287,8 @@ def _erf(t: Tensor) -> Tensor:
 def _positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number, got {value}")
+    if not 1e-100 < value < 1e100:
+        raise ValueError(f"{name} must have a square that is a number, got {value}")
     return float(value)
 
 

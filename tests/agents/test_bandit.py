@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, same, state
+from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, net, same, state
 from tractable.agents import Bandit, EpsilonGreedy, Greedy, Replay
-from tractable.agents.draws import mean_rewards, output_draws, weight_draws
+from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
 
 
 @pytest.mark.parametrize("kind", ["tagi", "bbb", "backprop", "ensemble"])
@@ -104,6 +104,19 @@ def test_a_seed_decides_all_actions():
 
 
 # --- replay ----------------------------------------------------------------------------------
+
+
+def test_learners_rehearse_unless_their_method_is_online():
+    normal = tr.likelihoods.Normal(0.3)
+    online = [tr.TAGI(net(), normal), tr.Ensemble(net(), normal, n=2, learner=tr.TAGI)]
+    others = [tr.Backprop(net(), normal), tr.BayesByBackprop(net(), normal)]
+    others.append(tr.Ensemble(net(), normal, n=2))
+    for learner in online:
+        assert Bandit(learner, features=FEATURES, actions=ACTIONS).replay is None
+    for learner in others:
+        assert len(Bandit(learner, features=FEATURES, actions=ACTIONS).replay) == 0
+    kept = Bandit(online[0], features=FEATURES, actions=ACTIONS, replay=Replay(8))
+    assert kept.replay.capacity == 8
 
 
 def test_the_memory_keeps_the_latest():

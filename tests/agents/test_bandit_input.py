@@ -59,8 +59,8 @@ def test_bad_settings():
     for samples in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="samples must be a whole number of at least 1"):
             Thompson(samples)
-    with pytest.raises(ValueError, match="of must be one of weights, outputs; got 'noise'"):
-        Thompson(of="noise")
+    with pytest.raises(ValueError, match="sample must be one of weights, outputs; got 'noise'"):
+        Thompson(sample="noise")
     with pytest.raises(ValueError, match="capacity must be at least 1, got 0"):
         Replay(0)
     with pytest.raises(ValueError, match="at least 2 actions"):

@@ -53,6 +53,12 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
     assert resumed.cumulative_regret.tolist() == whole.cumulative_regret.tolist()
 
 
+@pytest.mark.parametrize("answer", [None, False])
+def test_a_callback_that_does_not_return_true_goes_on(answer):
+    history = agent().run(Toss(), 5, progress=False, callback=lambda *_: answer)
+    assert len(history) == 5
+
+
 def test_running_on_makes_the_run_longer():
     bandit, whole = agent(), agent()
     bandit.run(Toss(), 20, seed=3, progress=False)
@@ -85,6 +91,8 @@ def test_a_checkpoint_of_another_agent_is_refused(tmp_path):
     agent("bbb").run(Toss(), 5, seed=0, progress=False, checkpoint=path)
     with pytest.raises(ValueError, match=r"cannot resume .* reward_scale = 1.0, this one 2.0"):
         agent("bbb", reward_scale=2.0).run(Toss(), 9, seed=0, progress=False, checkpoint=path)
+    with pytest.raises(ValueError, match=r"cannot resume .* policy = .*Thompson.*EpsilonGreedy"):
+        agent("bbb", POLICIES["eps"]).run(Toss(), 9, seed=0, progress=False, checkpoint=path)
 
 
 def test_a_file_holds_the_whole_agent(tmp_path):
@@ -92,7 +100,7 @@ def test_a_file_holds_the_whole_agent(tmp_path):
     bandit.run(Toss(), 30, seed=0, progress=False)
     bandit.save(tmp_path / "agent.tr")
     loaded = Bandit.load(tmp_path / "agent.tr")
-    assert repr(loaded.policy) == "Thompson(samples=2, of='weights')"
+    assert repr(loaded.policy) == "Thompson(samples=2, sample='weights')"
     for i in range(30):
         context = [i / 10, -1.0, 0.3]
         assert loaded.act(context) == bandit.act(context)

@@ -69,10 +69,10 @@ def test_the_posterior_is_the_conjugate_one():
     assert variance.tolist() == pytest.approx(exact.variance.tolist(), rel=2e-5)
 
 
-@pytest.mark.parametrize("of", ["weights", "outputs"])
-def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(of):
+@pytest.mark.parametrize("sample", ["weights", "outputs"])
+def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(sample):
     """P(act = 1) is Phi of the gap of the means over its deviation, sqrt(v0 + v1)."""
-    agent = linear_agent(1, Thompson(1, of=of))
+    agent = linear_agent(1, Thompson(1, sample=sample))
     for reward in (0.3, 0.1):
         agent.learn([], 0, reward)
     agent.learn([], 1, 0.8)

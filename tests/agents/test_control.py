@@ -106,6 +106,12 @@ def test_a_callback_stops():
     assert seen == [256, 512]
 
 
+def test_every_epoch_learns_the_horizon_again():
+    agent = TAGIControl(OneStep(), seed=0, epochs=2, **SMALL).learn(256)
+    once = TAGIControl(OneStep(), seed=0, **SMALL).learn(256)
+    assert agent.value.posterior.variance.sum() < once.value.posterior.variance.sum()
+
+
 @pytest.mark.parametrize("what", ["reward", "observation"])
 def test_nan_from_the_environment_stops_with_the_step_and_saves(what, tmp_path):
     agent = TAGIControl(Faulty(what), seed=0, **SMALL)
@@ -129,7 +135,14 @@ def test_environments_that_do_not_fit_are_refused():
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("horizon", 0), ("gamma", 1.5), ("sigma_v", 0.0), ("policy_hidden", ()), ("lam", -0.1)],
+    [
+        ("horizon", 0),
+        ("epochs", 0),
+        ("gamma", 1.5),
+        ("sigma_v", 0.0),
+        ("policy_hidden", ()),
+        ("lam", -0.1),
+    ],
 )
 def test_settings_that_cannot_be_meant_are_refused(setting, value):
     with pytest.raises(ValueError, match=setting):

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.agents.action import advise, message, observation
-from tractable.agents.normalize import Normalizer, RunningMoments
-from tractable.agents.returns import n_step_targets
+from tractable.agents.control.advice import advise, message, observation
+from tractable.agents.control.normalizer import Normalizer, RunningMoments
+from tractable.agents.control.returns import n_step_targets
 
 
 def test_full_returns_by_hand():

@@ -66,7 +66,7 @@ def learners() -> dict[str, tr.Learner]:
 KINDS = list(learners())
 POLICIES = {
     "thompson": Thompson(2),
-    "outputs": Thompson(1, of="outputs"),
+    "outputs": Thompson(1, sample="outputs"),
     "eps": EpsilonGreedy(0.3),
 }
 

@@ -1,4 +1,4 @@
-"""The README and the contributing guide: their code runs and prints what they say."""
+"""The README and the contributing guide: their code runs, and what they name exists."""
 
 import contextlib
 import io
@@ -17,6 +17,13 @@ def blocks(name: str) -> list[tuple[str, str]]:
     return [(re.sub(r"^   ", "", code, flags=re.MULTILINE), output) for code, output in found]
 
 
+def test_the_contributing_guide_leaves_code_to_the_pages_that_run():
+    assert blocks("CONTRIBUTING.md") == []
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for target in re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()):
+        assert target in targets
+
+
 def test_the_readme_prints_what_it_says():
     ((code, output),) = blocks("README.md")
     printed = io.StringIO()
@@ -24,21 +31,6 @@ def test_the_readme_prints_what_it_says():
         exec(compile(code, "README.md", "exec"), {})
     assert printed.getvalue() == output
     assert output.count("+-") == 2
-
-
-def test_the_examples_of_the_contributing_guide_run():
-    found = blocks("CONTRIBUTING.md")
-    assert len(found) == 2
-    space: dict = {}
-    for code, _ in found:
-        exec(compile(code, "CONTRIBUTING.md", "exec"), space)
-    import torch
-
-    import tractable as tr
-
-    x = tr.Gaussian(torch.zeros(2, 3), 0.1)
-    assert torch.erf(x).variance.shape == (2, 3)
-    assert torch.rot90(x).shape == (3, 2)
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/equations.md"])

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from tests.rules.regimes import generator, normal
 from tractable import Gaussian
+from tractable.testing.regimes import generator, normal
 
 
 def net() -> Any:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.rules.regimes import generator, normal
 from tractable import Gaussian
 from tractable.rules import activation_moments
+from tractable.testing.regimes import generator, normal
 
 
 class BasicBlock(nn.Module):

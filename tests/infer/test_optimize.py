@@ -40,9 +40,9 @@ def test_the_six_rows_of_table_2(cubic, maximize, wanted):
 def test_without_a_longest_step_equation_3_leaves_the_region_it_starts_in(cubic):
     """Newton's step from 0.25 is 1.9, that is 190 standard deviations."""
     start = torch.tensor([[0.25]])
-    one = optimize(cubic, start, sigma=0.01, maximize=None, steps=1, most=math.inf)
+    one = optimize(cubic, start, sigma=0.01, maximize=None, steps=1, max_step=math.inf)
     assert one.location.loc.item() > 1.5
-    bounded = optimize(cubic, start, sigma=0.01, maximize=None, steps=1, most=2.0)
+    bounded = optimize(cubic, start, sigma=0.01, maximize=None, steps=1, max_step=2.0)
     assert bounded.location.loc.item() == pytest.approx(0.27, abs=1e-6)
 
 
@@ -53,9 +53,9 @@ def test_the_longest_step_is_an_observation_with_more_noise(maximize):
     x = tr.Gaussian(torch.tensor([[0.4, -0.3]], dtype=F64), 1e-3)
     found = derivatives(model, x)
     c, v, g = (t[0, 0] for t in (found.covariance, found.variance, found.mean))
-    most = 0.5 * ((c * g / v).abs() / x.stddev[0]).min().item()
-    new = optimize(model, x, maximize=maximize, steps=1, least=0.0, most=most)
-    larger = (c * g).abs() / (most * x.stddev[0])
+    longest = 0.5 * ((c * g / v).abs() / x.stddev[0]).min().item()
+    new = optimize(model, x, maximize=maximize, steps=1, min_step=0.0, max_step=longest)
+    larger = (c * g).abs() / (longest * x.stddev[0])
     assert (larger > v).all()
     step = -c * g / larger
     if maximize is not None:
@@ -149,8 +149,8 @@ def test_bad_input(bowl):
         optimize(bowl, torch.zeros(1, 3), 0.1)
     with pytest.raises(ValueError, match="steps must be at least 1"):
         optimize(bowl, x, 0.1, steps=0)
-    with pytest.raises(ValueError, match=r"most must be positive .*, got 0"):
-        optimize(bowl, x, 0.1, most=0)
+    with pytest.raises(ValueError, match=r"max_step must be positive .*, got 0"):
+        optimize(bowl, x, 0.1, max_step=0)
     with pytest.raises(UnsupportedLayer, match=r"first activation is piecewise linear.*Tanh"):
         optimize(mlp(nn.ReLU, nn.Tanh), x, 0.1)
     with pytest.raises(UnsupportedLayer, match="'1' is a GELU"):

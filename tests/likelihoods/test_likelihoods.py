@@ -15,69 +15,6 @@ from tractable.likelihoods import (
 )
 
 D = torch.float64
-CASES = [
-    (Normal(0.3), 1, torch.tensor([[0.4], [-2.0], [7.0]], dtype=D)),
-    (Bernoulli(), 1, torch.tensor([[1], [0], [1]])),
-    (Categorical(5, link="probit"), 4, torch.tensor([0, 3, 4])),
-    (Categorical(5, link="normal", sigma=0.3), 4, torch.tensor([0, 3, 4])),
-    (Categorical(10, tree="published", link="probit", sigma=0.5), 11, torch.tensor([0, 9, 5])),
-    (HeteroscedasticNormal(), 2, torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)),
-]
-IDS = ["normal", "bernoulli", "tree", "tree-normal", "tree-published", "heteroscedastic"]
-
-
-def outputs(width: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    mean = 0.7 * torch.randn(3, width, generator=generator, dtype=D) + 0.3
-    return mean, 0.05 + 0.6 * torch.rand(3, width, generator=generator, dtype=D)
-
-
-@pytest.mark.parametrize(("likelihood", "width", "y"), CASES, ids=IDS)
-def test_evidence_is_the_integral_of_the_likelihood(likelihood, width, y):
-    mean, variance = outputs(width)
-    generator = torch.Generator().manual_seed(1)
-    draws = 200_000
-    noise = torch.randn(draws, 3, width, generator=generator, dtype=D)
-    z = mean + variance.sqrt() * noise
-    flat = z.reshape(draws * 3, width)
-    repeated = y.repeat(draws, *([1] * (y.ndim - 1)))
-    p = likelihood.log_prob(repeated, flat).exp().reshape(draws, 3)
-    error = p.std(0) / math.sqrt(draws)
-    got = likelihood.log_evidence(y, mean, variance).exp()
-    assert ((got - p.mean(0)).abs() < 5 * error + 1e-9).all()
-
-
-@pytest.mark.parametrize(("likelihood", "width", "y"), CASES, ids=IDS)
-def test_messages_are_the_derivatives_of_the_evidence(likelihood, width, y):
-    mean, variance = outputs(width, seed=2)
-    d_mu, d_var = likelihood.messages(y, mean, variance)
-    want_mu, want_var = Likelihood.messages(likelihood, y, mean, variance)
-    torch.testing.assert_close(d_mu, want_mu, rtol=1e-9, atol=1e-10)
-    torch.testing.assert_close(d_var, want_var, rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize(("likelihood", "width", "y"), CASES, ids=IDS)
-def test_first_derivative_by_finite_differences(likelihood, width, y):
-    mean, variance = outputs(width, seed=3)
-    d_mu, _ = likelihood.messages(y, mean, variance)
-    for k in range(width):
-        step = torch.zeros_like(mean)
-        step[:, k] = 1e-6
-        above = likelihood.log_evidence(y, mean + step, variance)
-        below = likelihood.log_evidence(y, mean - step, variance)
-        torch.testing.assert_close((above - below) / 2e-6, d_mu[:, k], rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(("likelihood", "width", "y"), CASES, ids=IDS)
-def test_an_observation_never_takes_more_than_all_the_variance(likelihood, width, y):
-    """-1/var <= d_var <= 0, so that no state can get a negative variance from one value."""
-    generator = torch.Generator().manual_seed(4)
-    for scale in (1e-6, 1.0, 1e3):
-        mean = 5 * torch.randn(3, width, generator=generator)
-        variance = scale * torch.rand(3, width, generator=generator)
-        _, d_var = likelihood.messages(y.float() if y.is_floating_point() else y, mean, variance)
-        assert (d_var <= 0).all()
-        assert (-d_var * variance <= 1 + 1e-5).all()
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 10, 17])

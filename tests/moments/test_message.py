@@ -8,7 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tractable.moments.message import condition, shrinkage
+from tractable.moments.message import (
+    condition,
+    damping,
+    observed_power,
+    published_shrinkage,
+    shrinkage,
+)
 
 PROPERTY = settings(
     max_examples=200,
@@ -103,3 +109,42 @@ def test_condition_never_leaves_a_variance_that_is_not_one(
 def test_a_state_without_variance_is_left_alone() -> None:
     mean, left = condition(number(1.5), number(0.0), number(1e9), number(-1e9))
     assert (mean.item(), left.item()) == (1.5, 0.0)
+
+
+@PROPERTY
+@given(q=st.floats(0, 1e12))
+def test_the_published_shrinkage_stays_positive_and_smooth(q: float) -> None:
+    left = published_shrinkage(number(q))
+    assert 0 < left <= 1
+    if q <= 0.5:
+        assert left == 1 - number(q)
+    bend = torch.tensor([0.5 - 1e-6, 0.5, 0.5 + 1e-6], dtype=torch.float64)
+    below, middle, above = published_shrinkage(bend)
+    assert middle == 0.5
+    torch.testing.assert_close(middle - below, above - middle, rtol=1e-5, atol=0)
+
+
+@PROPERTY
+@given(variance=st.floats(1e-3, 1e3), noise=st.floats(1e-3, 1e3), n=st.integers(1, 1000))
+def test_damped_alike_observations_move_the_mean_as_their_joint_posterior(
+    variance: float, noise: float, n: int
+) -> None:
+    """n observations of one state, each with the residual r: ``n v r / (s + n v)`` in all."""
+    v, s, r = number(variance), number(noise), 1.7
+    d_mu, d_var = (value.expand(n) for value in (r / (v + s), -1 / (v + s)))
+    message = d_mu.sum()
+    gain = damping(
+        observed_power(d_mu, d_var), d_var, v.expand(n), v * message * message, torch.sum
+    )
+    assert 0 < gain <= 1
+    torch.testing.assert_close(gain * v * message, n * v * r / (s + n * v), rtol=1e-10, atol=0)
+
+
+def test_what_was_not_observed_does_not_damp() -> None:
+    d_mu = torch.tensor([0.3, 0.0], dtype=torch.float64)
+    d_var = torch.tensor([-0.5, 0.0], dtype=torch.float64)
+    weight = observed_power(d_mu, d_var)
+    assert weight.tolist() == [pytest.approx(0.09), 0.0]
+    whole = damping(weight, d_var, torch.ones(2), weight.sum(), torch.sum)
+    alone = damping(weight[:1], d_var[:1], torch.ones(1), weight.sum(), torch.sum)
+    assert whole == alone == 1

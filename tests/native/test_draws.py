@@ -7,7 +7,7 @@ from torch import nn
 
 import tractable as tr
 from tractable import native
-from tractable.agents.draws import weight_draws
+from tractable.agents.bandit.rewards import weight_draws
 
 NETS = {
     "linear": nn.Sequential(nn.Linear(3, 1)),

@@ -22,15 +22,14 @@ from torch import Tensor
 
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
+from tractable.testing import RuleCase
+from tractable.testing.rules import Kind
 
 
 @dataclass(frozen=True)
-class Case:
-    """One torch function to run on tensors, and on Gaussians, of the given shapes."""
+class Case(RuleCase):
+    """A function that is linear in each of its arguments."""
 
-    name: str
-    function: Callable[..., Tensor]
-    shapes: tuple[tuple[int, ...], ...]
     map: BilinearMap | None = None
     """For a bilinear case that is a map of ``tractable.moments.maps`` and nothing else."""
 
@@ -170,14 +169,14 @@ def _conv(
     if geometry.transposed:
         options["output_padding"] = geometry.output_padding
     shapes = (x, w) if bias is None else (x, w, (bias,))
-    return Case(name, lambda *args: function(*args, **options), shapes, geometry)
+    return Case(name, lambda *args: function(*args, **options), shapes, map=geometry)
 
 
 BILINEAR = [
-    Case("linear", F.linear, ((3, 4), (2, 4), (2,)), Linear()),
-    Case("linear, no bias", F.linear, ((3, 4), (2, 4)), Linear()),
-    Case("linear, one row", F.linear, ((4,), (2, 4), (2,)), Linear()),
-    Case("linear, sequence", F.linear, ((2, 2, 3), (2, 3), (2,)), Linear()),
+    Case("linear", F.linear, ((3, 4), (2, 4), (2,)), map=Linear()),
+    Case("linear, no bias", F.linear, ((3, 4), (2, 4)), map=Linear()),
+    Case("linear, one row", F.linear, ((4,), (2, 4), (2,)), map=Linear()),
+    Case("linear, sequence", F.linear, ((2, 2, 3), (2, 3), (2,)), map=Linear()),
     Case("linear, one unit", F.linear, ((3, 4), (4,))),
     _conv("conv1d", F.conv1d, (2, 2, 4), (3, 2, 2), 3, Convolution((1,), (0,), (1,), 1)),
     _conv("conv1d, dilated", F.conv1d, (1, 2, 6), (2, 2, 2), 2, Convolution((2,), (1,), (2,), 1)),
@@ -241,17 +240,17 @@ BILINEAR = [
         Convolution((1, 1), (0, 0), (2, 1), 2, True, (0, 0)),
     ),
     Case("conv_transpose2d, unbatched", F.conv_transpose2d, ((1, 2, 2), (1, 2, 2, 2), (2,))),
-    Case("matmul", torch.matmul, ((3, 4), (4, 2)), MatMul()),
-    Case("matmul, batched", lambda x, y: x @ y, ((2, 2, 3), (2, 3, 2)), MatMul()),
-    Case("matmul, broadcast", torch.matmul, ((2, 2, 3), (3, 2)), MatMul()),
-    Case("matmul, broadcast left", torch.matmul, ((2, 3), (2, 1, 3, 2)), MatMul()),
+    Case("matmul", torch.matmul, ((3, 4), (4, 2)), map=MatMul()),
+    Case("matmul, batched", lambda x, y: x @ y, ((2, 2, 3), (2, 3, 2)), map=MatMul()),
+    Case("matmul, broadcast", torch.matmul, ((2, 2, 3), (3, 2)), map=MatMul()),
+    Case("matmul, broadcast left", torch.matmul, ((2, 3), (2, 1, 3, 2)), map=MatMul()),
     Case("matmul of vectors", torch.matmul, ((4,), (4,))),
     Case("matmul, vector first", torch.matmul, ((4,), (4, 3))),
     Case("matmul, vector last", lambda x, y: x @ y, ((2, 3, 4), (4,))),
-    Case("mm", torch.mm, ((2, 3), (3, 2)), MatMul()),
-    Case("bmm", torch.bmm, ((2, 1, 3), (2, 3, 2)), MatMul()),
-    Case("multiply", torch.mul, ((2, 3), (2, 3)), Multiply()),
-    Case("multiply, broadcast", lambda x, y: x * y, ((2, 1, 3), (4, 1)), Multiply()),
+    Case("mm", torch.mm, ((2, 3), (3, 2)), map=MatMul()),
+    Case("bmm", torch.bmm, ((2, 1, 3), (2, 3, 2)), map=MatMul()),
+    Case("multiply", torch.mul, ((2, 3), (2, 3)), map=Multiply()),
+    Case("multiply, broadcast", lambda x, y: x * y, ((2, 1, 3), (4, 1)), map=Multiply()),
     Case("batch_norm, running statistics", _running, ((3, 2), (2,), (2,))),
 ]
 
@@ -267,6 +266,11 @@ class Curve:
     exact: bool = False
     """Whether ``activation_moments("exact")`` has a closed form."""
     always_exact: bool = False
+
+    def case(self, kind: Kind) -> RuleCase:
+        """This curve, held to the tangent or to its exact moments."""
+        scale = 0.1 if kind == "exact" and self.name == "exp" else 1.0
+        return RuleCase(self.name, self.function, ((8,),), kind, self.positive, scale)
 
 
 ELEMENTWISE = [
@@ -300,6 +304,6 @@ EXACT = [curve for curve in ELEMENTWISE if curve.exact]
 LINEARISED = [curve for curve in ELEMENTWISE if not curve.always_exact]
 
 
-def label(case: Case | Curve) -> str:
+def label(case: RuleCase | Curve) -> str:
     """The name pytest shows."""
     return case.name.replace(" ", "-").replace(",", "")

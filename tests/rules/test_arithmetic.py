@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.rules.monte_carlo import assert_moments_agree
-from tests.rules.regimes import REGIMES, gaussian, generator
 from tractable import Gaussian
+from tractable.testing.monte_carlo import assert_moments_agree
+from tractable.testing.regimes import REGIMES, gaussian, generator
 
 LOC = torch.tensor([1.5, -2.0, 4.0], dtype=torch.float64)
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from tests.rules import dense
 from tests.rules.cases import BILINEAR, LINEAR, Case, label
-from tests.rules.regimes import REGIMES, gaussians, leaves, wrapped
 from tractable import Gaussian
 from tractable.moments.message import condition
+from tractable.testing.regimes import REGIMES, leaves, wrapped
 
 NOISE = 0.3
 pytestmark = pytest.mark.parametrize("regime", REGIMES)
@@ -51,7 +51,7 @@ def by_joint(
 
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
 def test_bilinear(case: Case, regime: str) -> None:
-    given = gaussians(case, regime)
+    given = case.inputs(regime)
     mu, var = dense.flat([g.loc for g in given]), dense.flat([g.variance for g in given])
     x, w = given[0], given[1]
     table, bias = dense.table(case), dense.bias(case)
@@ -69,7 +69,7 @@ def test_bilinear(case: Case, regime: str) -> None:
 
 @pytest.mark.parametrize("case", LINEAR, ids=label)
 def test_linear(case: Case, regime: str) -> None:
-    given = gaussians(case, regime)
+    given = case.inputs(regime)
     mu, var = dense.flat([g.loc for g in given]), dense.flat([g.variance for g in given])
     z = case.function(*given)
     assert isinstance(z, Gaussian)

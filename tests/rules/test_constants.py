@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from tests.rules.cases import BILINEAR, ELEMENTWISE, LINEAR, Case, Curve, label
-from tests.rules.regimes import gaussian, gaussians, generator
 from tractable import Gaussian
 from tractable.rules import activation_moments
+from tractable.testing.regimes import gaussian, generator
 
 every_case = pytest.mark.parametrize("case", [*LINEAR, *BILINEAR], ids=label)
 both_types = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -20,7 +20,7 @@ both_types = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], id
 @both_types
 @every_case
 def test_zero_variance_is_the_torch_function(case: Case, dtype: torch.dtype) -> None:
-    locs = [g.loc.to(dtype) for g in gaussians(case, "moderate")]
+    locs = [g.loc.to(dtype) for g in case.inputs("moderate")]
     z = case.function(*(Gaussian(loc, 0.0) for loc in locs))
     plain = case.function(*locs)
     assert isinstance(z, Gaussian)
@@ -45,7 +45,7 @@ def test_zero_variance_is_the_torch_curve(curve: Curve, dtype: torch.dtype, mode
 @both_types
 @every_case
 def test_shape_type_and_device_are_torchs(case: Case, dtype: torch.dtype) -> None:
-    inputs = [Gaussian(g.loc.to(dtype), g.variance.to(dtype)) for g in gaussians(case, "skewed")]
+    inputs = [Gaussian(g.loc.to(dtype), g.variance.to(dtype)) for g in case.inputs("skewed")]
     z, plain = case.function(*inputs), case.function(*(g.loc for g in inputs))
     assert isinstance(z, Gaussian)
     for tensor in (z, z.loc, z.variance):
@@ -75,7 +75,7 @@ def _mixtures() -> list[tuple[Case, tuple[bool, ...]]]:
 )
 def test_a_constant_is_a_gaussian_without_variance(case: Case, kept: tuple[bool, ...]) -> None:
     """Any argument may be a plain tensor: moments and messages are the same."""
-    inputs = gaussians(case, "moderate")
+    inputs = case.inputs("moderate")
     leaves: list[Tensor] = []
     constants: list[Tensor] = []
     certain: list[Tensor] = []

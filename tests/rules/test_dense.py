@@ -8,8 +8,8 @@ from torch import Tensor
 
 from tests.rules import dense
 from tests.rules.cases import BILINEAR, LINEAR, Case, label
-from tests.rules.regimes import REGIMES, gaussians
 from tractable import Gaussian
+from tractable.testing.regimes import REGIMES
 
 
 def close(a: Tensor, b: Tensor, atol: float = 1e-12) -> None:
@@ -18,7 +18,7 @@ def close(a: Tensor, b: Tensor, atol: float = 1e-12) -> None:
 
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
 def test_table_is_the_function(case: Case) -> None:
-    x, w, *b = (g.loc for g in gaussians(case, "moderate"))
+    x, w, *b = (g.loc for g in case.inputs("moderate"))
     z = torch.einsum("kij,i,j->k", dense.table(case), x.reshape(-1), w.reshape(-1))
     if b:
         z = z + dense.bias(case) @ b[0].reshape(-1)
@@ -29,7 +29,7 @@ def test_table_is_the_function(case: Case) -> None:
 @pytest.mark.parametrize("case", LINEAR, ids=label)
 def test_linear(case: Case, regime: str) -> None:
     """``A mu`` and ``A^2 var``."""
-    inputs = gaussians(case, regime)
+    inputs = case.inputs(regime)
     z = case.function(*inputs)
     assert isinstance(z, Gaussian)
     close(z.loc, case.function(*(g.loc for g in inputs)))
@@ -41,7 +41,7 @@ def test_linear(case: Case, regime: str) -> None:
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
 def test_bilinear(case: Case, regime: str) -> None:
     """Eq. (14), summed over the pairs that meet."""
-    x, w, *b = gaussians(case, regime)
+    x, w, *b = case.inputs(regime)
     z = case.function(x, w, *b)
     assert isinstance(z, Gaussian)
     close(z.loc, case.function(x.loc, w.loc, *(g.loc for g in b)))

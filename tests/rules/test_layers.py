@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.rules.regimes import gaussian, generator
 from tractable import Gaussian
+from tractable.testing.regimes import gaussian, generator
 
 LAYERS: list[tuple[nn.Module, tuple[int, ...]]] = [
     (nn.Linear(3, 2), (3,)),

@@ -11,18 +11,17 @@ from torch import Tensor
 
 from tests.rules import dense
 from tests.rules.cases import BILINEAR, ELEMENTWISE, LINEAR, Case, Curve, label
-from tests.rules.regimes import (
+from tractable import Gaussian
+from tractable.moments import bilinear
+from tractable.rules import activation_moments
+from tractable.testing.regimes import (
     REGIMES,
     gaussian,
-    gaussians,
     generator,
     leaves,
     normal,
     wrapped,
 )
-from tractable import Gaussian
-from tractable.moments import bilinear
-from tractable.rules import activation_moments
 
 pytestmark = pytest.mark.parametrize("regime", REGIMES)
 Messages = list[Tensor]
@@ -45,7 +44,7 @@ def sent(z: Tensor, *words: object) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("case", LINEAR, ids=label)
 def test_linear(case: Case, regime: str) -> None:
     """``A^T d_mu`` and ``(A^2)^T d_var``."""
-    inputs = leaves(gaussians(case, regime))
+    inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
     d_mu, d_var = sent(z.loc, case.name, regime)
@@ -59,7 +58,7 @@ def test_linear(case: Case, regime: str) -> None:
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
 def test_bilinear_carrier_is_the_dense_truth(case: Case, regime: str) -> None:
     """``cov(z, w) / var_w = mu_x``, entry by entry."""
-    inputs = leaves(gaussians(case, regime))
+    inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
     d_mu, d_var = sent(z.loc, case.name, regime)
@@ -75,7 +74,7 @@ def test_bilinear_carrier_is_the_dense_truth(case: Case, regime: str) -> None:
 
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
 def test_bilinear_carrier_is_the_stop_gradient_form(case: Case, regime: str) -> None:
-    inputs = leaves(gaussians(case, regime))
+    inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
     d_mu, d_var = sent(z.loc, case.name, regime)
@@ -104,7 +103,7 @@ def _second(case: Case, x: Tensor, w: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("case", [c for c in BILINEAR if c.map is not None], ids=label)
 def test_bilinear_carrier_is_the_explicit_formula(case: Case, regime: str) -> None:
-    inputs = leaves(gaussians(case, regime))
+    inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
     assert case.map is not None

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.rules.monte_carlo import SAMPLES, assert_moments_agree, samples
-from tests.rules.regimes import REGIMES, gaussian, generator, normal
 from tractable import Gaussian
 from tractable.moments.norm import statistics
+from tractable.testing.monte_carlo import SAMPLES, assert_moments_agree, samples
+from tractable.testing.regimes import REGIMES, gaussian, generator, normal
 
 EPS = 1e-5
 

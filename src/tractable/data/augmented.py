@@ -20,7 +20,7 @@ class Augmented(Dataset[tuple[Tensor, Tensor]]):
         mirror: mirror half of the images, left to right.
         shift: largest shift in pixels in each direction; what comes in from outside is the
             reflection of the image at its border.
-        seed: of the order and of the variations.
+        seed: seed of the random number generator for order and variations.
     """
 
     def __init__(

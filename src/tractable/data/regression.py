@@ -7,7 +7,6 @@ approximation" (2016). Results are comparable with published ones only on these 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from tractable.data import sources
 from tractable.data.store import locate
+from tractable.errors import did_you_mean
 
 __all__ = ["UCI_NAMES", "RegressionData", "Split", "uci"]
 
@@ -84,7 +84,7 @@ def uci(name: str, *, dtype: torch.dtype = torch.float32) -> RegressionData:
 
     Args:
         name: the short name, or the name of the folder, for example ``"bostonHousing"``.
-        dtype: of features and targets.
+        dtype: precision of features and targets.
     """
     short = _short_name(name)
     folder = f"uci/{_FOLDERS[short]}"
@@ -106,10 +106,8 @@ def _short_name(name: str) -> str:
     names = {known: known for known in _FOLDERS} | {long: s for s, long in _FOLDERS.items()}
     if name in names:
         return names[name]
-    near = get_close_matches(name.lower(), {known.lower() for known in names}, n=1, cutoff=0.5)
-    suggestion = next((f" Did you mean {k!r}?" for k in names if [k.lower()] == near), "")
     raise ValueError(
-        f"unknown UCI data set {name!r}.{suggestion} Known: "
+        f"unknown UCI data set {name!r}.{did_you_mean(name, names)} Known: "
         f"{', '.join(f'{s} ({long})' if s != long else s for s, long in _FOLDERS.items())}."
     )
 

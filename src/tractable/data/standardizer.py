@@ -21,7 +21,7 @@ class Standardizer:
     make noise of order one out of nothing, so a constant column has scale 1, and becomes zero.
 
     Attributes:
-        mean: of each column; the value itself for a constant column.
+        mean: mean of each column; the value itself for a constant column.
         scale: the standard deviation of each column (divisor n), 1 for a constant column.
         constant: which columns are constant.
 
@@ -85,7 +85,14 @@ class Standardizer:
         wanted = {"mean", "scale", "constant"}
         if set(tensors) != wanted:
             raise ValueError(f"got tensors {sorted(tensors)}, wanted {sorted(wanted)}")
-        return cls(**tensors)
+        mean, scale, constant = (tensors[name] for name in ("mean", "scale", "constant"))
+        if not (mean.dtype == scale.dtype == torch.float64 and constant.dtype == torch.bool):
+            raise ValueError("got other types than float64 numbers and truth values")
+        if not mean.shape == scale.shape == constant.shape:
+            raise ValueError("mean, scale and constant must have the same columns")
+        if not bool((mean.isfinite() & scale.isfinite() & (scale > 0)).all()):
+            raise ValueError("means must be finite, and scales positive")
+        return cls(mean, scale, constant)
 
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and scale on the device of x, whose last axes must be the columns."""

@@ -35,8 +35,8 @@ class BlackBoxOptimizer:
             default two for each input, at least five and at most ten.
         width: units of each of the two hidden layers.
         noise: standard deviation of the noise of the model, in units of the normal scores.
-        epochs: passes over the values told, each time the model is learnt.
-        seed: of everything random.
+        epochs: how often to learn every value told, each time the model is learnt.
+        seed: seed of the random number generator for all that is drawn.
 
     >>> search = BlackBoxOptimizer([(-1, 1)], initial=3)
     >>> for _ in range(12):
@@ -139,7 +139,7 @@ class BlackBoxOptimizer:
         best = x[order[: max(3, len(x) // 10)]]
         found = optimize(
             self.model, self._starts(best), sigma=0.1, maximize=False, steps=30,
-            tolerance=1e-3, bounds=(-1, 1), most=math.inf,
+            tolerance=1e-3, bounds=(-1, 1), max_step=math.inf,
         )  # fmt: skip
         pool = torch.cat([found.location.loc, self._around(best, 200), self._uniform(100)])
         distance = torch.cdist(pool, x).amin(1)

@@ -5,7 +5,7 @@ The posterior of the input in one iteration is the prior of the next (Nguyen & G
 
 Exact: the first iteration of a linear network with one output.
 Approximate: every iteration counts the observation again, so the variances that are returned
-after several say how far the iteration could still move, and understate the doubt.
+after several say how far the iteration could still move, and understate the uncertainty.
 """
 
 from __future__ import annotations

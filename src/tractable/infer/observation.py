@@ -110,15 +110,9 @@ class Observation:
         Exact: the mean, for one output whose variance comes from this state and the noise.  It
         is 1 wherever the independence was true.
         """
-        tiny = torch.finfo(d_mu.dtype).tiny
-        seen = self.d_var < 0
-        weight = torch.where(seen, self.d_mu * self.d_mu, 0)
-        divided_by = -1 / torch.where(seen, self.d_var, -1)
-        c = (weight * divided_by).flatten(1).sum(1)
-        noise = c - (weight * self.variance).flatten(1).sum(1)
-        power = (state.variance * d_mu * d_mu).flatten(1).sum(1)
-        limit = power + noise  # both times sum d^2
-        return torch.where(limit > c, c / limit.clamp_min(tiny), 1)
+        weight = message.observed_power(self.d_mu, self.d_var)
+        power = _row_sums(state.variance * d_mu * d_mu)
+        return message.damping(weight, self.d_var, self.variance, power, _row_sums)
 
 
 def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Observation:
@@ -145,6 +139,10 @@ def posterior(
             "model expects, (b) the noise is too small, or (c) the input is out of range"
         )
     return Gaussian.wrap(mean.detach(), variance.detach())
+
+
+def _row_sums(values: Tensor) -> Tensor:
+    return values.flatten(1).sum(1)
 
 
 def _rows(per_row: Tensor, like: Tensor) -> Tensor:

@@ -18,16 +18,16 @@ then the whole Newton step g / h).  The variance is multiplied by ``1 - q`` up t
 ``1 / (4 q)`` beyond, which has the same value and slope there and stays positive.
 
 Where the curvature of the function changes sign, C is zero and eq. (4) stops, however steep the
-function is.  ``optimize`` therefore moves by at least ``least sd_x min(1, |g| / (2 sqrt(V)))``:
-one standard deviation of the input while the derivative is clearly not zero.  That is less than
-a quarter of Newton's step wherever it is the larger of the two; ``least=0`` is as published.
+function is.  ``optimize`` therefore moves by at least ``min_step sd_x min(1, |g| / (2 sqrt(V)))``,
+one standard deviation of the input while the derivative is clearly not zero.  That is less than a
+quarter of Newton's step wherever it is the larger of the two; ``min_step=0`` is as published.
 
 The derivative is linear in the input only nearby, and where the weights are well known eq. (3)
 makes the whole Newton step at once, 200 standard deviations of the input in the paper's example.
-``optimize`` therefore moves by at most ``most`` standard deviations: the derivative is observed to
-be zero with as much noise as makes the step that long, that is with a larger V, so that the
-variance shrinks by the same share of C^2 / V as the mean moves of C g / V.  (Cutting the step
-alone would let the variance vanish on the way.)  ``most=inf`` is as published.
+``optimize`` therefore moves by at most ``max_step`` standard deviations: the derivative is
+observed to be zero with as much noise as makes the step that long, that is with a larger V, so
+that the variance shrinks by the same share of C^2 / V as the mean moves of C g / V.  (Cutting the
+step alone would let the variance vanish on the way.)  ``max_step=inf`` is as published.
 
 C comes from the curvature of the first activation alone (38), so networks whose first activation
 is piecewise linear have none, and are refused.
@@ -47,6 +47,7 @@ from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.infer.derivatives import Chain, chain, run
 from tractable.learners import TAGI
+from tractable.moments.message import published_shrinkage
 from tractable.moments.slope import sigmoid, tanh
 from tractable.predictive import Predictive
 
@@ -88,8 +89,8 @@ def optimize(
     bounds: Any = None,
     *,
     output: int = 0,
-    least: float = 1.0,
-    most: float = 3.0,
+    min_step: float = 1.0,
+    max_step: float = 3.0,
 ) -> Optimum:
     """Find inputs at which a learnt function is largest, smallest or stationary.
 
@@ -104,8 +105,8 @@ def optimize(
         tolerance: a start has ended when no mean moves by more than this in an iteration.
         bounds: lowest and highest input, ``[inputs, 2]`` or a pair for all.
         output: which output of the network.
-        least: factor on the least step of eq. (4); see the module.
-        most: the longest step, in standard deviations of the input; see the module.
+        min_step: factor on the shortest step of eq. (4); see the module.
+        max_step: the longest step, in standard deviations of the input; see the module.
 
     >>> import tractable as tr
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
@@ -119,10 +120,10 @@ def optimize(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     observation.positive(tolerance, "tolerance")
-    if not least >= 0:
-        raise ValueError(f"least must not be negative, got {least}")
-    if not most > 0:
-        raise ValueError(f"most must be positive (inf: any step), got {most}")
+    if not min_step >= 0:
+        raise ValueError(f"min_step must not be negative, got {min_step}")
+    if not max_step > 0:
+        raise ValueError(f"max_step must be positive (inf: any step), got {max_step}")
     if sigma is None and not isinstance(x0, Gaussian):
         raise ValueError("the starting points need a variance: give sigma, or a Gaussian")
     state = observation.prior(model, x0, sigma)
@@ -132,7 +133,7 @@ def optimize(
     trace = [state.loc]
     active = torch.ones(len(state.loc), dtype=torch.bool, device=state.loc.device)
     for _ in range(steps):
-        new = _infer(net, state, maximize, output, box, least, most)
+        new = _infer(net, state, maximize, output, box, min_step, max_step)
         loc = torch.where(active.unsqueeze(1), new.loc, state.loc)
         variance = torch.where(active.unsqueeze(1), new.variance, state.variance)
         active = active & ((loc - state.loc).abs() > tolerance).any(1)
@@ -153,7 +154,7 @@ def infer_optimum(
     """One iteration of eq. (3) or (4): line 10 of algorithm 1, between two updates of the model."""
     model = observation.trained(model)
     net, state = _smooth(model), observation.prior(model, location)
-    return _infer(net, state, maximize, output, None, least=0.0, most=math.inf)
+    return _infer(net, state, maximize, output, None, min_step=0.0, max_step=math.inf)
 
 
 def limits(bounds: Any, like: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -211,23 +212,23 @@ def _infer(
     maximize: bool | None,
     output: int,
     box: tuple[Tensor, Tensor] | None,
-    least: float,
-    most: float,
+    min_step: float,
+    max_step: float,
 ) -> Gaussian:
     with torch.no_grad():
         found = run(net, x)
         g, h = found.mean[:, output], found.curvature[:, output]
         tiny = torch.finfo(g.dtype).tiny
-        spread = torch.maximum(found.variance[:, output], h * h * x.variance).clamp_min(tiny)
-        step = -x.variance * h * g / spread
-        q = h * h * x.variance / spread
-        if math.isfinite(most):
-            noisier = (most * x.stddev / step.abs().clamp_min(tiny)).clamp(max=1)
+        variance = torch.maximum(found.variance[:, output], h * h * x.variance).clamp_min(tiny)
+        step = -x.variance * h * g / variance
+        q = h * h * x.variance / variance
+        if math.isfinite(max_step):
+            noisier = (max_step * x.stddev / step.abs().clamp_min(tiny)).clamp(max=1)
             step, q = noisier * step, noisier * q
         if maximize is not None:
-            floor = least * x.stddev * (0.5 * g.abs() * spread.rsqrt()).clamp(max=1)
+            floor = min_step * x.stddev * (0.5 * g.abs() * variance.rsqrt()).clamp(max=1)
             step = (1 if maximize else -1) * g.sign() * torch.maximum(step.abs(), floor)
-        shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
+        shrink = published_shrinkage(q)
         loc = x.loc + step
         if box is not None:
             loc = torch.minimum(torch.maximum(loc, box[0]), box[1])

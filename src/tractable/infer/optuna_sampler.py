@@ -26,7 +26,7 @@ class TractableSampler(BaseSampler):
     """Proposes the parameters of a trial by inference and posterior sampling.
 
     Args:
-        seed: of everything random.
+        seed: seed of the random number generator for all that is drawn.
         options: arguments of ``BlackBoxOptimizer``, such as ``initial`` or ``width``.
     """
 

@@ -13,13 +13,13 @@ values, the variance follows ``tractable.moments.message``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from tractable.errors import did_you_mean
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
@@ -81,8 +81,7 @@ def _check_names(model: TAGI, wanted: list[str]) -> None:
     known = [INPUT, *(name for name, _ in model.net.named_modules() if name)]
     for name in wanted:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, known)
             raise ValueError(f"no state {name!r}.{hint} There are: {', '.join(known)}")
 
 

@@ -200,15 +200,15 @@ class Backprop(Learner):
             ``"net"``: the network's weights as they are, for example trained ones.
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: of the learning rate: ``"constant"``, ``"cosine"`` (to zero over a fit), or a
-            class of ``torch.optim.lr_scheduler``, stepped once per epoch.
+        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"`` (to zero over a
+            fit), or a class of ``torch.optim.lr_scheduler``, stepped once per epoch.
         draws: dropout masks that a prediction averages over, with ``mc_dropout``.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of everything that is drawn.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator for first weights, order of rows and draws.
 
-    Exact: the gradient.  Approximate: there is no doubt about the weights (with ``mc_dropout``,
-    that of the masks).
+    Exact: the gradient of the log likelihood of a batch.  Approximate: the weights have no
+    variance (with ``mc_dropout``, only that of the masks).
     """
 
     method_class = BackpropMethod

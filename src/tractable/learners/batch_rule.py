@@ -28,7 +28,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tractable.moments.message import shrinkage
+from tractable.moments.message import (
+    damping,
+    observed_power,
+    published_shrinkage,
+    shrinkage,
+)
 
 BatchRule = Literal["damped", "published"]
 BATCH_RULES: tuple[BatchRule, ...] = ("damped", "published")
@@ -58,20 +63,13 @@ def plan(
     """
     power = _sum([torch.dot(h.view(-1), a.view(-1)) for h, a in zip(shift, g, strict=True)])
     finite = torch.isfinite(power + _sum([b.sum() for b in g_var]))
-    seen = d_var < 0
-    observed = seen.sum().clamp_min(1).to(d_mu.dtype)
+    observed = (d_var < 0).sum().clamp_min(1).to(d_mu.dtype)
     if rule == "published":
         return Step(torch.ones_like(power), observed, finite)
-    weight = torch.where(seen, d_mu * d_mu, 0)
-    total = weight.sum()
-    own = -1 / torch.where(seen, d_var, -1)
-    c = (weight * own).sum()
-    s2 = c - (weight * output_variance).sum()
-    # alpha = (c / total) / (power / sum d^2 + s2 / total), free of divisions by zero.
+    weight = observed_power(d_mu, d_var)
     tiny = torch.finfo(d_mu.dtype).tiny
-    limit = power * total / (d_mu * d_mu).sum().clamp_min(tiny) + s2
-    alpha = torch.where(limit > c, c / limit.clamp_min(tiny), 1)
-    return Step(alpha, observed, finite)
+    along = power * weight.sum() / (d_mu * d_mu).sum().clamp_min(tiny)
+    return Step(damping(weight, d_var, output_variance, along, torch.sum), observed, finite)
 
 
 def updated(
@@ -80,7 +78,7 @@ def updated(
     """New means and variances, as the equations read."""
     q = -step.alpha * variance * g_var
     if rule == "published":
-        shrink = torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5))
+        shrink = published_shrinkage(q)
     else:
         shrink = shrinkage(q, (step.alpha * step.observed).clamp_min(1)).clamp_min(0)
     return loc + step.alpha * shift, variance * shrink
@@ -104,7 +102,7 @@ def apply(
     w = g_var.mul_(variance)
     if rule == "published":
         q = w.neg_()
-        variance.mul_(torch.where(q <= 0.5, 1 - q, 0.25 / q.clamp_min(0.5)))
+        variance.mul_(published_shrinkage(q))
         return
     one = variance.new_ones(())
     n = max(1.0, alpha * observed)

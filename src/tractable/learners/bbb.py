@@ -319,19 +319,19 @@ class BayesByBackprop(Learner):
         estimator: ``"weights"`` draws weights, ``"local"`` the outputs of linear and convolutional
             layers, with noise of its own for each row, which makes the gradient less noisy.
         kl: ``"closed"`` form, ``"sampled"`` (eq. 9), or ``"auto"``: closed where the prior has it.
-        kl_weight: of the divergence in each batch.  ``"uniform"``: rows of the batch over rows of
-            an epoch; ``"blundell"``: ``2^(M-i) / (2^M - 1)`` in batch i of M; or a number.
+        kl_weight: weight of the divergence in each batch.  ``"uniform"``: rows of the batch over
+            rows of an epoch; ``"blundell"``: ``2^(M-i) / (2^M - 1)`` in batch i of M; or a number.
         init: ``"published"``: means uniform in (-0.2, 0.2); ``"he"``: normal with variance
             2 / fan_in.  Offsets and scales of normalisation layers start at the network's own.
         rho: range that rho is drawn from at first, uniformly.
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: of the learning rate: ``"constant"``, ``"cosine"`` (to zero over a fit), or a
-            class of ``torch.optim.lr_scheduler``, stepped once per epoch.
+        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"`` (to zero over a
+            fit), or a class of ``torch.optim.lr_scheduler``, stepped once per epoch.
         draws: sets of weights that a prediction averages over.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of everything that is drawn.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator for first weights, order of rows and draws.
 
     Exact: the gradient, in expectation over draws.  Approximate: independent Gaussian weights,
     and a gradient and predictions by draws.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from tractable.learners import files
 from tractable.learners.backprop import Backprop, BackpropMethod
-from tractable.learners.learner import Learner
+from tractable.learners.learner import Learner, learn_rows
 from tractable.learners.method import Advance, Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Mixed
@@ -51,6 +51,7 @@ class EnsembleMethod(Method[EnsembleState]):
     ) -> None:
         super().__init__(network, likelihood)
         self.n, self.member, self.kind = n, member, kind
+        self.online = member.online
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -86,11 +87,10 @@ class EnsembleMethod(Method[EnsembleState]):
         order: Tensor | None,
         progress: float,
         tell: Advance,
-    ) -> None:
+    ) -> bool:
         """Each member sees the rows in an order of its own; a loader is read once, for all."""
         if isinstance(source, Loader):
-            super().learn_epoch(state, source, order, progress, tell)
-            return
+            return False
         orders: list[Tensor | None] = [None] * self.n
         if order is not None:
             orders = [
@@ -100,10 +100,11 @@ class EnsembleMethod(Method[EnsembleState]):
         if self.vectorised:
             assert isinstance(self.member, BackpropMethod)
             learn_together(self.member, state.members, source, orders, progress, tell)
-            return
+            return True
         for member, own in zip(state.members, orders, strict=True):
-            self.member.learn_epoch(member, source, own, progress, _quiet)
+            learn_rows(self.member, member, source, own, progress, _quiet)
         tell(source.batches)
+        return True
 
     @property
     def vectorised(self) -> bool:
@@ -171,7 +172,7 @@ class EnsembleMethod(Method[EnsembleState]):
         return torch.cat(drawn)
 
     def input_gradient(self, state: EnsembleState, x: Tensor, y: Tensor, **options: Any) -> Tensor:
-        """Of the log of a mean: the members' gradients, weighted by what each says of ``y``."""
+        """Gradient of the log of the mean density: the members', weighted by their densities."""
         found = [self.member.input_gradient(m, x, y, **options) for m in state.members]
         said = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
         share = torch.stack(said).softmax(0)
@@ -255,10 +256,13 @@ class Ensemble(Learner):
         likelihood: how observations depend on the network's outputs; each member has a copy.
         n: number of members.
         learner: the class of the members, or its name.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of the ensemble; member i has the seed ``seed + i``.
-        options: arguments of the members.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator of the first member; member i has ``seed + i``.
+        options: further arguments of the members' class.
+
+    Exact: the mixture of the members' predictions.  Approximate: a few members, trained from
+    different first weights, stand for draws from the posterior.
     """
 
     method_class = EnsembleMethod

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _OWN = "tractable."
 _KINDS: dict[str, type[Learner]] = {}
+_ENTRIES = "dtype likelihood net history fitted flat_targets epoch scale plan training".split()
 _FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
 
 
@@ -61,7 +62,18 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
 
 
 def pack(learner: Learner) -> tuple[Tensors, Header]:
-    """A learner as named tensors and JSON values, which may be a part of a larger file."""
+    """A learner as named tensors and JSON values, which may be a part of a larger file.
+
+    The tensors are copies: another thread may go on learning while they are written.
+    """
+    with learner.lock:
+        tensors, header = parts(learner)
+        copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        return copies, copy.deepcopy(header)
+
+
+def parts(learner: Learner) -> tuple[Tensors, Header]:
+    """The same without copies, for a look."""
     tensors, values = packed_state(learner)
     known = learner.support
     if known is not None:
@@ -107,13 +119,15 @@ def restore_state(learner: Learner, tensors: Tensors, values: Any) -> None:
     learnt = {name: tensor.to(learner.device) for name, tensor in part(tensors, "state/").items()}
     checks.matching(method.learnt(state), learnt, "network")
     checks.numbers(learnt, method.domains)
+    training = part(tensors, "training/")
+    checks.numbers(training, {word.partition("/")[0]: "not NaN" for word in training})
     noise = part(tensors, "likelihood/")
     checks.matching(state.likelihood.state_dict(), noise, "likelihood")
     state.likelihood.check_buffers(noise)
     method.restore(state, learnt)
     state.likelihood.load_state_dict(noise)
     state.generator.set_state(tensors["generator"])
-    method.restore_training(state, part(tensors, "training/"), values)
+    method.restore_training(state, training, values)
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -143,7 +157,11 @@ def unpack(
 ) -> Learner:
     """The learner that ``pack`` described; ``path`` is for error messages."""
     with model_file.fitting(path):
+        stated = dict(checks.finite(header["options"], "options"))
+        checks.finite(header["likelihood"], "likelihood")
         kind = kind_of(header.get("learner"))
+        given = {"net": net, "likelihood": likelihood}
+        replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
         if net is None:
             if header["net"] is None:
                 raise InvalidModelFile(
@@ -153,14 +171,15 @@ def unpack(
             net = architecture.build(header["net"], model_file.numbers_in(tensors))
         if likelihood is None:
             likelihood = _likelihood(dict(header["likelihood"]), tensors)
-        stated = dict(header["options"])
+        checks.arguments(kind, stated, "the learner")
         kind.method_class.check_file(stated, net, tensors)
         learner = kind(
             net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**stated, **options}
         )
-        restore_state(learner, tensors, header.get("training"))
+        restore_state(learner, tensors, header["training"])
         _take(learner, header)
         learner.support = _support(learner, part(tensors, "support/"))
+        checks.taken(_of_learner(tensors, header, replaced), parts(learner))
     return learner
 
 
@@ -186,12 +205,29 @@ def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
     with model_file.fitting(path):
         twin = copy.deepcopy(learner)
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
-        restore_state(twin, tensors, header.get("training"))
+        restore_state(twin, tensors, header["training"])
         _take(twin, header)
-    learner.state, learner.history = twin.state, twin.history
+        twin.support = _support(twin, part(tensors, "support/"))
+        checks.taken(_of_learner(tensors, header, set()), parts(twin))
+    learner.state, learner.history, learner.support = twin.state, twin.history, twin.support
     learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
     written.fingerprint = planned.fingerprint
     return written
+
+
+def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
+    """What of a file must be found again in its learner, but for what the caller gave instead.
+
+    The file may be one of an estimator, which has more; and the name of a learner is a short one
+    in files of format 1.
+    """
+    roots = ("state/", "likelihood/", "training/", "support/")
+    own = {k: t for k, t in tensors.items() if k == "generator" or k.startswith(roots)}
+    entries = {key: header[key] for key in _ENTRIES if key not in without}
+    options = header["options"].items()
+    short = {"learner", *without}
+    entries["options"] = {key: value for key, value in options if key not in short}
+    return own, entries
 
 
 def _other(learner: Learner, header: Header) -> str | None:

@@ -8,6 +8,7 @@ learning rate, does not depend on the size of the batch.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.learners.outputs import Draws
 from tractable.likelihoods import Likelihood
+from tractable.persistence import checks
 from tractable.training.callbacks import EpochRecord
 
 Schedule = Literal["constant", "cosine"] | Factory
@@ -72,7 +74,7 @@ class Descent:
     Args:
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: of the learning rate.
+        schedule: schedule of the learning rate.
         draws: sets of weights that a prediction averages over.
     """
 
@@ -158,7 +160,7 @@ class GradientMethod(Method[GradientState]):
     def log_likelihood(
         self, state: GradientState, weights: list[Tensor], buffers: Named, x: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Of a batch under these weights, with dropout; and the outputs."""
+        """Log likelihood of a batch under these weights, with dropout; and the outputs."""
         with self.seeded_dropout(self.drops, state.generator):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
@@ -290,7 +292,7 @@ class GradientMethod(Method[GradientState]):
     def input_gradient(
         self, state: GradientState, x: Tensor, y: Tensor, *, draws: int | None = None
     ) -> Tensor:
-        """Of the log of the mean over all draws, so that a learner is attacked as it predicts."""
+        """Gradient of the log of the mean over all draws: a learner is attacked as it predicts."""
         leaf = x.detach().clone().requires_grad_()
         log_prob = self.outputs(state, leaf, draws=draws).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
@@ -328,10 +330,26 @@ class GradientMethod(Method[GradientState]):
         """See ``Method``."""
         tensors = {name: tensor.to(self.network.device) for name, tensor in tensors.items()}
         state.statistics = tensors.pop("statistics", None)
-        optimizers.restore(state.optimizer, tensors, values["optimizer"])
+        if state.statistics is not None:
+            _check_statistics(state.statistics, state.likelihood)
+        made_by = self.descent.optimizer
+        optimizers.restore(made_by, state.optimizer, tensors, values["optimizer"])
         if state.scheduler is not None and values["schedule"] is not None:
+            usual = _plain(state.scheduler.state_dict())
+            for key, value in values["schedule"].items():
+                optimizers.check_value(value, usual[key], key)
             state.scheduler.load_state_dict(values["schedule"])
         state.rows = float(values["rows"])
+        if not 0 <= state.rows < math.inf:
+            raise ValueError(f"rows must be a number from 0, got {state.rows}")
+
+
+def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
+    """Refuse statistics of which no noise of this likelihood can be made."""
+    twin = copy.deepcopy(likelihood)
+    twin.m_step(statistics)
+    checks.matching(dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise")
+    twin.check_buffers(twin.state_dict())
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

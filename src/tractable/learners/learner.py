@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 from tractable.errors import InvalidInput, InvalidModelFile
 from tractable.gaussian import Gaussian
 from tractable.learners import files, support
-from tractable.learners.method import Method, Position, State
+from tractable.learners.method import Advance, Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
 from tractable.learners.reservoir import WatchedLoader
@@ -47,13 +47,13 @@ class Learner:
     Args:
         net: any module that the method takes; the learner works on a copy.
         likelihood: how observations depend on the network's outputs; copied as well.
-        device: where to compute; by default the CPU.
+        device: device to compute on; by default the CPU.
         dtype: ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: of the first weights, the order of rows and all draws.
-        options: of the method.
+        seed: seed of the random number generator for first weights, order of rows and draws.
+        options: options of the method.
 
     Attributes:
-        method: how it learns; does not change.
+        method: the method and its options; does not change.
         state: everything that learning changes.
         history: one record per epoch of every ``fit``.
         fitted: whether any data were seen.
@@ -63,7 +63,7 @@ class Learner:
     _support: Support | None = None
 
     method_class: ClassVar[type[Method[Any]]]
-    """What a subclass names."""
+    """The class of the method, which a subclass names."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the learner known to ``load``."""
@@ -123,17 +123,17 @@ class Learner:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of parameters and outputs."""
+        """Precision of parameters and outputs."""
         return self.method.network.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device it computes on."""
         return self.method.network.device
 
     @property
     def seed(self) -> int:
-        """Of the first weights, the order of rows and all draws."""
+        """Seed of the random number generator for first weights, order of rows and draws."""
         return int(self.state.seed)
 
     @property
@@ -148,7 +148,7 @@ class Learner:
 
     @property
     def generator(self) -> torch.Generator:
-        """What orders of rows and draws come from."""
+        """The random number generator for orders of rows and draws."""
         return self.state.generator
 
     @property
@@ -200,8 +200,8 @@ class Learner:
                 ``DataLoader`` of pairs.
             y: targets, one row per observation (a ``Gaussian`` where they have error bars of
                 their own); nothing with a ``DataLoader``.
-            epochs: passes over the data; by default enough for about 25,000 rows, at least 40
-                and at most 100.
+            epochs: how often to learn every row; by default enough for about 25,000 rows, at
+                least 40 and at most 100.
             batch_size: rows per update; by default about a hundred updates an epoch, at most
                 32 rows each.
             validation: inputs and targets whose negative log-likelihood is recorded per epoch.
@@ -309,7 +309,7 @@ class Learner:
             if shuffle and isinstance(source, Rows):
                 order = torch.randperm(len(source), generator=self.generator).to(self.device)
             try:
-                self.method.learn_epoch(self.state, source, order, run.epoch / run.epochs, tell)
+                learn_rows(self.method, self.state, source, order, run.epoch / run.epochs, tell)
             except BaseException:
                 if not learnt:  # an epoch that learnt nothing changes nothing
                     self.generator.set_state(before)
@@ -375,8 +375,9 @@ class Learner:
 
         Args:
             X: inputs.
-            batch_size: rows at once.
-            options: of the method: ``draws=`` for those that average over draws of the weights.
+            batch_size: number of rows to compute at once.
+            options: options of the method: ``draws=`` for those that average over draws of the
+                weights.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -398,7 +399,7 @@ class Learner:
         Args:
             x: rows as ``checked`` gives them.
             batch_size: rows at once; None for all.
-            options: of the method, such as ``draws=``.
+            options: options of the method, such as ``draws=``.
         """
         with self.lock:
             found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)
@@ -482,13 +483,11 @@ class Learner:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training changes, by name, as ``save`` writes it."""
         with self.lock:
-            return files.pack(self)[0]
+            return files.parts(self)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the learner to one file, atomically; ``load`` reads it."""
-        with self.lock:
-            packed = files.pack(self)
-        files.write(path, packed)
+        files.write(path, files.pack(self))
 
     @classmethod
     def load(
@@ -535,6 +534,28 @@ class Learner:
         self.lock = new_lock(self)
         self.state = self.method.init(likelihood, seed)
         files.restore_state(self, *packed)
+
+
+# --- one epoch -------------------------------------------------------------------------------
+
+
+def learn_rows(
+    method: Method[Any],
+    state: State,
+    source: Rows | Loader,
+    order: Tensor | None,
+    progress: float,
+    tell: Advance,
+) -> None:
+    """Learn every row once: by the method in one go where it can, else batch by batch."""
+    if method.learn_epoch(state, source, order, progress, tell):
+        return
+    for batch, (x, y) in enumerate(source.epoch(order)):
+        if isinstance(source, Loader):
+            y = state.likelihood.targets(y, method.output_shape(state, x))
+        position = Position(x.shape[0] / len(source), progress, batch, source.batches)
+        method.update(state, x, y, position)
+        tell(1)
 
 
 # --- callbacks and locks ---------------------------------------------------------------------

@@ -37,7 +37,7 @@ Named = dict[str, Tensor]
 Advance = Callable[[int], object]
 
 MOST_DRAWS = 1_000_000
-"""That a file may ask for."""
+"""The greatest number of draws that a file may ask for."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class State:
     likelihood: Likelihood
     """A copy of its own, with what was learnt about the noise."""
     buffers: Named
-    """Of the network: running statistics."""
+    """Buffers of the network: running statistics."""
     seed: int
-    """Of the first weights, the order of rows and all draws."""
+    """Seed of the random number generator for first weights, order of rows and draws."""
     generator: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,6 +83,9 @@ class Method(ABC, Generic[S]):
 
     parallel: bool = False
     """Whether learning releases Python, so that threads help."""
+
+    online: bool = False
+    """Whether one pass over a stream is enough: updates do not forget and need no rehearsal."""
 
     domains: ClassVar[dict[str, Domain]] = {}
     """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
@@ -167,22 +170,17 @@ class Method(ABC, Generic[S]):
 
     def learn_epoch(
         self, state: S, source: Rows | Loader, order: Tensor | None, progress: float, tell: Advance
-    ) -> None:
-        """Learn every row once.
+    ) -> bool:
+        """Learn every row once, in one go; False where that is left to ``update``, batch by batch.
 
         Args:
-            state: changed.
+            state: the state to change.
             source: the rows, in batches.
-            order: which row comes when; as they stand if None.
+            order: the order in which to learn the rows; as they stand if None.
             progress: epochs done over epochs to do.
             tell: called with the number of batches done since the last call.
         """
-        for batch, (x, y) in enumerate(source.epoch(order)):
-            if isinstance(source, Loader):
-                y = state.likelihood.targets(y, self.output_shape(state, x))
-            position = Position(x.shape[0] / len(source), progress, batch, source.batches)
-            self.update(state, x, y, position)
-            tell(1)
+        return False
 
     def end_epoch(self, state: S) -> EpochRecord:
         """Called after every epoch of ``fit``: metrics for its record."""

@@ -25,8 +25,8 @@ class Network:
 
     Args:
         net: any module; adding or removing parameters later is not noticed.
-        dtype: of its floating point numbers.
-        device: where it computes.
+        dtype: precision of its floating point numbers.
+        device: device that it computes on.
 
     Attributes:
         module: the copy.

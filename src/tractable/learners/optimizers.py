@@ -6,6 +6,8 @@ more arguments, or any function.  All but the last can be written to a model fil
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,6 +20,8 @@ from tractable.errors import InvalidModelFile
 
 Factory = Callable[..., Any] | str | dict[str, Any]
 _UNKNOWN = "a function of the user's own"
+_KINDS = {"optimizer": Optimizer, "schedule": torch.optim.lr_scheduler.LRScheduler}
+_Number = bool | int | float | str | None
 
 
 def resolve(factory: Factory, home: Any, what: str) -> Callable[..., Any]:
@@ -30,12 +34,21 @@ def resolve(factory: Factory, home: Any, what: str) -> Callable[..., Any]:
                 f"the file does not hold the {what}, {_UNKNOWN}: give load(path, {what}=...)"
             )
         found = getattr(home, str(factory["name"]), None)
-        if not isinstance(found, type):
+        if not (isinstance(found, type) and issubclass(found, _KINDS[what])):
             raise ValueError(f"{home.__name__} has no {what} {factory['name']!r}")
-        return partial(found, **factory["keywords"])
+        return partial(found, **{str(k): _plain(v) for k, v in factory["keywords"].items()})
     if not callable(factory):
         raise TypeError(f"{what} must be a class of {home.__name__}, got {factory!r}")
     return factory
+
+
+def _plain(value: Any) -> Any:
+    """A keyword that may come from a file: a number, a word, or a few of them."""
+    if isinstance(value, list | tuple) and all(isinstance(v, _Number) for v in value):
+        return tuple(value)
+    if not isinstance(value, _Number):
+        raise TypeError(f"{value!r} is no argument of an optimizer that a file may hold")
+    return value
 
 
 def describe(factory: Factory, home: Any) -> dict[str, Any]:
@@ -88,22 +101,78 @@ def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
     return tensors, {"numbers": numbers, "groups": held["param_groups"]}
 
 
-def restore(optimizer: Optimizer, tensors: dict[str, Tensor], values: Any) -> None:
-    """Take over what ``state`` gave."""
-    entries: dict[int, dict[str, Any]] = {}
+def restore(factory: Factory, optimizer: Optimizer, tensors: dict[str, Tensor], held: Any) -> None:
+    """Take over what ``state`` gave, if it is that of an optimizer made by this factory."""
     vectors = [vector for group in optimizer.param_groups for vector in group["params"]]
+    example = _stepped(factory, vectors[0], len(vectors))
+    entries: dict[int, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         index, _, key = name.partition("/")
-        if tensor.numel() != 1 and tensor.shape != vectors[int(index)].shape:
-            raise InvalidModelFile(f"the optimizer's {name} in the file has another size")
         entries.setdefault(int(index), {})[key] = tensor
-    for index, numbers in values["numbers"].items():
+    for index, numbers in held["numbers"].items():
         entries.setdefault(int(index), {}).update(numbers)
-    groups = [
-        {
-            key: tuple(v) if isinstance(v, list) and key != "params" else v
-            for key, v in group.items()
-        }
-        for group in values["groups"]
-    ]
+    for number, entry in entries.items():
+        _check_entry(entry, example["state"][number], vectors[number])
+    kind = type(optimizer)
+    pairs = zip(held["groups"], example["param_groups"], strict=True)
+    groups = [_group(kind, given, usual) for given, usual in pairs]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
+
+
+def _stepped(factory: Factory, like: Tensor, vectors: int) -> dict[str, Any]:
+    """The state of such an optimizer of vectors of one entry each, after a step."""
+    small = [like.detach().new_zeros(1).requires_grad_() for _ in range(vectors)]
+    optimizer = make(factory, small, lr=1.0)
+    for vector in small:
+        vector.grad = torch.ones_like(vector)
+    optimizer.step()
+    return optimizer.state_dict()
+
+
+def _check_entry(entry: dict[str, Any], example: dict[str, Any], vector: Tensor) -> None:
+    """Refuse the state of a vector that such an optimizer does not have."""
+    if entry.keys() != example.keys():
+        raise InvalidModelFile(
+            f"the optimizer in the file keeps {sorted(entry)}, this one {sorted(example)}"
+        )
+    for name, value in entry.items():
+        usual = example[name]
+        if not isinstance(usual, Tensor):
+            check_value(value, usual, name)
+            continue
+        shape = vector.shape if usual.ndim else usual.shape
+        if not isinstance(value, Tensor) or (value.shape, value.dtype) != (shape, usual.dtype):
+            raise InvalidModelFile(f"the optimizer's {name} in the file is of another kind")
+        squares = name in _NOT_NEGATIVE  # of large gradients, which may be infinite
+        if bool((value < 0).any()) if squares else not bool(value.isfinite().all()):
+            raise InvalidModelFile(f"the optimizer's {name} in the file has values that cannot be")
+
+
+def _group(kind: type[Optimizer], given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a file, of the same kinds as an optimizer has, and such as it accepts."""
+    if given["params"] != usual["params"]:
+        raise InvalidModelFile("the optimizer in the file is of other vectors")
+    for key, value in given.items():
+        if key in usual:
+            check_value(value, usual[key], key)
+    group = {**usual, **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}}
+    group["params"] = usual["params"]
+    accepted = inspect.signature(kind).parameters.keys() & group.keys() - {"params"}
+    kind([torch.zeros(1)], **{name: group[name] for name in accepted})
+    return group
+
+
+def check_value(given: Any, usual: Any, name: str) -> None:
+    """A number where there is one, and nothing else but what is there."""
+    if isinstance(usual, list | tuple) and isinstance(given, list) and len(given) == len(usual):
+        for pair in zip(given, usual, strict=True):
+            check_value(*pair, name)
+        return
+    numbers = [isinstance(v, int | float) and not isinstance(v, bool) for v in (given, usual)]
+    if not (all(numbers) and math.isfinite(given)) and given != usual:
+        raise InvalidModelFile(f"the optimizer's {name} in the file is {given!r}, usual is {usual}")
+
+
+_NOT_NEGATIVE = {
+    "exp_avg_sq", "max_exp_avg_sq", "square_avg", "acc_delta", "exp_inf", "sum",
+}  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -66,7 +66,7 @@ class Mixed(Outputs):
     parts: list[Outputs]
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Of all members together: the mean, and the law of total variance."""
+        """Mean and variance of the mixture, by the law of total variance."""
         pairs = [part.moments() for part in self.parts]
         means = torch.stack([mean for mean, _ in pairs])
         variances = torch.stack([variance for _, variance in pairs])
@@ -81,7 +81,18 @@ def in_batches(
     function: Callable[[Tensor], tuple[Tensor, ...]], x: Tensor, batch_size: int | None
 ) -> tuple[Tensor, ...]:
     """A function of rows, applied to at most so many rows at once, and the results joined."""
+    return joined([function(rows) for rows in chunks(x, batch_size)])
+
+
+def chunks(x: Tensor, batch_size: int | None) -> list[Tensor]:
+    """The rows in parts of at most ``batch_size``; all in one part if that is None."""
     if batch_size is None or len(x) <= batch_size:
-        return function(x)
-    parts = [function(x[i : i + batch_size]) for i in range(0, len(x), batch_size)]
+        return [x]
+    return [x[i : i + batch_size] for i in range(0, len(x), batch_size)]
+
+
+def joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """The results for several parts of the rows as one."""
+    if len(parts) == 1:
+        return parts[0]
     return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from torch import Tensor
 
+from tractable.errors import InvalidModelFile
 from tractable.gaussian import Gaussian
-from tractable.persistence.checks import of_type
+from tractable.persistence.checks import at_most, of_type
 from tractable.training.batches import Loader, Rows
+
+_MANY = 1 << 60
 
 
 @dataclass
@@ -25,7 +29,7 @@ class Run:
         first_record: where its records begin in the history.
         scale: held-out scale of the noise, once known.
         stopped: whether a callback has ended it.
-        fingerprint: of the data, for runs that may be resumed.
+        fingerprint: fingerprint of the data, for runs that may be resumed.
     """
 
     epoch: int = 0
@@ -68,14 +72,18 @@ class Run:
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Run:
         """The run that ``to_header`` was made of."""
-        run = cls(epoch=of_type(header["epoch"], int, "epoch"))
+        run = cls(epoch=at_most(header["epoch"], _MANY, "epoch"))
         if header["scale"] is not None:
             run.scale = float(of_type(header["scale"], (int, float), "scale"))
+            if not 0 < run.scale < math.inf:
+                raise InvalidModelFile(f"scale in the file is {run.scale}")
         plan = header["plan"]
         if plan is not None:
             of_type(plan, dict, "plan")
-            for key in ("epochs", "rows", "batches", "first_record"):
-                setattr(run, key, of_type(plan[key], int, key))
+            for key in ("epochs", "rows", "batches"):
+                setattr(run, key, at_most(plan[key], _MANY, key))
+            at_most(run.epoch, run.epochs, "epoch")
+            run.first_record = at_most(plan["first_record"], len(header["history"]), "first_record")
             run.stopped = of_type(plan.get("stopped", False), bool, "stopped")
             seen = plan.get("fingerprint")
             run.fingerprint = None if seen is None else of_type(seen, str, "fingerprint")

@@ -23,7 +23,7 @@ from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, 
 from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
-from tractable.learners.outputs import Moments, in_batches
+from tractable.learners.outputs import Moments, chunks, joined
 from tractable.likelihoods import Likelihood
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, Scheme, flat, initial_posterior
@@ -33,6 +33,8 @@ from tractable.training.batches import Loader, Rows
 
 class TAGIMethod(Method[TAGIState]):
     """See ``TAGI``."""
+
+    online = True
 
     domains: ClassVar[dict[str, Domain]] = {"variance": "non-negative"}
 
@@ -107,15 +109,14 @@ class TAGIMethod(Method[TAGIState]):
         order: Tensor | None,
         progress: float,
         tell: Advance,
-    ) -> None:
-        """By the engine in one go where it can, else batch by batch."""
-        rate = self.forget * (1 - progress)
-        if not self.engine.learn_epoch(state, source, order, rate, tell):
-            super().learn_epoch(state, source, order, progress, tell)
+    ) -> bool:
+        """By the engine in one go, where it can."""
+        return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
     def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
         """Moments, in closed form."""
-        mean, variance = in_batches(lambda rows: self.engine.outputs(state, rows), x, batch_size)
+        parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
+        mean, variance = joined(parts)
         return Moments(mean, variance, state.likelihood)
 
     def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
@@ -132,7 +133,7 @@ class TAGIMethod(Method[TAGIState]):
         return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
 
     def posterior(self, state: TAGIState) -> Posterior:
-        """Of all parameters, as they are now; it follows later updates."""
+        """The posterior of all parameters; the object follows later updates."""
         return state.posterior
 
     def learnt(self, state: TAGIState) -> Named:
@@ -191,16 +192,19 @@ class TAGI(Learner):
         likelihood: how observations depend on the network's outputs.
         init: scheme of the prior variances: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
             ``"xavier"``.
-        gain: factor on those variances; the means are drawn from the prior.  The default suits
-            tables of several columns (it was chosen on the UCI sets); functions of one or two
-            inputs that bend much, as in the tutorial, want the published 1.
-        moments: of activations: ``"linear"`` (eq. 10) or ``"exact"`` where a closed form exists.
+        gain: factor on the prior variances; the initial means are drawn from the prior.  The
+            default suits tables of several columns (it was chosen on the UCI sets); functions of
+            one or two inputs that bend much, as in the tutorial, want the published 1.  Numbers
+            for both are in ``docs/gotchas.md``.
+        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
+            ``"exact"`` where a closed form exists.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
-            to zero at the last; 0 is the textbook method, for one pass or for streams.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of the initial means and of the order of the rows.
+            to zero at the last; 0 is the textbook method, for a single epoch or for streams.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator for the initial means, the order of the rows
+            and draws of the weights.
         compile: compile the whole step with ``torch.compile``, once per shape of batch.
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
@@ -242,7 +246,7 @@ class TAGI(Learner):
 
     @property
     def engine(self) -> EngineName:
-        """What computes: ``"native"`` or ``"torch"``.
+        """Name of the engine that computes: ``"native"`` or ``"torch"``.
 
         Where ``"auto"`` chose the kernel, torch still takes inputs of other shapes and batches
         that are large for it.

@@ -115,12 +115,12 @@ class Normal(Likelihood):
         share = m / (var + m)
         e, p = share * residual, share * var
         seen = (e * e + p).mean(0)
-        doubt = (2 * p * p + 4 * p * e * e).mean(0) / rows
-        spread = s + 2 * (s + m * m) / rows
-        gain = s / spread
+        left = (2 * p * p + 4 * p * e * e).mean(0) / rows
+        total = s + 2 * (s + m * m) / rows
+        gain = s / total
         return {
             "noise_mean": m + gain * (seen - m),
-            "noise_variance": s - gain * gain * (spread - doubt).clamp(min=0),
+            "noise_variance": s - gain * gain * (total - left).clamp(min=0),
         }
 
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
@@ -151,17 +151,17 @@ class Normal(Likelihood):
 
     def held_out_scale(self, held_out: list[HeldOut]) -> float:
         """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
-        squares, spreads, noises = [], [], []
-        for likelihood, y, mean, variance in held_out:
+        squares, variances, noises = [], [], []
+        for likelihood, y, mean, var in held_out:
             assert isinstance(likelihood, Normal)
             squares.append(((y - mean) ** 2).flatten().double())
-            spreads.append(variance.flatten().double())
+            variances.append(var.flatten().double())
             noises.append(likelihood.noise_mean.expand_as(mean).flatten())
-        square, spread, noise = torch.cat(squares), torch.cat(spreads), torch.cat(noises)
+        square, variance, noise = torch.cat(squares), torch.cat(variances), torch.cat(noises)
         log_scales = torch.linspace(-5, 5, 401, dtype=torch.float64, device=noise.device)
         fits = []
         for log_scale in log_scales:
-            total = spread + log_scale.exp() * noise
+            total = variance + log_scale.exp() * noise
             fits.append(-(square / total + total.log()).mean())
         return float(log_scales[int(torch.stack(fits).argmax())].exp())
 

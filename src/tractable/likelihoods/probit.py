@@ -50,12 +50,12 @@ def log_expected_entropy(mean: Tensor, variance: Tensor, noise: float = 1.0) -> 
     """
     mean, variance = mean.double(), variance.double()
     total = variance + noise
-    centre, spread = mean * noise / total, (variance * noise / total).sqrt()
+    centre, std = mean * noise / total, (variance * noise / total).sqrt()
     log_scale = 0.5 * ((noise / total).log() - mean * mean / total)
     points, weights = (_NODES, _WEIGHTS) if bool(variance.any()) else ([0.0], [math.sqrt(math.pi)])
     log_sum = torch.full_like(mean, -math.inf)
     for point, weight in zip(points, weights, strict=True):  # one at a time, for memory
-        z = centre + spread * (math.sqrt(2) * point)
+        z = centre + std * (math.sqrt(2) * point)
         term = log_entropy(z / math.sqrt(noise)) + z * z / (2 * noise)
         log_sum = torch.logaddexp(log_sum, term + math.log(weight / math.sqrt(math.pi)))
     return log_sum + log_scale

@@ -4,7 +4,7 @@ Two ways, chosen by the user:
 
 * *linear* (eq. 10, the default): ``a = phi(mu) + J (z - mu)`` with ``J = phi'(mu)``, so the mean
   is ``phi(mu)`` and the variance ``J^2 var``.
-  Exact: for linear functions.  Approximate: the curvature of ``phi`` over the spread of z.
+  Exact: for linear functions.  Approximate: the curvature of ``phi`` over the width of z.
 * *exact*: mean and variance of ``phi(z)`` by integration, and ``J = cov(a, z) / var``.
   Exact: both moments and the covariance.  Approximate: a is then treated as Gaussian.
 
@@ -132,8 +132,8 @@ def exact_leaky_relu(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``k z + (1 - k) relu(z)``, with ``cov(z, relu(z)) = var * P(z > 0)``."""
     k = negative_slope
-    mean, spread, p = exact_relu(mu, var)
-    variance = k * k * var + (1 - k) ** 2 * spread + 2 * k * (1 - k) * var * p
+    mean, positive, p = exact_relu(mu, var)
+    variance = k * k * var + (1 - k) ** 2 * positive + 2 * k * (1 - k) * var * p
     return k * mu + (1 - k) * mean, variance, k + (1 - k) * p
 
 

@@ -16,7 +16,7 @@ def statistics(mu: Tensor, var: Tensor | None, dims: list[int]) -> tuple[Tensor,
 
     By the law of total variance: the variance of the means plus the mean of the variances.
     """
-    spread, centre = torch.var_mean(mu, dims, correction=0, keepdim=True)
+    variance, centre = torch.var_mean(mu, dims, correction=0, keepdim=True)
     if var is not None:
-        spread = spread + var.mean(dims, keepdim=True)
-    return centre, spread
+        variance = variance + var.mean(dims, keepdim=True)
+    return centre, variance

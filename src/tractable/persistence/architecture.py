@@ -14,6 +14,7 @@ from torch import nn
 
 from tractable import chain
 from tractable.errors import InvalidModelFile
+from tractable.persistence import checks
 
 _LAYERS: dict[str, type[nn.Module]] = {
     layer.__name__: layer
@@ -30,7 +31,7 @@ _LAYERS: dict[str, type[nn.Module]] = {
     )
 }  # fmt: skip
 _NOT_ARGUMENTS = {"self", "device", "dtype", "_weight", "_freeze"}
-_MOST_LAYERS = 10_000
+_MOST_LAYERS = 2_000
 
 Spec = dict[str, Any]
 
@@ -101,8 +102,6 @@ def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Spec | None
 
 
 def _build(spec: Spec, made: dict[str, nn.Module], name: str = "") -> nn.Module:
-    if len(made) > _MOST_LAYERS:
-        raise InvalidModelFile(f"the network in the file has more than {_MOST_LAYERS} layers")
     kind = spec.get("layer")
     if kind == "same":
         return made[spec["as"]]
@@ -119,14 +118,21 @@ def _build(spec: Spec, made: dict[str, nn.Module], name: str = "") -> nn.Module:
         for argument, value in spec["arguments"].items()
         if argument not in _NOT_ARGUMENTS
     }
+    checks.arguments(layer, arguments, str(kind))
     made[name] = layer(**arguments)
     return made[name]
 
 
 def _on_meta(spec: Spec) -> nn.Module:
     """The network without memory for its parameters, to look at its shapes."""
+    if _count(spec) > _MOST_LAYERS:
+        raise InvalidModelFile(f"a network of more than {_MOST_LAYERS} layers: too many for a file")
     with torch.device("meta"):
         return _build(spec, {})
+
+
+def _count(spec: Spec) -> int:
+    return 1 + sum(_count(child) for child in spec.get("children", {}).values())
 
 
 def _shapes(net: nn.Module) -> dict[str, torch.Size]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -10,7 +14,9 @@ from torch import Tensor
 
 from tractable.errors import InvalidModelFile
 
-Domain = Literal["finite", "non-negative", "below infinity"]
+Domain = Literal["finite", "non-negative", "below infinity", "not NaN"]
+_VARIANCES = ("running_var", "_variance")
+"""Ends of the names of what cannot be negative, whatever it is a part of."""
 
 
 def matching(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
@@ -30,17 +36,47 @@ def numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> Non
 
     Args:
         tensors: by name; the word before the first ``/`` says what they are.
-        domains: of such words; ``"finite"`` for those that are not in it.
+        domains: domain of each first word; ``"finite"`` for those that are not in it.
     """
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             continue
         domain = domains.get(name.partition("/")[0], "finite")
-        top = tensor if domain != "below infinity" else tensor.clamp_min(0)
-        if not bool(torch.isfinite(top).all()):
-            raise InvalidModelFile(f"{name} has NaN or infinite values in the file")
-        if domain == "non-negative" and bool((tensor < 0).any()):
+        if bool(torch.isnan(tensor).any()):
+            raise InvalidModelFile(f"{name} has NaN values in the file")
+        if domain != "not NaN":
+            top = tensor if domain != "below infinity" else tensor.clamp_min(0)
+            if not bool(torch.isfinite(top).all()):
+                raise InvalidModelFile(f"{name} has infinite values in the file")
+        if (domain == "non-negative" or name.endswith(_VARIANCES)) and bool((tensor < 0).any()):
             raise InvalidModelFile(f"{name} has negative values in the file")
+
+
+def finite(value: Any, what: str) -> Any:
+    """JSON values without NaN and infinite numbers."""
+    for inner in _leaves(value):
+        if isinstance(inner, float) and not math.isfinite(inner):
+            raise InvalidModelFile(f"{what} in the file has the number {inner}")
+    return value
+
+
+def taken(
+    given: tuple[Mapping[str, Tensor], Any], packed: tuple[Mapping[str, Tensor], Any]
+) -> None:
+    """Refuse a file of which something did not become a part of what was built from it.
+
+    What was built is packed again, as ``save`` would.  Every tensor must be there as it was, and
+    every value of the header; only values that the file does not have may come on top.
+
+    Args:
+        given: tensors and header of the file, or the parts of them to look at.
+        packed: of what was built from them.
+    """
+    matching(packed[0], given[0], "kind")
+    for name, tensor in given[0].items():
+        if not torch.equal(_bytes(tensor), _bytes(packed[0][name])):
+            raise InvalidModelFile(f"{name} in the file cannot be taken over as it is")
+    _same(given[1], json.loads(json.dumps(packed[1])), "the header")
 
 
 def of_type(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
@@ -50,11 +86,48 @@ def of_type(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
     return value
 
 
+def arguments(of: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
+    """Refuse a text, a list or nothing at all where the default of an argument is a number."""
+    for name, default in _defaults(of).items():
+        if name in given and type(default) in _NUMBERS and type(given[name]) not in _NUMBERS:
+            raise InvalidModelFile(f"{name} of {what} in the file is {given[name]!r:.80}: damaged")
+
+
+@cache
+def _defaults(of: Callable[..., Any]) -> dict[str, Any]:
+    return {name: p.default for name, p in inspect.signature(of).parameters.items()}
+
+
+_NUMBERS = (bool, int, float)
+
+
 def at_most(value: Any, limit: int, what: str) -> int:
     """A whole number from 0 to a limit that the rest of the file sets."""
     if not 0 <= of_type(value, int, what) <= limit:
         raise InvalidModelFile(f"{what} in the file is {value}, and there is room for {limit}")
     return int(value)
+
+
+def _same(given: Any, again: Any, what: str) -> None:
+    if isinstance(given, dict) and isinstance(again, dict):
+        for key, value in given.items():
+            if key not in again:
+                raise InvalidModelFile(f"{what} of the file has {key!r}, which means nothing here")
+            _same(value, again[key], f"{key!r} in {what}")
+    elif json.dumps(given) != json.dumps(again):  # so that true is not 1, and NaN is NaN
+        raise InvalidModelFile(f"{what} of the file is {given!r:.80}, which is not as it is saved")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _form(tensor: Tensor) -> tuple[tuple[int, ...], str]:

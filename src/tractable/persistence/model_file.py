@@ -25,7 +25,8 @@ from tractable.persistence.files import write_bytes
 
 FORMAT = 2
 READABLE = (1, 2)
-_LONGEST_HEADER = 1 << 26
+LONGEST_HEADER = 10_000_000
+"""Characters; a hundred thousand epochs have records of that length."""
 
 Tensors = dict[str, Tensor]
 Header = dict[str, Any]
@@ -36,6 +37,11 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], header: Header) -> No
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps({"format": FORMAT, **header})
     sealed = json.dumps({**json.loads(text), "checksum": _checksum(json.loads(text), plain)})
+    if len(sealed) > LONGEST_HEADER:
+        raise ValueError(
+            f"cannot save {Path(path).name}: what is not a tensor (history, records of episodes) "
+            f"takes {len(sealed)} characters, and a file has room for {LONGEST_HEADER}"
+        )
     write_bytes(path, save(plain, {"tractable": sealed}))
 
 
@@ -102,7 +108,7 @@ def _parts(path: Path) -> tuple[Tensors, dict[str, str]]:
 
 
 def _header(path: Path, text: str) -> Header:
-    if len(text) > _LONGEST_HEADER:
+    if len(text) > LONGEST_HEADER:
         raise InvalidModelFile(f"{path} has a header of {len(text)} characters: too long")
     try:
         header = json.loads(text)

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from tractable.errors import MatplotlibMissing
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -21,10 +23,6 @@ AXIS = "#999999"
 GRID = "#e6e6e6"
 
 _used: WeakKeyDictionary[Axes, int] = WeakKeyDictionary()  # colours taken on each axes
-
-
-class MatplotlibMissing(ImportError):
-    """A figure was asked for and matplotlib is not installed."""
 
 
 def canvas(ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:

@@ -12,7 +12,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from tractable.plots.canvas import AXIS, COLORS, GRID, INK, MatplotlibMissing
+from tractable.errors import MatplotlibMissing
+from tractable.plots.canvas import AXIS, COLORS, GRID, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

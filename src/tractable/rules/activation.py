@@ -1,4 +1,10 @@
-"""Rules of the elementwise functions, and how a user adds one."""
+"""Rules of the elementwise functions, and how a user adds one.
+
+Exact: linear functions; in the mode ``"exact"``, mean and variance where there is a closed form
+(relu and its kin, exp, sine, cosine); squares in both modes.
+Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in both, the
+result counts as Gaussian.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Rules of the products: linear layers, convolutions, matrix and elementwise products."""
+"""Rules of the products: linear layers, convolutions, matrix and elementwise products.
+
+Exact: mean and variance of every entry, for independent factors.
+Approximate: the entries of a result share factors and are correlated; from here on they count as
+independent and Gaussian.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rule of the embedding look-up.  Exact: a row is taken as it is."""
+"""Rule of the embedding look-up.
+
+Exact: a row is taken as it is.
+Approximate: a row that is looked up twice is afterwards taken as two independent ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Rules of the normalisation layers; see ``tractable.moments.norm`` for what is dropped."""
+"""Rules of the normalisation layers; see ``tractable.moments.norm``.
+
+Exact: with running statistics, a scaling by constants and a product with uncertain weights.
+Approximate: statistics of the batch or of the features count as known numbers, so the uncertainty
+that they share with what they normalise is dropped.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,9 @@ Operand = Gaussian | Tensor
 
 
 def _normalize(
-    x: Operand, centre: Tensor, spread: Tensor, eps: float, weight: Any, bias: Any
+    x: Operand, centre: Tensor, variance: Tensor, eps: float, weight: Any, bias: Any
 ) -> Any:
-    scale = torch.rsqrt(spread.detach() + eps)
+    scale = torch.rsqrt(variance.detach() + eps)
     z: Any = (x - centre.detach()) * scale
     if weight is not None:
         z = z * weight
@@ -46,19 +51,19 @@ def batch_norm(
     shape = [1, -1] + [1] * (input.dim() - 2)
     if training:
         dims = [d for d in range(input.dim()) if d != 1]
-        centre, spread = _statistics(input, dims)
+        centre, variance = _statistics(input, dims)
         if running_mean is not None and running_var is not None:
             entries = input.numel() // input.shape[1]
             with torch.no_grad():
                 running_mean.lerp_(centre.flatten(), momentum)
-                running_var.lerp_(spread.flatten() * (entries / max(entries - 1, 1)), momentum)
+                running_var.lerp_(variance.flatten() * (entries / max(entries - 1, 1)), momentum)
     else:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm without running statistics needs training=True")
-        centre, spread = running_mean.reshape(shape), running_var.reshape(shape)
+        centre, variance = running_mean.reshape(shape), running_var.reshape(shape)
     weight = None if weight is None else weight.reshape(shape)
     bias = None if bias is None else bias.reshape(shape)
-    return _normalize(input, centre, spread, eps, weight, bias)
+    return _normalize(input, centre, variance, eps, weight, bias)
 
 
 @moment_rule(F.layer_norm, torch.layer_norm)
@@ -71,8 +76,8 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Gaussian:
     """Statistics over the last dimensions of each sample."""
-    centre, spread = _statistics(input, list(range(-len(normalized_shape), 0)))
-    return _normalize(input, centre, spread, eps, weight, bias)
+    centre, variance = _statistics(input, list(range(-len(normalized_shape), 0)))
+    return _normalize(input, centre, variance, eps, weight, bias)
 
 
 @moment_rule(F.group_norm, torch.group_norm)

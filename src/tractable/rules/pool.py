@@ -1,4 +1,9 @@
-"""Rules of the pooling functions; see ``tractable.moments.pool``."""
+"""Rules of the pooling functions; see ``tractable.moments.pool``.
+
+Exact: averages of independent entries.
+Approximate: the maximum is the entry of greatest mean, with that entry's variance; overlapping
+windows share entries and count as independent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rules of ``sum`` and ``mean``.  Exact for independent entries."""
+"""Rules of ``sum`` and ``mean``.
+
+Exact: for independent entries.
+Approximate: covariances between entries, where there are any, are dropped.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class BBBRegressor(_ByBBB, Regressor):
         samples: draws per step.
         draws: sets of weights that a prediction averages over.
         lr: learning rate, falling to zero over a fit (cosine).
-        epochs: passes of ``fit``; by default enough for about 1,500 steps, at least 20 and at
+        epochs: epochs of ``fit``; by default enough for about 1,500 steps, at least 20 and at
             most 100.
         batch_size: rows per step; 32 by default.
         calibrate: fit the scale of the noise on held-out rows (if there are 40 rows or more).

@@ -144,6 +144,13 @@ class Classifier(ClassifierMixin, Estimator):
         """See ``Estimator``."""
         self.classes_ = files.labels_from_json(values["classes"])
 
+    def check_restored(self) -> None:
+        """See ``Estimator``; there are as many labels as classes."""
+        super().check_restored()
+        classes = getattr(self.learner_.likelihood, "classes", 2)
+        if len(self.classes_) != classes:
+            raise ValueError(f"the file has {len(self.classes_)} labels of {classes} classes")
+
 
 def _codes(labels: Array, classes: Array) -> Array:
     """Position of each label in ``classes``."""

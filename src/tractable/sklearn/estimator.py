@@ -91,6 +91,9 @@ class Estimator(BaseEstimator):
 
     def check_restored(self) -> None:
         """Refuse parts of a file that do not belong together."""
+        self._check_settings()
+        with torch.device("meta"):  # without memory, however large
+            dense(1, self.hidden, 1, self.activation)
         width = self.n_features_in_
         if len(self.input_scaler_.mean) != width:
             raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")
@@ -104,12 +107,16 @@ class Estimator(BaseEstimator):
 
     def _begin_learner(self, likelihood: Likelihood, outputs: int, x: Tensor) -> Learner:
         """The learner of a new fit, once all settings are found to be good."""
+        self._check_settings()
+        net = dense(x.shape[1], self.hidden, outputs, self.activation)
+        return self._new_learner(net, likelihood, self._seed(), len(x))
+
+    def _check_settings(self) -> None:
+        """Refuse numbers of epochs or rows that cannot be."""
         for name in ("epochs", "batch_size"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Integral) and int(value) >= 1):
                 raise ValueError(f"{name} must be a whole number from 1, or None; got {value!r}")
-        net = dense(x.shape[1], self.hidden, outputs, self.activation)
-        return self._new_learner(net, likelihood, self._seed(), len(x))
 
     def _seed(self) -> int:
         """The seed of a fit; a whole number is taken as it is."""

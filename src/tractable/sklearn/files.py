@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Kind = TypeVar("Kind", bound=Estimator)
 
 _PREFIX = "estimator/"
+MOST_LAYERS = 1_000
+"""Of an estimator's network in a file."""
 _JSON = (bool, int, float, str, type(None))
 _LABELS = {"|O", "|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iuf" for n in (2, 4, 8))}
 """Types of labels, but for text."""
@@ -75,16 +77,34 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         own = part(tensors, _PREFIX)
         checks.numbers(own, {})
         parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
+        hidden = entry["parameters"].get("hidden")
+        checks.at_most(len(hidden) if isinstance(hidden, list) else 1, MOST_LAYERS, "hidden")
+        plain = {name: value for name, value in parameters if not isinstance(value, dict)}
+        checks.arguments(kind, plain, "the estimator")
+        checks.finite(entry, "the estimator")
         estimator = kind(**{name: _from_json(name, value) for name, value in parameters})
         room = model_file.numbers_in(tensors)
         estimator.n_features_in_ = checks.at_most(entry["features"], room, "features")
         if entry["feature_names"] is not None:
-            estimator.feature_names_in_ = np.array(entry["feature_names"], dtype=object)
+            estimator.feature_names_in_ = _names(entry["feature_names"], estimator.n_features_in_)
         estimator.input_scaler_ = scaler(own, "inputs")
         estimator.restore_target_state(own, entry)
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
+        checks.taken(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
     return estimator
+
+
+def _names(given: Any, features: int) -> Array:
+    names = [checks.of_type(name, str, "a name of a feature") for name in given]
+    if not isinstance(given, list) or len(names) != features:
+        raise InvalidModelFile(f"{len(names)} names of {features} features in the file")
+    return np.array(names, dtype=object)
+
+
+def _of_estimator(tensors: Tensors, header: Header) -> tuple[Tensors, Any]:
+    """What the estimator adds to its learner's file."""
+    return part(tensors, _PREFIX), header["estimator"]
 
 
 def scaler(tensors: dict[str, Tensor], name: str) -> Standardizer:
@@ -111,7 +131,10 @@ def labels_from_json(given: dict[str, Any]) -> Array:
     text = re.fullmatch(r"[<>=|]?U(\d{1,9})", dtype)
     if not (dtype in _LABELS or (text and int(text[1]) <= max(longest, 64))):
         raise InvalidModelFile(f"labels of type {dtype!r} are not ones that a file can have")
-    return np.array(values, dtype=object if dtype == "|O" else np.dtype(dtype))
+    labels = np.array(values, dtype=object if dtype == "|O" else np.dtype(dtype))
+    if not np.array_equal(np.unique(labels), labels):
+        raise InvalidModelFile("the labels in the file are not sorted, or some are there twice")
+    return labels
 
 
 def _to_json(name: str, value: Any) -> Any:

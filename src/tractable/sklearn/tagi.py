@@ -80,9 +80,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; ``partial_fit`` forgets nothing.
-        epochs: passes of ``fit``.  By default they are chosen on the rows that are held out to
+        epochs: epochs of ``fit``.  By default they are chosen on the rows that are held out to
             calibrate the noise: many help where there is little noise, and harm where there is
-            much.  Without such rows: 25,000 rows in all, at least 40 passes and at most 100.
+            much.  Without such rows: 25,000 rows in all, at least 40 epochs and at most 100.
         batch_size: rows per update; by default about a hundred updates a pass, at most 32 rows
             each, and 32 in ``partial_fit``.
         calibrate: fit the scale of the noise on held-out rows (if there are 20 rows or more);
@@ -140,7 +140,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
             faster where they do not (digits, images).  See ``tractable.likelihoods.Categorical``.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: as for ``TAGIRegressor``; 0, the textbook method, served classes slightly better.
-        epochs: passes of ``fit``; by default enough for about 25,000 rows, at least 40 and at
+        epochs: epochs of ``fit``; by default enough for about 25,000 rows, at least 40 and at
             most 100.
         batch_size: as for ``TAGIRegressor``.
         random_state: seed of the initial means and of the order of the rows.

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
-from tractable.learners import Checkpoint, EarlyStopping, InvalidModelFile, Learner
+from tractable.learners import Checkpoint, EarlyStopping, InvalidModelFile, Learner, Method
 
 
 class Killed(Exception):
@@ -480,6 +480,10 @@ class LearnerConformance(ABC):
     # --- pruning -------------------------------------------------------------------------
 
     def test_pruned_weights_are_zero_and_stay_so(self, fitted: Any) -> None:
+        if type(fitted.method).prune is Method.prune:
+            with pytest.raises(TypeError, match="cannot be pruned"):
+                fitted.prune(0.5)
+            return
         fitted.prune(0.5)
         fitted.fit(*regression(), epochs=1, batch_size=16)
         for posterior in getattr(fitted, "posteriors", [fitted.posterior]):

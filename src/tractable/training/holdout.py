@@ -53,7 +53,7 @@ def held_out(
         x: checked inputs.
         y: checked targets.
         parts: the rows to hold out in turn.
-        options: of ``fit_many``.
+        options: options of ``fit_many``.
     """
     jobs = []
     for fold, out in enumerate(parts):
@@ -132,7 +132,7 @@ def choose_epochs(
         x: all rows.
         y: their targets.
         parts: the rows to hold out in turn; see ``folds``.
-        batch_size: of the fits, as ``Learner.fit`` takes it.
+        batch_size: rows per update of the fits, as ``Learner.fit`` takes it.
     """
     x, y = learner.checked(x, y)
     most = usual_epochs(len(x))

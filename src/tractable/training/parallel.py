@@ -44,7 +44,7 @@ def fit_many(
         jobs: triples of a learner, its inputs and its targets; each learner once.
         threads: how many at once; by default as many as there are cores.
         progress: show one bar for all of them; by default on a terminal only.
-        options: of ``Learner.fit``, for every learner.
+        options: arguments of ``Learner.fit``, for every learner.
 
     Returns:
         The learners, in the given order.

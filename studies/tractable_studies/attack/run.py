@@ -25,14 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import tractable as tr
+from tractable import attacks
+from tractable.attacks import Attack
+from tractable.attacks import infer as attack
 from tractable.cli.output import say, show_table
 from tractable.data import ImageData, cifar10, mnist
-from tractable.infer import Attack, attack
 from tractable.report.results import Chart, Comparison
-from tractable_studies.attack import STUDIES, pgd
+from tractable_studies.attack import STUDIES
 from tractable_studies.framework.options import (
     StudyOptions,
     argument,
@@ -113,21 +115,18 @@ def gradients(
     ``pgd`` and ``fgsm`` have its mean (L2 and L-infinity) as radius for every image; ``pgd, own
     radius`` has for each image the L2 distortion that inference made of this very image.
     """
-    net = model.posterior.mean_module(model.net).eval()
     mean_pixel = -images.clip[0] * images.unit
     x = images.x[rows] * images.unit + mean_pixel
     l2, linf = (gather(rival, norm)[: len(rows)] for norm in ("l2", "linf"))
+    mean = nn.Sequential(_Standardize(mean_pixel, images.unit), _mean_network(model))
+    point = tr.Backprop(mean, model.likelihood, init="net")
+    chosen: dict[str, Any] = {"targeted": targeted, "bounds": None, "batch_size": BATCH}
 
-    def log_prob(x: Tensor, label: Tensor) -> Tensor:
-        z = net((x - mean_pixel) / images.unit)
-        probs = model.likelihood.predictive(z, torch.zeros_like(z)).probs
-        return probs.gather(1, label.unsqueeze(1)).clamp_min(1e-30).log()
+    def by_pgd(radius: Tensor) -> Tensor:
+        return attacks.pgd(point, x, label, radius, norm="2", steps=steps, **chosen)
 
-    def by_pgd(these: slice, radius: Tensor) -> Tensor:
-        return pgd.pgd(log_prob, x[these], label[these], radius[these], targeted, steps)
-
-    def by_fgsm(these: slice, radius: Tensor) -> Tensor:
-        return pgd.fgsm(log_prob, x[these], label[these], radius[these], targeted)
+    def by_fgsm(radius: Tensor) -> Tensor:
+        return attacks.fgsm(point, x, label, radius, **chosen)
 
     found = {}
     for name, method, radius in (
@@ -136,8 +135,7 @@ def gradients(
         ("fgsm", by_fgsm, linf.mean().expand_as(linf)),
     ):
         started = time.perf_counter()
-        starts = range(0, len(rows), BATCH)
-        new = torch.cat([method(slice(start, start + BATCH), radius) for start in starts])
+        new = method(radius)
         seconds = time.perf_counter() - started
         labels = model.predict((new - mean_pixel) / images.unit).labels
         fooled = labels == label if targeted else labels != label
@@ -150,6 +148,29 @@ def gradients(
             "ms per image": round(1000 * seconds / len(rows), 2),
         }
     return found
+
+
+class _Standardize(nn.Module):
+    """Pixels as the network takes them."""
+
+    mean: Tensor
+    unit: Tensor
+
+    def __init__(self, mean: Tensor | float, unit: Tensor | float) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.as_tensor(mean))
+        self.register_buffer("unit", torch.as_tensor(unit))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Centred and scaled."""
+        return (x - self.mean) / self.unit
+
+
+def _mean_network(model: tr.TAGI) -> nn.Module:
+    """The network at the means of its weights, with its running statistics."""
+    net = model.posterior.mean_module(model.net)
+    net.load_state_dict(model.buffers, strict=False)
+    return net
 
 
 def picture(model: tr.TAGI, images: Images, **settings: Any) -> Any:

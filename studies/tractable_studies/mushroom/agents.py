@@ -119,7 +119,7 @@ VARIATIONS: dict[str, Callable[[int], Bandit]] = {
     "bbb-sigma1-e+2": partial(bayes_by_backprop, minus_log_sigma1=-2.0),
     "bbb-sigma1-e-2": partial(bayes_by_backprop, minus_log_sigma1=2.0),
     "bbb-sigma1-e-4": partial(bayes_by_backprop, minus_log_sigma1=4.0),
-    "tagi-outputs": lambda seed: closed_form(seed, Thompson(2, of="outputs")),
+    "tagi-outputs": lambda seed: closed_form(seed, Thompson(2, sample="outputs")),
     "tagi-unprimed": closed_form,
 }
 """Figure 27, what is drawn by TAGI, and TAGI without preliminary knowledge."""

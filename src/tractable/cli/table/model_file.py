@@ -5,6 +5,7 @@ It is the estimator's own model file with one more entry in its header.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from tractable import sklearn as estimators
 from tractable.cli.errors import BadUse
 from tractable.cli.table.columns import Column
 from tractable.errors import InvalidModelFile
+from tractable.persistence import checks
 from tractable.persistence import model_file as storage
-from tractable.sklearn.files import packed
+from tractable.persistence.checks import of_type
+from tractable.sklearn.files import packed, unpacked
 
 FORMAT = 1
 """Of the entry about the table."""
 MODEL = "model.tr"
+TASKS = {"regression": "Regressor", "classification": "Classifier"}
 LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Net"}
 
 
@@ -47,7 +51,11 @@ class TableModel:
     def save(self, path: Path) -> None:
         """Write the file, once and atomically."""
         tensors, header = packed(self.estimator)
-        entry = {
+        storage.write(path, tensors, {**header, "table": self.entry()})
+
+    def entry(self) -> dict[str, Any]:
+        """What the file says about the table, as JSON values."""
+        return {
             "format": FORMAT,
             "learner": self.learner,
             "task": self.task,
@@ -56,13 +64,11 @@ class TableModel:
             "ids": list(self.ids),
             "missing": self.missing,
         }
-        storage.write(path, tensors, {**header, "table": entry})
 
 
 def estimator_class(learner: str, task: str) -> Any:
     """The estimator of this learner for this task."""
-    kind = "Regressor" if task == "regression" else "Classifier"
-    return getattr(estimators, f"{LEARNERS[learner]}{kind}")
+    return getattr(estimators, f"{LEARNERS[learner]}{TASKS[task]}")
 
 
 def load(path: Path) -> TableModel:
@@ -74,29 +80,59 @@ def load(path: Path) -> TableModel:
     if path.is_dir():
         path = path / MODEL
     try:
-        _, header = storage.read(path)
+        return read(path)
     except (FileNotFoundError, InvalidModelFile) as error:
         raise BadUse(str(error)) from error
+
+
+def read(path: Path) -> TableModel:
+    """The same for callers other than the command line.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        InvalidModelFile: of another version, damaged, or not of a table.
+    """
+    tensors, header = storage.read(path)
     entry = header.get("table")
     if not isinstance(entry, dict):
-        raise BadUse(f"{path} holds a model, but not one that `tractable fit` wrote")
-    if entry.get("format") != FORMAT:
-        raise BadUse(
-            f"{path} has table format {entry.get('format')}, this version reads {FORMAT}: "
+        raise InvalidModelFile(f"{path} holds a model, but not one that `tractable fit` wrote")
+    version = entry.get("format")
+    if type(version) is not int or version != FORMAT:
+        raise InvalidModelFile(
+            f"{path} has table format {version}, this version reads {FORMAT}: "
             f"fit the model again, or use the version of tractable that wrote it"
         )
-    try:
-        learner, task = str(entry["learner"]), str(entry["task"])
-        if learner not in LEARNERS:
-            raise KeyError(f"learner {learner!r}")
-        return TableModel(
-            estimator_class(learner, task).load(path),
+    with storage.fitting(path):
+        learner, task = (of_type(entry[name], str, name) for name in ("learner", "task"))
+        if learner not in LEARNERS or task not in TASKS:
+            raise InvalidModelFile(f"{path} is a damaged model file: {learner!r} for {task!r}")
+        estimator = unpacked(estimator_class(learner, task), path, tensors, header)
+        columns = tuple(_column(held) for held in entry["columns"])
+        if sum(column.width for column in columns) != estimator.n_features_in_:
+            raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")
+        model = TableModel(
+            estimator,
             learner,
             task,
-            str(entry["target"]),
-            tuple(Column.from_json(held) for held in entry["columns"]),
-            tuple(entry["ids"]),
-            str(entry["missing"]),
+            of_type(entry["target"], str, "target"),
+            columns,
+            tuple(of_type(name, str, "a name") for name in entry["ids"]),
+            of_type(entry["missing"], str, "missing"),
         )
-    except (KeyError, TypeError, InvalidModelFile) as error:
-        raise BadUse(f"{path} is a damaged model file: {error}") from error
+        if model.missing not in ("refuse", "drop", "mean"):
+            raise InvalidModelFile(f"{path} is a damaged model file: missing {model.missing!r}")
+        checks.taken(({}, entry), ({}, model.entry()))
+    return model
+
+
+def _column(held: dict[str, Any]) -> Column:
+    column = Column.from_json(held)
+    for text in (column.name, column.kind, *column.levels):
+        of_type(text, str, "a column")
+    numeric = column.kind == "numeric" and not column.levels
+    if not (numeric or (column.kind == "categorical" and column.levels)):
+        raise InvalidModelFile(f"column {column.name!r} is of the kind {column.kind!r}")
+    known = [math.isfinite(of_type(value, (int, float), "a mean")) for value in column.fill]
+    if known and not (all(known) and len(known) == column.width):
+        raise InvalidModelFile(f"column {column.name!r} is filled with {column.fill}")
+    return column

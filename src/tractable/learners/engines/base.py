@@ -36,14 +36,14 @@ class TAGIState(State):
     """Gaussian weights, with the noise and the running statistics."""
 
     posterior: Posterior = field(init=False)
-    """Of all parameters; its vectors are changed in place."""
+    """The posterior of all parameters; its vectors are changed in place."""
 
 
 class Engine(ABC):
     """Updates, outputs and draws of one network under one likelihood."""
 
     name: EngineName
-    """What computes: ``"torch"`` or ``"native"``."""
+    """Name of what computes: ``"torch"`` or ``"native"``."""
     parallel: bool = False
     """Whether learning releases Python, so that threads help."""
 

@@ -71,9 +71,9 @@ class TorchEngine(Engine):
         """The likelihood's new buffers; ``v g`` and the variance messages; the planned step.
 
         Args:
-            likelihood: of the observations.
+            likelihood: likelihood of the observations.
             leaves: means and variances of the parameters, each the root of a graph.
-            buffers: of the network, changed.
+            buffers: buffers of the network, which are changed.
             x: inputs.
             y: targets.
             scratch: memory that ``v g`` is written to, if there is one.

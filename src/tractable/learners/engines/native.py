@@ -48,7 +48,7 @@ class Chain:
     """A network as the kernel sees it.
 
     Attributes:
-        arguments: of the kernel's constructor.
+        arguments: arguments of the kernel's constructor.
         inputs: number of inputs of the first layer.
         flattens: whether the network flattens its inputs itself.
     """

@@ -1,0 +1,8 @@
+"""Contextual bandits: what an action brings is told at once."""
+
+from tractable.agents.bandit.agent import Bandit
+from tractable.agents.bandit.history import History
+from tractable.agents.bandit.policies import EpsilonGreedy, Greedy, Policy, Thompson
+from tractable.agents.bandit.replay import Replay
+
+__all__ = ["Bandit", "EpsilonGreedy", "Greedy", "History", "Policy", "Replay", "Thompson"]

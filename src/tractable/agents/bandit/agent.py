@@ -1,0 +1,275 @@
+"""Contextual bandits: an agent is a learner of rewards and a policy that acts on what it knows.
+
+The learner's network takes a context of ``features`` numbers followed by a one-hot code of the
+action, and predicts the reward of that action in that context, ``P(r|x, a, w)``.  A learner whose
+method is online (TAGI) learns each reward once, in closed form; the others keep the latest rewards
+and rehearse them (``tractable.agents.bandit.replay``).
+
+Source: "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), section 2.7.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from tractable.agents.bandit import file, runner
+from tractable.agents.bandit.history import History
+from tractable.agents.bandit.policies import Policy, Thompson
+from tractable.agents.bandit.policies import policy as policy_of
+from tractable.agents.bandit.replay import Replay
+from tractable.errors import InvalidInput
+from tractable.learners import Learner
+from tractable.likelihoods import Likelihood
+from tractable.likelihoods.base import non_finite
+
+
+class Bandit:
+    """An agent for contextual bandits.
+
+    Args:
+        learner: predicts one number, the reward, from ``features + actions`` inputs.
+        policy: how it chooses.
+        features: size of a context; 0 for a bandit without contexts.
+        actions: number of actions.
+        replay: memory to rehearse; ``None`` learns every reward once.  By default none if
+            the learner's method is online (``Method.online``: TAGI), else a ``Replay()``.
+        reward_scale: rewards are divided by it before they are learnt.
+        seed: of the generator that policy and rehearsal draw from.
+
+    Attributes:
+        generator: may be replaced by the user's own.
+        history: the steps of ``run``.
+
+    >>> import tractable as tr
+    >>> net = nn.Linear(2, 1, bias=False)
+    >>> agent = Bandit(tr.TAGI(net, tr.likelihoods.Normal(1.0)), features=0, actions=2)
+    >>> for _ in range(100):
+    ...     _ = agent.learn([], 1, 3.0).learn([], 0, 1.0)
+    >>> agent.act([])
+    1
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        policy: Policy | dict[str, Any] | None = None,
+        *,
+        features: int,
+        actions: int,
+        replay: Replay | Literal["auto"] | None = "auto",
+        reward_scale: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(learner, Learner):
+            raise TypeError(f"learner must be a tractable learner, got {type(learner).__name__}")
+        if features < 0:
+            raise ValueError(f"features must not be negative, got {features}")
+        if actions < 2:
+            raise ValueError(f"a bandit has at least 2 actions, got {actions}")
+        if not (math.isfinite(reward_scale) and reward_scale > 0):
+            raise ValueError(f"reward_scale must be a positive number, got {reward_scale}")
+        if replay == "auto":
+            replay = None if learner.method.online else Replay()
+        self.learner = learner
+        self.policy = policy_of(Thompson() if policy is None else policy)
+        self.features, self.actions = features, actions
+        self.replay = copy.deepcopy(replay)
+        self.reward_scale = float(reward_scale)
+        self.seed = seed
+        self.generator = torch.Generator().manual_seed(seed)
+        self.history = History()
+        self.env_seed: int | None = None
+        # One row per action, its code on the right; a context is written to the left of them.
+        self._rows = torch.zeros(
+            actions, features + actions, dtype=learner.dtype, device=learner.device
+        )
+        self._codes = self._rows[:, features:].fill_diagonal_(1.0)
+        self._shape = self._probe()
+
+    def _probe(self) -> torch.Size:
+        """Shape of the output for one action; refuses a network that does not fit."""
+        width = self.features + self.actions
+        given = f"{self.features} features and {self.actions} actions make {width} inputs"
+        try:
+            shape = self.learner.output_shape(self._codes.new_zeros(1, width))
+        except InvalidInput as error:
+            raise ValueError(f"{given}: {error}") from error
+        likelihood = self.learner.likelihood
+        expected = likelihood.predictive(*[self._codes.new_ones(shape)] * 2).mean
+        if expected.numel() != 1:
+            raise ValueError(
+                f"the learner must predict one number, the reward of one action; this one "
+                f"predicts {expected.numel()}"
+            )
+        return shape
+
+    # --- acting and learning -----------------------------------------------------------------
+
+    def act(self, context: Any) -> int:
+        """The action that the policy chooses in a context."""
+        return self.policy.choose(self.learner, self._see(context), self.generator)
+
+    def learn(self, context: Any, action: int, reward: float) -> Self:
+        """Learn what an action brought in a context."""
+        number = self._action(action)
+        x = self._see(context)[number : number + 1]
+        y = self._targets(x.new_tensor([self._reward(reward)]))
+        if self.replay is None:
+            self.learner.learn_batch(x, y)
+        else:
+            self.replay.add(x, y)
+            self.replay.rehearse(self.learner, self.generator)
+        return self
+
+    def prime(self, contexts: Any, actions: Any, rewards: Any) -> Self:
+        """Take over earlier experience, for example that of random actions.
+
+        With a memory it is only remembered; learning starts with the first step.  Without one, it
+        is learnt once, row after row, in the given order.
+
+        Args:
+            contexts: one row each.
+            actions: one number each.
+            rewards: one number each.
+        """
+        rows = torch.as_tensor(contexts).to(self.learner.device, self.learner.dtype)
+        chosen, y = torch.as_tensor(actions), torch.as_tensor(rewards, dtype=torch.float64)
+        if rows.shape != (len(chosen), self.features) or y.shape != chosen.shape:
+            raise ValueError(
+                f"wanted {self.features} features, an action and a reward per row; got contexts of "
+                f"shape {tuple(rows.shape)}, actions of shape {tuple(chosen.shape)} and rewards "
+                f"of shape {tuple(y.shape)}"
+            )
+        _refuse_non_finite(rows, "contexts")
+        for action in chosen.unique().tolist():
+            self._action(action)
+        x = torch.cat([rows, self._codes[chosen]], dim=1)
+        _refuse_non_finite(y, "rewards")
+        targets = self._targets((y / self.reward_scale).to(self._codes))
+        if self.replay is not None:
+            self.replay.add(x, targets)
+            return self
+        for i in range(len(x)):
+            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1])
+        return self
+
+    def run(
+        self,
+        env: Any,
+        steps: int,
+        *,
+        seed: int | None = None,
+        callback: runner.Callback | None = None,
+        progress: bool | None = None,
+        checkpoint: str | Path | None = None,
+        every: int = 2_500,
+    ) -> History:
+        """Act in an environment and learn from it, until ``steps`` steps are made in all.
+
+        A run that was broken off, or is to be longer, goes on where it stood: the environment is
+        reset with the same seed and led through the actions done so far, which must bring the
+        same rewards.  So the curve is that of a run that was never stopped, for any environment
+        whose course follows from its seed and the actions.  ``agent.history = History()`` starts
+        anew.
+
+        Args:
+            env: a Gymnasium environment with discrete actions; its ``info`` may hold
+                ``"regret"`` and ``"oracle"`` (the best action).
+            steps: length of the whole run, steps of an earlier part included.
+            seed: of the environment; by default drawn from the agent's generator.
+            callback: called with the agent and the number of steps done, after each step; True
+                stops.
+            progress: show a progress bar with the time left; by default on a terminal only.
+            checkpoint: file that the agent is saved to; if it exists and this agent has made no
+                step yet, the run in it is resumed.
+            every: steps between two writings of ``checkpoint``.
+
+        Returns:
+            The agent's ``history``.
+        """
+        return runner.run(
+            self, env, steps, seed=seed, callback=callback, progress=progress,
+            checkpoint=checkpoint, every=every,
+        )  # fmt: skip
+
+    # --- checking ----------------------------------------------------------------------------
+
+    def _see(self, context: Any) -> Tensor:
+        """Inputs of all actions in a context; overwritten by the next call."""
+        try:
+            row = torch.as_tensor(context, dtype=self._codes.dtype, device=self._codes.device)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"a context is an array of numbers: {error}") from error
+        if row.shape != (self.features,):
+            raise InvalidInput(
+                f"a context has {self.features} features, got one of shape {tuple(row.shape)}"
+            )
+        _refuse_non_finite(row, "the context")
+        self._rows[:, : self.features] = row
+        return self._rows
+
+    def _action(self, action: Any) -> int:
+        try:
+            number = -1 if isinstance(action, bool) else operator.index(action)
+        except TypeError:
+            number = -1
+        if not 0 <= number < self.actions:
+            raise InvalidInput(
+                f"unknown action {action!r}: actions are whole numbers from 0 to {self.actions - 1}"
+            )
+        return number
+
+    def _reward(self, reward: Any) -> float:
+        try:
+            value = float(reward)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"a reward is one number, got {reward!r}") from error
+        if not math.isfinite(value):
+            raise InvalidInput(f"the reward must be finite, got {value}")
+        return value / self.reward_scale
+
+    def _targets(self, scaled: Tensor) -> Tensor:
+        shape = torch.Size([len(scaled), *self._shape[1:]])
+        return self.learner.likelihood.targets(scaled.unsqueeze(1), shape)
+
+    # --- saving ------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent, its memory and its history to one file, atomically."""
+        file.save(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        net: nn.Module | None = None,
+        likelihood: Likelihood | None = None,
+        *,
+        policy: Policy | None = None,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> Bandit:
+        """Read an agent that ``save`` wrote; no code of the file is run.
+
+        Args:
+            path: the file.
+            net: see ``Learner.load``.
+            likelihood: see ``Learner.load``.
+            policy: instead of the one in the file; needed when it is a class of the user's own
+                that is not defined here.
+            device: where to put the learner.
+            options: of the learner; see ``Learner.load``.
+        """
+        return file.load(cls, path, net, likelihood, policy=policy, device=device, **options)
+
+
+def _refuse_non_finite(values: Tensor, what: str) -> None:
+    if count := non_finite(values):
+        raise InvalidInput(f"{what} must be finite, got {count} NaN or infinite values")

@@ -1,0 +1,204 @@
+"""A bandit agent as one file, and back: learner, policy, memory, generator and history."""
+
+from __future__ import annotations
+
+import json
+from math import isqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from tractable.agents.bandit.history import History
+from tractable.agents.bandit.policies import Policy, current
+from tractable.agents.bandit.policies import policy as policy_of
+from tractable.agents.bandit.replay import Replay
+from tractable.errors import InvalidModelFile
+from tractable.learners import Ensemble, Learner, files
+from tractable.likelihoods import Likelihood
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.agents.bandit.agent import Bandit
+
+_KIND = "Bandit"
+
+
+def save(agent: Bandit, path: str | Path) -> None:
+    """Write an agent, replacing an older file only when the new one is complete."""
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: Bandit) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
+    own, learner = files.pack(agent.learner)
+    tensors = prefixed(own, "learner/") | prefixed(agent.history.state(), "history/")
+    tensors["generator"] = agent.generator.get_state()
+    place: dict[str, int] = {}
+    if agent.replay is not None:
+        held, place = agent.replay.state()
+        tensors |= prefixed(held, "replay/")
+    header = {
+        "learner": _KIND,
+        "agent": described(agent),
+        "of": learner,
+        "replay": place,
+        "env_seed": agent.env_seed,
+    }
+    return tensors, header
+
+
+def described(agent: Bandit) -> dict[str, Any]:
+    """The constructor's arguments, but for the learner, as JSON values."""
+    return {
+        "policy": {"name": type(agent.policy).__name__, **agent.policy.config()},
+        "features": agent.features,
+        "actions": agent.actions,
+        "replay": None if agent.replay is None else agent.replay.config(),
+        "reward_scale": agent.reward_scale,
+        "seed": agent.seed,
+    }
+
+
+def load(
+    kind: type[Bandit],
+    path: str | Path,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    policy: Policy | None,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Bandit:
+    """The agent that a file holds; see ``Bandit.load``."""
+    tensors, header = model_file.read(path)
+    return _agent(
+        kind, path, tensors, header, net, likelihood, policy=policy, device=device, **options
+    )
+
+
+def _agent(
+    kind: type[Bandit],
+    path: str | Path,
+    tensors: Tensors,
+    header: Header,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    policy: Policy | None,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Bandit:
+    """The agent that these tensors and this header describe."""
+    with model_file.fitting(path):
+        if header.get("learner") != _KIND:
+            raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
+        tensors = _as_today(tensors, header)
+        learner = files.unpack(
+            path, part(tensors, "learner/"), header["of"], net, likelihood,
+            device=device, **options,
+        )  # fmt: skip
+        arguments = dict(checks.finite(header["agent"], "agent"))
+        replay, found = arguments.pop("replay"), arguments.pop("policy")
+        _check_sizes(learner, arguments, model_file.numbers_in(tensors))
+        if "samples" in found:
+            checks.at_most(found["samples"], MOST_SAMPLES, "samples")
+        agent = kind(
+            learner,
+            policy_of(found if policy is None else policy),
+            replay=None if replay is None else Replay(**replay),
+            **arguments,
+        )
+        agent.generator.set_state(tensors["generator"])
+        agent.history = History.restore(part(tensors, "history/"))
+        seed = header["env_seed"]
+        agent.env_seed = None if seed is None else checks.of_type(seed, int, "env_seed")
+        if agent.replay is not None:
+            held = {k: t.to(learner.device) for k, t in part(tensors, "replay/").items()}
+            _check_memory(learner, held, agent.features + agent.actions)
+            agent.replay.restore(held, header["replay"])
+        checks.taken(_of_agent(tensors, header, policy), _of_agent(*packed(agent), policy))
+    return agent
+
+
+MOST_ACTIONS = 5_000
+"""Of an agent in a file that holds fewer numbers than its rows of inputs have."""
+
+MOST_SAMPLES = 100_000
+"""Draws per action that a file may ask for."""
+
+
+def resume(agent: Bandit, path: str | Path) -> None:
+    """Take over the run that a file holds, if it is of an agent made in the same way."""
+    learner = agent.learner
+    tensors, header = model_file.read(path)
+    found = _agent(
+        type(agent), path, tensors, header, learner.net, learner.likelihood,
+        policy=agent.policy, device=learner.device,
+    )  # fmt: skip
+    if type(found.learner) is not type(learner):
+        raise ValueError(
+            f"cannot resume from {path}: it holds a {type(found.learner).__name__}, not a "
+            f"{type(learner).__name__}"
+        )
+    with model_file.fitting(path):
+        policy = current(header["agent"]["policy"])
+    pairs = (
+        ("agent", described(found) | {"policy": policy}, described(agent)),
+        ("learner", files.identity(found.learner)["options"], files.identity(learner)["options"]),
+    )
+    for what, theirs, mine in pairs:
+        for key, value in mine.items():
+            if _plain(theirs.get(key)) != _plain(value):
+                raise ValueError(
+                    f"cannot resume from {path}: the {what} in it has {key} = {theirs.get(key)}, "
+                    f"this one {value}"
+                )
+    agent.learner, agent.replay = found.learner, found.replay
+    agent.generator, agent.history = found.generator, found.history
+    agent.env_seed = found.env_seed
+
+
+def _as_today(tensors: Tensors, header: Header) -> Tensors:
+    """Tensors under the names of today; format 1 kept the statistics of the noise apart."""
+    many = header["of"].get("learner") == Ensemble.__name__
+    kept = {name: t for name, t in tensors.items() if not name.startswith("statistics/")}
+    for i, statistics in part(tensors, "statistics/").items():
+        kept[f"learner/training/{i}/statistics" if many else "learner/training/statistics"] = (
+            statistics
+        )
+    return kept
+
+
+def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
+    """An agent has a row of inputs for every action: compare them with the network first."""
+    actions = checks.at_most(arguments["actions"], max(MOST_ACTIONS, isqrt(room)), "actions")
+    width = actions + checks.at_most(arguments["features"], room, "features")
+    learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
+
+
+def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
+    """Refuse a memory of rows that the learner could not have been shown."""
+    checks.numbers(held, {})
+    if not held:
+        return
+    x, y = held["inputs"], held["targets"]
+    if (x.dtype, y.dtype, tuple(x.shape[1:])) != (learner.dtype, learner.dtype, (width,)):
+        raise InvalidModelFile("the memory in the file is of other rows")
+    seen = learner.state.likelihood.targets(y, learner.output_shape(x))
+    if seen.shape != y.shape:
+        raise InvalidModelFile("the memory in the file is of other targets")
+
+
+def _of_agent(tensors: Tensors, header: Header, policy: Policy | None) -> tuple[Tensors, Header]:
+    """What the agent adds to its learner, but for a policy that the caller gave instead."""
+    own = {name: t for name, t in tensors.items() if not name.startswith("learner/")}
+    stated = {key: v for key, v in header["agent"].items() if key != "policy" or policy is None}
+    return own, {"agent": stated, "replay": header["replay"], "env_seed": header["env_seed"]}
+
+
+def _plain(value: Any) -> Any:
+    """A value as it reads back from a file."""
+    return json.loads(json.dumps(value))

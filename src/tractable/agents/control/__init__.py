@@ -1,0 +1,8 @@
+"""Control with continuous actions: what an action brings shows later."""
+
+from tractable.agents.control.agent import TAGIControl
+from tractable.agents.control.evaluation import evaluate
+from tractable.agents.control.settings import ControlSettings
+from tractable.errors import EnvironmentFault
+
+__all__ = ["ControlSettings", "EnvironmentFault", "TAGIControl", "evaluate"]

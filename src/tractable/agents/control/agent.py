@@ -1,0 +1,309 @@
+"""Continuous actions by inference: algorithm 2.
+
+A policy network gives a Gaussian over actions, from which actions are drawn; a value network
+learns q(s, a) from n-step targets; and the policy is taught by inferring, in the value network,
+the action at which dq/da = 0.  Both networks learn by TAGI, so there is no gradient, no learning
+rate and no exploration schedule: the policy's own uncertainty explores, and shrinks as it learns.
+
+Departures from the printed text, each because the text as printed did not learn: sigma_V is not
+added to the action (eq. 6); the policy's output is linear and the *drawn* output is squashed;
+eq. (4), with the expected sign (see ``tractable.agents.control.advice``), takes the place of
+eq. (3); returns mix horizons (lambda); sigma_V falls by 2 % a horizon to its minimum; observations
+and rewards are scaled by running statistics.
+
+Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
+networks", section 5, algorithm 2, tables 7 to 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tractable.agents.control import file
+from tractable.agents.control.advice import advise
+from tractable.agents.control.environment import box_action_space, open_environment
+from tractable.agents.control.episode import Episode
+from tractable.agents.control.horizon import Horizon
+from tractable.agents.control.metrics import METRICS, metrics
+from tractable.agents.control.networks import policy_net, value_net
+from tractable.agents.control.normalizer import Normalizer
+from tractable.agents.control.returns import n_step_targets
+from tractable.agents.control.settings import ControlSettings
+from tractable.errors import EnvironmentFault
+from tractable.gaussian import Gaussian
+from tractable.learners import TAGI
+from tractable.learners.engines import Snapshot
+from tractable.likelihoods import Normal
+from tractable.training import Progress
+
+Array = NDArray[np.float64]
+Callback = Callable[["TAGIControl"], bool | None]
+"""Called with the agent; True stops."""
+
+_WATCHED = 8  # batches from one look at the metrics to the next
+
+
+class TAGIControl:
+    """An agent for environments with continuous actions.
+
+    Args:
+        env: a Gymnasium environment with a bounded ``Box`` of actions, or its name.
+        seed: of the networks, of the actions and of the environment's episodes.
+        **settings: see ``ControlSettings``.
+
+    Attributes:
+        policy: the policy network; its outputs are squashed by tanh.
+        value: the value network of scaled observations and squashed actions.
+        normalizer: the running scales of observations and rewards.
+        steps: environment steps so far.
+        episodes: for every finished episode: the step it ended at, its return and its length.
+        log: per horizon, metrics that tell failures apart (see the guide on control).
+    """
+
+    def __init__(self, env: Any, *, seed: int = 0, **settings: Any) -> None:
+        self.settings = ControlSettings(**settings)
+        self.env = open_environment(env)
+        self.low, self.high = box_action_space(self.env)
+        self.seed = seed
+        self.n_states = int(np.prod(self.env.observation_space.shape))
+        self.n_actions = int(np.prod(self.low.shape))
+        s = self.settings
+        self.policy = TAGI(
+            policy_net(self.n_states, s.policy_hidden, self.n_actions),
+            Normal(1e-4, outputs=self.n_actions),
+            gain=s.gain,
+            seed=seed,
+        )
+        self.value = TAGI(
+            value_net(self.n_states + self.n_actions, s.value_hidden),
+            Normal(s.sigma_v),
+            gain=s.gain,
+            seed=seed + 1,
+        )
+        self.normalizer = Normalizer(
+            self.n_states,
+            gamma=s.gamma,
+            scale_observations=s.scale_observations,
+            scale_rewards=s.scale_rewards,
+        )
+        self.rng = np.random.default_rng(seed)
+        self.episode = Episode(self.env, self.rng)
+        self.steps = 0
+        self.sigma_v = s.sigma_v
+        self.episodes: list[tuple[int, float, int]] = []
+        self.log: list[dict[str, float]] = []
+
+    # --- acting --------------------------------------------------------------------------
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[np.float32], None]:
+        """The action at an observation (or a batch of them), as Stable-Baselines3 has it.
+
+        Args:
+            observation: one observation or several rows.
+            state: ignored; the policy has no memory.
+            episode_start: ignored.
+            deterministic: take the mean of the policy instead of a draw.
+
+        Returns:
+            The action, inside the environment's box, and None.
+        """
+        raw = np.asarray(observation, dtype=np.float64)
+        shape = self.env.observation_space.shape
+        single = raw.shape == shape
+        if not single and raw.shape[1:] != shape:
+            raise ValueError(f"observations must have shape {shape}, got {raw.shape}")
+        if not np.isfinite(raw).all():
+            raise ValueError("the observation has NaN or infinite entries")
+        z = self._draw(self.policy.snapshot(), raw.reshape(-1, self.n_states), deterministic)
+        action = self._to_box(np.tanh(z)).astype(np.float32)
+        return (action[0] if single else action), None
+
+    def _draw(self, policy: Snapshot, raw: Array, deterministic: bool = False) -> Array:
+        """Outputs of the policy at raw observations: drawn, or their means."""
+        mean, variance = policy(self.normalizer.observation(raw).astype(np.float32))
+        z = mean.astype(np.float64)
+        if not deterministic:
+            z += np.sqrt(variance) * self.rng.standard_normal(z.shape)
+        return z
+
+    def _to_box(self, squashed: Array) -> Array:
+        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
+        shape = (*squashed.shape[:-1], *self.low.shape)
+        return np.clip(middle + half * squashed.reshape(shape), self.low, self.high)
+
+    # --- learning ------------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: int,
+        *,
+        callback: Callback | None = None,
+        progress_bar: bool | None = False,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 50,
+    ) -> Self:
+        """Act and learn until the agent has taken ``total_timesteps`` more steps.
+
+        Args:
+            total_timesteps: steps of the environment, rounded up to whole horizons.
+            callback: called with the agent after every horizon; True stops.
+            progress_bar: show one; None: on a terminal only.
+            checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
+                the end; ``load`` goes on from it bit for bit.
+            checkpoint_every: horizons between two checkpoints.
+
+        Raises:
+            EnvironmentFault: the environment returned NaN or infinite values.  The agent, as it
+                was at the last horizon's end, is saved to the file that the error names.
+        """
+        if total_timesteps < 1:
+            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        horizon = self.settings.horizon
+        horizons = -(-total_timesteps // horizon)
+        with Progress(horizons, "TAGIControl", progress_bar) as bar:
+            for k in range(1, horizons + 1):
+                try:
+                    self._learn_horizon(self._collect())
+                except EnvironmentFault as fault:
+                    fault.saved_to(file.rescue(self, checkpoint))
+                    raise
+                bar.advance()
+                bar.report({"reward": self.mean_reward()})
+                stop = callback is not None and bool(callback(self))
+                if checkpoint is not None and (stop or k % checkpoint_every == 0 or k == horizons):
+                    self.save(checkpoint)
+                if stop:
+                    break
+        return self
+
+    def mean_reward(self, last: int = 100) -> float:
+        """Mean return of the last episodes; NaN before the first has ended."""
+        recent = [episode[1] for episode in self.episodes[-last:]]
+        return float(np.mean(recent)) if recent else float("nan")
+
+    def _collect(self) -> Horizon:
+        """Act for one horizon."""
+        size = self.settings.horizon
+        steps = Horizon.empty(size, self.n_states, self.n_actions)
+        episode, policy = self.episode, self.policy.snapshot()
+        for t in range(size):
+            observation = episode.observation
+            z = self._draw(policy, observation[None])[0]
+            squashed = np.tanh(z)
+            reward, terminal, truncated = episode.step(self._to_box(squashed), self.steps + t)
+            steps.observations[t] = observation
+            steps.actions[t] = squashed
+            steps.rewards[t] = reward
+            steps.terminal[t], steps.ends[t] = terminal, truncated
+            steps.reached[t] = episode.observation
+            if terminal or truncated:
+                steps.finished.append((self.steps + t + 1, episode.total, episode.length))
+                episode.reset()
+        return steps
+
+    def _learn_horizon(self, seen: Horizon) -> None:
+        s = self.settings
+        done = seen.terminal | seen.ends
+        self.normalizer.include(seen.observations, seen.rewards, done)
+        states = self.normalizer.observation(seen.observations)
+        rewards = self.normalizer.reward(seen.rewards)
+        inputs = np.concatenate([states, seen.actions], 1).astype(np.float32)
+        mean, variance = self._values(inputs)
+        # Of the step after: the next row, but for the last of a segment what it led to.
+        next_mean, next_variance = np.roll(mean, -1), np.roll(variance, -1)
+        cut = seen.ends.copy()
+        cut[-1] = not seen.terminal[-1]
+        if cut.any():
+            z = self._draw(self.policy.snapshot(), seen.reached[cut])
+            reached = self.normalizer.observation(seen.reached[cut])
+            follow = np.concatenate([reached, np.tanh(z)], 1).astype(np.float32)
+            next_mean[cut], next_variance[cut] = self._values(follow)
+        target, target_variance = n_step_targets(
+            rewards, next_mean, next_variance, seen.terminal, cut, gamma=s.gamma, lam=s.lam
+        )
+        watched = self._teach(torch.from_numpy(inputs), target, target_variance)
+        self.steps += len(rewards)
+        self.episodes += seen.finished
+        residual = target - mean
+        self.log.append(
+            {
+                "steps": float(self.steps),
+                "reward": self.mean_reward(),
+                "sigma_v": self.sigma_v,
+                "target_variance": float(target.var()),
+                "value_error": float((residual**2).mean()),
+                "value_variance": float(variance.mean()),
+                **watched,
+            }
+        )
+        self.set_sigma_v(max(self.sigma_v * s.sigma_decay, s.sigma_min))
+
+    def set_sigma_v(self, sigma_v: float) -> None:
+        """The standard deviation of the value targets from now on."""
+        self.sigma_v = sigma_v
+        assert isinstance(self.value.likelihood, Normal)
+        self.value.likelihood.noise_mean.fill_(sigma_v**2)
+
+    def _values(self, inputs: NDArray[np.float32]) -> tuple[Array, Array]:
+        """Mean and variance of q."""
+        mean, variance = self.value.outputs(torch.from_numpy(inputs), batch_size=None).moments()
+        return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
+
+    def _teach(self, inputs: Tensor, target: Array, variance: Array) -> dict[str, float]:
+        """Update both networks, batch by batch; returns what is worth watching."""
+        s = self.settings
+        targets = Gaussian.wrap(
+            torch.from_numpy(target.astype(np.float32)).unsqueeze(1),
+            torch.from_numpy(variance.astype(np.float32)).unsqueeze(1),
+        )
+        watched = []
+        for _ in range(s.epochs):
+            order = torch.from_numpy(self.rng.permutation(len(inputs)))
+            for k, chosen in enumerate(order.split(s.batch_size)):
+                x = inputs[chosen]
+                # Checked once, when they were seen: learn_batch instead of update.
+                self.value.learn_batch(x, targets[chosen])
+                states = x[:, : self.n_states].contiguous()
+                mean, output_variance = self.policy.outputs(states, batch_size=None).moments()
+                advice = advise(self.value, states, mean, output_variance)
+                self.policy.learn_batch(states, advice.target)
+                if k % _WATCHED == 0:
+                    watched.append(metrics(mean, output_variance, advice))
+        return dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))
+
+    # --- state ---------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to one file, atomically: networks, scales, draws, episode under way."""
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, env: Any = None) -> Self:
+        """Read an agent that ``save`` wrote; it goes on as if it had not stopped.
+
+        Args:
+            path: the file.
+            env: the environment; by default made from the name in the file.  The episode under
+                way is played again from its seed and its actions.
+        """
+        agent = file.load(cls, path, env)
+        assert isinstance(agent, cls)
+        return agent
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments but the environment, as JSON values."""
+        return {"seed": self.seed, **asdict(self.settings)}

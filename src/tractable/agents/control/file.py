@@ -1,0 +1,145 @@
+"""A control agent as a file, and back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tractable.agents.control.environment import known_environment, registered
+from tractable.agents.control.settings import ControlSettings
+from tractable.errors import InvalidModelFile
+from tractable.learners import TAGI
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.agents.control.agent import TAGIControl
+
+_KIND = "TAGIControl"
+
+
+def save(agent: TAGIControl, path: str | Path) -> None:
+    """Write an agent to one file, atomically."""
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
+    tensors: dict[str, Tensor] = {}
+    for name in ("policy", "value"):
+        learner = getattr(agent, name)
+        tensors |= prefixed(learner.method.learnt(learner.state), f"{name}/")
+    tensors |= prefixed(_scales(agent), "scales/")
+    actions = agent.episode.actions
+    tensors["episode/actions"] = torch.from_numpy(
+        np.array(actions) if actions else np.zeros((0, *agent.low.shape))
+    )
+    tensors["episode/observation"] = torch.from_numpy(agent.episode.observation.copy())
+    spec = getattr(agent.env, "spec", None)
+    header = {
+        "agent": _KIND,
+        "options": agent.options(),
+        "env": None if spec is None else spec.id,
+        "steps": agent.steps,
+        "sigma_v": agent.sigma_v,
+        "episodes": agent.episodes,
+        "log": agent.log,
+        "episode_seed": agent.episode.seed,
+        "rng": json.dumps(agent.rng.bit_generator.state),
+    }
+    return tensors, header
+
+
+def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
+    """The agent that a file holds; see ``TAGIControl.load``."""
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        if header.get("agent") != _KIND:
+            raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
+        if env is None:
+            env = known_environment(header["env"])
+        actions = tensors["episode/actions"].numpy()
+        _check_length(env, len(actions))
+        options: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in checks.finite(header["options"], "options").items()
+        }
+        if "passes" in options:  # as files of format 1 call it
+            options["epochs"] = options.pop("passes")
+        checks.arguments(ControlSettings, options, "the agent")
+        _check_sizes(options, model_file.numbers_in(tensors))
+        agent = kind(env, **options)
+        for name in ("policy", "value"):
+            _restore_network(getattr(agent, name), part(tensors, f"{name}/"), f"{name} network")
+        scales = part(tensors, "scales/")
+        checks.matching(_scales(agent), scales, "observation")
+        checks.numbers(scales, {"counts": "non-negative"})
+        agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
+        agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
+        for learner in (agent.policy, agent.value):
+            learner.fitted = agent.steps > 0
+        sigma = float(checks.of_type(header["sigma_v"], (int, float), "sigma_v"))
+        if not 0 < sigma < float("inf"):
+            raise InvalidModelFile(f"sigma_v in {path} is {sigma}")
+        agent.set_sigma_v(sigma)
+        agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
+        agent.log = [
+            {str(key): float(value) for key, value in record.items()} for record in header["log"]
+        ]
+        agent.episode.resume(checks.of_type(header["episode_seed"], int, "episode_seed"), actions)
+        if not np.array_equal(agent.episode.observation, tensors["episode/observation"].numpy()):
+            raise InvalidModelFile(
+                f"the episode in {path} cannot be taken up: the environment does not repeat "
+                "itself from the same seed and actions (another version, or not seeded)"
+            )
+        agent.rng.bit_generator.state = json.loads(header["rng"])
+        entries = {key: value for key, value in header.items() if key not in ("format", "env")}
+        checks.taken((tensors, entries), packed(agent))
+    return agent
+
+
+def _scales(agent: TAGIControl) -> Tensors:
+    arrays = agent.normalizer.arrays()
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+
+
+def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:
+    checks.matching(learner.method.learnt(learner.state), tensors, what)
+    checks.numbers(tensors, learner.method.domains)
+    learner.method.restore(learner.state, tensors)
+
+
+def _check_length(env: Any, steps: int) -> None:
+    """An episode is played again step by step: no longer than the environment lets one be."""
+    spec = registered(env) if isinstance(env, str) else getattr(env, "spec", None)
+    limit = getattr(spec, "max_episode_steps", None) or MOST_STEPS
+    if steps > limit:
+        raise InvalidModelFile(f"an episode of {steps} steps, and there can be {limit}")
+
+
+def _check_sizes(options: dict[str, Any], room: int) -> None:
+    for name in ("policy_hidden", "value_hidden"):
+        widths = [checks.at_most(width, room, name) for width in options.get(name, ())]
+        weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
+        checks.at_most(weights, room, f"the size of {name}")
+    for name in ("horizon", "batch_size", "passes"):
+        checks.at_most(options.get(name, 0), MOST_STEPS, name)
+
+
+MOST_STEPS = 100_000
+"""Of an episode whose environment sets no limit, of a horizon, and of what it is cut into."""
+
+
+def rescue(agent: TAGIControl, path: str | Path | None) -> str:
+    """Save an agent whose environment failed; where to."""
+    if path is None:
+        path = Path(tempfile.mkdtemp(prefix="tractable-")) / "agent.safetensors"
+    save(agent, path)
+    return str(path)

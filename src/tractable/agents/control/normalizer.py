@@ -1,0 +1,133 @@
+"""Observations and rewards on a common scale, by what was seen so far.
+
+Observations are centred and divided by their running deviation.  Rewards are divided by the
+running deviation of the discounted return and not centred, because a shift of all rewards would
+change which episodes are worth ending.  Both are clipped.  Statistics change once per horizon.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class RunningMoments:
+    """Mean and variance of all rows seen, merged batch by batch (Chan, Golub & LeVeque 1983).
+
+    Not ``gymnasium.wrappers.utils.RunningMeanStd``: it starts from a made-up row of weight 1e-4,
+    and without that it divides by zero when no rows come, and rounds differently, so that runs
+    would not repeat those of before.
+
+    >>> seen = RunningMoments(1)
+    >>> seen.include(np.array([[1.0], [2.0]])).include(np.array([[6.0]]))
+    RunningMoments(count=3, mean=[3.], variance=[4.66666667])
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean = np.zeros(size)
+        self.variance = np.ones(size)
+
+    def include(self, rows: Array) -> RunningMoments:
+        """Take more rows into account."""
+        n = len(rows)
+        if n == 0:
+            return self
+        mean, variance = rows.mean(0), rows.var(0)
+        if self.count == 0:
+            self.count, self.mean, self.variance = n, mean, variance
+            return self
+        total = self.count + n
+        shift = mean - self.mean
+        self.variance = (
+            self.count * self.variance + n * variance + shift**2 * (self.count * n / total)
+        ) / total
+        self.mean = self.mean + shift * (n / total)
+        self.count = total
+        return self
+
+    @property
+    def deviation(self) -> Array:
+        """Standard deviation; 1 where nothing varies."""
+        return np.where(self.variance > 1e-12, np.sqrt(self.variance), 1.0)
+
+    def __repr__(self) -> str:
+        """The moments."""
+        return f"RunningMoments(count={self.count}, mean={self.mean}, variance={self.variance})"
+
+
+class Normalizer:
+    """Scales observations and rewards; ``clip`` bounds both.
+
+    Args:
+        observations: number of entries of an observation.
+        gamma: discount of the return whose deviation scales the rewards.
+        clip: bound of scaled observations and rewards.
+        scale_observations: whether to scale observations.
+        scale_rewards: whether to scale rewards.
+    """
+
+    def __init__(
+        self,
+        observations: int,
+        *,
+        gamma: float,
+        clip: float = 10.0,
+        scale_observations: bool = True,
+        scale_rewards: bool = True,
+    ) -> None:
+        self.moments = RunningMoments(observations)
+        self.returns = RunningMoments(1)
+        self.gamma, self.clip = gamma, clip
+        self.scale_observations, self.scale_rewards = scale_observations, scale_rewards
+        self.running_return = 0.0
+
+    def include(self, observations: Array, rewards: Array, done: NDArray[np.bool_]) -> None:
+        """Learn the scales from the raw steps of a horizon."""
+        if self.scale_observations:
+            self.moments.include(observations)
+        if self.scale_rewards:
+            discounted = np.empty((len(rewards), 1))
+            value = self.running_return
+            for t, (reward, end) in enumerate(zip(rewards.tolist(), done.tolist(), strict=True)):
+                value = reward + self.gamma * value
+                discounted[t] = value
+                if end:
+                    value = 0.0
+            self.running_return = value
+            self.returns.include(discounted)
+
+    def observation(self, raw: Array) -> Array:
+        """Scaled observations."""
+        if not self.scale_observations or self.moments.count == 0:
+            return np.clip(raw, -self.clip, self.clip)
+        scaled = (raw - self.moments.mean) / self.moments.deviation
+        return np.clip(scaled, -self.clip, self.clip)
+
+    def reward(self, raw: Array) -> Array:
+        """Scaled rewards."""
+        if not self.scale_rewards or self.returns.count == 0:
+            return np.clip(raw, -self.clip, self.clip)
+        return np.clip(raw / self.returns.deviation[0], -self.clip, self.clip)
+
+    def arrays(self) -> dict[str, Array]:
+        """The statistics, to be saved."""
+        return {
+            "observation_mean": self.moments.mean,
+            "observation_variance": self.moments.variance,
+            "return_mean": self.returns.mean,
+            "return_variance": self.returns.variance,
+            "counts": np.array([self.moments.count, self.returns.count], dtype=np.float64),
+            "running_return": np.array([self.running_return]),
+        }
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Take over saved statistics."""
+        self.moments.mean = arrays["observation_mean"]
+        self.moments.variance = arrays["observation_variance"]
+        self.returns.mean = arrays["return_mean"]
+        self.returns.variance = arrays["return_variance"]
+        self.moments.count, self.returns.count = (int(c) for c in arrays["counts"])
+        self.running_return = float(arrays["running_return"][0])

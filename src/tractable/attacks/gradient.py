@@ -1,0 +1,181 @@
+"""Attacks by gradients, on any learner.
+
+``fgsm`` is the fast gradient sign method, eq. (21): ``x + eps sign(dJ/dx)`` with J the negative log
+predictive density of the true targets.  ``pgd`` repeats it in small steps (Madry et al., "Towards
+deep learning models resistant to adversarial attacks", 2018), within a box or a Euclidean ball
+around the input.  Both attack a learner through the gradient of what it *predicts*, so a Bayesian
+learner is attacked with all its draws at once; attacking one draw alone would flatter it.  For TAGI
+the gradient is the message that the evidence sends to the input: exact through the means, without
+what the input does to the variances.
+
+Written here because the attack libraries (torchattacks, foolbox, ART) want a module that returns
+logits, which a sampled or a closed-form predictive is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.attacks.budget import Norm, check_norm, lengths, per_row, shortened
+from tractable.learners import Learner
+
+Bounds = tuple[float, float] | None
+
+
+def fgsm(
+    learner: Learner,
+    X: Any,
+    y: Any,
+    epsilon: float | Tensor,
+    *,
+    targeted: bool = False,
+    bounds: Bounds = (0.0, 1.0),
+    batch_size: int = 500,
+    **options: Any,
+) -> Tensor:
+    """Inputs moved by ``epsilon`` along the sign of the gradient of the loss, eq. (21).
+
+    Args:
+        learner: whose prediction is attacked.
+        X: inputs.
+        y: their true targets; with ``targeted`` those that are to be predicted.
+        epsilon: largest change of an entry; a number, or one for each row.
+        targeted: whether to move towards ``y`` instead of away from it.
+        bounds: entries are kept inside, for images; None for no bounds.
+        batch_size: rows at once.
+        options: of the learner's ``predict``, for example ``draws=10``.
+    """
+    x, targets = learner.checked(X, y)
+    size = _size(epsilon, x)
+    gradient = _uphill(learner, x, targets, targeted, batch_size, **options)
+    moved = x + size * gradient.sign()
+    return moved if bounds is None else moved.clamp(*bounds)
+
+
+def pgd(
+    learner: Learner,
+    X: Any,
+    y: Any,
+    epsilon: float | Tensor,
+    *,
+    norm: Norm = "inf",
+    targeted: bool = False,
+    steps: int = 10,
+    step_size: float | None = None,
+    bounds: Bounds = (0.0, 1.0),
+    batch_size: int = 500,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Tensor:
+    """Projected gradient: ``steps`` small moves, each kept within ``epsilon`` of the input.
+
+    Args:
+        learner: whose prediction is attacked.
+        X: inputs.
+        y: their true targets; with ``targeted`` those that are to be predicted.
+        epsilon: largest distance from the input; a number, or one for each row.
+        norm: what a distance is: ``"inf"``, the largest change of an entry, each move along the
+            sign of the gradient; or ``"2"``, the Euclidean norm, each along the gradient.
+        targeted: whether to move towards ``y`` instead of away from it.
+        steps: number of moves.
+        step_size: length of a move; by default ``2.5 epsilon / steps``.
+        bounds: entries are kept inside, for images; None for no bounds.
+        batch_size: rows at once.
+        generator: for a random start within ``epsilon``; without it the start is the input.
+        options: of the learner's ``predict``.
+    """
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_norm(norm)
+    x, targets = learner.checked(X, y)
+    size = _size(epsilon, x)
+    step = 2.5 * size / steps if step_size is None else step_size
+    at = x.clone()
+    if generator is not None:
+        at += size * _within_one(x, norm, generator)
+    for _ in range(steps):
+        gradient = _uphill(learner, at, targets, targeted, batch_size, **options)
+        at = _projected(at + step * _direction(gradient, norm), x, size, norm)
+        if bounds is not None:
+            at = at.clamp(*bounds)
+    return at
+
+
+def robustness(
+    learner: Learner, X: Any, y: Any, epsilons: Sequence[float], **options: Any
+) -> list[float]:
+    """Accuracy under ``fgsm`` for each size of the perturbation; the gradient is taken once.
+
+    Args:
+        learner: which is attacked and judged.
+        X: inputs, entries in [0, 1].
+        y: their classes.
+        epsilons: sizes.
+        options: of the learner's ``predict``.
+    """
+    x, targets = learner.checked(X, y)
+    sizes = [_size(epsilon, x) for epsilon in epsilons]
+    direction = loss_gradient(learner, x, targets, **options).sign()
+    accuracies = []
+    for size in sizes:
+        labels = learner.predict((x + size * direction).clamp(0, 1), **options).labels
+        accuracies.append(float((labels == targets.reshape(labels.shape)).double().mean()))
+    return accuracies
+
+
+def loss_gradient(
+    learner: Learner, x: Tensor, y: Tensor, batch_size: int = 500, **options: Any
+) -> Tensor:
+    """Derivative of each row's negative log predictive density in its input."""
+    parts = []
+    for rows, seen in zip(x.split(batch_size), y.split(batch_size), strict=True):
+        parts.append(-learner.input_gradient(rows, seen, **options))
+    return torch.cat(parts)
+
+
+def _uphill(
+    learner: Learner, x: Tensor, y: Tensor, targeted: bool, batch_size: int, **options: Any
+) -> Tensor:
+    gradient = loss_gradient(learner, x, y, batch_size, **options)
+    return -gradient if targeted else gradient
+
+
+def _direction(gradient: Tensor, norm: Norm) -> Tensor:
+    """The move of length one that raises the loss most."""
+    return gradient.sign() if norm == "inf" else gradient / per_row(lengths(gradient), gradient)
+
+
+def _projected(at: Tensor, x: Tensor, size: float | Tensor, norm: Norm) -> Tensor:
+    """The nearest points within ``size`` of ``x``."""
+    if norm == "inf":
+        return torch.minimum(torch.maximum(at, x - size), x + size)
+    return x + shortened(at - x, size.flatten() if isinstance(size, Tensor) else size)
+
+
+def _within_one(x: Tensor, norm: Norm, generator: torch.Generator) -> Tensor:
+    """A change of each row drawn evenly from the box or ball of size one."""
+    uniform = torch.rand(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+    if norm == "inf":
+        return 2 * uniform - 1
+    normal = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+    radius = uniform.flatten(1)[:, 0] ** (1 / x[0].numel())
+    return _direction(normal, norm) * per_row(radius, x)
+
+
+def _size(epsilon: float | Tensor, x: Tensor) -> float | Tensor:
+    """The size of a change: a number, or one for each row in a shape that spreads over it."""
+    given = torch.as_tensor(epsilon, dtype=torch.float64)
+    if not bool((torch.isfinite(given) & (given >= 0)).all()):
+        raise ValueError(f"epsilon must not be negative, got {epsilon}")
+    if given.ndim == 0:
+        return float(epsilon)
+    if given.shape != (len(x),):
+        raise ValueError(
+            f"epsilon must be a number or one for each of {len(x)} rows, got shape "
+            f"{tuple(given.shape)}"
+        )
+    return per_row(given.to(x), x)

@@ -1,0 +1,270 @@
+"""Attacks by inference (Nguyen & Goulet, section 3).
+
+The image is the prior of the input, ``N(image, sigma^2)``.  A wrong label is observed at the
+output, its message runs back to the pixels, and the posterior is the prior of the next
+iteration, until the network is fooled.  No loss, no learning rate.
+
+What the paper leaves open: an untargeted attack observes the *runner-up*, the class that is at
+this moment the most probable of the wrong ones; an image leaves the batch as soon as the network
+is fooled; with a budget, the inferred image is brought back into the ball around the original
+after every iteration.
+
+Messages are divided by the variance of the outputs, most of which is that of the weights once the
+image is unlike those of training, so that a walk may slow down to nothing.  But the weights are
+the same in every iteration, not a new noise each time; so from the second iteration on the
+largest change of a pixel is at least ``min_step`` standard deviations of its prior.
+
+With a normal link a label is observed as a number, +1 or -1, for every decision on its path.
+A decision that already falls on the right side would still be drawn to its number, and often
+harder than a wrong one, so that the decisions hold each other in balance.  What is already
+decided, with a mean of at least ``DECIDED`` on the right side, is therefore not observed again in
+that iteration, unless all decisions are and the label is still another.  A probit link does this
+by itself.
+
+Both were chosen on 4,000 training images of MNIST, one random target each, 100 iterations:
+``min_step=1`` with 0.1 succeeds on 99.88 % in 7.1 iterations on average, ``min_step=0`` with 0.25
+on 99.73 %; observing every decision again succeeded on 98.3 % of the first thousand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.attacks.budget import Budget
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.learners import TAGI
+from tractable.likelihoods import Categorical
+from tractable.likelihoods.base import class_targets
+
+DECIDED = 0.1
+"""Mean from which on a decision, observed as +1 or -1, counts as made."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The result of an attack, one row per image.
+
+    Attributes:
+        images: the adversarial images, with what is left of the prior's variance.
+        target: the label that was observed (untargeted: in the last iteration).
+        labels: what the network says of ``images.loc``.
+        success: targeted: ``labels`` is the target; untargeted: it is not the label before.
+        steps: iterations used.
+        linf: largest change of a pixel, in pixel units.
+        l2: Euclidean norm of the change, in pixel units.
+    """
+
+    images: Gaussian
+    target: Tensor
+    labels: Tensor
+    success: Tensor
+    steps: Tensor
+    linf: Tensor
+    l2: Tensor
+
+
+def infer(
+    model: TAGI,
+    images: Any,
+    target: Any = None,
+    sigma: float = 0.03,
+    steps: int = 100,
+    clip: tuple[float | Tensor, float | Tensor] | None = None,
+    budget: Budget | float | None = None,
+    *,
+    label: Any = None,
+    sigma_v: float | None = None,
+    unit: float | Tensor = 1.0,
+    min_step: float = 1.0,
+) -> Attack:
+    """Find images that look the same and that the network takes for something else.
+
+    Args:
+        model: a fitted ``TAGI`` model with a ``Categorical`` likelihood.
+        images: one row per image, as the network takes them.
+        target: the label wanted for each image, or one for all; None: any wrong one.
+        sigma: standard deviation of the prior on each pixel, in pixel units.
+        steps: most iterations to make.
+        clip: lowest and highest valid value of ``images``.
+        budget: a ``Budget``, or a number for the L-infinity norm.
+        label: the true labels, for an untargeted attack; by default what the network says.
+        sigma_v: noise with which the label is observed, for models with a normal link; by
+            default 0.1 times the noise the model was trained with.
+        unit: pixel units per unit of ``images`` (the scale by which pixels were divided, when
+            they were standardised; it may differ between channels), so that ``sigma``,
+            ``budget`` and distortions are in pixel units.
+        min_step: from the second iteration on, the largest change of a pixel in an iteration is at
+            least this many standard deviations of its prior; 0 is as published.
+
+    Returns:
+        An ``Attack``.
+    """
+    model = observation.trained(model)
+    likelihood = _classifier(model)
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    observation.positive(sigma, "sigma")
+    if not 0 <= min_step < math.inf:
+        raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
+    if isinstance(budget, int | float):
+        budget = Budget(float(budget))
+    x = model.format.inputs(images)
+    if isinstance(x, Gaussian):
+        raise TypeError("images are tensors: the prior's variance is sigma")
+    pixel = torch.as_tensor(unit, dtype=x.dtype, device=x.device)
+    low_high = _range(clip, x)
+    observed_by = _observed_by(likelihood, sigma_v)
+    wanted, avoid = _goal(model, likelihood, x, target, label)
+    loc, variance = x.clone(), ((sigma / pixel) ** 2).expand_as(x).contiguous().clone()
+    used = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    active = torch.arange(len(x), device=x.device)
+    for step in range(steps):
+        root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
+        with torch.enable_grad():
+            outputs = model.propagate(root)
+        probs = _probs(model, outputs)
+        if avoid is not None:
+            wanted[active] = _runner_up(probs, avoid[active])
+        keep = ~_fooled(model, root.loc.detach(), probs, wanted[active], _rows(avoid, active))
+        if not bool(keep.any()):
+            break
+        seen = _undecided(observed_by, wanted[active], outputs)
+        ((d_mu, d_var),) = observation.send(outputs, seen, [root])
+        if step:
+            d_mu = _lengthened(d_mu, root, min_step)
+        found = observation.posterior(root, d_mu, d_var, seen, damped=False)
+        new = _allowed(found.loc, x[active], pixel, budget, low_high)
+        active = active[keep]
+        loc[active], variance[active] = new[keep], found.variance[keep]
+        used[active] += 1
+    labels = model.predict(loc).labels
+    success = labels == wanted if avoid is None else labels != avoid
+    change = ((loc - x) * pixel).flatten(1)
+    return Attack(
+        Gaussian.wrap(loc, variance), wanted, labels, success, used,
+        change.abs().amax(1), change.norm(dim=1),
+    )  # fmt: skip
+
+
+def _allowed(
+    new: Tensor,
+    x: Tensor,
+    pixel: Tensor,
+    budget: Budget | None,
+    low_high: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """The nearest images within the budget and the valid range."""
+    if budget is not None:
+        new = x + budget.project((new - x) * pixel) / pixel
+    if low_high is not None:
+        new = torch.minimum(torch.maximum(new, low_high[0]), low_high[1])
+    return new
+
+
+def _classifier(model: TAGI) -> Categorical:
+    if not isinstance(model.likelihood, Categorical):
+        raise TypeError(
+            f"an attack needs a model of classes (likelihoods.Categorical), this one has "
+            f"{type(model.likelihood).__name__}: see tractable.infer.invert"
+        )
+    return model.likelihood
+
+
+def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Categorical:
+    if sigma_v is None and likelihood.link == "normal":
+        sigma_v = 0.1 * likelihood.decision_noise**0.5
+    changed = observation.noisy(likelihood, sigma_v)
+    assert isinstance(changed, Categorical)
+    return changed
+
+
+def _undecided(
+    likelihood: Categorical, labels: Tensor, outputs: Gaussian
+) -> observation.Observation:
+    """The message of labels to the decisions that are not yet as these labels want them."""
+    seen = observation.observe(likelihood, labels, outputs)
+    if likelihood.link != "normal":
+        return seen
+    path = likelihood.paths[labels].to(seen.d_mu.dtype)
+    right = path * outputs.loc.detach() >= DECIDED
+    stuck = (right | (path == 0)).all(1, keepdim=True)
+    right &= ~stuck
+    d_mu, d_var = seen.d_mu.masked_fill(right, 0), seen.d_var.masked_fill(right, 0)
+    return observation.Observation(d_mu, d_var, seen.variance)
+
+
+def _lengthened(d_mu: Tensor, root: Gaussian, min_step: float) -> Tensor:
+    """The message with a largest change of at least ``min_step``; it claims no more information."""
+    size = (root.stddev.detach() * d_mu).abs().flatten(1).amax(1)
+    scale = torch.where(size > 0, min_step / size, 1).clamp_min(1)
+    return d_mu * scale.reshape(-1, *[1] * (d_mu.ndim - 1))
+
+
+def _goal(
+    model: TAGI, likelihood: Categorical, x: Tensor, target: Any, label: Any
+) -> tuple[Tensor, Tensor | None]:
+    """The label to observe and, untargeted, the one to get away from."""
+    if target is not None:
+        if label is not None:
+            raise ValueError("label belongs to an untargeted attack: leave target or label out")
+        return _labels(target, likelihood.classes, x), None
+    probs = model.predict(x).probs
+    avoid = probs.argmax(1) if label is None else _labels(label, likelihood.classes, x)
+    return _runner_up(probs, avoid), avoid
+
+
+def _runner_up(probs: Tensor, avoid: Tensor) -> Tensor:
+    return probs.scatter(1, avoid.unsqueeze(1), -1.0).argmax(1)
+
+
+def _probs(model: TAGI, outputs: Gaussian) -> Tensor:
+    with torch.no_grad():
+        return model.likelihood.predictive(outputs.loc.detach(), outputs.variance.detach()).probs
+
+
+def _labels(given: Any, classes: int, x: Tensor) -> Tensor:
+    labels = torch.as_tensor(given, device=x.device)
+    if labels.ndim == 0:
+        labels = labels.expand(len(x))
+    return class_targets(labels, classes, len(x))
+
+
+def _range(
+    clip: tuple[float | Tensor, float | Tensor] | None, x: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    if clip is None:
+        return None
+    low, high = (torch.as_tensor(end, dtype=x.dtype, device=x.device) for end in clip)
+    if not bool((low < high).all()):
+        raise ValueError(f"clip must be (lowest, highest), got {clip}")
+    return low, high
+
+
+def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if labels is None else labels[rows]
+
+
+def _fooled(
+    model: TAGI, images: Tensor, probs: Tensor, wanted: Tensor, avoid: Tensor | None
+) -> Tensor:
+    """Which images the network is wrong about, in the way that is wanted.
+
+    The pass of an iteration carries the pixels' variance; where it looks fooled, the image
+    itself is asked again without.
+    """
+
+    def good(labels: Tensor, rows: Tensor) -> Tensor:
+        return labels == wanted[rows] if avoid is None else labels != avoid[rows]
+
+    everyone = torch.arange(len(images), device=images.device)
+    fooled = good(probs.argmax(1), everyone)
+    rows = everyone[fooled]
+    if len(rows):
+        fooled[rows] = good(model.predict(images[rows]).labels, rows)
+    return fooled

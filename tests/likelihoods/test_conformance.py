@@ -1,0 +1,75 @@
+"""The likelihoods of the library against the battery for everybody's likelihoods."""
+
+import math
+
+import torch
+
+from tractable.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal
+from tractable.testing import LikelihoodConformance
+
+D = torch.float64
+NOT_NUMBERS = [torch.tensor([0.0, math.nan, 1.0]), torch.tensor([0.0, math.inf, 1.0])]
+LABELS = torch.tensor([0, 3, 4])
+NOT_LABELS = [torch.tensor([0, 3, 99]), torch.tensor([-1, 3, 4]), torch.tensor([0.5, 3.0, 4.0])]
+
+
+class TestNormal(LikelihoodConformance):
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return Normal(0.3)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-2.0], [7.0]], dtype=D)
+
+
+class TestBernoulli(LikelihoodConformance):
+    bad_targets = (torch.tensor([0, 1, 2]), torch.tensor([-1, 0, 1]), torch.tensor([0.5, 0, 1]))
+
+    def make(self):
+        return Bernoulli()
+
+    def observed(self):
+        return torch.tensor([[1], [0], [1]])
+
+
+class TestTree(LikelihoodConformance):
+    width = 4
+    bad_targets = NOT_LABELS
+
+    def make(self):
+        return Categorical(5, link="probit")
+
+    def observed(self):
+        return LABELS
+
+
+class TestNormalTree(TestTree):
+    exact_predictive = False
+
+    def make(self):
+        return Categorical(5, link="normal", sigma=0.3)
+
+
+class TestPublishedTree(LikelihoodConformance):
+    width = 11
+    exact_predictive = False  # a tree of ten classes with sixteen leaves: probabilities are scaled
+    bad_targets = NOT_LABELS
+
+    def make(self):
+        return Categorical(10, tree="published", link="probit", sigma=0.5)
+
+    def observed(self):
+        return torch.tensor([0, 9, 5])
+
+
+class TestHeteroscedastic(LikelihoodConformance):
+    width = 2
+    exact_predictive = False
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return HeteroscedasticNormal()
+
+    def observed(self):
+        return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)

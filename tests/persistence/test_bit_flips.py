@@ -1,0 +1,33 @@
+"""A file with one wrong bit says the same or is refused (``tests/soak`` tries more of them)."""
+
+from itertools import islice
+
+import pytest
+
+from tests.persistence import flips
+from tests.persistence.kinds import KINDS
+from tractable.persistence import model_file
+
+FEW = ["tagi", "bbb", "ensemble", "classifier", "table", "bandit_bbb", "control"]
+
+
+def test_three_hundred_flips_in_seven_kinds_of_files(tmp_path):
+    found = flips.tally(islice(flips.outcomes(FEW, tmp_path, seed=0), 300))
+    assert found["refused"] > 250
+
+
+@pytest.mark.parametrize("part", ["tensors", "checksum"])
+def test_a_flip_is_noticed_by_the_checksum(part, tmp_path):
+    path = flips.write_good("tagi", tmp_path / "model.tr")
+    content = path.read_bytes()
+    place = len(content) - 3
+    if part == "checksum":
+        place = content.index(b'checksum\\": \\"') + 20
+    path.write_bytes(flips.flipped(content, 8 * place + 1))
+    with pytest.raises(model_file.InvalidModelFile, match="damaged: its checksum"):
+        KINDS["tagi"].load(path)
+
+
+def test_the_tally_notices_other_numbers():
+    with pytest.raises(AssertionError, match="other numbers"):
+        flips.tally(["refused", "tagi, bit 3: other numbers"])

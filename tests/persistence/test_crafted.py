@@ -1,0 +1,113 @@
+"""Files made to harm: the one exception, at once, with little memory, and nothing imported."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.persistence import crafted
+from tests.persistence.kinds import KINDS, Kind
+from tests.persistence.measure import attempt, measured
+from tractable.errors import InvalidModelFile
+
+MOST_SECONDS, MOST_MEGABYTES = 2.0, 200.0
+TENSORS, HEADERS = 150, 200
+"""So many of the systematic cases here; all of them in ``tests/soak``."""
+EVIL = "import pathlib; pathlib.Path(__file__).with_name('imported').write_text('')"
+
+
+def too_dear(result: dict) -> bool:
+    return (
+        result["seconds"] > MOST_SECONDS
+        or result["megabytes"] > MOST_MEGABYTES
+        or bool(result["modules"])
+    )
+
+
+def refused(result: dict) -> bool:
+    return result["outcome"] == "InvalidModelFile" and not too_dear(result)
+
+
+def harmless(result: dict) -> bool:
+    return result["outcome"] == "loaded" and result["finite"] and not too_dear(result)
+
+
+def evil_module(folder: Path) -> Path:
+    """A folder with a module that tells when it is imported."""
+    folder.mkdir()
+    (folder / "evilmod.py").write_text(EVIL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Every file, loaded in one process: what it is, what came of it, and where it is listed."""
+    draw = random.Random(0)
+    cases = {
+        "listed": list(crafted.listed()),
+        "tensors": draw.sample([c for k in KINDS for c in crafted.tensor_cases(k)], TENSORS),
+        "headers": draw.sample([c for k in KINDS for c in crafted.header_cases(k)], HEADERS),
+    }
+    folder = tmp_path_factory.mktemp("crafted")
+    modules = evil_module(folder / "modules")
+    paths = crafted.written([case for some in cases.values() for case in some], folder)
+    found = iter(measured(paths, str(modules)))
+    assert not (modules / "imported").exists()
+    return {
+        which: [(f"{case.kind}: {case.name}", next(found)) for case in some]
+        for which, some in cases.items()
+    }
+
+
+@pytest.mark.parametrize("which", ["listed", "tensors"])
+def test_every_file_is_refused_at_once_and_imports_nothing(which, results):
+    assert len(results[which]) >= 150
+    assert [(name, found) for name, found in results[which] if not refused(found)] == []
+
+
+def test_wrong_headers_are_refused_or_harmless(results):
+    found = results["headers"]
+    assert [(n, r) for n, r in found if not refused(r) and not harmless(r)] == []
+    assert sum(refused(result) for _, result in found) > 0.8 * len(found)
+
+
+def test_the_measuring_notices_imports_memory_and_time(tmp_path, monkeypatch):
+    """So that the tests above can fail."""
+    evil = evil_module(tmp_path / "modules")
+
+    def load(path: Path) -> bool:
+        import_module("evilmod")
+        _ = torch.ones(100 << 20, dtype=torch.uint8)
+        started = time.process_time()
+        while time.process_time() < started + 0.1:
+            pass
+        return True
+
+    monkeypatch.syspath_prepend(evil)
+    found = attempt(Kind(load, lambda held: [1.0]), Path("any"))
+    monkeypatch.delitem(sys.modules, "evilmod")
+    assert found["modules"] == ["evilmod"]
+    assert (evil / "imported").exists()
+    assert found["megabytes"] > 90
+    assert found["seconds"] > 0.1
+
+
+@pytest.mark.parametrize("kind", ["tagi", "regressor", "table", "bandit_tagi", "control"])
+def test_what_is_no_model_file_is_refused(kind, tmp_path):
+    paths = crafted.raw(tmp_path)
+    for path in paths.values():
+        with pytest.raises(InvalidModelFile):
+            KINDS[kind].load(path)
+
+
+@pytest.mark.parametrize("kind", ["tagi", "regressor", "table", "bandit_tagi", "control"])
+def test_what_is_no_file_is_not_there(kind, tmp_path):
+    for path in crafted.absent(tmp_path).values():
+        with pytest.raises(FileNotFoundError):
+            KINDS[kind].load(path)
