@@ -13,7 +13,7 @@ import torch
 from tests.golden.make_format1 import HERE, data
 from tractable import agents
 from tractable import sklearn as estimators
-from tractable.cli import model_file as tables
+from tractable.cli.table import model_file as tables
 from tractable.learners import Learner
 from tractable.persistence import model_file
 from tractable.persistence.model_file import Header, Tensors
