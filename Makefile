@@ -14,6 +14,12 @@ PEER_READY := $(PEER)/.ready
 PYTAGI := pytagi==0.1.12
 BBB_PEERS := .venv-peers
 BBB_PEERS_READY := $(BBB_PEERS)/.ready
+LAPLACE_PEER := .venv-laplace
+LAPLACE_PEER_READY := $(LAPLACE_PEER)/.ready
+LAPLACE_PACKAGES := laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1 \
+	asdfghjkl==0.1a4 asdl==0.1.5 einconv==0.1.0 einops==0.8.2 jaxtyping==0.3.11 \
+	lightning-utilities==0.15.3 linear_operator==0.6.1 opt-einsum==3.4.0 torchmetrics==1.9.0 \
+	unfoldNd==0.2.3 wadler_lindig==0.1.8
 BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.8
 
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
@@ -55,9 +61,10 @@ docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
 figures: $(READY) ## run the pages of the documentation and renew their figures
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.pages
 
-bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) ## step times and memory against pytagi, plain PyTorch and peers
+bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) $(LAPLACE_PEER_READY) ## step times and memory against pytagi, plain PyTorch and peers
 	$(BIN)/python -m benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/peers_bbb.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.laplace
 
 # In one process: the tracer does not follow pytest-xdist's.
 coverage: $(READY) ## which lines of the package the tests reach; the report is in htmlcov/
@@ -107,8 +114,8 @@ hooks: $(READY) ## run ruff and mypy before every commit (pre-commit)
 	$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and build products
-	rm -rf $(VENV) $(PEER) $(BBB_PEERS) .venv-torch-* .coverage htmlcov build dist site src/*.egg-info
-	rm -rf studies/*.egg-info studies/build
+	rm -rf $(VENV) $(PEER) $(BBB_PEERS) $(LAPLACE_PEER) .venv-torch-* .coverage htmlcov
+	rm -rf build dist site src/*.egg-info studies/*.egg-info studies/build
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src studies tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -135,4 +142,9 @@ $(PEER_READY): Makefile constraints.txt
 $(BBB_PEERS_READY): Makefile
 	rm -rf $(BBB_PEERS)
 	$(BIN)/python -m pip install --quiet --no-deps --target $(BBB_PEERS) $(BBB_PACKAGES)
+	touch $@
+
+$(LAPLACE_PEER_READY): Makefile
+	rm -rf $(LAPLACE_PEER)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(LAPLACE_PEER) $(LAPLACE_PACKAGES)
 	touch $@

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Checkpoint,
         EarlyStopping,
         Ensemble,
+        Laplace,
         Learner,
     )
     from tractable.posterior import Posterior
@@ -44,6 +45,7 @@ __all__ = [
     "EarlyStopping",
     "Ensemble",
     "Gaussian",
+    "Laplace",
     "Learner",
     "NoMomentRule",
     "NormalPredictive",
@@ -68,7 +70,7 @@ _HOMES = {
     "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
-        "Ensemble", "Learner",
+        "Ensemble", "Laplace", "Learner",
     ),
     "posterior": ("Posterior",),
     "predictive": ("NormalPredictive", "Predictive"),

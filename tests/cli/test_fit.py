@@ -85,7 +85,7 @@ def test_a_classification_from_file_to_file(call, kinds, tmp_path):
     assert np.mean([row["label"] == t for row, t in zip(rows, truth, strict=True)]) > 0.8
 
 
-@pytest.mark.parametrize("learner", ["bbb", "net"])
+@pytest.mark.parametrize("learner", ["bbb", "net", "laplace"])
 def test_other_learners(call, houses, learner, tmp_path):
     words = ("--target", "price", "--drop", "name", "--epochs", 2, "--hidden", "8")
     done = call("fit", houses, *words, "--learner", learner, "--out", learner)

@@ -50,3 +50,18 @@ class TestEnsemble(Conformance):
 class TestEnsembleOfTAGI(Conformance):
     def make(self, net, likelihood, **options):
         return tr.Ensemble(net, likelihood, n=2, learner=tr.TAGI, **options)
+
+
+class TestLaplace(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.Laplace(net, likelihood, lr=1e-2, structure="last_layer", **options)
+
+
+class TestDiagonalLaplace(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.Laplace(net, likelihood, lr=1e-2, structure="diagonal", **options)
+
+
+class TestEnsembleOfLaplace(Conformance):
+    def make(self, net, likelihood, **options):
+        return tr.Ensemble(net, likelihood, n=2, learner=tr.Laplace, lr=1e-2, **options)

@@ -6,6 +6,8 @@ import pytest
 from tractable.sklearn import (
     BBBClassifier,
     BBBRegressor,
+    LaplaceClassifier,
+    LaplaceRegressor,
     NetClassifier,
     NetRegressor,
     TAGIClassifier,
@@ -39,6 +41,7 @@ def regressors():
         TAGIRegressor(hidden=(32, 32), random_state=0),
         BBBRegressor(hidden=(32,), epochs=40, lr=0.02, draws=20, random_state=0),
         NetRegressor(hidden=(32,), epochs=40, lr=0.02, random_state=0),
+        LaplaceRegressor(hidden=(32,), epochs=40, lr=0.02, random_state=0),
     ]
 
 
@@ -48,6 +51,7 @@ def classifiers():
         TAGIClassifier(hidden=(16,), epochs=20, random_state=0),
         BBBClassifier(hidden=(16,), epochs=30, lr=0.05, draws=10, random_state=0),
         NetClassifier(hidden=(16,), epochs=30, lr=0.05, random_state=0),
+        LaplaceClassifier(hidden=(16,), epochs=30, lr=0.05, random_state=0),
     ]
 
 

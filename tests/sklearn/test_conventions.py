@@ -16,6 +16,8 @@ from tests.sklearn.conftest import classifiers, name, regressors
 from tractable.sklearn import (
     BBBClassifier,
     BBBRegressor,
+    LaplaceClassifier,
+    LaplaceRegressor,
     NetClassifier,
     NetRegressor,
     TAGIClassifier,
@@ -36,6 +38,8 @@ GRADIENT = {**SMALL, "epochs": 8, "lr": 0.1}
         BBBClassifier(**GRADIENT, draws=2),
         NetRegressor(**GRADIENT),
         NetClassifier(**GRADIENT),
+        LaplaceRegressor(**GRADIENT),
+        LaplaceClassifier(**GRADIENT),
     ]
 )
 def test_scikit_learns_own_checks(estimator, check):

@@ -103,7 +103,10 @@ def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     learner: Annotated[
-        str, typer.Option(help="tagi (closed form), bbb (sampled) or net (point estimate).")
+        str,
+        typer.Option(
+            help="tagi (closed form), bbb (sampled), net (point estimate) or laplace (around it)."
+        ),
     ] = "tagi",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for model and report; out/DATA.")

@@ -148,7 +148,7 @@ class BlackBoxOptimizer:
             pool = self._uniform(1)
         drawn = self.model.posterior.sample(self.generator)
         with torch.no_grad():
-            values = torch.func.functional_call(self.model.net, drawn, (pool,))[:, 0]
+            values = self.model.method.network(drawn, pool)[:, 0]
         return pool[int(values.argmin())].double()
 
     def _learn(self, x: Tensor, scores: Tensor) -> TAGI:

@@ -4,6 +4,7 @@ from tractable.errors import InvalidModelFile, NotFitted
 from tractable.learners.backprop import Backprop
 from tractable.learners.bbb import BayesByBackprop
 from tractable.learners.ensemble import Ensemble
+from tractable.learners.laplace import Laplace
 from tractable.learners.learner import Learner
 from tractable.learners.method import Method, Position, State
 from tractable.learners.network import Network
@@ -21,6 +22,7 @@ __all__ = [
     "EarlyStopping",
     "Ensemble",
     "InvalidModelFile",
+    "Laplace",
     "Learner",
     "Method",
     "Mixed",

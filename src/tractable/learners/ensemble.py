@@ -124,7 +124,14 @@ class EnsembleMethod(Method[EnsembleState]):
 
     def end_epoch(self, state: EnsembleState) -> EpochRecord:
         """Means over the members."""
-        records = [self.member.end_epoch(member) for member in state.members]
+        return self.means([self.member.end_epoch(member) for member in state.members])
+
+    def end_fit(self, state: EnsembleState, source: Rows | Loader) -> EpochRecord:
+        """Means over the members."""
+        return self.means([self.member.end_fit(member, source) for member in state.members])
+
+    def means(self, records: list[EpochRecord]) -> EpochRecord:
+        """One record for those of all members."""
         return {key: sum(r[key] for r in records) / self.n for key in records[0]}
 
     def renew_noise(self, state: EnsembleState) -> None:
@@ -194,6 +201,10 @@ class EnsembleMethod(Method[EnsembleState]):
     def output_shape(self, state: EnsembleState, x: Tensor) -> torch.Size:
         """See ``Method``."""
         return self.member.output_shape(state.members[0], x)
+
+    def scoring_options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        return self.member.scoring_options()
 
     # --- state -----------------------------------------------------------------------------
 

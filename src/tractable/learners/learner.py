@@ -232,6 +232,8 @@ class Learner:
         if resume is not None and Path(resume).is_file():
             run = files.resume(self, resume, run)
         self.run, hooks = run, list(callbacks)
+        if run.finished:
+            return self
         if off_data and isinstance(source, Loader):
             source = WatchedLoader(source, self.seed)
         if calibrate and run.scale is None:
@@ -247,9 +249,12 @@ class Learner:
                     record |= self._score(*scored)
                 bar.report(record)
                 run.stopped = call_all(hooks, self, record)
+        with self.lock:
+            self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
         self.support = self._support_of(source) if off_data else None
+        run.finished = True
         return self
 
     def update(self, x: Any, y: Any) -> Self:
@@ -550,9 +555,7 @@ def learn_rows(
     """Learn every row once: by the method in one go where it can, else batch by batch."""
     if method.learn_epoch(state, source, order, progress, tell):
         return
-    for batch, (x, y) in enumerate(source.epoch(order)):
-        if isinstance(source, Loader):
-            y = state.likelihood.targets(y, method.output_shape(state, x))
+    for batch, (x, y) in enumerate(method.pairs(state, source, order)):
         position = Position(x.shape[0] / len(source), progress, batch, source.batches)
         method.update(state, x, y, position)
         tell(1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -182,8 +182,26 @@ class Method(ABC, Generic[S]):
         """
         return False
 
+    def pairs(
+        self, state: S, source: Rows | Loader, order: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one pass, inputs and targets checked."""
+        for x, y in source.epoch(order):
+            if isinstance(source, Loader):
+                y = state.likelihood.targets(y, self.output_shape(state, x))
+            yield x, y
+
     def end_epoch(self, state: S) -> EpochRecord:
         """Called after every epoch of ``fit``: metrics for its record."""
+        return {}
+
+    def end_fit(self, state: S, source: Rows | Loader) -> EpochRecord:
+        """Called once after the last epoch of ``fit``, with its rows: metrics for the last record.
+
+        For what is to be computed at the weights that were found, such as a curvature.  A
+        checkpoint is from before this call, and a resumed run makes it again: the result may
+        depend on nothing but the state and the rows.  A replay memory calls it after every pass.
+        """
         return {}
 
     def renew_noise(self, state: S) -> None:

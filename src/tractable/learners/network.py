@@ -77,6 +77,34 @@ class Network:
             for store, key, tensor in reversed(held):
                 store[key] = tensor
 
+    def linearised(
+        self, flat: Tensor, buffers: Mapping[str, Tensor], x: Tensor, last: int
+    ) -> tuple[Tensor, Tensor]:
+        """Outputs, and their derivative in the last weights, each row by itself.
+
+        Args:
+            flat: all weights.
+            buffers: running statistics.
+            x: rows of inputs.
+            last: number of weights, from the end, to differentiate by; whole parameters.
+
+        Returns:
+            The outputs, and ``[rows, outputs of a row, last]``.
+        """
+        named = self.with_flat(flat.detach())
+        free: dict[str, Tensor] = {}
+        for name in reversed(self.shapes):
+            if sum(part.numel() for part in free.values()) == last:
+                break
+            free = {name: named[name]} | free
+
+        def of(weights: dict[str, Tensor], row: Tensor) -> tuple[Tensor, Tensor]:
+            z = self({**named, **weights, **buffers}, row.unsqueeze(0))[0]
+            return z.flatten(), z
+
+        parts, z = torch.func.vmap(torch.func.jacrev(of, has_aux=True), (None, 0))(free, x)
+        return z, torch.cat([parts[name].flatten(2) for name in free], -1)
+
     def with_flat(self, flat: Tensor) -> dict[str, Tensor]:
         """The parts of a flat vector by the names of the parameters."""
         return dict(zip(self.shapes, self.split(flat), strict=True))
@@ -87,6 +115,22 @@ class Network:
         parts = zip(flat.split(sizes), self.shapes.values(), strict=True)
         return [part.view(shape) for part, shape in parts]
 
+    @property
+    def size(self) -> int:
+        """Number of weights that may be learnt."""
+        return sum(shape.numel() for shape in self.shapes.values())
+
     def initial_buffers(self) -> dict[str, Tensor]:
         """Copies of the module's buffers, as they were when it was handed over."""
         return {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+
+
+def last_layer(shapes: Mapping[str, torch.Size]) -> int:
+    """Number of weights of the last module that has any; they are the last of all.
+
+    >>> shapes = {"0.weight": torch.Size([3, 2]), "2.weight": torch.Size([1, 3])}
+    >>> last_layer(shapes | {"2.bias": torch.Size([1])})
+    4
+    """
+    owner = list(shapes)[-1].rpartition(".")[0]
+    return sum(s.numel() for name, s in shapes.items() if name.rpartition(".")[0] == owner)

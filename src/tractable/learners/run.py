@@ -29,6 +29,7 @@ class Run:
         first_record: where its records begin in the history.
         scale: held-out scale of the noise, once known.
         stopped: whether a callback has ended it.
+        finished: whether nothing is left to do.
         fingerprint: fingerprint of the data, for runs that may be resumed.
     """
 
@@ -39,6 +40,7 @@ class Run:
     first_record: int = 0
     scale: float | None = None
     stopped: bool = False
+    finished: bool = False
     fingerprint: str | None = None
 
     @classmethod
@@ -85,6 +87,7 @@ class Run:
             at_most(run.epoch, run.epochs, "epoch")
             run.first_record = at_most(plan["first_record"], len(header["history"]), "first_record")
             run.stopped = of_type(plan.get("stopped", False), bool, "stopped")
+            run.finished = of_type(plan.get("finished", False), bool, "finished")
             seen = plan.get("fingerprint")
             run.fingerprint = None if seen is None else of_type(seen, str, "fingerprint")
         return run

@@ -24,10 +24,9 @@ def learn_together(
     Exact: the same steps as one member after the other, but for rounding.
     """
     network, likelihood = method.network, states[0].likelihood
-    module = network.module.train()
 
     def log_likelihood(w: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        z = torch.func.functional_call(module, network.with_flat(w), (x,))
+        z = network(network.with_flat(w), x, train=True)
         return likelihood.log_prob(y, z).sum()
 
     every = torch.func.vmap(log_likelihood)

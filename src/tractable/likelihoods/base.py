@@ -79,6 +79,33 @@ class Likelihood(nn.Module, ABC):
         d_mu, d_var = first.detach(), second.detach().clamp(max=0)
         return d_mu.reshape(mean.shape), d_var.reshape(mean.shape)
 
+    def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradient of ``log p(y|z)`` in the outputs, and minus its second derivative, row by row.
+
+        Exact: where minus the second derivative is positive semi-definite.  Approximate: elsewhere
+        its off-diagonal entries are taken as zero, and its negative diagonal ones.
+
+        Returns:
+            ``[rows, outputs of a row]`` and ``[rows, outputs of a row, outputs of a row]``.
+        """
+        with torch.enable_grad():  # doubles, lest rounding makes a sure softmax look bent
+            leaf = z.detach().flatten(1).double().requires_grad_()
+            log_prob = self.log_prob(y, leaf.reshape(z.shape)).sum()
+            (first,) = torch.autograd.grad(log_prob, leaf, create_graph=True)
+            columns = [
+                torch.autograd.grad(column.sum(), leaf, retain_graph=True)[0]
+                if first.requires_grad
+                else torch.zeros_like(leaf)
+                for column in first.unbind(1)
+            ]
+        second = -torch.stack(columns, 1)
+        diagonal = second.diagonal(dim1=1, dim2=2).clamp(min=0)
+        slack = 1e-6 * diagonal.sum(1, keepdim=True) + 1e-12
+        raised = second + torch.diag_embed(slack.expand_as(diagonal))
+        bent = torch.linalg.cholesky_ex(raised)[1] != 0
+        second = torch.where(bent.reshape(-1, 1, 1), torch.diag_embed(diagonal), second)
+        return first.detach().to(z.dtype), second.to(z.dtype)
+
     def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
         """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
         return {}

@@ -57,7 +57,7 @@ def damping(
     Args:
         weight: ``observed_power`` of the messages.
         d_var: second halves of the messages to the outputs.
-        variance: of the outputs.
+        variance: variance of the outputs.
         power: ``lambda`` times the sum of ``weight``.
         total: sums what belongs to one step, for example ``torch.sum``.
     """

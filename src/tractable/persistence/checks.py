@@ -70,7 +70,7 @@ def taken(
 
     Args:
         given: tensors and header of the file, or the parts of them to look at.
-        packed: of what was built from them.
+        packed: the same of what was built from them.
     """
     matching(packed[0], given[0], "kind")
     for name, tensor in given[0].items():

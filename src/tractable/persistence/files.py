@@ -13,14 +13,16 @@ import re
 import secrets
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _STALE_SECONDS = 3_600.0
 
 
-def write_bytes(path: str | Path, payload: bytes) -> None:
-    """Write a file, replacing an older one only when the new one is complete.
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A name to write to, which becomes ``path`` if the block ends well and nothing otherwise.
 
     Raises:
         FileNotFoundError: the folder does not exist.
@@ -30,45 +32,53 @@ def write_bytes(path: str | Path, payload: bytes) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot save {path.name}: no folder {path.parent}")
     path = Path(os.path.realpath(path))
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # The ending stays, for writers that go by it.
+    scratch = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            _keep_permissions(path, descriptor)
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
+        os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        _keep_permissions(path, scratch)
+        yield scratch
+        _flush(scratch)
         os.replace(scratch, path)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
-    _flush_folder(path.parent)
+    with suppress(OSError):  # makes the renaming last, where folders can be flushed
+        _flush(path.parent)
     _sweep(path)
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """The same for text, in UTF-8."""
+def write_bytes(path: str | Path, payload: bytes) -> None:
+    """Write a file, replacing an older one only when the new one is complete."""
+    with whole_file(path) as scratch:
+        scratch.write_bytes(payload)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """The same for text, in UTF-8; the path."""
     write_bytes(path, text.encode())
+    return Path(path)
 
 
-def _keep_permissions(old: Path, new: int) -> None:
+def _keep_permissions(old: Path, new: Path) -> None:
     with suppress(OSError):  # there is no old file, or it is another user's
-        os.fchmod(new, stat.S_IMODE(old.stat().st_mode))
+        os.chmod(new, stat.S_IMODE(old.stat().st_mode))
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make the renaming last through a power failure, where folders can be flushed."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _flush(place: Path) -> None:
+    """Have what was written to a file or a folder on the disk, come a power failure."""
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sweep(path: Path) -> None:
     """Remove scratch files of the same name that nobody writes to any more."""
-    scratch = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}")
+    stem, ending = re.escape(path.stem), re.escape(path.suffix)
+    # Files were once written as .name.ending.token.
+    scratch = re.compile(rf"\.{stem}(\.[0-9a-f]{{8}}{ending}|{ending}\.[0-9a-f]{{8}})")
     oldest = time.time() - _STALE_SECONDS
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

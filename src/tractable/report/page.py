@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tractable.persistence.files import write_text
 from tractable.report.charts import draw, draw_calibration
-from tractable.report.files import write_text
 from tractable.report.pictures import picture_uri
 from tractable.report.results import Comparison, Results
 from tractable.report.words import duration, number, signed

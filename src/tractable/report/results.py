@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from tractable.persistence.files import write_text
 from tractable.report import checks
-from tractable.report.files import write_text
 
 RESULTS = "results.json"
 """The file in the folder of a run."""

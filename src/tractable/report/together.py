@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tractable.report.files import write_text
+from tractable.persistence.files import write_text
 from tractable.report.page import REPORT, environment, verdict
 from tractable.report.results import RESULTS, Comparison, InvalidResults, Results
 

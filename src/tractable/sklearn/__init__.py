@@ -1,12 +1,13 @@
 """scikit-learn estimators: ``fit`` and ``predict``, with error bars (extra ``sklearn``).
 
-===============  ==================  ====================================================
-regression       classification      weights
-===============  ==================  ====================================================
-TAGIRegressor    TAGIClassifier      Gaussian, in closed form; truly online
-BBBRegressor     BBBClassifier       Gaussian, by the gradient of the ELBO
-NetRegressor     NetClassifier       one set of them, by plain gradients
-===============  ==================  ====================================================
+================  =================  ====================================================
+regression        classification     weights
+================  =================  ====================================================
+TAGIRegressor     TAGIClassifier     Gaussian, in closed form; truly online
+BBBRegressor      BBBClassifier      Gaussian, by the gradient of the ELBO
+NetRegressor      NetClassifier      one set of them, by plain gradients
+LaplaceRegressor  LaplaceClassifier  the same, and a Gaussian around them
+================  =================  ====================================================
 
 They stand in pipelines, grid searches and cross-validation like any other estimator.
 """
@@ -19,6 +20,7 @@ except ImportError as error:
     ) from error
 
 from tractable.sklearn.bbb import BBBClassifier, BBBRegressor
+from tractable.sklearn.laplace import LaplaceClassifier, LaplaceRegressor
 from tractable.sklearn.net import NetClassifier, NetRegressor
 from tractable.sklearn.tagi import TAGIClassifier, TAGIRegressor
 
@@ -29,4 +31,6 @@ __all__ = [
     "BBBClassifier",
     "NetRegressor",
     "NetClassifier",
+    "LaplaceRegressor",
+    "LaplaceClassifier",
 ]

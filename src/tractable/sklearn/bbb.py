@@ -17,6 +17,7 @@ from tractable.sklearn.regressor import Regressor
 class _ByBBB(ByGradient):
     """Made as a ``BayesByBackprop`` learner."""
 
+    prior: Any
     kl_weight: float
     samples: int
     draws: int

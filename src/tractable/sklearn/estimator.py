@@ -1,8 +1,8 @@
-"""What all six estimators share: a learner behind scikit-learn's interface.
+"""What all estimators share: a learner behind scikit-learn's interface.
 
 An estimator standardises, builds a dense network and a likelihood, and hands them to a learner
 of ``tractable.learners``, which stays reachable as ``learner_``.  How the learner is made and
-taught is said by ``tractable.sklearn.tagi``, ``bbb`` and ``net``; what targets are by
+taught is said by ``tractable.sklearn.tagi``, ``bbb``, ``net`` and ``laplace``; what targets are by
 ``regressor`` and ``classifier``.
 """
 

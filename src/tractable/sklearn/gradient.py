@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -27,8 +27,9 @@ _NOISE_DRAWS = 5
 class ByGradient(Estimator):
     """Taught by steps along a gradient, in double precision."""
 
-    prior: Any
     lr: float
+    quick: ClassVar[dict[str, Any]] = {"draws": _NOISE_DRAWS}
+    """Options of a prediction that is only to follow the noise."""
 
     def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         size = self._batch_size(len(x))
@@ -67,7 +68,7 @@ class ByGradient(Estimator):
         if not isinstance(likelihood, Normal):
             learner.update(x, y)
             return
-        missed = learner.predict(x, draws=_NOISE_DRAWS).mean.reshape(y.shape) - y
+        missed = learner.predict(x, **self.quick).mean.reshape(y.shape) - y
         learner.update(x, y)
         new = missed.square().mean(0).to(likelihood.noise_mean)
         kept = math.exp(-len(x) / _NOISE_ROWS)

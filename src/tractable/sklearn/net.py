@@ -17,6 +17,8 @@ from tractable.sklearn.regressor import Regressor
 class _ByBackprop(ByGradient):
     """Made as a ``Backprop`` learner."""
 
+    prior: Any
+
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
         return Backprop(
             net,

@@ -419,6 +419,15 @@ class LearnerConformance(ABC):
             assert self.state(again) == self.state(first)
             assert len(again.history) == len(first.history)
 
+    def test_a_finished_fit_is_not_finished_again(self, tmp_path: Path) -> None:
+        x, y = regression()
+        path = tmp_path / "model.tr"
+        model = self.make(self.net(), tr.likelihoods.Normal(0.1), seed=5)
+        model.fit(x, y, epochs=2, batch_size=16, calibrate=True).save(path)
+        again = self.make(self.net(), tr.likelihoods.Normal(0.1), seed=5)
+        again.fit(x, y, epochs=2, batch_size=16, calibrate=True, resume=path)
+        assert self.state(again) == self.state(model)
+
     def test_a_checkpoint_of_another_learner_is_refused_and_changes_nothing(
         self, tmp_path: Path
     ) -> None:

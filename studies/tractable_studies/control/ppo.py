@@ -19,7 +19,7 @@ import torch
 from torch.distributions import Distribution
 
 from tractable.cli.output import say
-from tractable.report.files import whole_file
+from tractable.persistence.files import whole_file
 
 #: Rollouts of 2,048 steps between checkpoints.
 EVERY = 10

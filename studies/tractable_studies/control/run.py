@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from tractable.cli.output import say, show_table
-from tractable.report.files import whole_file
+from tractable.persistence.files import whole_file
 from tractable.report.results import Chart, Comparison
 from tractable_studies.control import STUDY
 from tractable_studies.framework.options import (

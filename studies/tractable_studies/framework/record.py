@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tractable.report.files import whole_file
+from tractable.persistence.files import whole_file
 from tractable.report.page import write_report
 from tractable.report.provenance import command, commit, peak_memory_mib, versions
 from tractable.report.results import (

@@ -24,8 +24,8 @@ import torch
 
 from tractable.cli.output import say, show_table
 from tractable.data import uci
+from tractable.persistence.files import write_text
 from tractable.report.calibration import LEVELS, covered, of_intervals
-from tractable.report.files import write_text
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
 from tractable_studies.framework.options import (

@@ -95,7 +95,7 @@ def _agent(
     with model_file.fitting(path):
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
-        tensors = _as_today(tensors, header)
+        tensors, header = _as_today(tensors, header)
         learner = files.unpack(
             path, part(tensors, "learner/"), header["of"], net, likelihood,
             device=device, **options,
@@ -161,15 +161,16 @@ def resume(agent: Bandit, path: str | Path) -> None:
     agent.env_seed = found.env_seed
 
 
-def _as_today(tensors: Tensors, header: Header) -> Tensors:
-    """Tensors under the names of today; format 1 kept the statistics of the noise apart."""
+def _as_today(tensors: Tensors, header: Header) -> tuple[Tensors, Header]:
+    """A file of format 1 in the words of today; it kept the statistics of the noise apart."""
+    agent = {**header["agent"], "policy": current(header["agent"]["policy"])}
     many = header["of"].get("learner") == Ensemble.__name__
     kept = {name: t for name, t in tensors.items() if not name.startswith("statistics/")}
     for i, statistics in part(tensors, "statistics/").items():
         kept[f"learner/training/{i}/statistics" if many else "learner/training/statistics"] = (
             statistics
         )
-    return kept
+    return kept, {**header, "agent": agent}
 
 
 def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:

@@ -5,8 +5,9 @@ rows drawn from the memory, evenly and with replacement.  The divergence from th
 prior) is shared among the rows of the memory: a batch of B rows out of N carries the share B/N of
 it, so that the objective is that of the memory as one data set, however often it is seen.
 
-A learner's own ``schedule`` of the learning rate is stepped once per step of the agent, and a
-noise that is learnt is renewed after every N rows.
+A learner's own ``schedule`` of the learning rate is stepped once per step of the agent.  After
+every N rows a noise that is learnt is renewed, and what a learner computes at the end of a fit (the
+curvature of ``Laplace``) is computed for the memory.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from tractable.learners import Learner, Position
 from tractable.persistence.checks import at_most
+from tractable.training.batches import Rows
 
 _FIRST_ROWS = 64
 
@@ -92,6 +94,8 @@ class Replay:
             if self._seen >= rows:
                 self._seen = 0
                 learner.method.renew_noise(learner.state)
+                held = Rows(self.inputs[:rows], self.targets[:rows], size)
+                learner.method.end_fit(learner.state, held)
 
     # --- state -----------------------------------------------------------------------------
 

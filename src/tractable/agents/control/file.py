@@ -63,6 +63,8 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
     with model_file.fitting(path):
         if header.get("agent") != _KIND:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
+        if "passes" in header["options"]:  # as files of format 1 call it
+            header["options"]["epochs"] = header["options"].pop("passes")
         if env is None:
             env = known_environment(header["env"])
         actions = tensors["episode/actions"].numpy()
@@ -71,8 +73,6 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             key: tuple(value) if isinstance(value, list) else value
             for key, value in checks.finite(header["options"], "options").items()
         }
-        if "passes" in options:  # as files of format 1 call it
-            options["epochs"] = options.pop("passes")
         checks.arguments(ControlSettings, options, "the agent")
         _check_sizes(options, model_file.numbers_in(tensors))
         agent = kind(env, **options)
@@ -129,7 +129,7 @@ def _check_sizes(options: dict[str, Any], room: int) -> None:
         widths = [checks.at_most(width, room, name) for width in options.get(name, ())]
         weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
         checks.at_most(weights, room, f"the size of {name}")
-    for name in ("horizon", "batch_size", "passes"):
+    for name in ("horizon", "batch_size", "epochs"):
         checks.at_most(options.get(name, 0), MOST_STEPS, name)
 
 

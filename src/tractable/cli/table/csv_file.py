@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from tractable.cli.errors import BadUse, unknown
-from tractable.report.files import whole_file
+from tractable.persistence.files import whole_file
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
 """What counts as a missing value, whatever its case."""

@@ -23,7 +23,7 @@ FORMAT = 1
 """Of the entry about the table."""
 MODEL = "model.tr"
 TASKS = {"regression": "Regressor", "classification": "Classifier"}
-LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Net"}
+LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Net", "laplace": "Laplace"}
 
 
 @dataclass(frozen=True)
