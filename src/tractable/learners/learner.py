@@ -220,7 +220,7 @@ class Learner:
         Returns:
             The learner itself.
         """
-        source = self._source(X, y, batch_size)
+        source = self._source(X, y, batch_size, watch=off_data)
         if epochs is None:
             epochs = holdout.usual_epochs(len(source))
         if epochs < 1:
@@ -234,8 +234,6 @@ class Learner:
         self.run, hooks = run, list(callbacks)
         if run.finished:
             return self
-        if off_data and isinstance(source, Loader):
-            source = WatchedLoader(source, self.seed)
         if calibrate and run.scale is None:
             assert isinstance(source, Rows)
             run.scale = self._held_out_scale(source, epochs, shuffle, progress)
@@ -455,11 +453,15 @@ class Learner:
             self._shapes[event] = shape[1:]
         return torch.Size([x.shape[0], *self._shapes[event]])
 
-    def _source(self, X: Any, y: Any, batch_size: int | None) -> Rows | Loader:
+    def _source(
+        self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
+    ) -> Rows | Loader:
+        """The rows of a fit; ``watch`` keeps some of those that a loader brings."""
         if isinstance(X, DataLoader):
             if y is not None or batch_size is not None:
                 raise ValueError("a DataLoader brings its own targets and batches")
-            return Loader(X, self.format)
+            loader = Loader(X, self.format)
+            return WatchedLoader(loader, self.seed) if watch else loader
         if y is None:
             raise ValueError("fit needs targets: fit(X, y)")
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
