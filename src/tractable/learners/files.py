@@ -23,6 +23,7 @@ from tractable.persistence import architecture, checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
 if TYPE_CHECKING:
+    from tractable.learners.holder import Holder
     from tractable.learners.learner import Learner
 
 _OWN = "tractable."
@@ -36,7 +37,7 @@ def register(kind: type[Learner]) -> None:
     _KINDS[kind_name(kind)] = kind
 
 
-def kind_name(kind: type[Learner]) -> str:
+def kind_name(kind: type[Holder]) -> str:
     """The name in a file: plain for the library's learners, with its module for a user's own."""
     own = kind.__module__.startswith(_OWN)
     return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
@@ -61,7 +62,7 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
     model_file.write(path, *packed)
 
 
-def pack(learner: Learner) -> tuple[Tensors, Header]:
+def pack(learner: Holder) -> tuple[Tensors, Header]:
     """A learner as named tensors and JSON values, which may be a part of a larger file.
 
     The tensors are copies: another thread may go on learning while they are written.
@@ -72,7 +73,7 @@ def pack(learner: Learner) -> tuple[Tensors, Header]:
         return copies, copy.deepcopy(header)
 
 
-def parts(learner: Learner) -> tuple[Tensors, Header]:
+def parts(learner: Holder) -> tuple[Tensors, Header]:
     """The same without copies, for a look."""
     tensors, values = packed_state(learner)
     known = learner.support
@@ -90,7 +91,7 @@ def parts(learner: Learner) -> tuple[Tensors, Header]:
     return tensors, header
 
 
-def identity(learner: Learner) -> dict[str, Any]:
+def identity(learner: Holder) -> dict[str, Any]:
     """What a learner is, apart from what it has learnt, as JSON values."""
     likelihood = learner.state.likelihood
     return {
@@ -101,7 +102,7 @@ def identity(learner: Learner) -> dict[str, Any]:
     }
 
 
-def packed_state(learner: Learner) -> tuple[Tensors, Any]:
+def packed_state(learner: Holder) -> tuple[Tensors, Any]:
     """Everything that training changes: tensors (not copied) and JSON values."""
     method, state = learner.method, learner.state
     more, values = method.training(state)
@@ -113,7 +114,7 @@ def packed_state(learner: Learner) -> tuple[Tensors, Any]:
     }, values
 
 
-def restore_state(learner: Learner, tensors: Tensors, values: Any) -> None:
+def restore_state(learner: Holder, tensors: Tensors, values: Any) -> None:
     """Take over what ``packed_state`` gave, into a new state of the same method."""
     method, state = learner.method, learner.state
     learnt = {name: tensor.to(learner.device) for name, tensor in part(tensors, "state/").items()}

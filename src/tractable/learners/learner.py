@@ -8,38 +8,34 @@ from __future__ import annotations
 
 import copy
 import math
-import os
-import threading
 import time
-import weakref
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tractable.errors import InvalidInput, InvalidModelFile
+from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
-from tractable.learners import files, support
+from tractable.learners import files
+from tractable.learners.holder import Holder
 from tractable.learners.method import Advance, Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
-from tractable.learners.reservoir import WatchedLoader
+from tractable.learners.reservoir import WatchedLoader, kept_rows
 from tractable.learners.run import Run
 from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior
 from tractable.predictive import Predictive
 from tractable.training import holdout
 from tractable.training.batches import Format, Loader, Rows, as_tensor
-from tractable.training.callbacks import Callback, EpochRecord
+from tractable.training.callbacks import Callback, EpochRecord, call_all, would_stop
 from tractable.training.progress import Progress
 
 
-class Learner:
+class Learner(Holder):
     """A network and a likelihood, and a way to learn the first under the second.
 
     A learner is used through a class that names its method, such as ``TAGI``.  It may be used by
@@ -60,11 +56,6 @@ class Learner:
         fitted: whether any data were seen.
         run: how far the last ``fit`` got.
     """
-
-    _support: Support | None = None
-
-    method_class: ClassVar[type[Method[Any]]]
-    """The class of the method, which a subclass names."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the learner known to ``load``."""
@@ -95,87 +86,7 @@ class Learner:
         self.format = Format.of(network.module, dtype, place)
         self.method: Any = self.method_class(network, copy.deepcopy(likelihood), **options)
         self.state: Any = self.method.init(copy.deepcopy(likelihood).to(place), seed)
-        self._begin()
-
-    def _begin(self) -> None:
-        self.history: list[EpochRecord] = []
-        self.fitted = False
-        self.run = Run()
-        self.flat_targets: bool | None = None
-        self._later: deque[Tensor] = deque(maxlen=support.MOST_ROWS)
-        self._shapes: dict[tuple[int, ...], torch.Size] = {}
-        self.lock = new_lock(self)
-
-    @classmethod
-    def view(cls, method: Method[Any], state: State, of: Learner) -> Self:
-        """A learner on a state that is a part of another's, such as a member of an ensemble."""
-        self = cls.__new__(cls)
-        self.method, self.state, self.format = method, state, of.format
-        self._begin()
-        self.fitted, self.flat_targets, self.lock = of.fitted, of.flat_targets, of.lock
-        return self
-
-    # --- what it is made of ----------------------------------------------------------------
-
-    @property
-    def net(self) -> nn.Module:
-        """The private copy of the network; its own parameters are not used."""
-        return self.method.network.module
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of parameters and outputs."""
-        return self.method.network.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device it computes on."""
-        return self.method.network.device
-
-    @property
-    def seed(self) -> int:
-        """Seed of the random number generator for first weights, order of rows and draws."""
-        return int(self.state.seed)
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """The private copy of the likelihood, with what was learnt about the noise."""
-        return self.method.noise_of(self.state)
-
-    @property
-    def buffers(self) -> dict[str, Tensor]:
-        """Running statistics of the network."""
-        return self.state.buffers
-
-    @property
-    def generator(self) -> torch.Generator:
-        """The random number generator for orders of rows and draws."""
-        return self.state.generator
-
-    @property
-    def parallel(self) -> bool:
-        """Whether learning runs beside other threads (see ``fit_many``)."""
-        return self.method.parallel
-
-    @property
-    def posterior(self) -> Posterior:
-        """What is known about the parameters."""
-        return self.method.posterior(self.state)
-
-    @property
-    def support(self) -> Support | None:
-        """Where the rows of the last ``fit`` were, and of updates after it; None before one."""
-        with self.lock:
-            if self._support is not None and self._later:
-                self._support = self._support.joined(torch.cat(list(self._later)))
-            self._later.clear()
-            return self._support
-
-    @support.setter
-    def support(self, found: Support | None) -> None:
-        with self.lock:
-            self._later.clear()
-            self._support = found
+        self.begin()
 
     # --- learning --------------------------------------------------------------------------
 
@@ -228,7 +139,7 @@ class Learner:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
         scored = None if validation is None else self.checked(*validation)
         if calibrate:
-            self._check_calibration(source)
+            holdout.check(self.likelihood, source)
         self.method.look_at(source)
         run = Run.planned(epochs, source, len(self.history), fingerprint=resume is not None)
         if resume is not None and Path(resume).is_file():
@@ -238,9 +149,11 @@ class Learner:
             return self
         if calibrate and run.scale is None:
             assert isinstance(source, Rows)
-            run.scale = self._held_out_scale(source, epochs, shuffle, progress)
+            run.scale = holdout.scale_of_folds(
+                self, source, epochs=epochs, shuffle=shuffle, progress=progress
+            )
         if run.epoch:
-            run.stopped = run.stopped or would_stop(hooks, self)
+            run.stopped = run.stopped or would_stop(hooks, self.history)
         total = (epochs - run.epoch) * source.batches
         with Progress(total, type(self).__name__, progress) as bar:
             while run.epoch < epochs and not run.stopped:
@@ -277,15 +190,8 @@ class Learner:
             rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         rows, seen = self.checked(rows, seen)
         self.learn_batch(rows, seen, memory=memory)
-        self._remember(rows)
+        self.remember(rows)
         return self
-
-    def _remember(self, x: Tensor) -> None:
-        """Note rows that were learnt after a fit, to be looked at when somebody asks."""
-        if self._support is not None:
-            at = x.loc if isinstance(x, Gaussian) else x
-            if self._support.takes(at):
-                self._later.append(at.clone())
 
     def learn_batch(
         self,
@@ -355,39 +261,11 @@ class Learner:
 
     def _support_of(self, source: Rows | Loader) -> Support | None:
         """Where the rows of a fit were, and how steep the mean is there."""
-        if isinstance(source, Rows):
-            x = source.x.loc if isinstance(source.x, Gaussian) else source.x
-            kept = support.drawn(x, self.seed)
-        elif isinstance(source, WatchedLoader) and source.kept is not None:
-            kept = source.kept
-        else:
-            return None
-        found = Support.around(kept) if kept.is_floating_point() else None
+        kept = kept_rows(source, self.seed)
+        found = None if kept is None else Support.around(kept)
         if found is None or not self.likelihood.can_widen:
             return found
         return found.with_slope(lambda x: self.outputs(x).predictive().mean, self.seed)
-
-    def _check_calibration(self, source: Rows | Loader) -> None:
-        if isinstance(source, Loader):
-            raise ValueError("calibrate needs arrays, not a DataLoader")
-        if len(source) < holdout.FEWEST_ROWS:
-            raise ValueError(
-                f"calibrate needs at least {holdout.FEWEST_ROWS} rows, got {len(source)}"
-            )
-        if not self.likelihood.can_calibrate:
-            raise TypeError(
-                f"{type(self.likelihood).__name__} has no noise to calibrate on held-out rows"
-            )
-
-    def _held_out_scale(
-        self, source: Rows, epochs: int, shuffle: bool, progress: bool | None
-    ) -> float:
-        parts = holdout.folds(self, len(source))
-        options = {"epochs": epochs, "shuffle": shuffle, "progress": progress}
-        seen = holdout.held_out(
-            self, source.x, source.y, parts, batch_size=source.batch_size, **options
-        )
-        return holdout.noise_scale(self, seen)
 
     # --- predicting ------------------------------------------------------------------------
 
@@ -463,7 +341,7 @@ class Learner:
     def output_shape(self, x: Tensor) -> torch.Size:
         """Shape of the network's output for these rows; says so if it cannot take them."""
         event = tuple(x.shape[1:])
-        if event not in self._shapes:
+        if event not in self.shapes_known:
             try:
                 with self.lock:
                     shape = self.method.output_shape(self.state, x[:1])
@@ -471,8 +349,8 @@ class Learner:
                 raise InvalidInput(
                     f"the network cannot take inputs of shape {tuple(x.shape)}: {error}"
                 ) from error
-            self._shapes[event] = shape[1:]
-        return torch.Size([x.shape[0], *self._shapes[event]])
+            self.shapes_known[event] = shape[1:]
+        return torch.Size([x.shape[0], *self.shapes_known[event]])
 
     def _source(
         self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
@@ -491,77 +369,6 @@ class Learner:
         if batch_size is None:
             batch_size = min(max(x.shape[0] // 100, 1), 32)
         return Rows(x, targets, batch_size)
-
-    # --- copying and saving ----------------------------------------------------------------
-
-    def clone(self, seed_offset: int = 0) -> Self:
-        """An independent learner in the same state, with an empty history.
-
-        Args:
-            seed_offset: 0 for the same draws and orders of rows from here on; else they come
-                from a new generator, seeded with this learner's seed plus the offset.
-        """
-        twin = copy.deepcopy(self)
-        twin.history, twin.run = [], Run()
-        if seed_offset:
-            seed = self.generator.initial_seed() + seed_offset
-            twin.state.generator = torch.Generator().manual_seed(seed)
-        return twin
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that training changes, by name, as ``save`` writes it."""
-        with self.lock:
-            return files.parts(self)[0]
-
-    def save(self, path: str | Path) -> None:
-        """Write the learner to one file, atomically; ``load`` reads it."""
-        files.write(path, files.pack(self))
-
-    @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        net: nn.Module | None = None,
-        likelihood: Likelihood | None = None,
-        *,
-        device: torch.device | str | None = None,
-        **options: Any,
-    ) -> Self:
-        """Read a learner that ``save`` wrote; nothing that the file names is imported or run.
-
-        Args:
-            path: the file.
-            net: a network of the same architecture; needed unless it was built from plain
-                ``torch.nn`` layers in ``nn.Sequential``.
-            likelihood: needed when the likelihood is a class of the user's own.
-            device: where to put it.
-            options: arguments of the constructor that a file cannot hold (functions, or a prior
-                of the user's own); they also replace those in the file.
-
-        Raises:
-            InvalidModelFile: the file is damaged, foreign, or of another kind of learner.
-        """
-        learner = files.load(path, net, likelihood, device=device, **options)
-        if not isinstance(learner, cls):
-            raise InvalidModelFile(
-                f"{path} holds a {type(learner).__name__!r} learner, not a {cls.__name__}"
-            )
-        return learner
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: the state as an independent one, and no lock."""
-        with self.lock:
-            held = {name: value for name, value in vars(self).items() if name != "lock"}
-            likelihood = copy.deepcopy(self.state.likelihood)
-            return {**held, "state": (likelihood, self.seed, *files.packed_state(self))}
-
-    def __setstate__(self, held: dict[str, Any]) -> None:
-        """Take over what ``__getstate__`` gave."""
-        likelihood, seed, *packed = held.pop("state")
-        vars(self).update(held)
-        self.lock = new_lock(self)
-        self.state = self.method.init(likelihood, seed)
-        files.restore_state(self, *packed)
 
 
 # --- one epoch -------------------------------------------------------------------------------
@@ -582,39 +389,3 @@ def learn_rows(
         position = Position(x.shape[0] / len(source), progress, batch, source.batches)
         method.update(state, x, y, position)
         tell(1)
-
-
-# --- callbacks and locks ---------------------------------------------------------------------
-
-
-def call_all(callbacks: list[Callback], learner: Learner, record: EpochRecord) -> bool:
-    """Call every callback of an epoch; whether one of them returned True."""
-    answers = [callback(learner, record) for callback in callbacks]
-    return any(answers)
-
-
-def would_stop(callbacks: list[Callback], learner: Learner) -> bool:
-    """Whether a callback that judges by the history alone ends a run that is resumed."""
-    if not learner.history:
-        return False
-    judges = [getattr(callback, "stops", None) for callback in callbacks]
-    return any(judge(learner.history) for judge in judges if judge is not None)
-
-
-_learners: weakref.WeakSet[Learner] = weakref.WeakSet()
-
-
-def new_lock(learner: Learner) -> threading.RLock:
-    """A lock of its own, which a forked process gets anew."""
-    _learners.add(learner)
-    return threading.RLock()
-
-
-def _renew_locks() -> None:
-    """After a fork: a thread that held a lock does not exist in the child."""
-    for learner in list(_learners):
-        learner.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.learners import support
-from tractable.training.batches import Loader
+from tractable.training.batches import Loader, Rows
 
 
 class WatchedLoader(Loader):
@@ -19,7 +19,7 @@ class WatchedLoader(Loader):
 
     Args:
         source: the loader to watch.
-        seed: of the draw.
+        seed: seed of the draw.
     """
 
     def __init__(self, source: Loader, seed: int) -> None:
@@ -49,3 +49,14 @@ class WatchedLoader(Loader):
             self.kept = torch.cat([self.kept, rows])[best.to(rows.device)]
             return keys[best]
         return keys[: len(self.kept)]
+
+
+def kept_rows(source: Rows | Loader, seed: int) -> Tensor | None:
+    """Some rows of inputs of a fit, drawn at random; None for row numbers, or if none were kept."""
+    if isinstance(source, Rows):
+        kept = support.drawn(source.x.loc if isinstance(source.x, Gaussian) else source.x, seed)
+    elif isinstance(source, WatchedLoader) and source.kept is not None:
+        kept = source.kept
+    else:
+        return None
+    return kept if kept.is_floating_point() else None

@@ -70,3 +70,17 @@ class Checkpoint:
         """Save when the epoch is due."""
         if int(record["epoch"]) % self.every == 0:
             learner.save(self.path)
+
+
+def call_all(callbacks: list[Callback], learner: Learner, record: EpochRecord) -> bool:
+    """Call every callback of an epoch; whether one of them returned True."""
+    answers = [callback(learner, record) for callback in callbacks]
+    return any(answers)
+
+
+def would_stop(callbacks: list[Callback], history: list[EpochRecord]) -> bool:
+    """Whether a callback that judges by the history alone ends a run that is resumed."""
+    if not history:
+        return False
+    judges = [getattr(callback, "stops", None) for callback in callbacks]
+    return any(judge(history) for judge in judges if judge is not None)

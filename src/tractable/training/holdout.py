@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import HeldOut
+from tractable.likelihoods.base import HeldOut, Likelihood
+from tractable.training.batches import Loader, Rows
 from tractable.training.parallel import fit_many
 
 if TYPE_CHECKING:
@@ -73,6 +74,23 @@ def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
     """The factor on the noise variance that suits held-out rows."""
     scale: float = learner.method.held_out_scale(learner.state, seen)
     return scale
+
+
+def check(likelihood: Likelihood, source: Rows | Loader) -> None:
+    """Refuse what cannot be calibrated, before anything is learnt."""
+    if isinstance(source, Loader):
+        raise ValueError("calibrate needs arrays, not a DataLoader")
+    if len(source) < FEWEST_ROWS:
+        raise ValueError(f"calibrate needs at least {FEWEST_ROWS} rows, got {len(source)}")
+    if not likelihood.can_calibrate:
+        raise TypeError(f"{type(likelihood).__name__} has no noise to calibrate on held-out rows")
+
+
+def scale_of_folds(learner: Learner, source: Rows, **options: Any) -> float:
+    """The noise scale that copies of a learner find on the folds held out of them."""
+    parts = folds(learner, len(source))
+    options["batch_size"] = source.batch_size
+    return noise_scale(learner, held_out(learner, source.x, source.y, parts, **options))
 
 
 def fit_and_calibrate(

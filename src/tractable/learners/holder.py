@@ -1,0 +1,208 @@
+"""What a learner holds, and how it is copied, saved and loaded."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidModelFile
+from tractable.gaussian import Gaussian
+from tractable.learners import files
+from tractable.learners.locks import new_lock
+from tractable.learners.method import Method, State
+from tractable.learners.run import Run
+from tractable.learners.support import MOST_ROWS, Support
+from tractable.likelihoods import Likelihood
+from tractable.posterior import Posterior
+from tractable.training.batches import Format
+from tractable.training.callbacks import EpochRecord
+
+
+class Holder:
+    """A method, its state, and what was noted along the way; ``Learner`` adds how they are used.
+
+    Attributes:
+        method: the method and its options; does not change.
+        state: everything that learning changes.
+        format: how inputs and targets are brought to tensors.
+        history: one record per epoch of every ``fit``.
+        fitted: whether any data were seen.
+        run: how far the last ``fit`` got.
+        flat_targets: whether targets came as a vector; None before any came.
+        shapes_known: shape of the output for shapes of inputs met so far.
+        lock: held by whoever changes or reads the state.
+    """
+
+    method: Any
+    state: Any
+    format: Format
+    lock: threading.RLock
+
+    method_class: ClassVar[type[Method[Any]]]
+    """The class of the method, which a subclass names."""
+
+    def begin(self) -> None:
+        """Start with an empty history, and a lock of its own."""
+        self.history: list[EpochRecord] = []
+        self.fitted = False
+        self.run = Run()
+        self.flat_targets: bool | None = None
+        self._support: Support | None = None
+        self._later: deque[Tensor] = deque(maxlen=MOST_ROWS)
+        self.shapes_known: dict[tuple[int, ...], torch.Size] = {}
+        self.lock = new_lock(self)
+
+    @classmethod
+    def view(cls, method: Method[Any], state: State, of: Holder) -> Self:
+        """A learner on a state that is a part of another's, such as a member of an ensemble."""
+        self = cls.__new__(cls)
+        self.method, self.state, self.format = method, state, of.format
+        self.begin()
+        self.fitted, self.flat_targets, self.lock = of.fitted, of.flat_targets, of.lock
+        return self
+
+    # --- what it is made of ----------------------------------------------------------------
+
+    @property
+    def net(self) -> nn.Module:
+        """The private copy of the network; its own parameters are not used."""
+        return self.method.network.module
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of parameters and outputs."""
+        return self.method.network.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """The device it computes on."""
+        return self.method.network.device
+
+    @property
+    def seed(self) -> int:
+        """Seed of the random number generator for first weights, order of rows and draws."""
+        return int(self.state.seed)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The private copy of the likelihood, with what was learnt about the noise."""
+        return self.method.noise_of(self.state)
+
+    @property
+    def buffers(self) -> dict[str, Tensor]:
+        """Running statistics of the network."""
+        return self.state.buffers
+
+    @property
+    def generator(self) -> torch.Generator:
+        """The random number generator for orders of rows and draws."""
+        return self.state.generator
+
+    @property
+    def parallel(self) -> bool:
+        """Whether learning runs beside other threads (see ``fit_many``)."""
+        return self.method.parallel
+
+    @property
+    def posterior(self) -> Posterior:
+        """What is known about the parameters."""
+        return self.method.posterior(self.state)
+
+    @property
+    def support(self) -> Support | None:
+        """Where the rows of the last ``fit`` were, and of updates after it; None before one."""
+        with self.lock:
+            if self._support is not None and self._later:
+                self._support = self._support.joined(torch.cat(list(self._later)))
+            self._later.clear()
+            return self._support
+
+    @support.setter
+    def support(self, found: Support | None) -> None:
+        with self.lock:
+            self._later.clear()
+            self._support = found
+
+    def remember(self, x: Tensor) -> None:
+        """Note rows that were learnt after a fit, to be looked at when somebody asks."""
+        if self._support is not None:
+            at = x.loc if isinstance(x, Gaussian) else x
+            if self._support.takes(at):
+                self._later.append(at.clone())
+
+    # --- copying and saving ----------------------------------------------------------------
+
+    def clone(self, seed_offset: int = 0) -> Self:
+        """An independent learner in the same state, with an empty history.
+
+        Args:
+            seed_offset: 0 for the same draws and orders of rows from here on; else they come
+                from a new generator, seeded with this learner's seed plus the offset.
+        """
+        twin = copy.deepcopy(self)
+        twin.history, twin.run = [], Run()
+        if seed_offset:
+            seed = self.generator.initial_seed() + seed_offset
+            twin.state.generator = torch.Generator().manual_seed(seed)
+        return twin
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that training changes, by name, as ``save`` writes it."""
+        with self.lock:
+            return files.parts(self)[0]
+
+    def save(self, path: str | Path) -> None:
+        """Write the learner to one file, atomically; ``load`` reads it."""
+        files.write(path, files.pack(self))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        net: nn.Module | None = None,
+        likelihood: Likelihood | None = None,
+        *,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Read a learner that ``save`` wrote; nothing that the file names is imported or run.
+
+        Args:
+            path: the file.
+            net: a network of the same architecture; needed unless it was built from plain
+                ``torch.nn`` layers in ``nn.Sequential``.
+            likelihood: needed when the likelihood is a class of the user's own.
+            device: where to put it.
+            options: arguments of the constructor that a file cannot hold (functions, or a prior
+                of the user's own); they also replace those in the file.
+
+        Raises:
+            InvalidModelFile: the file is damaged, foreign, or of another kind of learner.
+        """
+        learner = files.load(path, net, likelihood, device=device, **options)
+        if not isinstance(learner, cls):
+            raise InvalidModelFile(
+                f"{path} holds a {type(learner).__name__!r} learner, not a {cls.__name__}"
+            )
+        return learner
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: the state as an independent one, and no lock."""
+        with self.lock:
+            held = {name: value for name, value in vars(self).items() if name != "lock"}
+            likelihood = copy.deepcopy(self.state.likelihood)
+            return {**held, "state": (likelihood, self.seed, *files.packed_state(self))}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        """Take over what ``__getstate__`` gave."""
+        likelihood, seed, *packed = held.pop("state")
+        vars(self).update(held)
+        self.lock = new_lock(self)
+        self.state = self.method.init(likelihood, seed)
+        files.restore_state(self, *packed)
