@@ -189,10 +189,9 @@ def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
     A run from before there was an option goes on as it began, without.
     """
     tensors, header = model_file.read(path)
-    held = learner.method
-    with model_file.fitting(path):
-        learner.method = held.as_begun(checks.of_type(header["options"], dict, "options"))
+    held, options = learner.method, header.get("options")
     try:
+        learner.method = held.as_begun(options if isinstance(options, dict) else {})
         return _resume(learner, path, tensors, header, planned)
     except BaseException:
         learner.method = held
