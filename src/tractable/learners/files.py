@@ -153,9 +153,9 @@ def unpack(
 ) -> Learner:
     """The learner that ``pack`` described; ``path`` is for error messages."""
     with model_file.fitting(path):
+        kind = kind_of(header.get("learner"))
         written = dict(checks.finite(header["options"], "options"))
         checks.finite(header["likelihood"], "likelihood")
-        kind = kind_of(header.get("learner"))
         stated = kind.method_class.stated(written)
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
