@@ -40,7 +40,7 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
     done = call("predict", "m", houses, "-o", "out.csv", "--level", 0.5)
     assert done.exit_code == 0, done.stderr
     rows = rows_of(tmp_path / "out.csv")
-    assert list(rows[0]) == ["name", "mean", "std", "lower", "upper"]
+    assert list(rows[0]) == ["name", "mean", "std", "lower", "upper", "novelty"]
     assert [row["name"] for row in rows] == [f"h{i}" for i in range(120)]
     mean, std, upper = (np.array([float(r[k]) for r in rows]) for k in ("mean", "std", "upper"))
     truth = np.array([float(r["price"]) for r in rows_of(houses)])
@@ -77,7 +77,7 @@ def test_a_classification_from_file_to_file(call, kinds, tmp_path):
     assert 0 <= found["metrics"]["ece"] < 0.5
     done = call("predict", found["model"], kinds, "--json")
     rows = json.loads(done.stdout)
-    assert list(rows[0]) == ["label", "p_cat", "p_dog"]
+    assert list(rows[0]) == ["label", "p_cat", "p_dog", "novelty"]
     for row in rows:
         assert row["p_cat"] + row["p_dog"] == pytest.approx(1)
         assert row["label"] == ("cat" if row["p_cat"] >= row["p_dog"] else "dog")
@@ -92,8 +92,10 @@ def test_other_learners(call, houses, learner, tmp_path):
     assert done.exit_code == 0, done.stderr
     done = call("predict", learner, houses)
     assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith("mean,std,lower,upper\n")
-    low, high = np.loadtxt(done.stdout.splitlines(), delimiter=",", skiprows=1)[:, 2:].T
+    assert done.stdout.startswith("mean,std,lower,upper,novelty\n")
+    low, high, novelty = np.loadtxt(done.stdout.splitlines(), delimiter=",", skiprows=1)[:, 2:].T
+    assert (novelty >= 0).all()
+    assert (novelty == 0).mean() > 0.8  # most rows are those of the fit
     assert (low < high).all()
 
 
@@ -162,7 +164,7 @@ def test_an_id_column_may_be_called_mean(call, tmp_path):
     header[0] = "mean"
     data = write(tmp_path / "d.csv", header, rows)
     call("fit", data, "--target", "price", "--id", "mean", "--epochs", 1, "--out", "m")
-    assert call("predict", "m", data).stdout.startswith("mean,mean_2,std,lower,upper\n")
+    assert call("predict", "m", data).stdout.startswith("mean,mean_2,std,lower,upper,novelty\n")
 
 
 def test_the_model_is_written_once(call, houses, monkeypatch):
@@ -207,7 +209,7 @@ def test_ids_and_labels_are_no_formulas(call, tmp_path):
     assert done.exit_code == 0, done.stderr
     assert call("predict", "m", data, "-o", "out.csv").exit_code == 0
     found = rows_of(tmp_path / "out.csv")
-    assert list(found[0]) == ["'=who", "label", "p_=cmd", "p_plain"]
+    assert list(found[0]) == ["'=who", "label", "p_=cmd", "p_plain", "novelty"]
     safe = [f"'{text}" for text in ids[:4]] + ids[4:]
     assert [row["'=who"] for row in found] == [safe[i % 6] for i in range(60)]
     assert {row["label"] for row in found} == {"'=cmd", "plain"}

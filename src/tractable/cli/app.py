@@ -161,7 +161,7 @@ def predict(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict with a saved model: mean, std, lower, upper; or label and probabilities."""
+    """Predict with a saved model: mean, std, lower, upper; or label and probabilities; novelty."""
     from tractable.cli.commands import predict as command
 
     command.run(model, data, out, level=level, missing=missing, json=json)

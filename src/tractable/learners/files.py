@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from tractable import likelihoods
 from tractable.errors import InvalidModelFile
 from tractable.learners.run import Run
+from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
 from tractable.persistence import architecture, checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
@@ -74,6 +75,9 @@ def pack(learner: Learner) -> tuple[Tensors, Header]:
 def parts(learner: Learner) -> tuple[Tensors, Header]:
     """The same without copies, for a look."""
     tensors, values = packed_state(learner)
+    known = learner.support
+    if known is not None:
+        tensors |= prefixed(known.tensors(), "support/")
     header = {
         "learner": kind_name(type(learner)),
         **identity(learner),
@@ -175,12 +179,24 @@ def unpack(
         )
         restore_state(learner, tensors, header["training"])
         _take(learner, header)
+        learner.support = _support(learner, part(tensors, "support/"))
         (held, entries), (packed, values) = _of_learner(tensors, header, replaced), parts(learner)
         if options:  # one given in place of the file's may add a part of the state, or drop one
             names = held.keys() & packed.keys()
             held, packed = ({n: of[n] for n in names} for of in (held, packed))
         checks.taken((held, entries), (packed, values))
     return learner
+
+
+def _support(learner: Learner, tensors: Tensors) -> Support | None:
+    """Where the training rows were; files of before it was kept have none."""
+    if not tensors:
+        return None
+
+    def mean(x: Tensor) -> Tensor:
+        return learner.outputs(x.to(learner.device)).predictive().mean.cpu()
+
+    return Support.from_tensors(tensors, learner.dtype, mean).to(learner.device)
 
 
 def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
@@ -211,8 +227,9 @@ def _resume(
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
         restore_state(twin, tensors, header["training"])
         _take(twin, header)
+        twin.support = _support(twin, part(tensors, "support/"))
         checks.taken(_of_learner(tensors, header, set()), parts(twin))
-    learner.state, learner.history = twin.state, twin.history
+    learner.state, learner.history, learner.support = twin.state, twin.history, twin.support
     learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
     written.fingerprint = planned.fingerprint
     return written
@@ -224,7 +241,7 @@ def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Te
     The file may be one of an estimator, which has more; and the name of a learner is a short one
     in files of format 1.
     """
-    roots = ("state/", "likelihood/", "training/")
+    roots = ("state/", "likelihood/", "training/", "support/")
     own = {k: t for k, t in tensors.items() if k == "generator" or k.startswith(roots)}
     entries = {key: header[key] for key in _ENTRIES if key not in without}
     options = header["options"].items()

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,11 +22,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput, InvalidModelFile
-from tractable.learners import files
+from tractable.gaussian import Gaussian
+from tractable.learners import files, support
 from tractable.learners.method import Advance, Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
+from tractable.learners.reservoir import WatchedLoader
 from tractable.learners.run import Run
+from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
 from tractable.predictive import Predictive
@@ -56,6 +60,8 @@ class Learner:
         fitted: whether any data were seen.
         run: how far the last ``fit`` got.
     """
+
+    _support: Support | None = None
 
     method_class: ClassVar[type[Method[Any]]]
     """The class of the method, which a subclass names."""
@@ -96,6 +102,7 @@ class Learner:
         self.fitted = False
         self.run = Run()
         self.flat_targets: bool | None = None
+        self._later: deque[Tensor] = deque(maxlen=support.MOST_ROWS)
         self._shapes: dict[tuple[int, ...], torch.Size] = {}
         self.lock = new_lock(self)
 
@@ -155,6 +162,21 @@ class Learner:
         """What is known about the parameters."""
         return self.method.posterior(self.state)
 
+    @property
+    def support(self) -> Support | None:
+        """Where the rows of the last ``fit`` were, and of updates after it; None before one."""
+        with self.lock:
+            if self._support is not None and self._later:
+                self._support = self._support.joined(torch.cat(list(self._later)))
+            self._later.clear()
+            return self._support
+
+    @support.setter
+    def support(self, found: Support | None) -> None:
+        with self.lock:
+            self._later.clear()
+            self._support = found
+
     # --- learning --------------------------------------------------------------------------
 
     def fit(
@@ -170,6 +192,7 @@ class Learner:
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         resume: str | Path | None = None,
+        off_data: bool = True,
     ) -> Self:
         """Learn from data, in several epochs.
 
@@ -190,11 +213,15 @@ class Learner:
             progress: show a progress bar; by default on a terminal only.
             resume: a checkpoint to go on from, if the file exists; data and arguments must be
                 those of the run that wrote it.
+            off_data: remember where the rows were (at most 1,000 of them, drawn at random, which
+                a saved file then holds), so that error bars grow away from them and predictions
+                have a ``novelty``; see ``tractable.learners.support``.  Not for row numbers of
+                embeddings.
 
         Returns:
             The learner itself.
         """
-        source = self._source(X, y, batch_size)
+        source = self._source(X, y, batch_size, watch=off_data)
         if epochs is None:
             epochs = holdout.usual_epochs(len(source))
         if epochs < 1:
@@ -226,6 +253,7 @@ class Learner:
             self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
+        self.support = self._support_of(source) if off_data else None
         run.finished = True
         return self
 
@@ -247,8 +275,17 @@ class Learner:
         rows, seen = as_tensor(x, "inputs"), as_tensor(y, "targets")
         if seen.ndim == 0 or rows.ndim == 1:
             rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
-        self.learn_batch(*self.checked(rows, seen), memory=memory)
+        rows, seen = self.checked(rows, seen)
+        self.learn_batch(rows, seen, memory=memory)
+        self._remember(rows)
         return self
+
+    def _remember(self, x: Tensor) -> None:
+        """Note rows that were learnt after a fit, to be looked at when somebody asks."""
+        if self._support is not None:
+            at = x.loc if isinstance(x, Gaussian) else x
+            if self._support.takes(at):
+                self._later.append(at.clone())
 
     def learn_batch(
         self,
@@ -316,6 +353,20 @@ class Learner:
         log_prob = self.outputs(x, **self.method.scoring_options()).predictive().log_prob(y)
         return {"validation_nll": -float(log_prob.mean())}
 
+    def _support_of(self, source: Rows | Loader) -> Support | None:
+        """Where the rows of a fit were, and how steep the mean is there."""
+        if isinstance(source, Rows):
+            x = source.x.loc if isinstance(source.x, Gaussian) else source.x
+            kept = support.drawn(x, self.seed)
+        elif isinstance(source, WatchedLoader) and source.kept is not None:
+            kept = source.kept
+        else:
+            return None
+        found = Support.around(kept) if kept.is_floating_point() else None
+        if found is None or not self.likelihood.can_widen:
+            return found
+        return found.with_slope(lambda x: self.outputs(x).predictive().mean, self.seed)
+
     def _check_calibration(self, source: Rows | Loader) -> None:
         if isinstance(source, Loader):
             raise ValueError("calibrate needs arrays, not a DataLoader")
@@ -343,6 +394,9 @@ class Learner:
     def predict(self, X: Any, *, batch_size: int = 1024, **options: Any) -> Predictive:
         """The distribution of the target at each row of ``X``.
 
+        Its ``novelty`` says how unlike the rows of the last ``fit`` each row is, and has widened
+        the error bars of numbers.
+
         Args:
             X: inputs.
             batch_size: number of rows to compute at once.
@@ -354,6 +408,13 @@ class Learner:
         x = self.format.inputs(X)
         self.output_shape(x)
         predictive = self.outputs(x, batch_size=batch_size, **options).predictive()
+        at = x.loc if isinstance(x, Gaussian) else x
+        known = self.support
+        if known is not None and known.takes(at):
+            novelty = known.novelty(at)
+            if known.slope is not None:
+                predictive = predictive.widened(known.extra_variance(novelty))
+            predictive = predictive.marked(novelty)
         return predictive.flat() if self.flat_targets in (None, True) else predictive
 
     def outputs(self, x: Tensor, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
@@ -413,11 +474,15 @@ class Learner:
             self._shapes[event] = shape[1:]
         return torch.Size([x.shape[0], *self._shapes[event]])
 
-    def _source(self, X: Any, y: Any, batch_size: int | None) -> Rows | Loader:
+    def _source(
+        self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
+    ) -> Rows | Loader:
+        """The rows of a fit; ``watch`` keeps some of those that a loader brings."""
         if isinstance(X, DataLoader):
             if y is not None or batch_size is not None:
                 raise ValueError("a DataLoader brings its own targets and batches")
-            return Loader(X, self.format)
+            loader = Loader(X, self.format)
+            return WatchedLoader(loader, self.seed) if watch else loader
         if y is None:
             raise ValueError("fit needs targets: fit(X, y)")
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):

@@ -187,6 +187,11 @@ class Likelihood(nn.Module, ABC):
                 raise ValueError(f"{name} of {type(self).__name__} has NaN or infinite values")
 
     @property
+    def can_widen(self) -> bool:
+        """Whether its targets are numbers, whose predictions widen away from the data."""
+        return False
+
+    @property
     def can_calibrate(self) -> bool:
         """Whether there is a noise whose scale held-out rows can set."""
         return type(self).held_out_scale is not Likelihood.held_out_scale

@@ -53,6 +53,11 @@ class HeteroscedasticNormal(Likelihood):
         log_weights = torch.tensor(np.log(weights)) - 0.5 * math.log(math.pi)
         self.register_buffer("log_weights", log_weights, persistent=False)
 
+    @property
+    def can_widen(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if outputs[-1] % 2:

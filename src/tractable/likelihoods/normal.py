@@ -69,6 +69,11 @@ class Normal(Likelihood):
         """A known noise stays."""
         return self.learns_noise
 
+    @property
+    def can_widen(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if self.learns_noise and outputs[-1] != self.outputs:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -21,6 +23,12 @@ class Predictive(ABC):
       information between the label and the weights, and the expected entropy, which is the mean
       over the weights of the entropy of the label once they are known.
     """
+
+    novelty: Tensor | None = None
+    """How unlike the training rows each row is: 0 for those that lie among them, else how much
+    farther it is from the nearest than they are from each other, in standard deviations of the
+    inputs.  For numbers it has widened ``epistemic``; the probabilities of classes it does not
+    change.  None where nothing is known of the training rows, as after online updates only."""
 
     @property
     @abstractmethod
@@ -87,6 +95,16 @@ class Predictive(ABC):
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> Predictive:
         """The predictive of ``mean + scale * target``: back to the units of the data."""
         raise TypeError(f"{type(self).__name__} cannot be rescaled: it has no unit of measurement")
+
+    def widened(self, extra: Tensor) -> Predictive:
+        """The same mean with more epistemic variance, ``extra`` for each row and output."""
+        raise TypeError(f"{type(self).__name__} cannot be widened: it is not of numbers")
+
+    def marked(self, novelty: Tensor) -> Self:
+        """The same, with the ``novelty`` of each row beside it."""
+        twin = copy.copy(self)
+        object.__setattr__(twin, "novelty", novelty)
+        return twin
 
     def flat(self) -> Predictive:
         """The same, with a single output per row given flat, as the targets were."""

@@ -22,11 +22,13 @@ class CategoricalPredictive(Predictive):
         expected_entropy: gives, when called, the mean over the weights of the entropy of each
             row's label, in nats; called only when ``epistemic`` or ``aleatoric`` is asked for.
             ``None``: nothing is known of the weights, so all the entropy counts as aleatoric.
+        novelty: how unlike the training rows each row is; it does not change the probabilities.
     """
 
     probabilities: Tensor
     binary: bool = False
     expected_entropy: Callable[[], Tensor] | None = field(default=None, compare=False, repr=False)
+    novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def probs(self) -> Tensor:
@@ -89,7 +91,8 @@ class CategoricalPredictive(Predictive):
     def double(self) -> CategoricalPredictive:
         """See ``Predictive``."""
         probs = self.probabilities.double()
-        return replace(self, probabilities=probs / probs.sum(-1, keepdim=True))
+        novelty = None if self.novelty is None else self.novelty.double()
+        return replace(self, probabilities=probs / probs.sum(-1, keepdim=True), novelty=novelty)
 
 
 def mean_probabilities(parts: Sequence[CategoricalPredictive]) -> CategoricalPredictive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -21,11 +21,13 @@ class NormalPredictive(Predictive):
         location: predicted means, one row per input.
         within: variance that more data would remove (from the weights and the inputs).
         noise: variance of the observation noise.
+        novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
     location: Tensor
     within: Tensor
     noise: Tensor
+    novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def mean(self) -> Tensor:
@@ -76,19 +78,28 @@ class NormalPredictive(Predictive):
         if self.location.ndim != 2 or self.location.shape[1] != 1:
             return self
         return NormalPredictive(
-            self.location.squeeze(1), self.within.squeeze(1), self.noise.squeeze(1)
+            self.location.squeeze(1), self.within.squeeze(1), self.noise.squeeze(1), self.novelty
         )
 
     def double(self) -> NormalPredictive:
         """See ``Predictive``."""
-        return NormalPredictive(self.location.double(), self.within.double(), self.noise.double())
+        novelty = None if self.novelty is None else self.novelty.double()
+        parts = (self.location.double(), self.within.double(), self.noise.double())
+        return NormalPredictive(*parts, novelty)
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalPredictive:
         """The predictive of ``mean + scale * target``: back to the units of the data."""
         square = scale * scale
-        return NormalPredictive(
-            mean + scale * self.location, self.within * square, self.noise * square
+        return replace(
+            self,
+            location=mean + scale * self.location,
+            within=self.within * square,
+            noise=self.noise * square,
         )
+
+    def widened(self, extra: Tensor) -> NormalPredictive:
+        """See ``Predictive``."""
+        return replace(self, within=self.within + extra)
 
     def pooled(self, draws: int) -> NormalMixturePredictive:
         """See ``Predictive``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -20,11 +20,13 @@ class NormalMixturePredictive(Predictive):
         draws: the mean that each draw predicts, draws stacked in front of the rows.
         within: variance that a draw itself is unsure of; zero when a draw is one set of weights.
         noise: variance of the observation noise in each draw.
+        novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
     draws: Tensor
     within: Tensor
     noise: Tensor
+    novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def mean(self) -> Tensor:
@@ -91,17 +93,26 @@ class NormalMixturePredictive(Predictive):
         """One number per row instead of a column."""
         if self.draws.ndim != 3 or self.draws.shape[2] != 1:
             return self
-        parts = (self.draws, self.within, self.noise)
-        return NormalMixturePredictive(*(part.squeeze(2) for part in parts))
+        return NormalMixturePredictive(
+            self.draws.squeeze(2), self.within.squeeze(2), self.noise.squeeze(2), self.novelty
+        )
 
     def double(self) -> NormalMixturePredictive:
         """See ``Predictive``."""
-        parts = (self.draws, self.within, self.noise)
-        return NormalMixturePredictive(*(part.double() for part in parts))
+        novelty = None if self.novelty is None else self.novelty.double()
+        parts = (self.draws.double(), self.within.double(), self.noise.double())
+        return NormalMixturePredictive(*parts, novelty)
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalMixturePredictive:
         """The predictive of ``mean + scale * target``: back to the units of the data."""
         square = scale * scale
-        return NormalMixturePredictive(
-            mean + scale * self.draws, self.within * square, self.noise * square
+        return replace(
+            self,
+            draws=mean + scale * self.draws,
+            within=self.within * square,
+            noise=self.noise * square,
         )
+
+    def widened(self, extra: Tensor) -> NormalMixturePredictive:
+        """See ``Predictive``; every draw is as unsure."""
+        return replace(self, within=self.within + extra)

@@ -152,6 +152,45 @@ class LearnerConformance(ABC):
         with pytest.raises(TypeError, match="no quantiles"):
             p.interval()
 
+    def test_error_bars_grow_away_from_the_data(self, fitted: Any) -> None:
+        x, _ = regression()
+        inside, far, farther = (fitted.predict(x * k) for k in (1, 10, 1000))
+        assert inside.novelty.shape == (60,)
+        assert (inside.novelty == 0).double().mean() > 0.8  # the rows of the fit
+        assert (far.novelty > 0).double().mean() > 0.8  # those near the origin stay inside
+        assert (farther.novelty >= far.novelty).all()
+        assert far.variance.mean() > inside.variance.mean()
+        assert farther.variance.mean() > 10 * far.variance.mean()
+
+    def test_only_the_epistemic_part_grows(self) -> None:
+        x, y = regression()
+        models = [self.make(self.net(), tr.likelihoods.Normal(0.1), seed=1) for _ in "ab"]
+        for model, off_data in zip(models, (True, False), strict=True):
+            model.fit(x, y, epochs=2, batch_size=16, off_data=off_data)
+        wide, plain = (model.predict(10 * x) for model in models)
+        assert plain.novelty is None
+        assert torch.equal(wide.mean, plain.mean)
+        assert torch.equal(wide.aleatoric, plain.aleatoric)
+        grown = wide.epistemic > plain.epistemic
+        assert torch.equal(grown, wide.novelty > 0)
+        same = ~grown
+        assert torch.equal(wide.epistemic[same], plain.epistemic[same])
+
+    def test_online_updates_alone_know_no_novelty(self, model: Any) -> None:
+        x, y = regression(5)
+        assert model.update(x, y).predict(x).novelty is None
+
+    def test_the_novelty_of_classes_leaves_their_probabilities(self) -> None:
+        x, y = classes()
+        probs = []
+        for off_data in (True, False):
+            model = self.make(self.net(self.class_outputs), self.classes_likelihood(), seed=0)
+            model.fit(x, y, epochs=1, batch_size=16, off_data=off_data)
+            p = model.predict(10 * x)
+            probs.append(p.probs)
+            assert (p.novelty is not None) == off_data
+        assert torch.equal(*probs)
+
     def test_the_size_of_batches_does_not_change_a_prediction(self, fitted: Any) -> None:
         if self.dropout:
             pytest.skip("masks are drawn row by row")
@@ -199,6 +238,11 @@ class LearnerConformance(ABC):
         assert again.history == fitted.history
         x, y = regression()
         assert torch.equal(again.predict(x).mean, fitted.predict(x).mean)
+        one, other = again.predict(9 * x), fitted.predict(9 * x)
+        assert torch.equal(one.variance, other.variance)
+        assert one.novelty is not None
+        assert other.novelty is not None
+        assert torch.equal(one.novelty, other.novelty)
         # and goes on learning as the other does
         for model in (again, fitted):
             model.update(x[0], y[0]).fit(x, y, epochs=1, batch_size=16)

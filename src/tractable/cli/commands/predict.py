@@ -13,6 +13,7 @@ from tractable.cli.folder import unwritable
 from tractable.cli.table import csv_file, model_file
 from tractable.cli.table.columns import encode
 from tractable.cli.table.model_file import TableModel
+from tractable.predictive import Predictive
 
 Predictions = tuple[list[str], list[list[str | float]]]
 """A header, and rows of cells."""
@@ -80,6 +81,14 @@ def predict(model: TableModel, data: Path, *, level: float, missing: str | None)
 def _outputs(model: TableModel, x: object, level: float) -> Predictions:
     # One distribution for all columns: a learner by samples draws anew at every call.
     predictive = model.estimator.predict_distribution(x)
+    header, rows = _of_task(model, predictive, level)
+    if predictive.novelty is None:  # a file of before the training rows were remembered
+        return header, rows
+    novelty = predictive.novelty.tolist()
+    return [*header, "novelty"], [[*row, far] for row, far in zip(rows, novelty, strict=True)]
+
+
+def _of_task(model: TableModel, predictive: Predictive, level: float) -> Predictions:
     if model.task == "regression":
         columns = [predictive.mean, predictive.std, *predictive.interval(level)]
         return ["mean", "std", "lower", "upper"], torch.stack(columns, 1).tolist()

@@ -1,0 +1,330 @@
+"""Where training rows were: distances, slopes and what they add, against their definitions."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import cdist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import tractable as tr
+from tractable.errors import InvalidModelFile
+from tractable.gaussian import Gaussian
+from tractable.learners import Learner, support
+from tractable.learners.support import Support
+from tractable.persistence import model_file
+
+
+def normal_rows(rows=200, columns=5, seed=0, dtype=torch.float64):
+    draw = torch.Generator().manual_seed(seed)
+    scale = torch.logspace(-2, 3, columns, dtype=dtype)
+    return 7 + scale * torch.randn(rows, columns, generator=draw, dtype=dtype)
+
+
+def by_definition(x, kept, skip=0):
+    """Root mean square of the three smallest Euclidean distances, in standard deviations."""
+    center, scale = kept.mean(0), kept.std(0)
+    between = np.sort(cdist((x - center) / scale, (kept - center) / scale), axis=1)
+    return np.sqrt((between[:, skip : skip + 3] ** 2).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "close"),
+    [(1, torch.float64, 1e-7), (5, torch.float64, 1e-9), (5, torch.float32, 1e-4),
+     (40, torch.float64, 1e-9), (40, torch.float32, 1e-4)],
+)  # fmt: skip
+def test_distances_and_reach_are_those_of_the_definition(columns, dtype, close):
+    kept = normal_rows(columns=columns, dtype=dtype)
+    x = normal_rows(3000, columns, seed=1, dtype=dtype) * 1.5  # more than one chunk
+    found = Support.around(kept)
+    among = by_definition(kept.double().numpy(), kept.double().numpy(), skip=1)
+    reach = np.quantile(among, 0.9, method="higher")
+    assert float(found.reach) == pytest.approx(reach, rel=100 * close)
+    expected = np.maximum(by_definition(x.double().numpy(), kept.double().numpy()) - reach, 0)
+    novelty = found.novelty(x)
+    assert novelty.dtype == dtype
+    np.testing.assert_allclose(novelty.numpy(), expected, atol=100 * close, rtol=10 * close)
+
+
+def test_nine_of_ten_rows_like_the_training_rows_get_exactly_nothing():
+    kept, new = normal_rows(1000), normal_rows(4000, seed=1)
+    share = float((Support.around(kept).novelty(new) == 0).double().mean())
+    assert share == pytest.approx(0.9, abs=0.03)
+
+
+def test_columns_that_do_not_vary_are_ignored():
+    x = normal_rows(50, 3)
+    with_constant = torch.cat([x, torch.full((50, 1), 0.1, dtype=x.dtype)], 1)
+    elsewhere = with_constant * torch.tensor([2.0, 1.0, 1.0, 1e6], dtype=x.dtype)
+    plain = Support.around(x).novelty(elsewhere[:, :3])
+    assert torch.equal(Support.around(with_constant).novelty(elsewhere), plain)
+
+
+@pytest.mark.parametrize("x", [torch.ones(1, 2), torch.ones(20, 2), torch.full((3, 1), 1e30)])
+def test_rows_without_a_scale_have_no_support(x):
+    assert Support.around(x) is None
+
+
+def test_duplicates_and_few_rows_do_no_harm():
+    twice = Support.around(torch.tensor([[0.0], [0.0], [1.0]]))
+    assert torch.isfinite(twice.novelty(torch.tensor([[0.0], [5.0]]))).all()
+    two = Support.around(torch.tensor([[0.0], [2.0]]))  # in units of one from 1: -1 and 1
+    assert float(two.reach) == pytest.approx(2.0)
+    farther = two.novelty(torch.tensor([[6.0]]))  # 4 and 6 from the two
+    assert float(farther) == pytest.approx(math.sqrt((16 + 36) / 2) - 2)
+
+
+def test_rows_far_beyond_single_precision_are_finite():
+    kept = Support.around(normal_rows(dtype=torch.float32))
+    novelty = kept.novelty(torch.full((2, 5), 3e38))
+    assert torch.isfinite(novelty).all()
+    assert torch.isfinite(novelty * novelty).all()
+    assert (novelty > 1e9).all()
+
+
+# --- slopes --------------------------------------------------------------------------------
+
+
+def test_the_slope_of_a_linear_function_of_one_column_is_exact():
+    x = normal_rows(columns=1)
+    found = Support.around(x).with_slope(lambda rows: torch.cat([3 * rows, 0 * rows], 1), seed=0)
+    assert found.slope.tolist() == pytest.approx([9 * float(x.var(correction=0)), 0], rel=1e-6)
+
+
+@pytest.mark.parametrize("columns", [3, 20])
+def test_the_slope_is_the_mean_over_columns_and_rows(columns):
+    """By autograd, of a function that bends; the draw of directions leaves some per cent."""
+    x = normal_rows(1000, columns)
+    spread = x.std(0, correction=0)
+
+    def bent(rows):
+        z = (rows - 7) / spread
+        return (z[:, :2].square().sum(1, keepdim=True) + z.sum(1, keepdim=True)) / columns
+
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(bent(leaf).sum(), leaf)
+    expected = float((gradient * spread).square().mean())
+    found = Support.around(x).with_slope(bent, seed=0)
+    assert float(found.slope) == pytest.approx(expected, rel=0.12)
+
+
+def test_the_slope_of_a_learner_is_that_of_its_mean():
+    x = normal_rows(300, 3, dtype=torch.float32) / 100
+    net = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 2))
+    model = tr.TAGI(net, tr.likelihoods.Normal(0.1), engine="torch")
+    model.fit(x, torch.stack([x[:, 0].sin(), x.sum(1)], 1), epochs=5)
+    leaf = x.clone().requires_grad_()
+    z = model.propagate(leaf)
+    none = torch.zeros_like(z.variance)
+    rows = [
+        torch.autograd.grad([z.loc, z.variance], leaf, [one, none], retain_graph=True)[0]
+        for one in torch.eye(2).unsqueeze(1).expand(2, 300, 2)
+    ]
+    spread = x.std(0, correction=0)
+    expected = [float((g * spread).square().mean()) for g in rows]
+    assert model.support.slope.tolist() == pytest.approx(expected, rel=0.12)
+
+
+def test_extra_variance_is_the_slope_times_the_square():
+    found = Support.around(normal_rows(columns=1)).with_slope(lambda x: 2 * x, seed=0)
+    novelty = torch.tensor([0.0, 1.0, 10.0], dtype=torch.float64)
+    expected = float(found.slope) * torch.tensor([[0.0], [1.0], [100.0]], dtype=torch.float64)
+    assert torch.allclose(found.extra_variance(novelty), expected)
+
+
+# --- what is kept --------------------------------------------------------------------------
+
+
+def test_at_most_a_thousand_rows_are_kept_and_fewer_wide_ones():
+    assert support.drawn(torch.zeros(5000, 3), 0).shape == (1000, 3)
+    assert support.drawn(torch.zeros(50, 3), 0).shape == (50, 3)
+    assert support.drawn(torch.zeros(5000, 3, 32, 32), 0).numel() <= support.MOST_NUMBERS
+
+
+def test_the_rows_kept_depend_on_the_seed_alone():
+    x = torch.arange(5000.0).unsqueeze(1)
+    first, again, other = (support.drawn(x, seed) for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert len(first.unique()) == 1000
+
+
+def one_column(rows=3000):
+    x = torch.linspace(-1, 1, rows).unsqueeze(1)
+    return x, torch.sin(4 * x)
+
+
+def linear(**options):
+    return tr.TAGI(nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 1)),
+                   tr.likelihoods.Normal(0.1), **options)  # fmt: skip
+
+
+def test_a_loader_is_remembered_without_reading_it_again():
+    x, y = one_column()
+    reads = []
+
+    class Counted(TensorDataset):
+        def __getitem__(self, i):
+            reads.append(i)
+            return super().__getitem__(i)
+
+    model = linear().fit(DataLoader(Counted(x, y), batch_size=64), epochs=2)
+    assert len(reads) == 2 * 3000
+    kept = model.support
+    assert kept.rows.shape == (1000, 1)
+    values = (kept.centre + kept.rows * kept.scale).flatten()
+    assert len(values.unique()) == 1000
+    # Drawn from all of the pass, not from its first or last batches.
+    assert float(values.mean()) == pytest.approx(0, abs=0.08)
+    assert float(values.std()) == pytest.approx(1 / math.sqrt(3), rel=0.08)
+    assert float(model.predict(torch.tensor([[5.0]])).novelty) > 1
+
+
+def test_learning_is_not_changed_by_remembering():
+    x, y = one_column(300)
+    wide, plain = linear(seed=1), linear(seed=1)
+    wide.fit(x, y, epochs=2)
+    plain.fit(x, y, epochs=2, off_data=False)
+    for model in (wide, plain):
+        model.update(x[:2], y[:2]).fit(x, y, epochs=1, off_data=False)
+    one, other = wide.state_dict(), plain.state_dict()
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_numbers_of_rows_have_no_distance():
+    net = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 1))
+    x = torch.randint(10, (50, 2), generator=torch.Generator().manual_seed(0))
+    model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, x.sum(1).float(), epochs=1)
+    assert model.support is None
+    assert model.predict(x).novelty is None
+
+
+def test_uncertain_inputs_are_compared_by_their_means():
+    x, y = one_column(100)
+    model = linear().fit(Gaussian(x, torch.full_like(x, 0.01)), y, epochs=1)
+    far = torch.tensor([[4.0]])
+    same = model.predict(Gaussian(far, torch.full_like(far, 0.01))).novelty
+    assert torch.equal(same, model.predict(far).novelty)
+
+
+def test_rows_of_several_axes_are_compared_flat():
+    x = torch.randn(80, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1))
+    model = tr.Backprop(net, tr.likelihoods.Normal(0.5)).fit(x, x.mean((1, 2, 3)), epochs=1)
+    assert model.predict(5 * x).epistemic.mean() > model.predict(x).epistemic.mean()
+
+
+def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
+    x, y = one_column(300)
+    net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 2))
+    model = tr.TAGI(net, tr.likelihoods.HeteroscedasticNormal()).fit(x, y, epochs=3)
+    assert model.support.slope.shape == (1,)
+    far = torch.tensor([[9.0]])
+    plain = model.outputs(far).predictive()
+    p = model.predict(far)
+    assert torch.equal(p.aleatoric, plain.aleatoric)
+    extra = model.support.extra_variance(p.novelty)
+    assert torch.equal(p.epistemic, plain.epistemic + extra)
+    assert float(extra) > 0
+
+
+def test_an_ensemble_has_one_support_with_the_slope_of_its_mean():
+    x, y = one_column(300)
+    net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
+    model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=3, lr=1e-2).fit(x, y, epochs=3)
+    step = 1e-2 * float(model.support.scale)
+    sides = [model.predict(x + h).mean for h in (-step, step)]
+    slope = float(((sides[1] - sides[0]) / 2e-2).square().mean())
+    assert float(model.support.slope) == pytest.approx(slope, rel=0.02)
+    assert [name for name in model.state_dict() if "support/rows" in name] == ["support/rows"]
+
+
+def test_updates_elsewhere_make_that_place_known():
+    x, y = one_column(300)
+    model = linear().fit(x, y, epochs=2)
+    there = torch.linspace(2.9, 3.1, 5).unsqueeze(1)
+    before = model.predict(there)
+    model.update(x[:50], y[:50])
+    assert len(model.support.rows) == 300  # known already: nothing is kept
+    for row in there:
+        model.update(row, torch.zeros(1))
+    after = model.predict(there)
+    assert (before.novelty > 1).all()
+    assert (after.novelty < 0.2).all()
+    assert (after.epistemic < before.epistemic).all()
+    assert len(model.support.rows) == 305
+    assert torch.equal(model.clone().predict(there).variance, after.variance)
+
+
+def test_a_stream_keeps_no_more_rows_than_a_fit():
+    kept = Support.around(normal_rows(1000, 2))
+    far = 1e4 * torch.arange(1.0, 301.0, dtype=torch.float64).unsqueeze(1).repeat(1, 2)
+    longer = kept.joined(far)
+    assert len(longer.rows) == 1000
+    assert torch.equal(longer.rows[:700], kept.rows[300:])
+    assert torch.equal(longer.rows[700:], kept.scaled(far))
+    middle = kept.centre.expand(50, 2)
+    assert kept.joined(middle) is kept
+
+
+# --- files ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(tmp_path):
+    x, y = one_column(100)
+    path = tmp_path / "model.tr"
+    linear().fit(x, y, epochs=1).save(path)
+    return path
+
+
+def test_a_file_of_before_has_no_support(written):
+    tensors, header = model_file.read(written)
+    model_file.write(written, {k: t for k, t in tensors.items() if "support" not in k}, header)
+    model = Learner.load(written)
+    assert model.support is None
+    assert model.predict([[1.0]]).novelty is None
+
+
+def damage(name, change):
+    def apply(tensors):
+        tensors[f"support/{name}"] = change(tensors[f"support/{name}"])
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        damage("rows", lambda t: t * math.nan),
+        damage("rows", lambda t: t[:1]),
+        damage("rows", lambda t: t.repeat(30, 1)),
+        damage("rows", lambda t: t.repeat(1, 2)),
+        damage("rows", lambda t: t.flatten()),
+        damage("rows", lambda t: t.double()),
+        damage("scale", lambda t: -t),
+        damage("scale", lambda t: t.repeat(2)),
+        damage("centre", lambda t: t * math.inf),
+        damage("reach", lambda t: -1 - t),
+        damage("reach", lambda t: t.unsqueeze(0)),
+        damage("slope", lambda t: -t),
+        damage("slope", lambda t: t.repeat(2)),
+        damage("event", lambda t: t * 10**12),
+        damage("event", lambda t: -t),
+        damage("event", lambda t: t.double()),
+        damage("event", lambda t: t[:0]),
+        lambda tensors: tensors.pop("support/reach"),
+        lambda tensors: tensors.pop("support/event"),
+        lambda tensors: tensors.pop("support/rows"),
+        lambda tensors: tensors.update({"support/more": torch.zeros(1)}),
+    ],
+)
+def test_a_damaged_support_is_refused(written, harm):
+    tensors, header = model_file.read(written)
+    harm(tensors)
+    model_file.write(written, tensors, header)
+    with pytest.raises(InvalidModelFile):
+        Learner.load(written)
