@@ -158,9 +158,9 @@ def unpack(
 ) -> Learner:
     """The learner that ``pack`` described; ``path`` is for error messages."""
     with model_file.fitting(path):
+        kind = kind_of(header.get("learner"))
         written = dict(checks.finite(header["options"], "options"))
         checks.finite(header["likelihood"], "likelihood")
-        kind = kind_of(header.get("learner"))
         stated = kind.method_class.stated(written)
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
@@ -206,10 +206,9 @@ def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
     A run from before there was an option goes on as it began, without.
     """
     tensors, header = model_file.read(path)
-    held = learner.method
-    with model_file.fitting(path):
-        learner.method = held.as_begun(checks.of_type(header["options"], dict, "options"))
+    held, options = learner.method, header.get("options")
     try:
+        learner.method = held.as_begun(options if isinstance(options, dict) else {})
         return _resume(learner, path, tensors, header, planned)
     except BaseException:
         learner.method = held
