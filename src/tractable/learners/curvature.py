@@ -140,7 +140,7 @@ def gauss_newton(
         likelihood: L is the second derivative of its ``-log p(y|z)`` in the outputs.
         pairs: batches of rows.
         like: a matrix or diagonal of the wanted shape.
-        rows_at_once: of a batch of inputs, that fit in memory.
+        rows_at_once: number of rows of a batch of inputs that fit in memory.
 
     Exact: but for the rows where the likelihood is not log-concave (``Likelihood.curvature``).
     """

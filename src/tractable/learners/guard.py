@@ -18,9 +18,9 @@ class Guard:
     """Which guards are up.
 
     Attributes:
-        limit: of the length of a step (``tractable.learners.batch_rule``).
+        limit: whether the length of a step is limited (``tractable.learners.batch_rule``).
         gate: on values far from all that was expected (``tractable.likelihoods.gate``).
-        statistics: of batch normalisation take in an odd batch slowly.
+        statistics: whether running statistics take in an odd batch slowly.
     """
 
     limit: bool = False

@@ -216,18 +216,18 @@ class Laplace(Learner):
     Args:
         net: any module that ``torch.func.vmap`` takes.
         likelihood: how observations depend on the network's outputs.
-        structure: of the Gaussian: ``"diagonal"``, all weights, independent (better on held-out
-            rows of UCI sets); or ``"last_layer"``, its weights in full, the others certain.
-        prior_precision: of the Normal prior; ``None`` for 1 while the mode is learnt, and at the
-            end of a fit that of greatest evidence (for the weights that are Gaussian).
+        structure: ``"diagonal"``, all weights are Gaussian and independent (better on held-out rows
+            of UCI sets); or ``"last_layer"``, its weights in full, the others certain.
+        prior_precision: precision of the Normal prior; ``None`` for 1 while the mode is learnt, and
+            at the end of a fit that of greatest evidence (for the weights that are Gaussian).
         refine: Newton steps that the last layer makes at the end of a fit, to reach its mode.
-        init: of the weights, as for ``Backprop``, like the next three.
+        init: how the weights start, as for ``Backprop``, like the next three.
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: of the learning rate.
+        schedule: schedule of the learning rate.
         device: where to compute.
         dtype: ``torch.float32`` or ``torch.float64``.
-        seed: of everything that is drawn.
+        seed: seed of the random number generator.
 
     ``fit`` makes the Gaussian of its own rows after its last epoch, whose record has the
     ``log_evidence``; before any data it is the prior's, around the first weights.  ``update`` adds.

@@ -146,7 +146,7 @@ class Support:
 
         Args:
             mean: from rows of inputs to ``[rows, outputs]``; not random.
-            seed: of the learner.
+            seed: seed of the learner.
         """
         at = torch.arange(_PROBES) % len(self.rows)
         shape = (_PROBES, self.rows.shape[1])
@@ -176,7 +176,7 @@ class Support:
 
         Args:
             tensors: as ``tensors`` names them.
-            dtype: of the learner.
+            dtype: precision of the learner.
             outputs: the mean that the learner predicts, of which the shape counts.
 
         Raises:

@@ -106,9 +106,9 @@ class Likelihood(nn.Module, ABC):
 
         Args:
             y: targets.
-            mean: of the outputs.
-            variance: of the outputs.
-            weight: of each value, in double precision, where there is a gate.
+            mean: mean of the outputs.
+            variance: variance of the outputs.
+            weight: weight of each value, in double precision, where there is a gate.
             memory: rows that what was learnt of the noise is to hold, or None for all.
         """
         d_mu, d_var = self.messages(y, mean, variance)

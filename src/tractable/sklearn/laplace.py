@@ -47,8 +47,9 @@ class LaplaceRegressor(_ByLaplace, Regressor):
         hidden: widths of the hidden layers; empty for a linear model.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.
-        structure: of the Gaussian: ``"diagonal"`` over all weights, or ``"last_layer"`` in full.
-        prior_precision: of the weights before any data; by default that of greatest evidence.
+        structure: ``"diagonal"``, a Gaussian over all weights, or ``"last_layer"`` in full.
+        prior_precision: precision of the weights before any data; by default that of greatest
+            evidence.
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: passes of ``fit``; by default enough for about 1,500 steps, at least 20 and at
             most 100.

@@ -132,7 +132,9 @@ def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
         makers[f"mixture-{a}-{b}"] = lambda a=a, b=b: bnn(  # type: ignore[misc]
             priors.ScaleMixture(0.5, math.exp(-a), math.exp(-b))
         )
-    makers["tagi"] = lambda: TAGI(network(options.units), Normal(0.1), seed=options.seed)
+    makers["tagi"] = lambda: TAGI(
+        network(options.units), Normal(0.1), seed=options.seed, robust=False
+    )
     for name, dropout in (("dnns", 0.0), ("dnns-dropout", 0.5)):
         makers[name] = lambda dropout=dropout: Ensemble(  # type: ignore[misc]
             network(options.units, dropout),

@@ -109,7 +109,7 @@ class TorchEngine(Engine):
             z: the network's output, with its graph.
             y: targets.
             scratch: memory that ``v g`` is written to, if there is one.
-            weight: of each value, where there is a gate.
+            weight: weight of each value, where there is a gate.
             memory: rows that the noise is to be inferred from, or None for all.
         """
         locs, variances = leaves
