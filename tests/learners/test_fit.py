@@ -95,7 +95,7 @@ def test_compiled_steps_equal_eager_ones():
 
 def test_gaussian_inputs_flow_into_predictions_and_learning():
     x, y = data()
-    learner = model().fit(x, y, epochs=5)
+    learner = model().fit(x, y, epochs=5, off_data=False)
     certain = learner.predict(x)
     doubtful = learner.predict(tr.Gaussian(x, 0.5))
     torch.testing.assert_close(doubtful.mean, certain.mean)
