@@ -14,10 +14,9 @@ from torch import nn
 
 import tractable as tr
 from tractable.data import DataNotFound, sunspots
-from tractable.learners.batch_rule import forget
 
 PAST = 12
-FORGET = 1e-3  # of the precision, per month: a memory of about a thousand months
+MEMORY = 1_000  # months
 
 
 def main() -> None:
@@ -43,8 +42,7 @@ def main() -> None:
         naive.append(float(past[-1] - now))
         year.append(float(past.mean() - now))
         inside.append(bool(low <= now <= high))
-        model.update(past, now.reshape(1))
-        forget(model.posterior.variance, model.posterior.flat_prior_variance, FORGET)
+        model.update(past, now.reshape(1), memory=MEMORY)
 
     def rms(errors: list[float]) -> float:
         return float(scale * torch.tensor(errors[120:]).square().mean().sqrt())

@@ -244,3 +244,31 @@ def test_priors_come_as_numbers_or_objects(data):
         assert (number.predict(X) != laplace.predict(X)).any()
     with pytest.raises(TypeError, match="prior must be one of"):
         BBBRegressor(prior="wide", **settings).fit(X, y)
+
+
+def test_a_memory_follows_a_change_and_is_in_the_file(tmp_path):
+    X = np.random.default_rng(0).uniform(-1, 1, (3000, 1))
+    y = np.where(np.arange(3000) < 2000, 1, -1) * X[:, 0]
+    errors = {}
+    for memory in (None, 100):
+        model = TAGIRegressor((20,), memory=memory, random_state=0)
+        for start in range(0, 2100, 20):
+            model.partial_fit(X[start : start + 20], y[start : start + 20])
+        errors[memory] = np.sqrt(np.mean((model.predict(X[2100:]) - y[2100:]) ** 2))
+    assert errors[100] < 0.7 * errors[None]
+    model.save(tmp_path / "model")
+    assert TAGIRegressor.load(tmp_path / "model").memory == 100
+    for bad in (0, 1, "many", float("nan")):
+        with pytest.raises(ValueError, match="memory must be a number of rows"):
+            TAGIRegressor((2,), memory=bad).partial_fit(X[:20], y[:20])
+
+
+def test_outliers_in_the_targets_are_told_and_do_little_harm():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    truth = np.sin(X[:, 0]) + X[:, 1]
+    y = truth + 0.1 * rng.normal(size=300)
+    y[::50] = 40
+    model = TAGIRegressor((40,), epochs=20, random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 0.4
+    assert model.learner_.surprises.count >= 6

@@ -64,7 +64,7 @@ def judge(call: Call, before: dict[str, bytes], outcome: Outcome, attack: hostil
         require(after == before, "a question changed its arguments")
         require(attack.effect == "any" or finite(outcome), "an answer is not finite")
         return "answered"
-    unlearnt = set(after) - {"loc", "variance", "noise_mean", "noise_variance"}
+    unlearnt = set(after) - {*hostile.LEARNT, "surprise", "surprises"}
     require(all(after[name] == before[name] for name in unlearnt), "the data were changed")
     require(outcome > 0 or after == before, "no batch was learnt, and yet something changed")
     require(0 <= outcome <= call.batches, f"{outcome} of {call.batches} batches")

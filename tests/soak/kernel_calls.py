@@ -117,6 +117,8 @@ def constructor(rng: Rng) -> Arguments:
         "paths": paths,
         "rule": str(rng.choice(["damped", "published"])),
         "instructions": str(rng.choice(["", *compiled().instruction_sets()])),
+        "limit": bool(rng.integers(0, 2)),
+        "gate": paths is None and bool(rng.integers(0, 2)),
     }
 
 
@@ -176,4 +178,7 @@ def targets(rng: Rng, network: Network, rows: int) -> Arguments:
         "batch_size": int(rng.choice([1, 1, 2, 3, 7, 64, 2**30])),
         "forget": float(rng.choice([0.0, 0.3, 1.0])),
         "progress": None if rng.random() < 0.5 else lambda _: None,
+        "surprise": rng.uniform(1, 9, noises) if network.arguments["gate"] else None,
+        "surprises": np.zeros(25) if network.arguments["gate"] else None,
+        "memory": float(rng.choice([0.0, 1.5, 1e3])),
     }

@@ -16,6 +16,16 @@ Exact: one observed value (then alpha = 1, and this is the published update); B 
 observations move the mean as their joint posterior does.  For uncorrelated observations
 alpha = 1.  The variance is positive by construction.
 
+``limited`` steps.  A step is ``alpha sqrt(sum_w v g^2)`` prior standard deviations long, for one
+value that lies e off about ``|e| / sqrt(S)``: along one direction, where a network of several
+layers is far from linear.  With
+
+    n_eff = (sum d^2)^2 / sum d^4           values that share the surprise: 1 for one outlier alone
+    L^2   = 3^2 max(1, alpha n_eff)
+
+a longer step is cut to L, by a smaller alpha for mean and variance: for one value this is a noise
+enlarged until the step is three deviations long.  Not for one layer, whose step is exact.
+
 ``published``: ``mu + v g`` and ``v + v^2 sum d_var``, for parity.  Where ``q = -v sum d_var``
 passes 1/2, the variance continues as ``v / (4 q)`` (same value and slope) and stays positive.
 """
@@ -38,10 +48,13 @@ from tractable.moments.message import (
 BatchRule = Literal["damped", "published"]
 BATCH_RULES: tuple[BatchRule, ...] = ("damped", "published")
 
+LONGEST = 3.0
+"""Prior standard deviations that one value may move all weights together, if limited."""
+
 
 @dataclass(frozen=True)
 class Step:
-    """The two numbers that scale an update, and whether every message was finite."""
+    """The two numbers that scale an update, and whether all it is made of is finite."""
 
     alpha: Tensor
     observed: Tensor
@@ -56,20 +69,37 @@ def plan(
     shift: list[Tensor],
     g: list[Tensor],
     g_var: list[Tensor],
+    *,
+    limited: bool = False,
 ) -> Step:
     """Decide the scale of a step from the messages to the outputs and to the weights.
 
-    ``shift`` holds ``v g``, the step before scaling.
+    ``shift`` holds ``v g``, the step before scaling.  ``limited`` computes in double precision.
     """
     power = _sum([torch.dot(h.view(-1), a.view(-1)) for h, a in zip(shift, g, strict=True)])
     finite = torch.isfinite(power + _sum([b.sum() for b in g_var]))
     observed = (d_var < 0).sum().clamp_min(1).to(d_mu.dtype)
     if rule == "published":
         return Step(torch.ones_like(power), observed, finite)
+    if limited:
+        power, d_mu, d_var = power.double(), d_mu.double(), d_var.double()
     weight = observed_power(d_mu, d_var)
     tiny = torch.finfo(d_mu.dtype).tiny
     along = power * weight.sum() / (d_mu * d_mu).sum().clamp_min(tiny)
-    return Step(damping(weight, d_var, output_variance, along, torch.sum), observed, finite)
+    alpha = damping(weight, d_var, output_variance, along, torch.sum)
+    if limited:
+        alpha = _cut(alpha, d_mu, power)
+    return Step(alpha, observed, finite & torch.isfinite(along))
+
+
+def _cut(alpha: Tensor, d_mu: Tensor, power: Tensor) -> Tensor:
+    """The gain of a step that is no longer than the limit."""
+    squares = d_mu * d_mu
+    tiny = torch.finfo(squares.dtype).tiny
+    shared = squares.sum().square() / squares.square().sum().clamp_min(tiny)
+    longest = LONGEST**2 * (alpha * shared).clamp_min(1)
+    length = alpha * alpha * power
+    return torch.where(length > longest, alpha * (longest / length.clamp_min(tiny)).sqrt(), alpha)
 
 
 def updated(

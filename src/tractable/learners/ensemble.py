@@ -7,6 +7,7 @@ deep ensembles" (2017).
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from tractable.learners.network import Network
 from tractable.learners.outputs import Mixed
 from tractable.learners.together import learn_together
 from tractable.likelihoods import Likelihood
+from tractable.likelihoods.base import HeldOut
 from tractable.persistence import checks
 from tractable.persistence.model_file import part, prefixed
 from tractable.posterior import Posterior
@@ -69,11 +71,18 @@ class EnsembleMethod(Method[EnsembleState]):
 
     def update(self, state: EnsembleState, x: Tensor, y: Tensor, position: Position | None) -> None:
         """Every member learns, or none."""
+        self._all_or_none(state, lambda member: self.member.update(member, x, y, position))
+
+    def update_within(self, state: EnsembleState, x: Tensor, y: Tensor, memory: float) -> None:
+        """See ``Method``; every member learns, or none."""
+        self._all_or_none(state, lambda member: self.member.update_within(member, x, y, memory))
+
+    def _all_or_none(self, state: EnsembleState, learn: Callable[[Any], None]) -> None:
         before = [self.member.backup(member) for member in state.members[:-1]]
         done = 0
         try:
             for member in state.members:
-                self.member.update(member, x, y, position)
+                learn(member)
                 done += 1
         except BaseException:
             for member, held in zip(state.members[:done], before, strict=False):
@@ -148,6 +157,14 @@ class EnsembleMethod(Method[EnsembleState]):
         """See ``Method``."""
         for member in state.members:
             self.member.rescale_noise(member, scale)
+
+    def held_out_scale(self, state: EnsembleState, held_out: list[HeldOut]) -> float:
+        """See ``Method``."""
+        return self.member.held_out_scale(state.members[0], held_out)
+
+    def look_at(self, source: Rows | Loader) -> None:
+        """See ``Method``."""
+        self.member.look_at(source)
 
     def noise_of(self, state: EnsembleState) -> Likelihood:
         """A likelihood with the mean of the members' noise, as a mixture has it."""
@@ -247,6 +264,20 @@ class EnsembleMethod(Method[EnsembleState]):
             mine = part(tensors, f"{i}/")
             member.generator.set_state(mine.pop("generator"))
             self.member.restore_training(member, mine, values[i])
+
+    def as_begun(self, options: dict[str, Any]) -> EnsembleMethod:
+        """See ``Method``."""
+        member = self.member.as_begun(options)
+        if member is self.member:
+            return self
+        return EnsembleMethod(
+            self.network, self.likelihood, n=self.n, member=member, kind=self.kind
+        )
+
+    @classmethod
+    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """See ``Method``."""
+        return files.kind_of(options["learner"]).method_class.stated(options)
 
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:

@@ -157,9 +157,10 @@ def unpack(
 ) -> Learner:
     """The learner that ``pack`` described; ``path`` is for error messages."""
     with model_file.fitting(path):
-        stated = dict(checks.finite(header["options"], "options"))
+        written = dict(checks.finite(header["options"], "options"))
         checks.finite(header["likelihood"], "likelihood")
         kind = kind_of(header.get("learner"))
+        stated = kind.method_class.stated(written)
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
         if net is None:
@@ -179,7 +180,11 @@ def unpack(
         restore_state(learner, tensors, header["training"])
         _take(learner, header)
         learner.support = _support(learner, part(tensors, "support/"))
-        checks.taken(_of_learner(tensors, header, replaced), parts(learner))
+        (held, entries), (packed, values) = _of_learner(tensors, header, replaced), parts(learner)
+        if options:  # one given in place of the file's may add a part of the state, or drop one
+            names = held.keys() & packed.keys()
+            held, packed = ({n: of[n] for n in names} for of in (held, packed))
+        checks.taken((held, entries), (packed, values))
     return learner
 
 
@@ -195,8 +200,24 @@ def _support(learner: Learner, tensors: Tensors) -> Support | None:
 
 
 def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
-    """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
+    """Take over a checkpoint of the same learner and plan, or raise and change nothing.
+
+    A run from before there was an option goes on as it began, without.
+    """
     tensors, header = model_file.read(path)
+    held = learner.method
+    with model_file.fitting(path):
+        learner.method = held.as_begun(checks.of_type(header["options"], dict, "options"))
+    try:
+        return _resume(learner, path, tensors, header, planned)
+    except BaseException:
+        learner.method = held
+        raise
+
+
+def _resume(
+    learner: Learner, path: str | Path, tensors: Tensors, header: Header, planned: Run
+) -> Run:
     with model_file.fitting(path):
         written = Run.from_header(header)
     problem = _other(learner, header) or planned.differs(written)
@@ -238,6 +259,8 @@ def _other(learner: Learner, header: Header) -> str | None:
     mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
     for what in ("dtype", "net", "options", "likelihood"):
         theirs = header.get(what)
+        if what == "options" and isinstance(theirs, dict):
+            theirs = type(learner).method_class.stated(theirs)
         if what == "net" and None in (theirs, mine[what]):
             continue  # a network that JSON cannot say: shapes are compared later
         if theirs == mine[what]:

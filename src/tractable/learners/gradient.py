@@ -26,7 +26,7 @@ from tractable.learners.method import Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.learners.outputs import Draws
-from tractable.likelihoods import Likelihood
+from tractable.likelihoods import Likelihood, Normal
 from tractable.persistence import checks
 from tractable.training.callbacks import EpochRecord
 
@@ -38,6 +38,8 @@ DROPOUT = (
 PREDICTION_SEED = 7_919
 """Predictions draw from a stream of their own, this far from the learner's seed."""
 _VALIDATION_DRAWS = 10
+_NOISE_ROWS = 500  # of a stream, that the noise is averaged over
+_NOISE_DRAWS = 5
 
 
 @dataclass
@@ -181,6 +183,15 @@ class GradientMethod(Method[GradientState]):
 
     def update(self, state: GradientState, x: Tensor, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
+        if position is not None or not infers_noise(state.likelihood, y):
+            self.follow(state, x, y, position)
+            return
+        guess = self.outputs(state, x, draws=_NOISE_DRAWS).predictive().mean
+        self.follow(state, x, y, None)
+        follow_noise(state.likelihood, guess, y)
+
+    def follow(self, state: GradientState, x: Tensor, y: Tensor, position: Position | None) -> None:
+        """One step along the gradient of a batch, or raise and leave the state as it was."""
         before = state.generator.get_state()
         rows, weight = self.shared_by(state, x.shape[0], position)
         buffers = {name: b.clone() for name, b in state.buffers.items()}
@@ -350,6 +361,25 @@ def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
     twin.m_step(statistics)
     checks.matching(dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise")
     twin.check_buffers(twin.state_dict())
+
+
+def infers_noise(likelihood: Likelihood, y: Tensor) -> bool:
+    """Whether an online update has a noise to infer."""
+    return isinstance(likelihood, Normal) and likelihood.learns_noise and type(y) is Tensor
+
+
+def follow_noise(likelihood: Likelihood, guess: Tensor, y: Tensor) -> None:
+    """Let the noise follow the errors that rows had before they were learnt.
+
+    Approximate: the noise is a moving average of squared errors over about the last 500 rows, so
+    it holds what the weights were unsure of then as well.
+    """
+    assert isinstance(likelihood, Normal)
+    missed = (guess.reshape(y.shape) - y).reshape(-1, likelihood.outputs)
+    new = missed.square().mean(0).to(likelihood.noise_mean)
+    kept = math.exp(-len(y) / _NOISE_ROWS)
+    noise = kept * likelihood.noise_mean + (1 - kept) * new
+    likelihood.m_step(torch.cat([noise, noise.new_ones(1)]))
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ its state; everything around them is here, once.
 from __future__ import annotations
 
 import copy
+import math
 import os
 import threading
 import time
@@ -228,6 +229,7 @@ class Learner:
         scored = None if validation is None else self.checked(*validation)
         if calibrate:
             self._check_calibration(source)
+        self.method.look_at(source)
         run = Run.planned(epochs, source, len(self.history), fingerprint=resume is not None)
         if resume is not None and Path(resume).is_file():
             run = files.resume(self, resume, run)
@@ -255,17 +257,26 @@ class Learner:
         run.finished = True
         return self
 
-    def update(self, x: Any, y: Any) -> Self:
+    def update(self, x: Any, y: Any, *, memory: float | None = None) -> Self:
         """Learn from one more observation, or one more batch, online.
 
         A single observation may come without the batch dimension: a scalar target, or an input
         vector.
+
+        Args:
+            x: inputs.
+            y: targets.
+            memory: for data that change: about how many of the last rows to remember, for the
+                weights and for a noise that is inferred.  By default nothing is forgotten.  Only
+                ``TAGI`` and ensembles of it have a memory to state.
         """
+        if memory is not None and not (math.isfinite(memory) and memory > 1):
+            raise ValueError(f"memory must be a number of rows above 1, or None; got {memory!r}")
         rows, seen = as_tensor(x, "inputs"), as_tensor(y, "targets")
         if seen.ndim == 0 or rows.ndim == 1:
             rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         rows, seen = self.checked(rows, seen)
-        self.learn_batch(rows, seen)
+        self.learn_batch(rows, seen, memory=memory)
         self._remember(rows)
         return self
 
@@ -276,10 +287,20 @@ class Learner:
             if self._support.takes(at):
                 self._later.append(at.clone())
 
-    def learn_batch(self, x: Tensor, y: Tensor, position: Position | None = None) -> None:
+    def learn_batch(
+        self,
+        x: Tensor,
+        y: Tensor,
+        position: Position | None = None,
+        *,
+        memory: float | None = None,
+    ) -> None:
         """``update`` without its checks, for loops over rows that ``checked`` has seen."""
         with self.lock:
-            self.method.update(self.state, x, y, position)
+            if memory is None:
+                self.method.update(self.state, x, y, position)
+            else:
+                self.method.update_within(self.state, x, y, memory)
             self.fitted = True
 
     def rescale_noise(self, scale: float) -> None:

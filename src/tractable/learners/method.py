@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
 from tractable.likelihoods import Likelihood
+from tractable.likelihoods.base import HeldOut
 from tractable.persistence import checks
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior
@@ -168,6 +169,12 @@ class Method(ABC, Generic[S]):
         state.likelihood.set_buffers(noise)
         state.generator.set_state(generator)
 
+    def update_within(self, state: S, x: Tensor, y: Tensor, memory: float) -> None:
+        """An online update after which about the last ``memory`` rows are remembered."""
+        raise TypeError(
+            f"{type(self).__name__} has no memory to state: only TAGI forgets in closed form"
+        )
+
     def learn_epoch(
         self, state: S, source: Rows | Loader, order: Tensor | None, progress: float, tell: Advance
     ) -> bool:
@@ -217,6 +224,13 @@ class Method(ABC, Generic[S]):
         """Multiply the noise variance by a factor."""
         state.likelihood.rescale(scale)
 
+    def held_out_scale(self, state: S, held_out: list[HeldOut]) -> float:
+        """The factor on the noise variance that suits held-out rows."""
+        return state.likelihood.held_out_scale(held_out)
+
+    def look_at(self, source: Rows | Loader) -> None:
+        """Look at the rows of a fit before it begins, and warn of what would spoil it."""
+
     def noise_of(self, state: S) -> Likelihood:
         """The likelihood with the noise that a prediction has."""
         return state.likelihood
@@ -232,6 +246,15 @@ class Method(ABC, Generic[S]):
     def scoring_options(self) -> dict[str, Any]:
         """Options of ``outputs`` for the validation rows of every epoch."""
         return {}
+
+    def as_begun(self, options: dict[str, Any]) -> Method[S]:
+        """This method, or what it was when a checkpoint with these options was written."""
+        return self
+
+    @classmethod
+    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Options of a file, with what those that it does not name were when it was written."""
+        return options
 
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:

@@ -11,6 +11,8 @@ neural networks" (2022), section 2 and appendix B.1, B.2.
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any, ClassVar
 
 import torch
@@ -20,11 +22,15 @@ from tractable.gaussian import Gaussian
 from tractable.learners import engines
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, TorchEngine
+from tractable.learners.guard import Guard
 from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
 from tractable.learners.outputs import Moments, chunks, joined
-from tractable.likelihoods import Likelihood
+from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
+from tractable.likelihoods.base import HeldOut
+from tractable.likelihoods.gate import Gate, Surprises
+from tractable.persistence import checks
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, Scheme, flat, initial_posterior
 from tractable.rules.activation import MODES, Mode
@@ -50,6 +56,7 @@ class TAGIMethod(Method[TAGIState]):
         forget: float,
         compile: bool,
         engine: EngineName,
+        robust: bool,
     ) -> None:
         super().__init__(network, likelihood)
         if moments not in MODES:
@@ -62,12 +69,19 @@ class TAGIMethod(Method[TAGIState]):
             raise ValueError(f"forget must lie between 0 and 1, got {forget}")
         self.scheme, self.gain, self.moments = init, gain, moments
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
-        self.asked_engine = engine
+        self.asked_engine, self.robust = engine, bool(robust)
+        self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
         self.engine = engines.choose(
-            network, likelihood, engine=engine, moments=moments, rule=batch_rule, compile=compile
+            network,
+            likelihood,
+            engine=engine,
+            moments=moments,
+            rule=batch_rule,
+            compile=compile,
+            guard=self.guard,
         )
         self.parallel = self.engine.parallel
-        self.eager = TorchEngine(network, moments, batch_rule)
+        self.eager = TorchEngine(network, moments, batch_rule, self.guard)
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -80,11 +94,27 @@ class TAGIMethod(Method[TAGIState]):
             "compile": self.compile,
             # A file must load on a machine without the kernel.
             "engine": "torch" if self.asked_engine == "torch" else "auto",
+            "robust": self.robust,
         }
+
+    def as_begun(self, options: dict[str, Any]) -> TAGIMethod:
+        """See ``Method``."""
+        if "robust" in options or not self.robust:
+            return self
+        mine = {**self.options(), "engine": self.asked_engine, "robust": False}
+        return TAGIMethod(self.network, self.likelihood, **mine)
+
+    @classmethod
+    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Files from before there was a robust learner hold one that is not."""
+        return {"robust": False, **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
         """The prior, with means drawn from it."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
+        if self.guard.gate:
+            assert isinstance(likelihood, Normal)
+            state.gate = Gate(len(likelihood.noise_mean))
         state.posterior = initial_posterior(
             self.network.module,
             scheme=self.scheme,
@@ -101,6 +131,11 @@ class TAGIMethod(Method[TAGIState]):
         if position is not None:
             rate = self.forget * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
+
+    def update_within(self, state: TAGIState, x: Tensor, y: Tensor, memory: float) -> None:
+        """The precision goes the share ``1 - (1 - 1/N)^B`` of the way back to the prior's."""
+        rate = -math.expm1(len(x) * math.log1p(-1 / memory))
+        self.engine.update(state, x, y, rate, memory)
 
     def learn_epoch(
         self,
@@ -155,6 +190,47 @@ class TAGIMethod(Method[TAGIState]):
         )
         state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
 
+    def training(self, state: TAGIState) -> tuple[Named, Any]:
+        """See ``Method``; what the gate has learnt."""
+        if state.gate is None:
+            return {}, None
+        return {"surprise": state.gate.level, "surprises": state.gate.log}, None
+
+    def restore_training(self, state: TAGIState, tensors: Named, values: Any) -> None:
+        """See ``Method``; a file from a learner without a gate leaves it as at the start."""
+        gate = state.gate
+        if gate is None or not tensors:
+            return
+        own = {"surprise": gate.level, "surprises": gate.log}
+        checks.matching(own, tensors, "gate")
+        checks.numbers(tensors, {})
+        if bool((tensors["surprise"] < 1).any()) or not 0 <= float(tensors["surprises"][0]) < 2**53:
+            raise ValueError("the gate of the file has numbers that it cannot have")
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+    def held_out_scale(self, state: TAGIState, held_out: list[HeldOut]) -> float:
+        """See ``Method``; a few wild rows must not set the scale."""
+        if self.guard.gate:
+            return state.likelihood.held_out_scale(held_out, outliers=True)
+        return super().held_out_scale(state, held_out)
+
+    def look_at(self, source: Rows | Loader) -> None:
+        """Say so if the data come in raw units; a loader is not read to find out."""
+        numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
+        if not numbers or isinstance(source, Loader):
+            return
+        for what, values in (("inputs", source.x), ("targets", source.y)):
+            size = _usual_size(values)
+            if size > _RAW:
+                warnings.warn(
+                    f"the {what} have values of about {size:.3g}, and TAGI's priors have the "
+                    f"scale of 1: standardise them (tractable.data.Standardizer), or use "
+                    f"tractable.sklearn.TAGIRegressor, which does",
+                    UserWarning,
+                    stacklevel=3,
+                )
+
     def prune(self, state: TAGIState, fraction: float, per_layer: bool) -> None:
         """See ``Method``; without variance no message moves a weight again."""
         kept = state.posterior.kept(fraction, per_layer=per_layer)
@@ -169,19 +245,38 @@ class TAGIMethod(Method[TAGIState]):
             state.posterior.variance.clone(),
             dict(state.buffers),  # an update puts new tensors in their place
             {name: tensor.clone() for name, tensor in noise},
+            {name: tensor.clone() for name, tensor in self.training(state)[0].items()},
         )
 
     def undo(self, state: TAGIState, backup: tuple[Any, ...]) -> None:
         """See ``Method``."""
-        loc, variance, state.buffers, noise = backup
+        loc, variance, state.buffers, noise, gate = backup
         state.posterior.loc.copy_(loc)
         state.posterior.variance.copy_(variance)
         state.likelihood.set_buffers(noise)
+        self.restore_training(state, gate, None)
 
     def propagate(self, state: TAGIState, x: Tensor) -> Gaussian:
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
         locs, variances = ([part.detach() for part in parts] for parts in state.posterior.leaves)
         return self.eager.run(locs, variances, state.buffers, x, train=False)
+
+
+_RAW = 50.0
+"""From here on the usual size of a column's values is said to be in raw units."""
+_FEW_ROWS, _ENOUGH_ROWS = 10, 1000
+
+
+def _usual_size(values: Tensor) -> float:
+    """Median size of the values of the column where it is largest; 0 if there are few rows.
+
+    Not a mean: one wild value does not make a unit.
+    """
+    loc = values.loc if isinstance(values, Gaussian) else values
+    if not loc.is_floating_point() or loc.numel() == 0 or len(loc) < _FEW_ROWS:
+        return 0.0
+    rows = loc.detach()[:_ENOUGH_ROWS]
+    return float(rows.reshape(len(rows), -1).abs().median(0).values.max())
 
 
 class TAGI(Learner):
@@ -206,9 +301,17 @@ class TAGI(Learner):
         seed: seed of the random number generator for the initial means, the order of the rows
             and draws of the weights.
         compile: compile the whole step with ``torch.compile``, once per shape of batch.
+            Where a robust learner has a gate, an update computes the outputs twice.
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.
+        robust: no single reading may wreck the model.  With ``Normal`` likelihoods and the damped
+            rule, one value moves the weights of a network of several layers by three of their
+            standard deviations at most (``tractable.learners.batch_rule``); where the noise is
+            inferred, or ``Normal(outliers=True)``, values far from all that was expected count
+            for less (``tractable.likelihoods.gate``) and are counted in ``surprises``; running
+            statistics of batch normalisation take in an odd batch slowly.  A network of one
+            linear layer with a known noise is exact, with it and without.
 
     An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
@@ -238,10 +341,12 @@ class TAGI(Learner):
         seed: int = 0,
         compile: bool = False,
         engine: EngineName = "auto",
+        robust: bool = True,
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
             moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
+            robust=robust,
         )  # fmt: skip
 
     @property
@@ -252,6 +357,16 @@ class TAGI(Learner):
         that are large for it.
         """
         return self.method.engine.name
+
+    @property
+    def surprises(self) -> Surprises:
+        """Values that were believed in part only: how many so far, and the last few.
+
+        None are where the learner is not robust, or knows the noise (see ``robust``).
+        """
+        with self.lock:
+            gate = self.state.gate
+            return Surprises(0, ()) if gate is None else gate.surprises()
 
     def propagate(self, x: Tensor) -> Gaussian:
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""

@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,19 @@ from torch import Tensor, nn
 from tractable.errors import InvalidTarget
 from tractable.gaussian import Gaussian
 from tractable.predictive import Predictive
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a batch of observations says to a learner in closed form."""
+
+    d_mu: Tensor
+    d_var: Tensor
+    """Messages to the outputs."""
+    believed: Tensor
+    """The second message as it would be if every value were believed."""
+    noise: dict[str, Tensor]
+    """New values of the likelihood's buffers."""
 
 
 class Likelihood(nn.Module, ABC):
@@ -78,6 +92,27 @@ class Likelihood(nn.Module, ABC):
             )
         d_mu, d_var = first.detach(), second.detach().clamp(max=0)
         return d_mu.reshape(mean.shape), d_var.reshape(mean.shape)
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """Messages and the new noise at once.
+
+        Args:
+            y: targets.
+            mean: of the outputs.
+            variance: of the outputs.
+            weight: of each value, in double precision, where there is a gate.
+            memory: rows that what was learnt of the noise is to hold, or None for all.
+        """
+        d_mu, d_var = self.messages(y, mean, variance)
+        return Heard(d_mu, d_var, d_var, self.update_noise(y, mean, variance))
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient of ``log p(y|z)`` in the outputs, and minus its second derivative, row by row.
@@ -161,12 +196,14 @@ class Likelihood(nn.Module, ABC):
         """Whether there is a noise whose scale held-out rows can set."""
         return type(self).held_out_scale is not Likelihood.held_out_scale
 
-    def held_out_scale(self, held_out: list[HeldOut]) -> float:
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """The factor on the noise variance that suits rows held out of fits of this likelihood.
 
         Args:
             held_out: for each fit, its likelihood, the targets it did not see, and the mean and
                 variance it predicts for them.
+            outliers: score rows as the gate believes them, so that a few wild ones do not set
+                the scale.
         """
         raise TypeError(f"{type(self).__name__} has no noise to calibrate on held-out rows")
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import HeldOut, Likelihood, real_targets
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
+from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
 
@@ -25,6 +26,10 @@ class Normal(Likelihood):
         sigma: standard deviation of the noise; ``None`` infers one noise per output while the
             weights are learnt (for targets of about unit scale).
         outputs: number of outputs, needed when ``sigma`` is ``None`` and there are several.
+        outliers: whether targets may be grossly wrong now and then although ``sigma`` is known: a
+            robust ``TAGI`` then weighs them down (``tractable.likelihoods.gate``), as it does
+            with a noise that is inferred.  Not for a network that has much to learn still: what
+            it has not seen looks like outliers.
 
     Targets may have error bars of their own: a ``Gaussian`` target is an observation whose noise
     has the target's variance on top of ``sigma^2``.
@@ -33,7 +38,9 @@ class Normal(Likelihood):
     noise_mean: Tensor
     noise_variance: Tensor
 
-    def __init__(self, sigma: float | None = None, outputs: int = 1) -> None:
+    def __init__(
+        self, sigma: float | None = None, outputs: int = 1, *, outliers: bool = False
+    ) -> None:
         super().__init__()
         if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
             raise ValueError(f"sigma must be a positive number, got {sigma}")
@@ -41,6 +48,7 @@ class Normal(Likelihood):
             raise ValueError(f"outputs must be at least 1, got {outputs}")
         self.sigma = sigma
         self.outputs = outputs
+        self.outliers = bool(outliers)
         # Unit prior on the noise variance; the start value hardly matters.
         start = torch.ones(outputs, dtype=torch.float64)
         self.register_buffer("noise_mean", start * (1 if sigma is None else sigma**2))
@@ -50,6 +58,11 @@ class Normal(Likelihood):
     def learns_noise(self) -> bool:
         """Whether the noise is inferred from the data."""
         return self.sigma is None
+
+    @property
+    def gates(self) -> bool:
+        """Whether a robust learner weighs down values that are far off."""
+        return self.learns_noise or self.outliers
 
     @property
     def has_learnable_noise(self) -> bool:
@@ -93,13 +106,45 @@ class Normal(Likelihood):
         precision = 1 / (variance + self._noise(mean))
         return (y - mean) * precision, -precision
 
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
+        """What a gate says of observations, given the moments of the outputs."""
+        target, spread = _observed(y, variance)
+        return gate.judge(target, mean, spread.double() + self.noise_mean)
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``."""
+        d_mu, d_var = self.messages(y, mean, variance)
+        noise = self.update_noise(y, mean, variance, weight=weight, memory=memory)
+        if weight is None:
+            return Heard(d_mu, d_var, d_var, noise)
+        w = weight.to(d_mu.dtype)
+        return Heard(d_mu * w, d_var * w, d_var, noise)
+
+    def update_noise(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> dict[str, Tensor]:
         """Infer the noise variance from the part of each residual that the weights leave.
 
         Given y, the noise v of an observation has mean ``e = m/S (y - mu)`` and variance
         ``p = m var / S``; its square has mean ``e^2 + p`` and variance ``2 p^2 + 4 p e^2``.
         A square observed exactly would carry the variance ``R = 2 (s + m^2)`` around m.
-        The rows of a batch are averaged, which divides R by their number B.
+        The rows of a batch are averaged, which divides R by their number B.  A ``weight`` of the
+        gate multiplies the residual; with a ``memory`` of N rows, s is at least ``2 m^2 / N``, so
+        that the gain of a row stays above ``1 / (N + 3)``.
 
         Exact: the moments of the squares.  Approximate: m is treated as Gaussian and the
         residuals of one batch as independent.
@@ -108,8 +153,12 @@ class Normal(Likelihood):
             return {}
         y, variance = _observed(y, variance)
         m, s = self.noise_mean, self.noise_variance
+        if memory is not None:
+            s = torch.maximum(s, 2 * m * m / memory)
         flat = (-1, self.outputs)
         residual = (y - mean).reshape(flat).to(m.dtype)
+        if weight is not None:
+            residual = residual * weight.reshape(flat)
         var = variance.reshape(flat).to(m.dtype)
         rows = residual.shape[0]
         share = m / (var + m)
@@ -149,7 +198,7 @@ class Normal(Likelihood):
             if bool((value < 0).any()):
                 raise ValueError(f"{name} of the noise is negative")
 
-    def held_out_scale(self, held_out: list[HeldOut]) -> float:
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
         squares, variances, noises = [], [], []
         for likelihood, y, mean, var in held_out:
@@ -162,7 +211,8 @@ class Normal(Likelihood):
         fits = []
         for log_scale in log_scales:
             total = variance + log_scale.exp() * noise
-            fits.append(-(square / total + total.log()).mean())
+            chi2 = square / total
+            fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean())
         return float(log_scales[int(torch.stack(fits).argmax())].exp())
 
     def rescale(self, scale: float) -> None:
@@ -175,7 +225,8 @@ class Normal(Likelihood):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"sigma": self.sigma, "outputs": self.outputs}
+        config: dict[str, Any] = {"sigma": self.sigma, "outputs": self.outputs}
+        return {**config, "outliers": True} if self.outliers else config
 
 
 def _observed(y: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:

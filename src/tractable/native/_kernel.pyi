@@ -19,6 +19,8 @@ class Learner:
         paths: NDArray[np.int8] | None,
         rule: str,
         instructions: str = "",
+        limit: bool = False,
+        gate: bool = False,
     ) -> None: ...
     @property
     def instructions(self) -> str: ...
@@ -38,6 +40,9 @@ class Learner:
         batch_size: int,
         forget: float,
         progress: Callable[[int], object] | None,
+        surprise: NDArray[np.float64] | None = None,
+        surprises: NDArray[np.float64] | None = None,
+        memory: float = 0.0,
     ) -> int: ...
     def predict(
         self,

@@ -69,6 +69,17 @@ inline External external(const Chain& chain, Array<float>& loc, Array<float>& va
   return mine;
 }
 
+// What the gate has learnt, which is given where there is a gate.
+inline void set_gate(const Chain& chain, External& mine, std::optional<Array<double>>& surprise,
+                     std::optional<Array<double>>& surprises) {
+  if (!chain.gate) return;
+  if (!surprise || std::size_t(surprise->size()) != mine.noises)
+    refuse("the gate needs a level for each noise");
+  if (!surprises || std::size_t(surprises->size()) != kLogged) refuse("the gate needs its log");
+  mine.surprise = elements_to_change(*surprise);
+  mine.surprises = elements_to_change(*surprises);
+}
+
 inline Observations observations(const Chain& chain, const Array<float>& x,
                                  const std::optional<Array<float>>& x_variance) {
   if (x.ndim() != 2 || x.shape(1) != chain.inputs()) refuse("inputs do not fit the network");

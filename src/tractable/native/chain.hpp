@@ -47,6 +47,8 @@ struct Chain {
   std::vector<Layer> layers;
   Likelihood likelihood;
   Rule rule = Rule::damped;
+  bool limit = false;  // of the length of a step
+  bool gate = false;   // on values far from all that was expected
   std::size_t parameters = 0;
 
   int inputs() const { return layers.front().in; }

@@ -178,14 +178,19 @@ bool Learner::step(State& state, Workspace& work, const Observations& data, int 
   const int width = state.width(last);
   const Outputs z = work.outputs(last), d = work.messages(last);
   observe(chain_, state, data.targets, batch, width, z, d);
-  const Tally heard = tally(chain_, batch, width, z, d);
+  judge(chain_, state, data.targets, batch, width, z, work.verdict);
+  weigh(chain_, work.verdict, batch, width, d.first);
+  const Tally heard = tally(chain_, batch, width, z, d);  // with the variances as if all believed
+  weigh(chain_, work.verdict, batch, width, d.second);
   backward(state, work, batch);
   const Totals totals = gather(state, work, batch);
   if (!std::isfinite(float(totals.power + totals.curvature))) return false;
-  Change change = plan(chain_.rule, heard, totals.power);
+  Change change;
+  if (!plan(chain_, heard, totals.power, change)) return false;
   change.rate = float(epoch.forget * (double(batch) / double(data.rows)));
   apply(state, work, batch, change, epoch.priors);
-  update_noise(chain_, state, data.targets, batch, width, z);
+  update_noise(chain_, state, data.targets, batch, width, z, work.verdict, epoch.memory);
+  record(chain_, state, data.targets, batch, width, z, work.verdict);
   return true;
 }
 

@@ -27,6 +27,7 @@ struct Epoch {
   std::size_t batch_size = 1;
   double forget = 0;                // share to forget over the epoch
   std::vector<double> priors;       // prior variances: weight, then bias if any, of each layer
+  double memory = 0;                // rows to infer the noise from, or 0 for all
 };
 
 // Scratch memory for batches of up to `batch` rows.

@@ -75,7 +75,8 @@ Likelihood likelihood(const std::string& kind, float noise,
 std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
                               const std::vector<LayerArgs>& layers, const std::string& kind,
                               float noise, const std::optional<Array<std::int8_t>>& paths,
-                              const std::string& rule, const std::string& instructions) {
+                              const std::string& rule, const std::string& instructions,
+                              bool limit, bool gate) {
   Chain chain;
   chain.before = activations(before);
   int width = -1;
@@ -97,6 +98,9 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
   chain.likelihood = likelihood(kind, noise, paths, chain.outputs());
   if (rule != "damped" && rule != "published") refuse("unknown rule " + rule);
   chain.rule = rule == "damped" ? Rule::damped : Rule::published;
+  if (gate && paths.has_value()) refuse("a tree has no gate");
+  chain.limit = limit;
+  chain.gate = gate;
   return std::make_unique<Learner>(std::move(chain), kernels_named(instructions));
 }
 
@@ -108,13 +112,16 @@ std::size_t learn(const Learner& learner, Array<float> loc, Array<float> varianc
                   const std::optional<Array<float>>& y_variance,
                   const std::optional<Array<std::int64_t>>& labels,
                   const std::optional<Array<std::int64_t>>& order, std::size_t batch_size,
-                  double forget, const std::optional<py::function>& progress) {
+                  double forget, const std::optional<py::function>& progress,
+                  std::optional<Array<double>> surprise, std::optional<Array<double>> surprises,
+                  double memory) {
   const Chain& chain = learner.chain();
   std::size_t tensors = 0;
   for (const Layer& layer : chain.layers) tensors += layer.bias ? 2 : 1;
   if (priors.size() != tensors) refuse("one prior variance per parameter is needed");
   if (batch_size < 1 || batch_size > kLargestBatch) refuse("batch_size is out of range");
-  const External mine = external(chain, loc, variance, noise_mean, noise_variance);
+  External mine = external(chain, loc, variance, noise_mean, noise_variance);
+  set_gate(chain, mine, surprise, surprises);
   Observations data = observations(chain, x, x_variance);
   Indices own;
   set_targets(chain, data, own, y, y_variance, labels, order);
@@ -124,7 +131,7 @@ std::size_t learn(const Learner& learner, Array<float> loc, Array<float> varianc
     if (progress) (*progress)(done);
   };
   const py::gil_scoped_release no_gil;
-  return learner.run(mine, data, {batch_size, forget, priors}, report);
+  return learner.run(mine, data, {batch_size, forget, priors, memory}, report);
 }
 
 std::tuple<Array<float>, Array<float>> predict(const Learner& learner, Array<float> loc,
@@ -213,7 +220,8 @@ PYBIND11_MODULE(_kernel, m) {
   learner
       .def(py::init(&make), py::kw_only(), py::arg("before"), py::arg("layers"),
            py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
-           py::arg("rule"), py::arg("instructions") = "")
+           py::arg("rule"), py::arg("instructions") = "",
+           py::arg("limit") = false, py::arg("gate") = false)
       .def_property_readonly("instructions",
                              [](const Learner& self) { return self.kernels().name; })
       .def("learn", &learn, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
@@ -222,7 +230,8 @@ PYBIND11_MODULE(_kernel, m) {
            py::arg("x_variance").noconvert(), py::arg("y").noconvert(),
            py::arg("y_variance").noconvert(), py::arg("labels").noconvert(),
            py::arg("order").noconvert(), py::arg("batch_size"), py::arg("forget"),
-           py::arg("progress"))
+           py::arg("progress"), py::arg("surprise").noconvert() = py::none(),
+           py::arg("surprises").noconvert() = py::none(), py::arg("memory") = 0.0)
       .def("predict", &predict, py::arg("loc").noconvert(), py::arg("variance").noconvert(),
            py::arg("x").noconvert(), py::arg("x_variance").noconvert());
   learner

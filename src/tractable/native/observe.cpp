@@ -7,6 +7,10 @@
 namespace tractable {
 namespace {
 
+// Of the gate (tractable/likelihoods/gate.py) and of the limit (learners/batch_rule.py).
+constexpr double kWidth = 3.5, kClip = 4, kMean = 0.92, kSteps = 10;
+constexpr double kLongest = 3;
+
 constexpr double kHalfRoot = 0.70710678118654752440;       // sqrt(1/2)
 constexpr double kInverseRoot2Pi = 0.39894228040143267794;  // 1/sqrt(2 pi)
 
@@ -67,17 +71,84 @@ void observe(const Chain& chain, const State& state, const Targets& y, int batch
   }
 }
 
+void judge(const Chain& chain, const State& state, const Targets& y, int batch, int width,
+           Outputs z, Verdict& verdict) {
+  verdict.any = false;
+  if (!chain.gate) return;
+  const std::size_t outputs = std::size_t(chain.outputs()), noises = state.surprise.size();
+  const std::size_t values = std::size_t(batch) * outputs;
+  verdict.level = state.surprise;
+  verdict.top.assign(noises, 0.0);
+  verdict.chi2.resize(values);
+  double most = 0;
+  for (int b = 0; b < batch; ++b) {
+    const std::size_t at = std::size_t(b) * std::size_t(width), from = y.row(b) * outputs;
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const std::size_t n = noises == 1 ? 0 : o;
+      const double residual = double(y.values[from + o]) - z.first[at + o];
+      // The sum of two variances is rounded as torch rounds it.
+      const float variance = z.second[at + o] + y.variance(from + o);
+      const double chi2 = residual * residual / (variance + state.noise_mean[n]);
+      double& level = verdict.level[n];
+      level = std::max(1.0, level + (std::min(chi2, kClip * level) / kMean - level) / kSteps);
+      verdict.top[n] = std::max(verdict.top[n], level);
+      verdict.chi2[std::size_t(b) * outputs + o] = chi2;
+      most = std::max(most, chi2);
+    }
+  }
+  if (!(most > kWidth * kWidth)) return;  // as nearly always: no level is below 1
+  verdict.weight.resize(values);
+  for (std::size_t k = 0; k < values; ++k) {
+    const double believed = kWidth * kWidth * verdict.top[noises == 1 ? 0 : k % outputs];
+    verdict.weight[k] = std::min(1.0, believed / verdict.chi2[k]);
+    verdict.any |= verdict.weight[k] < 1;
+  }
+}
+
+void weigh(const Chain& chain, const Verdict& verdict, int batch, int width, float* message) {
+  if (!verdict.any) return;
+  const std::size_t outputs = std::size_t(chain.outputs());
+  for (std::size_t b = 0; b < std::size_t(batch); ++b)
+    for (std::size_t o = 0; o < outputs; ++o)
+      message[b * std::size_t(width) + o] *= float(verdict.weight[b * outputs + o]);
+}
+
+void record(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z,
+            const Verdict& verdict) {
+  if (!chain.gate) return;
+  state.surprise = verdict.level;
+  if (!verdict.any) return;
+  const std::size_t outputs = std::size_t(chain.outputs());
+  for (int b = 0; b < batch; ++b) {
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const std::size_t k = std::size_t(b) * outputs + o;
+      if (!(verdict.weight[k] < 1)) continue;
+      double* log = state.surprises.data();
+      // Whatever number the caller's log begins with, the place is one of those there are.
+      const double place = std::fmod(log[0], double(kRemembered));
+      double* entry = log + 1 + 3 * (place >= 0 ? std::size_t(place) : 0);
+      entry[0] = y.values[y.row(b) * outputs + o];
+      entry[1] = z.first[std::size_t(b) * std::size_t(width) + o];
+      entry[2] = std::sqrt(verdict.chi2[k]);
+      log[0] += 1;
+    }
+  }
+}
+
 void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
-                  Outputs z) {
+                  Outputs z, const Verdict& verdict, double memory) {
   if (chain.likelihood.kind != Observation::inferred) return;
   const int outputs = chain.outputs();
   for (int o = 0; o < outputs; ++o) {
-    const double m = state.noise_mean[o], s = state.noise_variance[o];
+    const double m = state.noise_mean[o];
+    double s = state.noise_variance[o];
+    if (memory > 0) s = std::max(s, 2 * m * m / memory);
     double seen = 0, doubt = 0;
     for (int b = 0; b < batch; ++b) {
       const std::size_t at = std::size_t(b) * width + o;
       const std::size_t from = y.row(b) * outputs + o;
-      const double residual = y.values[from] - z.first[at];
+      double residual = y.values[from] - z.first[at];
+      if (verdict.any) residual *= verdict.weight[std::size_t(b) * std::size_t(outputs) + o];
       const double var = double(z.second[at]) + y.variance(from);
       const double share = m / (var + m);
       const double e = share * residual, p = share * var;
@@ -102,6 +173,7 @@ Tally tally(const Chain& chain, int batch, int width, Outputs z, Outputs d) {
       const double d_mu = d.first[at], d_var = d.second[at];
       const double weight = d_mu * d_mu;
       t.squares += weight;
+      t.fourth += weight * weight;
       if (!(d_var < 0)) continue;
       const double own = -1 / d_var;
       t.seen += 1;
@@ -113,15 +185,26 @@ Tally tally(const Chain& chain, int batch, int width, Outputs z, Outputs d) {
   return t;
 }
 
-Change plan(Rule rule, const Tally& t, double power) {
-  Change change;
-  change.rule = rule;
-  if (rule == Rule::damped) {
-    const double limit = power * t.total / std::max<double>(t.squares, FLT_MIN) + t.s2;
-    if (limit > t.c) change.alpha = float(t.c / std::max<double>(limit, FLT_MIN));
+bool plan(const Chain& chain, const Tally& t, double power, Change& change) {
+  change.rule = chain.rule;
+  if (chain.rule == Rule::damped) {
+    const double tiny = chain.limit ? DBL_MIN : FLT_MIN;
+    const double product = power * t.total;
+    // Without a limit torch computes in float: what is not finite there is not finite here.
+    if (!std::isfinite(chain.limit ? product : double(float(product)))) return false;
+    const double limit = product / std::max(t.squares, tiny) + t.s2;
+    double alpha = 1;
+    if (limit > t.c) alpha = t.c / std::max(limit, tiny);
+    if (chain.limit) {
+      const double shared = t.squares * t.squares / std::max(t.fourth, DBL_MIN);
+      const double longest = kLongest * kLongest * std::max(1.0, alpha * shared);
+      const double length = alpha * alpha * power;
+      if (length > longest) alpha *= std::sqrt(longest / length);
+    }
+    change.alpha = float(alpha);
   }
   change.observed = std::max(change.alpha * float(std::max(t.seen, 1.0)), 1.0f);
-  return change;
+  return true;
 }
 
 }  // namespace tractable

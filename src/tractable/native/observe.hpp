@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "chain.hpp"
 #include "kernels.hpp"
@@ -29,9 +30,25 @@ struct Targets {
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
              Outputs z, Outputs d);
 
-// Infer the noise from the same batch, if the likelihood does.
+// What the gate says of a batch (tractable/likelihoods/gate.py); nothing is changed until `record`.
+struct Verdict {
+  bool any = false;            // whether a weight is below 1
+  std::vector<double> weight;  // [batch][outputs]
+  std::vector<double> level;   // of each noise, after the batch
+  std::vector<double> top;     // largest level met in the batch
+  std::vector<double> chi2;    // [batch][outputs]
+};
+void judge(const Chain& chain, const State& state, const Targets& y, int batch, int width,
+           Outputs z, Verdict& verdict);
+// Multiply one of the messages by the weights.
+void weigh(const Chain& chain, const Verdict& verdict, int batch, int width, float* message);
+void record(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z,
+            const Verdict& verdict);
+
+// Infer the noise from the same batch, if the likelihood does; `memory` is the number of rows to
+// infer it from, or 0 for all.
 void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
-                  Outputs z);
+                  Outputs z, const Verdict& verdict, double memory);
 
 // What the batch rule needs to know of the messages to the outputs.
 struct Tally {
@@ -40,10 +57,12 @@ struct Tally {
   double c = 0;        // averages of own variance and of noise, weighted by d_mu^2
   double s2 = 0;
   double seen = 0;
+  double fourth = 0;   // sum of d_mu^4
 };
 Tally tally(const Chain& chain, int batch, int width, Outputs z, Outputs d);
 
-// The scale of the step (tractable/learners/batch_rule.py, `plan`); `power` is sum v g^2.
-Change plan(Rule rule, const Tally& tally, double power);
+// The scale of the step (tractable/learners/batch_rule.py, `plan`); `power` is sum v g^2.  Returns
+// whether it is finite.
+bool plan(const Chain& chain, const Tally& tally, double power, Change& change);
 
 }  // namespace tractable

@@ -48,7 +48,14 @@ struct External {
   double* noise_mean;
   double* noise_variance;
   std::size_t noises;
+  double* surprise = nullptr;   // the gate's level of each noise
+  double* surprises = nullptr;  // its log, of kLogged numbers
 };
+
+// How many values were gated, and the last of them as target, mean and deviations
+// (tractable/likelihoods/gate.py).
+constexpr std::size_t kRemembered = 8;
+constexpr std::size_t kLogged = 1 + 3 * kRemembered;
 
 class State {
  public:
@@ -81,6 +88,10 @@ class State {
     }
     noise_mean.assign(from.noise_mean, from.noise_mean + from.noises);
     noise_variance.assign(from.noise_variance, from.noise_variance + from.noises);
+    if (from.surprise != nullptr) {
+      surprise.assign(from.surprise, from.surprise + from.noises);
+      surprises.assign(from.surprises, from.surprises + kLogged);
+    }
   }
 
   void give(const Chain& chain, const External& to) const {
@@ -90,9 +101,13 @@ class State {
     }
     std::copy(noise_mean.begin(), noise_mean.end(), to.noise_mean);
     std::copy(noise_variance.begin(), noise_variance.end(), to.noise_variance);
+    if (to.surprise != nullptr) {
+      std::copy(surprise.begin(), surprise.end(), to.surprise);
+      std::copy(surprises.begin(), surprises.end(), to.surprises);
+    }
   }
 
-  std::vector<double> noise_mean, noise_variance;
+  std::vector<double> noise_mean, noise_variance, surprise, surprises;
 
  private:
   // Transposed: a row per input.  The padding begins as zeros in every call, whatever the numbers

@@ -5,6 +5,7 @@
 
 #include "chain.hpp"
 #include "kernels.hpp"
+#include "observe.hpp"
 #include "state.hpp"
 
 namespace tractable {
@@ -51,6 +52,7 @@ class Workspace {
   }
 
   State state;
+  Verdict verdict;
   Block<float> g;  // messages to the means of all weights, then to their variances
 
  private:

@@ -7,6 +7,9 @@ that they share with what they normalise is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -17,6 +20,25 @@ from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.norm import statistics
 
 Operand = Gaussian | Tensor
+
+_wary: ContextVar[bool] = ContextVar("wary_statistics", default=False)
+_ODD = 4.0
+"""Times the running variance that a batch may have before it counts for less."""
+
+
+@contextmanager
+def wary_statistics(wary: bool) -> Iterator[None]:
+    """Within this block, if ``wary``, an odd batch moves the running statistics but little.
+
+    The share of a batch in the statistics of a channel is ``momentum`` times
+    ``min(1, 4 v / (v_batch + (m_batch - m)^2))``: one wild input does not spoil them, and a true
+    change of scale is still followed, by a factor of 1.4 a batch.
+    """
+    token = _wary.set(wary)
+    try:
+        yield
+    finally:
+        _wary.reset(token)
 
 
 def _normalize(
@@ -55,8 +77,14 @@ def batch_norm(
         if running_mean is not None and running_var is not None:
             entries = input.numel() // input.shape[1]
             with torch.no_grad():
-                running_mean.lerp_(centre.flatten(), momentum)
-                running_var.lerp_(variance.flatten() * (entries / max(entries - 1, 1)), momentum)
+                mean = centre.flatten()
+                seen = variance.flatten() * (entries / max(entries - 1, 1))
+                share: Any = momentum
+                if _wary.get():
+                    odd = seen + (mean - running_mean) ** 2
+                    share = momentum * (_ODD * running_var / odd).clamp(max=1)
+                running_mean.lerp_(mean, share)
+                running_var.lerp_(seen, share)
     else:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm without running statistics needs training=True")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from tractable import priors
 from tractable.learners import Learner
-from tractable.likelihoods import Normal
 from tractable.sklearn.estimator import Estimator
 from tractable.training import holdout
 
@@ -20,16 +18,12 @@ CALIBRATION_ROWS = 40
 
 _STEPS = 1_500
 _BATCH = 32
-_NOISE_ROWS = 500  # of a stream, that the noise is averaged over
-_NOISE_DRAWS = 5
 
 
 class ByGradient(Estimator):
     """Taught by steps along a gradient, in double precision."""
 
     lr: float
-    quick: ClassVar[dict[str, Any]] = {"draws": _NOISE_DRAWS}
-    """Options of a prediction that is only to follow the noise."""
 
     def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         size = self._batch_size(len(x))
@@ -57,23 +51,6 @@ class ByGradient(Estimator):
 
     def _batch_size(self, rows: int) -> int:
         return min(_BATCH if self.batch_size is None else self.batch_size, rows)
-
-    def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        """One step; the noise follows the errors that rows had before they were learnt.
-
-        Approximate: the noise is a moving average of squared errors over about the last 500
-        rows, so it holds what the weights were unsure of then as well.
-        """
-        likelihood = learner.likelihood
-        if not isinstance(likelihood, Normal):
-            learner.update(x, y)
-            return
-        missed = learner.predict(x, **self.quick).mean.reshape(y.shape) - y
-        learner.update(x, y)
-        new = missed.square().mean(0).to(likelihood.noise_mean)
-        kept = math.exp(-len(x) / _NOISE_ROWS)
-        noise = kept * likelihood.noise_mean + (1 - kept) * new
-        likelihood.m_step(torch.cat([noise, noise.new_ones(1)]))
 
 
 def prior_from(given: Any) -> Any:

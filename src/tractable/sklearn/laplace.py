@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +19,6 @@ class _ByLaplace(ByGradient):
 
     structure: Any
     prior_precision: float | None
-    quick: ClassVar[dict[str, Any]] = {"spread": False}
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
         return Laplace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -20,11 +22,13 @@ class _ByTAGI(Estimator):
 
     gain: float
     forget: float
+    memory: float | None
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
         return TAGI(net, likelihood, gain=self.gain, forget=self.forget, seed=seed)
 
     def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
+        self._check_memory()
         wanted = getattr(self, "calibrate", False)
         if wanted not in (True, False, "refit"):
             raise ValueError(f"calibrate must be True, False or 'refit', got {wanted!r}")
@@ -56,6 +60,15 @@ class _ByTAGI(Estimator):
         else:
             fit(learner, x, y, calibrate=True)
 
+    def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
+        self._check_memory()
+        learner.update(x, y, memory=self.memory)
+
+    def _check_memory(self) -> None:
+        memory = self.memory
+        if memory is not None and not (isinstance(memory, Real) and 1 < memory < math.inf):
+            raise ValueError(f"memory must be a number of rows above 1, or None; got {memory!r}")
+
 
 class TAGIRegressor(_ByTAGI, Regressor):
     """Regression with error bars, in closed form.
@@ -64,6 +77,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
     then scaled to suit held-out rows, because data seen many times make the posterior too narrow:
     below 2,000 rows, five tenths in turn held out from copies of the network; above, one tenth
     that the network itself does not learn from.
+
+    A few targets that are grossly wrong do little harm (``robust`` of ``tractable.TAGI``):
+    ``learner_.surprises`` says which were not believed.
 
     ``partial_fit`` is truly online: a call is one closed-form update by the rows it is given (in
     batches, if they are more than ``batch_size`` or 32), which are not needed again.  The noise is
@@ -79,7 +95,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
             or elu.  The first four run in the compiled kernel.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
-            to zero at the last; ``partial_fit`` forgets nothing.
+            to zero at the last; not of ``partial_fit``.
         epochs: epochs of ``fit``.  By default they are chosen on the rows that are held out to
             calibrate the noise: many help where there is little noise, and harm where there is
             much.  Without such rows: 25,000 rows in all, at least 40 epochs and at most 100.
@@ -88,6 +104,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
         calibrate: fit the scale of the noise on held-out rows (if there are 20 rows or more);
             ``"refit"`` holds them out from copies only, whatever their number, and learns from
             all rows.
+        memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
+            by default it forgets nothing.
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -110,6 +128,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         epochs: int | None = None,
         batch_size: int | None = None,
         calibrate: bool | Literal["refit"] = True,
+        memory: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -120,6 +139,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         self.epochs = epochs
         self.batch_size = batch_size
         self.calibrate = calibrate
+        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
 
@@ -143,6 +163,8 @@ class TAGIClassifier(_ByTAGI, Classifier):
         epochs: epochs of ``fit``; by default enough for about 25,000 rows, at least 40 and at
             most 100.
         batch_size: as for ``TAGIRegressor``.
+        memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
+            by default it forgets nothing.
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -163,6 +185,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         forget: float = 0.0,
         epochs: int | None = None,
         batch_size: int | None = None,
+        memory: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -173,6 +196,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.forget = forget
         self.epochs = epochs
         self.batch_size = batch_size
+        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
 

@@ -71,7 +71,8 @@ def seen_by(fitted: Learner, x: Tensor, y: Tensor) -> HeldOut:
 
 def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
     """The factor on the noise variance that suits held-out rows."""
-    return learner.likelihood.held_out_scale(seen)
+    scale: float = learner.method.held_out_scale(learner.state, seen)
+    return scale
 
 
 def fit_and_calibrate(

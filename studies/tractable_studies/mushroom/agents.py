@@ -91,7 +91,11 @@ def closed_form(seed: int, policy: Policy | None = None) -> Bandit:
     chosen = SETTINGS["TAGI"]
     unit = chosen["unit of rewards"]
     learner = TAGI(
-        network(), Normal(chosen["noise of a reward"] / unit), gain=chosen["gain"], seed=seed
+        network(),
+        Normal(chosen["noise of a reward"] / unit),
+        gain=chosen["gain"],
+        seed=seed,
+        robust=False,  # the figures were made without
     )
     return Bandit(
         learner, policy or Thompson(2), features=95, actions=2, reward_scale=unit, seed=seed

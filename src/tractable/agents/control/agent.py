@@ -81,12 +81,14 @@ class TAGIControl:
             Normal(1e-4, outputs=self.n_actions),
             gain=s.gain,
             seed=seed,
+            robust=False,  # the published figures were made without, and targets are exact here
         )
         self.value = TAGI(
             value_net(self.n_states + self.n_actions, s.value_hidden),
             Normal(s.sigma_v),
             gain=s.gain,
             seed=seed + 1,
+            robust=False,
         )
         self.normalizer = Normalizer(
             self.n_states,

@@ -22,6 +22,7 @@ from tractable.learners.engines.base import (
 from tractable.learners.engines.compiled import CompiledEngine
 from tractable.learners.engines.eager import TorchEngine
 from tractable.learners.engines.native import MISSING, NativeEngine, describe, notice_missing
+from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Advance
 from tractable.learners.network import Network
 from tractable.likelihoods import Likelihood
@@ -58,6 +59,7 @@ def choose(
     moments: Mode,
     rule: BatchRule,
     compile: bool,
+    guard: Guard = NO_GUARD,
 ) -> Engine:
     """The engine for a network under a likelihood.
 
@@ -66,7 +68,7 @@ def choose(
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
-    eager = TorchEngine(network, moments, rule)
+    eager = TorchEngine(network, moments, rule, guard)
     if compile:
         if engine == "native":
             raise UnsupportedByKernel(
@@ -76,7 +78,7 @@ def choose(
     if engine == "torch":
         return eager
     try:
-        chain = describe(network, likelihood, moments, rule)
+        chain = describe(network, likelihood, moments, rule, guard)
     except UnsupportedByKernel:
         if engine == "native":
             raise
@@ -102,11 +104,18 @@ class AutoEngine(Engine):
         self.kernel, self.eager, self.limits = kernel, eager, limits
         self.parameters = kernel.chain.parameters
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+    def update(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        forget: float,
+        memory: float | None = None,
+    ) -> None:
         """See ``Engine``."""
         limits = self.limits
         fast = self._within(len(x), limits.update_work, limits.update_parameters)
-        self._which(fast, x).update(state, x, y, forget)
+        self._which(fast, x).update(state, x, y, forget, memory)
 
     def learn_epoch(
         self,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.learners.method import Advance, State
+from tractable.likelihoods.gate import Gate
 from tractable.posterior import Posterior
 from tractable.training.batches import Loader, Rows
 
@@ -37,6 +38,8 @@ class TAGIState(State):
 
     posterior: Posterior = field(init=False)
     """The posterior of all parameters; its vectors are changed in place."""
+    gate: Gate | None = None
+    """On values far from all that was expected, if there is one."""
 
 
 class Engine(ABC):
@@ -48,8 +51,23 @@ class Engine(ABC):
     """Whether learning releases Python, so that threads help."""
 
     @abstractmethod
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
-        """Learn a batch and forget a share of all information, or raise and change nothing."""
+    def update(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        forget: float,
+        memory: float | None = None,
+    ) -> None:
+        """Learn a batch and forget a share of all information, or raise and change nothing.
+
+        Args:
+            state: changed.
+            x: inputs.
+            y: targets.
+            forget: share of the information about the weights.
+            memory: rows that the noise is to be inferred from, or None for all.
+        """
 
     @abstractmethod
     def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -37,20 +37,38 @@ class CompiledEngine(Engine):
         """Without the graphs: a copy compiles its own."""
         return {"eager": self.eager, "graphs": {}}
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
-        """See ``Engine``; uncertain inputs and targets go the way of torch."""
+    def update(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        forget: float,
+        memory: float | None = None,
+    ) -> None:
+        """See ``Engine``; uncertain inputs and targets go the way of torch.
+
+        The gate looks at one row after the other, which no graph can hold: where there is one,
+        the outputs are computed beforehand to weigh the rows.
+        """
         if isinstance(x, Gaussian) or isinstance(y, Gaussian):
-            self.eager.update(state, x, y, forget)
+            self.eager.update(state, x, y, forget, memory)
             return
-        posterior = state.posterior
+        posterior, verdict = state.posterior, None
+        if state.gate is not None:
+            buffers = {name: b.clone() for name, b in state.buffers.items()}
+            with torch.no_grad():
+                z = self.eager.run(*posterior.leaves, buffers, x, train=True)
+                verdict = self.eager.judge(state, y, z)
         loc, variance, buffers, noise, finite = self._call(
             state.likelihood,
+            memory,
             posterior.loc,
             posterior.variance,
             state.buffers,
             dict(state.likelihood.named_buffers(remove_duplicate=False)),
             x,
             y,
+            None if verdict is None else verdict.weight,
             posterior.flat_prior_variance if forget > 0 else None,
             torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
         )
@@ -60,6 +78,8 @@ class CompiledEngine(Engine):
         posterior.variance.copy_(variance)
         state.buffers = buffers
         state.likelihood.set_buffers(noise)
+        if state.gate is not None and verdict is not None:
+            state.gate.take(verdict)
 
     def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
@@ -73,12 +93,16 @@ class CompiledEngine(Engine):
         """See ``Engine``."""
         return self.eager.snapshot(state)
 
-    def _call(self, likelihood: Likelihood, *args: Any) -> Any:
+    def _call(self, likelihood: Likelihood, memory: float | None, *args: Any) -> Any:
         """Run the step, tracing and compiling first if these shapes are new."""
         leaves, structure = tree_flatten(args)
-        key = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None))
+        key = (
+            memory,
+            structure,
+            *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None),
+        )
         if key not in self.graphs:
-            graph = make_fx(lambda *inputs: self._step(likelihood, *inputs))(*args)
+            graph = make_fx(lambda *inputs: self._step(likelihood, memory, *inputs))(*args)
             self.graphs[key] = torch.compile(graph, fullgraph=True)
         with torch.no_grad():
             return self.graphs[key](*args)
@@ -86,12 +110,14 @@ class CompiledEngine(Engine):
     def _step(
         self,
         likelihood: Likelihood,
+        memory: float | None,
         loc: Tensor,
         variance: Tensor,
         buffers: Named,
         noise: Named,
         x: Tensor,
         y: Tensor,
+        weight: Tensor | None,
         prior: Tensor | None,
         rate: Tensor,
     ) -> tuple[Tensor, Tensor, Named, Named, Tensor]:
@@ -102,9 +128,11 @@ class CompiledEngine(Engine):
             [part.detach().requires_grad_() for part in eager.network.split(vector)]
             for vector in (loc, variance)
         )
+        with torch.enable_grad():
+            z = eager.run(locs, variances, buffers, x, train=True)
         with likelihood.holding(noise):
-            new_noise, shift, g_var, step = eager.messages(
-                likelihood, (locs, variances), buffers, x, y
+            heard, shift, g_var, step = eager.messages(
+                likelihood, (locs, variances), z, y, weight=weight, memory=memory
             )
         with torch.no_grad():
             loc, variance = batch_rule.updated(
@@ -112,4 +140,4 @@ class CompiledEngine(Engine):
             )
             if prior is not None:
                 batch_rule.forget(variance, prior, rate)
-        return loc, variance, buffers, new_noise, step.finite
+        return loc, variance, buffers, heard.noise, step.finite

@@ -18,11 +18,15 @@ from tractable.gaussian import Gaussian
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
 from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
+from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
 from tractable.learners.network import Network
-from tractable.likelihoods import Likelihood
+from tractable.likelihoods import Likelihood, Normal
+from tractable.likelihoods.base import Heard
+from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
+from tractable.rules.norm import wary_statistics
 
 _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
 
@@ -32,18 +36,36 @@ class TorchEngine(Engine):
 
     name = "torch"
 
-    def __init__(self, network: Network, moments: Mode, rule: BatchRule) -> None:
-        self.network, self.moments, self.rule = network, moments, rule
+    def __init__(
+        self, network: Network, moments: Mode, rule: BatchRule, guard: Guard = NO_GUARD
+    ) -> None:
+        self.network, self.moments, self.rule, self.guard = network, moments, rule, guard
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+    def update(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        forget: float,
+        memory: float | None = None,
+    ) -> None:
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
-        noise, shift, g_var, step = self.messages(
-            state.likelihood, posterior.leaves, buffers, x, y, self._pieces(posterior.scratch)[0]
+        with torch.enable_grad():
+            z = self.run(*posterior.leaves, buffers, x, train=True)
+        verdict = self.judge(state, y, z)
+        heard, shift, g_var, step = self.messages(
+            state.likelihood,
+            posterior.leaves,
+            z,
+            y,
+            scratch=self._pieces(posterior.scratch)[0],
+            weight=None if verdict is None else verdict.weight,
+            memory=memory,
         )
         alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
         if not finite:
@@ -57,36 +79,45 @@ class TorchEngine(Engine):
             if forget > 0:
                 self._forget(state, forget)
         state.buffers = buffers
-        state.likelihood.set_buffers(noise)
+        state.likelihood.set_buffers(heard.noise)
+        if state.gate is not None and verdict is not None:
+            state.gate.take(verdict)
+
+    def judge(self, state: TAGIState, y: Tensor, z: Gaussian) -> Verdict | None:
+        """What the gate says of a batch, if there is one; nothing is changed."""
+        if state.gate is None:
+            return None
+        assert isinstance(state.likelihood, Normal)
+        return state.likelihood.judge(state.gate, y, z.loc.detach(), z.variance.detach())
 
     def messages(
         self,
         likelihood: Likelihood,
         leaves: tuple[list[Tensor], list[Tensor]],
-        buffers: Named,
-        x: Tensor,
+        z: Gaussian,
         y: Tensor,
+        *,
         scratch: list[Tensor] | None = None,
-    ) -> tuple[Named, list[Tensor], list[Tensor], batch_rule.Step]:
-        """The likelihood's new buffers; ``v g`` and the variance messages; the planned step.
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> tuple[Heard, list[Tensor], list[Tensor], batch_rule.Step]:
+        """What the likelihood says; ``v g`` and the variance messages; the planned step.
 
         Args:
             likelihood: likelihood of the observations.
             leaves: means and variances of the parameters, each the root of a graph.
-            buffers: buffers of the network, which are changed.
-            x: inputs.
+            z: the network's output, with its graph.
             y: targets.
             scratch: memory that ``v g`` is written to, if there is one.
+            weight: of each value, where there is a gate.
+            memory: rows that the noise is to be inferred from, or None for all.
         """
         locs, variances = leaves
-        with torch.enable_grad():
-            z = self.run(locs, variances, buffers, x, train=True)
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
-            d_mu, d_var = likelihood.messages(y, mean, variance)
-            noise = likelihood.update_noise(y, mean, variance)
-        both = [*locs, *variances]
-        grads = torch.autograd.grad([z.loc, z.variance], both, [d_mu, d_var], allow_unused=True)
+            heard = likelihood.hear(y, mean, variance, weight=weight, memory=memory)
+        both, d = [*locs, *variances], [heard.d_mu, heard.d_var]
+        grads = torch.autograd.grad([z.loc, z.variance], both, d, allow_unused=True)
         full = [
             torch.zeros_like(leaf) if d is None else d.contiguous()
             for d, leaf in zip(grads, both, strict=True)
@@ -97,8 +128,17 @@ class TorchEngine(Engine):
         with torch.no_grad():
             outs: list[Any] = [None] * len(g) if scratch is None else list(scratch)
             shift = [torch.mul(v, a, out=o) for v, a, o in zip(prior, g, outs, strict=True)]
-            step = batch_rule.plan(self.rule, d_mu, d_var, variance, shift, g, g_var)
-        return noise, shift, g_var, step
+            step = batch_rule.plan(
+                self.rule,
+                heard.d_mu,
+                heard.believed,
+                variance,
+                shift,
+                g,
+                g_var,
+                limited=self.guard.limit,
+            )
+        return heard, shift, g_var, step
 
     def run(
         self, locs: list[Tensor], variances: list[Tensor], buffers: Named, x: Tensor, train: bool
@@ -108,7 +148,7 @@ class TorchEngine(Engine):
             name: Gaussian.wrap(loc, variance)
             for name, loc, variance in zip(self.network.shapes, locs, variances, strict=True)
         }
-        with activation_moments(self.moments):
+        with activation_moments(self.moments), wary_statistics(self.guard.statistics):
             z = self.network({**parameters, **buffers}, x, train=train)
         if not isinstance(z, Gaussian):
             raise TypeError(

@@ -19,6 +19,7 @@ from tractable.errors import NonFiniteUpdate, UnsupportedByKernel
 from tractable.gaussian import Gaussian
 from tractable.learners.batch_rule import BatchRule
 from tractable.learners.engines.base import NON_FINITE, Engine, Slopes, Snapshot, TAGIState
+from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Advance
 from tractable.learners.network import Network
 from tractable.likelihoods import Bernoulli, Categorical, Likelihood, Normal
@@ -64,7 +65,13 @@ class Chain:
         return sum((into + bias) * out for into, out, bias, _ in layers)
 
 
-def describe(network: Network, likelihood: Likelihood, moments: Mode, rule: BatchRule) -> Chain:
+def describe(
+    network: Network,
+    likelihood: Likelihood,
+    moments: Mode,
+    rule: BatchRule,
+    guard: Guard = NO_GUARD,
+) -> Chain:
     """The kernel's view of a network under a likelihood.
 
     Raises:
@@ -91,6 +98,8 @@ def describe(network: Network, likelihood: Likelihood, moments: Mode, rule: Batc
         "before": walk.before,
         "layers": walk.layers,
         "rule": rule,
+        "limit": guard.limit,
+        "gate": guard.gate,
         **_observed(likelihood, walk.layers[-1][1]),
     }
     return Chain(arguments, walk.layers[0][0], walk.flattens)
@@ -204,9 +213,16 @@ class NativeEngine(Engine):
         width = rows.numel() if self.chain.flattens else rows[-1] if len(rows) == 1 else -1
         return width == self.chain.inputs and x.dtype == torch.float32 and len(x) > 0
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, forget: float) -> None:
+    def update(
+        self,
+        state: TAGIState,
+        x: Tensor,
+        y: Tensor,
+        forget: float,
+        memory: float | None = None,
+    ) -> None:
         """See ``Engine``."""
-        if not self._learn(state, x, y, None, len(x), forget, None):
+        if not self._learn(state, x, y, None, len(x), forget, None, memory):
             raise NonFiniteUpdate(NON_FINITE)
 
     def learn_epoch(
@@ -238,6 +254,7 @@ class NativeEngine(Engine):
         batch_size: int,
         forget: float,
         tell: Advance | None,
+        memory: float | None = None,
     ) -> int:
         """Learn rows once, in batches; how many batches, all but those after a bad message."""
         reported = 0
@@ -249,7 +266,7 @@ class NativeEngine(Engine):
                 tell(done - reported)
             reported = done
 
-        posterior, likelihood = state.posterior, state.likelihood
+        posterior, likelihood, gate = state.posterior, state.likelihood, state.gate
         mean, variance = _inputs(x)
         targets, error_bars = y, None
         if isinstance(y, Gaussian):
@@ -274,6 +291,9 @@ class NativeEngine(Engine):
                 batch_size,
                 forget,
                 report,
+                None if gate is None else gate.level.numpy(),
+                None if gate is None else gate.log.numpy(),
+                0.0 if memory is None else memory,
             )
         )
         if tell is not None and learnt > reported:

@@ -1,0 +1,124 @@
+"""The gate: what a reading far from all that was expected may say.
+
+A normal likelihood believes every residual, and one of a thousand deviations more than all others
+together.  With ``chi2 = e^2 / S`` of a value, where S is the variance it was predicted with, the
+messages of the value are multiplied by
+
+    w = min(1, k^2 T / chi2)        k = 3.5 deviations
+
+which is the score of a density that is Gaussian up to k deviations and falls like ``|e|^-(k^2)``
+from there on.  The level T lets a true change through: a running mean t of how surprising values
+are, each clipped, so that one alone moves its own gate to 4 deviations and ten in a row to 16:
+
+    t <- max(1, t + (min(chi2, 4 t) / b - t) / 10)      b = E min(z^2, 4) of a standard normal z
+
+for the values of a batch in turn; T is the largest t met in the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+WIDTH = 3.5
+"""Deviations up to which a value is believed."""
+_CLIP = 4.0
+_MEAN = 0.92
+_STEPS = 10.0
+KEPT = 8
+"""Gated values that are remembered."""
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """A value that was far from all that was expected, and was believed in part only."""
+
+    target: float
+    mean: float
+    """What the network expected."""
+    deviations: float
+    """Between the two, in standard deviations of the prediction."""
+
+
+@dataclass(frozen=True)
+class Surprises:
+    """How many values were gated since the learner was made, and the last few, newest first."""
+
+    count: int
+    last: tuple[Surprise, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate says of a batch; nothing is changed until ``Gate.take``."""
+
+    weight: Tensor
+    """Of each value, in double precision, in the shape of the values."""
+    level: list[float]
+    """After the batch."""
+    gated: list[tuple[float, float, float]]
+    """Target, mean and deviations of values with a weight below 1."""
+
+
+class Gate:
+    """The level of each noise, and a log of gated values; both are changed in place.
+
+    Args:
+        noises: how many noises there are, one per output or one for all.
+    """
+
+    def __init__(self, noises: int) -> None:
+        self.level = torch.ones(noises, dtype=torch.float64)
+        # How many in all, then the last ones as target, mean, deviations.
+        self.log = torch.zeros(1 + 3 * KEPT, dtype=torch.float64)
+
+    def judge(self, y: Tensor, mean: Tensor, spread: Tensor) -> Verdict:
+        """The weight of each value.
+
+        Args:
+            y: the values.
+            mean: what was expected, in the same shape.
+            spread: variance of the prediction, noise included, in double precision.
+        """
+        residual = y.double() - mean.double()
+        chi2 = residual * residual / spread
+        columns = chi2.reshape(-1, len(self.level)).T.tolist()
+        levels, tops = [], []
+        for column, level in zip(columns, self.level.tolist(), strict=True):
+            top = 0.0
+            for value in column:
+                level = max(1.0, level + (min(value, _CLIP * level) / _MEAN - level) / _STEPS)
+                top = max(top, level)
+            levels.append(level)
+            tops.append(top)
+        believed = WIDTH**2 * torch.tensor(tops, dtype=torch.float64, device=chi2.device)
+        weight = (believed / chi2.reshape(-1, len(tops))).clamp(max=1).reshape(chi2.shape)
+        far = weight < 1
+        gated = []
+        if bool(far.any()):
+            parts = (y[far].tolist(), mean[far].tolist(), chi2[far].sqrt().tolist())
+            gated = list(zip(*parts, strict=True))
+        return Verdict(weight, levels, gated)
+
+    def take(self, verdict: Verdict) -> None:
+        """The batch was learnt."""
+        self.level.copy_(torch.tensor(verdict.level, dtype=torch.float64))
+        for entry in verdict.gated:
+            at = 1 + 3 * (int(self.log[0]) % KEPT)
+            self.log[at : at + 3] = torch.tensor(entry, dtype=torch.float64)
+            self.log[0] += 1
+
+    def surprises(self) -> Surprises:
+        """What was gated so far."""
+        count = int(self.log[0])
+        rows = self.log[1:].reshape(KEPT, 3).tolist()
+        newest = [rows[(count - 1 - k) % KEPT] for k in range(min(count, KEPT))]
+        return Surprises(count, tuple(Surprise(*row) for row in newest))
+
+
+def gated(chi2: Tensor) -> Tensor:
+    """``-2 log`` of the density behind the gate: beyond k deviations it grows like a logarithm."""
+    edge = WIDTH**2
+    return torch.where(chi2 > edge, edge * (1 + (chi2.clamp_min(edge) / edge).log()), chi2)

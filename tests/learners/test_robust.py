@@ -1,0 +1,353 @@
+"""No single reading wrecks a model, and what is exact stays exact."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable import native
+from tractable.errors import NonFiniteUpdate
+from tractable.learners import batch_rule
+from tractable.likelihoods.gate import KEPT, Gate
+
+ENGINES = ["torch", *(["native"] if native.kernel() is not None else [])]
+NOISE = 0.1
+
+
+def truth(x: Tensor) -> Tensor:
+    return torch.sin(2 * x[:, :1]) + 0.5 * x[:, 1:2]
+
+
+def data(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 2, generator=generator)
+    return x, truth(x) + NOISE * torch.randn(rows, 1, generator=generator)
+
+
+def dense(hidden: int, width: int = 40) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Linear(2, width), nn.ReLU()]
+    for _ in range(hidden - 1):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, 1))
+
+
+def rmse(model: tr.TAGI) -> float:
+    x, _ = data(400, seed=9)
+    return float((model.predict(x).mean - truth(x)).square().mean().sqrt())
+
+
+def outlives(model: tr.TAGI, wild: float, batch: int) -> None:
+    """A wild target at most doubles the error, or ten clean updates bring it back there."""
+    x, y = data(11 * batch, seed=5)
+    y[0] = wild
+    before = rmse(model)
+    model.update(x[:batch], y[:batch])
+    after = [rmse(model)]
+    for rows in torch.arange(batch, 11 * batch).split(batch):
+        model.update(x[rows], y[rows])
+        after.append(rmse(model))
+    assert min(after[0], after[-1]) < 2 * before, (before, after)
+    assert max(after) < 1.0, after
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[tuple[object, ...], tr.TAGI]:
+    return {}
+
+
+def learnt(
+    held: dict[tuple[object, ...], tr.TAGI], engine: str, sigma: float | None, hidden: int
+) -> tr.TAGI:
+    key = (engine, sigma, hidden)
+    if key not in held:
+        model = tr.TAGI(dense(hidden), tr.likelihoods.Normal(sigma), gain=1.0, engine=engine)
+        held[key] = model.fit(*data(1000), epochs=3, batch_size=10)
+    return copy.deepcopy(held[key])
+
+
+@pytest.mark.parametrize("wild", [5 * NOISE, 5.0, 50.0, 1e3, 1e6])
+@pytest.mark.parametrize("batch", [1, 32])
+@pytest.mark.parametrize("hidden", [2, 3])
+@pytest.mark.parametrize("sigma", [NOISE, None])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_wild_target_is_outlived(fitted, engine, sigma, hidden, batch, wild):
+    outlives(learnt(fitted, engine, sigma, hidden), wild, batch)
+
+
+def test_without_the_guards_it_is_not():
+    model = tr.TAGI(dense(2), tr.likelihoods.Normal(), gain=1.0, robust=False)
+    model.fit(*data(1000), epochs=3, batch_size=10)
+    with pytest.raises(AssertionError):
+        outlives(model, 50.0, 1)
+    assert model.surprises.count == 0
+
+
+@pytest.mark.parametrize("sigma", [NOISE, None])
+def test_a_convolution_outlives_a_wild_target(sigma):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 1, 6, 6, generator=generator)
+    y = x.mean((2, 3)) * 6 + NOISE * torch.randn(300, 1, generator=generator)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 1)
+    )
+    model = tr.TAGI(net, tr.likelihoods.Normal(sigma)).fit(x, y, epochs=5, batch_size=10)
+
+    def error() -> float:
+        return float((model.predict(x).mean - y).square().mean().sqrt())
+
+    before = error()
+    model.update(x[:1], [[1e4]])
+    after = error()
+    for rows in torch.arange(1, 101).split(10):
+        model.update(x[rows], y[rows])
+    assert min(after, error()) < 2 * before
+
+
+def test_a_wrong_label_does_little():
+    x, y = data(600)
+    labels = (y[:, 0] > 0).long() + (y[:, 0] > 0.7).long()
+    net = nn.Sequential(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 3))
+    model = tr.TAGI(net, tr.likelihoods.Categorical(4), gain=1.0)
+    model.fit(x, labels, epochs=5, batch_size=10)
+
+    def wrong() -> float:
+        return float((model.predict(x).probs.argmax(1) != labels).double().mean())
+
+    before = wrong()
+    surest = int(model.predict(x).probs.max(1).values.argmax())
+    model.update(x[surest : surest + 1], (labels[surest : surest + 1] + 2) % 3)
+    assert wrong() < 2 * before + 0.02
+
+
+# --- exactness -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("wild", [0.0, 1e3])
+def test_one_linear_layer_stays_exact(dtype, within, wild):
+    """Of one input, so that the posterior of the weight is that of conjugate regression."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(50, 1, generator=generator, dtype=torch.float64)
+    y = 1.5 * x + NOISE * torch.randn(50, 1, generator=generator, dtype=torch.float64)
+    y[7] += wild
+    model = tr.TAGI(nn.Linear(1, 1, bias=False), tr.likelihoods.Normal(NOISE), dtype=dtype)
+    start, spread = (float(v) for v in (model.posterior.loc, model.posterior.variance))
+    for row in range(50):
+        model.update(x[row : row + 1].to(dtype), y[row : row + 1].to(dtype))
+    precision = 1 / spread + float((x * x).sum()) / NOISE**2
+    mean = (start / spread + float((x * y).sum()) / NOISE**2) / precision
+    assert float(model.posterior.variance) == pytest.approx(1 / precision, rel=within)
+    assert float(model.posterior.loc) == pytest.approx(mean, rel=within, abs=within)
+
+
+def test_clean_data_are_learnt_as_well():
+    """Geometric mean over seeds of the ratio of errors, with the guards and without."""
+    logs = []
+    for seed in range(4):
+        x, y = data(200, seed=20 + seed)
+        pair = []
+        for robust in (True, False):
+            model = tr.TAGI(dense(2), tr.likelihoods.Normal(), gain=1.0, seed=seed, robust=robust)
+            pair.append(rmse(model.fit(x, y, epochs=10, batch_size=8)))
+        logs.append(math.log(pair[0] / pair[1]))
+    assert sum(logs) / len(logs) < math.log(1.01)
+
+
+def test_the_published_rule_is_never_robust():
+    x, y = data(60)
+    one, other = (
+        tr.TAGI(dense(1), tr.likelihoods.Normal(), batch_rule="published", robust=robust)
+        for robust in (True, False)
+    )
+    for model in (one, other):
+        model.fit(x, y, epochs=1, batch_size=1).update(x[:1], [[30.0]])
+    assert torch.equal(one.posterior.loc, other.posterior.loc)
+    assert one.surprises.count == 0
+
+
+# --- the limit -----------------------------------------------------------------------------------
+
+
+def test_one_value_moves_all_weights_by_three_deviations_at_most():
+    model = tr.TAGI(dense(2), tr.likelihoods.Normal(NOISE), engine="torch", dtype=torch.float64)
+    model.fit(*data(100), epochs=1, batch_size=1)
+    loc, variance = model.posterior.loc.clone(), model.posterior.variance.clone()
+    model.update(torch.ones(1, 2), [[1e5]])
+    length = ((model.posterior.loc - loc).square() / variance).sum().sqrt()
+    assert float(length) == pytest.approx(batch_rule.LONGEST, rel=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("robust", [True, False])
+def test_a_target_beyond_all_numbers_is_refused_by_both_engines(engine, robust):
+    likelihood = tr.likelihoods.Normal(NOISE)
+    model = tr.TAGI(dense(1), likelihood, engine=engine, robust=robust).update([[0.1, 0.2]], [0.3])
+    before = model.posterior.loc.clone()
+    with pytest.raises(NonFiniteUpdate):
+        model.update([[0.1, 0.2]], [1e25])
+    if not robust:  # here torch once made a step of zero and the kernel one of 1e9
+        with pytest.raises(NonFiniteUpdate):
+            model.update([[0.1, 0.2]], [1e10])
+    assert torch.equal(model.posterior.loc, before)
+
+
+# --- the gate ------------------------------------------------------------------------------------
+
+
+def test_the_gate_believes_the_usual_and_opens_for_what_repeats():
+    gate = Gate(1)
+    one = torch.ones(1, 1)
+
+    def weight(deviations: float) -> float:
+        verdict = gate.judge(deviations * one, 0 * one, one.double())
+        gate.take(verdict)
+        return float(verdict.weight)
+
+    assert [weight(d) for d in (0.5, -1.0, 2.0, 3.4)] == [1.0] * 4
+    gate = Gate(1)
+    first = weight(100.0)
+    assert first == pytest.approx(3.5**2 * 1.3348 / 1e4, rel=1e-3)
+    repeated = [weight(100.0) for _ in range(25)]
+    assert repeated == sorted(repeated)
+    assert repeated[-1] == 1.0
+    assert gate.surprises().count > 10
+    assert len(gate.surprises().last) == KEPT
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_surprises_are_counted_and_told(fitted, engine, tmp_path):
+    model = learnt(fitted, engine, None, 2)
+    before = model.surprises.count
+    model.update([[0.3, 0.1], [0.5, 0.5]], [[50.0], [0.9]])
+    model.update([[0.3, 0.1]], [[-70.0]])
+    assert model.surprises.count == before + 2
+    last = model.surprises.last[0]
+    assert last.target == -70.0
+    assert abs(last.mean) < 3
+    assert last.deviations > 100
+    model.save(tmp_path / "model")
+    again = tr.TAGI.load(tmp_path / "model")
+    assert again.surprises == model.surprises
+    for twin in (again, copy.deepcopy(model)):
+        x, y = data(20, seed=3)
+        twin.update(x, y)
+        held = copy.deepcopy(model).update(x, y)
+        assert torch.equal(twin.posterior.loc, held.posterior.loc)
+        assert torch.equal(twin.state.gate.level, held.state.gate.level)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_refused_batch_leaves_the_gate_as_it_was(fitted, engine):
+    model = learnt(fitted, engine, None, 2)
+    before, level = model.surprises, model.state.gate.level.clone()
+    with pytest.raises(NonFiniteUpdate):
+        model.update([[0.1, 0.2], [3e38, 3e38]], [[70.0], [0.0]])
+    assert model.surprises == before
+    assert torch.equal(model.state.gate.level, level)
+
+
+def test_a_known_noise_has_a_gate_where_outliers_are_said_to_come(tmp_path):
+    likelihood = tr.likelihoods.Normal(NOISE, outliers=True)
+    model = tr.TAGI(dense(2), likelihood, gain=1.0).fit(*data(1000), epochs=3, batch_size=10)
+    held, count = rmse(model), model.surprises.count
+    model.update([[0.0, 0.0]], [[50.0]])
+    assert model.surprises.count == count + 1
+    assert rmse(model) < 1.05 * held
+    model.save(tmp_path / "model")
+    assert tr.TAGI.load(tmp_path / "model").likelihood.outliers
+    assert repr(tr.likelihoods.Normal(0.1)) == "Normal(sigma=0.1, outputs=1)"
+
+
+def test_held_out_outliers_do_not_set_the_scale_of_the_noise():
+    generator = torch.Generator().manual_seed(0)
+    y = 0.5 * torch.randn(2000, 1, generator=generator)
+    y[::20] = 20.0
+    likelihood = tr.likelihoods.Normal(1.0)
+    seen = [(likelihood, y, torch.zeros(2000, 1), torch.zeros(2000, 1))]
+    assert likelihood.held_out_scale(seen) > 10  # one in twenty of them is all that counts
+    assert 0.2 < likelihood.held_out_scale(seen, outliers=True) < 1.5
+
+
+def test_five_in_a_hundred_gross_outliers_cost_little():
+    x, y = data(600)
+    dirty = y.clone()
+    generator = torch.Generator().manual_seed(2)
+    bad = torch.rand(len(y), generator=generator) < 0.05
+    dirty[bad] += 20 * torch.randn(int(bad.sum()), 1, generator=generator).sign()
+    errors = {}
+    for name, targets, robust in (
+        ("clean", y, True),
+        ("dirty", dirty, True),
+        ("old", dirty, False),
+    ):
+        model = tr.TAGI(dense(2), tr.likelihoods.Normal(), gain=1.0, robust=robust)
+        errors[name] = rmse(model.fit(x, targets, epochs=10, calibrate=False))
+    assert errors["dirty"] < 1.5 * errors["clean"]
+    assert errors["old"] > 3 * errors["dirty"]
+
+
+# --- batch normalisation -------------------------------------------------------------------------
+
+
+def test_one_wild_input_does_not_spoil_running_statistics():
+    x, y = data(320)
+    net = nn.Sequential(nn.Linear(2, 20), nn.BatchNorm1d(20), nn.ReLU(), nn.Linear(20, 1))
+    spread = {}
+    for robust in (True, False):
+        model = tr.TAGI(net, tr.likelihoods.Normal(NOISE), gain=1.0, robust=robust)
+        model.fit(x, y, epochs=5, batch_size=16)
+        held, before = rmse(model), model.buffers["1.running_var"].clone()
+        wild = x[:16].clone()
+        wild[0] = 1e6
+        model.update(wild, y[:16])
+        spread[robust] = float((model.buffers["1.running_var"] / before).max())
+        if robust:
+            model.fit(x, y, epochs=1, batch_size=16)
+            assert rmse(model) < 3 * held
+    assert spread[True] < 2
+    assert spread[False] > 1e6
+
+
+# --- files, options, units -----------------------------------------------------------------------
+
+
+def test_the_option_is_in_the_file_and_its_absence_means_no(tmp_path):
+    from tractable.persistence import model_file
+
+    model = tr.TAGI(dense(1), tr.likelihoods.Normal()).fit(*data(40), epochs=1)
+    model.save(tmp_path / "new")
+    assert tr.TAGI.load(tmp_path / "new").method.robust
+    tensors, header = model_file.read(tmp_path / "new")
+    del header["options"]["robust"]
+    tensors = {name: t for name, t in tensors.items() if not name.startswith("training/")}
+    model_file.write(tmp_path / "old", tensors, header)
+    old = tr.TAGI.load(tmp_path / "old")
+    assert not old.method.robust
+    plain = tr.TAGI.load(tmp_path / "new", robust=False)
+    for twin in (old, plain):
+        twin.update([[0.1, 0.1]], [[30.0]])
+    assert torch.equal(old.posterior.loc, plain.posterior.loc)
+
+
+def test_raw_units_are_warned_of():
+    x, y = data(100)
+
+    def fit(inputs: Tensor, targets: Tensor) -> None:
+        tr.TAGI(dense(1), tr.likelihoods.Normal()).fit(inputs, targets, epochs=1)
+
+    with pytest.warns(UserWarning, match="targets have values of about"):
+        fit(x, 5000 + 2000 * y)
+    with pytest.warns(UserWarning, match="inputs have values of about"):
+        fit(300 * x, y)
+    wild = y.clone()
+    wild[3] = 1e6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(x, wild)  # one wild value is no unit
+        fit(10 * x, 10 * y)
