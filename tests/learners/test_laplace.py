@@ -95,7 +95,7 @@ def fitted(case, structure, **options):
 def test_a_linear_model_is_learnt_exactly():
     x, y = line()
     model = exactly(prior_precision=DELTA)
-    model.fit(x, y, epochs=2)
+    model.fit(x, y, epochs=2, off_data=False)
     mean, covariance = exact(x, y, DELTA)
     np.testing.assert_allclose(model.posterior.loc, mean, rtol=0, atol=1e-10)
     root = model.state.curvature.root(model.state.delta)

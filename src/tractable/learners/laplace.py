@@ -221,20 +221,18 @@ class Laplace(Learner):
         prior_precision: precision of the Normal prior; ``None`` for 1 while the mode is learnt, and
             at the end of a fit that of greatest evidence (for the weights that are Gaussian).
         refine: Newton steps that the last layer makes at the end of a fit, to reach its mode.
-        init: how the weights start, as for ``Backprop``, like the next three.
+        init: how the weights start; this and the next three as for ``Backprop``.
         lr: learning rate.
-        optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
+        optimizer: what follows the gradient.
         schedule: schedule of the learning rate.
         device: where to compute.
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: seed of the random number generator.
 
-    ``fit`` makes the Gaussian of its own rows after its last epoch, whose record has the
-    ``log_evidence``; before any data it is the prior's, around the first weights.  ``update`` adds.
-
-    Exact: everything, for a network that is linear in the Gaussian weights, with Normal noise and
-    ``refine=1``.  Approximate: the network is linearised, the log-likelihood quadratic around the
-    mode, and the weights have the given structure.
+    ``fit`` makes the Gaussian of its rows after its last epoch, whose record has ``log_evidence``;
+    before any data it is the prior's, around the first weights.  ``update`` adds.
+    Exact: everything, for a network linear in its Gaussian weights, Normal noise, ``refine=1``.
+    Approximate: a linearised network, a quadratic log-likelihood, and the given structure.
     """
 
     method_class = LaplaceMethod
@@ -247,8 +245,6 @@ class Laplace(Learner):
         lr: float = 1e-3, optimizer: Factory = "Adam", schedule: Schedule = "cosine",
         device: torch.device | str | None = None, dtype: torch.dtype | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
-        super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, structure=structure,
-            prior_precision=prior_precision, refine=refine, init=init, lr=lr, optimizer=optimizer,
-            schedule=schedule,
-        )  # fmt: skip
+        own = {"structure": structure, "prior_precision": prior_precision, "refine": refine}
+        own |= {"init": init, "lr": lr, "optimizer": optimizer, "schedule": schedule}
+        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed, **own)
