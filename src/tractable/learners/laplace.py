@@ -221,10 +221,8 @@ class Laplace(Learner):
         prior_precision: precision of the Normal prior; ``None`` for 1 while the mode is learnt, and
             at the end of a fit that of greatest evidence (for the weights that are Gaussian).
         refine: Newton steps that the last layer makes at the end of a fit, to reach its mode.
-        init: how the weights start; this and the next three as for ``Backprop``.
-        lr: learning rate.
-        optimizer: what follows the gradient.
-        schedule: schedule of the learning rate.
+        init: how the weights start, as for ``Backprop``.
+        lr: learning rate; ``optimizer`` and ``schedule`` say how it is used, as for ``Backprop``.
         device: where to compute.
         dtype: ``torch.float32`` or ``torch.float64``.
         seed: seed of the random number generator.
@@ -245,6 +243,8 @@ class Laplace(Learner):
         lr: float = 1e-3, optimizer: Factory = "Adam", schedule: Schedule = "cosine",
         device: torch.device | str | None = None, dtype: torch.dtype | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
-        own = {"structure": structure, "prior_precision": prior_precision, "refine": refine}
-        own |= {"init": init, "lr": lr, "optimizer": optimizer, "schedule": schedule}
-        super().__init__(net, likelihood, device=device, dtype=dtype, seed=seed, **own)
+        super().__init__(
+            net, likelihood, device=device, dtype=dtype, seed=seed, structure=structure,
+            prior_precision=prior_precision, refine=refine, init=init, lr=lr, optimizer=optimizer,
+            schedule=schedule,
+        )  # fmt: skip
