@@ -268,7 +268,7 @@ _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
 
 
 def _usual_size(values: Tensor) -> float:
-    """Median size of the values of the column where it is largest; 0 if there are few rows.
+    """Median size of the values of the column where it is largest; 0 if that is not large, or of few rows.
 
     Not a mean: one wild value does not make a unit.
     """
@@ -276,6 +276,8 @@ def _usual_size(values: Tensor) -> float:
     if not loc.is_floating_point() or loc.numel() == 0 or len(loc) < _FEW_ROWS:
         return 0.0
     rows = loc.detach()[:_ENOUGH_ROWS]
+    if float(rows.abs().amax()) <= _RAW:
+        return 0.0  # the usual case, without sorting
     return float(rows.reshape(len(rows), -1).abs().median(0).values.max())
 
 
