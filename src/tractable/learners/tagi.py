@@ -268,7 +268,7 @@ _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
 
 
 def _usual_size(values: Tensor) -> float:
-    """Median size of the values of the column where it is largest; 0 if that is not large, or of few rows.
+    """Median size of the values of the column where it is largest; 0 if not large, or of few rows.
 
     Not a mean: one wild value does not make a unit.
     """
