@@ -252,3 +252,32 @@ def test_bad_arguments():
         derivatives(tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)), x)
     with pytest.raises(TypeError, match="needs a TAGI model"):
         derivatives(nn.Linear(2, 1), x)
+
+
+def test_an_activation_that_is_used_twice_counts_twice():
+    """The same network with one Tanh in two places, and with two of them."""
+    act = nn.Tanh()
+    x = torch.linspace(-1, 1, 12, dtype=F64).reshape(6, 2)
+    found = []
+    for first, second in ((act, act), (nn.Tanh(), nn.Tanh())):
+        net = nn.Sequential(nn.Linear(2, 5), first, nn.Linear(5, 5), second, nn.Linear(5, 1))
+        model = tr.TAGI(net, tr.likelihoods.Normal(0.1), dtype=F64, seed=3)
+        found.append(derivatives(model.fit(x, x.sum(1), epochs=2), x, sigma=0.1))
+    assert torch.equal(found[0].mean, found[1].mean)
+    assert torch.equal(found[0].variance, found[1].variance)
+
+
+def test_a_linear_layer_that_is_used_twice_has_the_weights_that_were_learnt():
+    """Without variances the mean is autograd's derivative, in both places."""
+    same = nn.Linear(2, 2)
+    model = tr.TAGI(
+        nn.Sequential(same, nn.Tanh(), same, nn.Linear(2, 1)),
+        tr.likelihoods.Normal(0.1), dtype=F64, seed=3,
+    )  # fmt: skip
+    x = torch.linspace(-1, 1, 12, dtype=F64).reshape(6, 2)
+    model.fit(x, x.sum(1), epochs=2)
+    model.posterior.variance.zero_()
+    leaf = x.clone().requires_grad_()
+    output = model.posterior.mean_module(model.net)(leaf)
+    (truth,) = torch.autograd.grad(output.sum(), leaf)
+    assert torch.allclose(derivatives(model, x).mean[:, 0], truth, atol=1e-12)
