@@ -50,11 +50,7 @@ class Posterior(Mapping[str, Gaussian]):
 
     def split(self, flat: Tensor) -> list[Tensor]:
         """Views of a flat vector, one per parameter, in its shape."""
-        sizes = [shape.numel() for shape in self.shapes.values()]
-        return [
-            part.view(shape)
-            for part, shape in zip(flat.split(sizes), self.shapes.values(), strict=True)
-        ]
+        return views(flat, self.shapes)
 
     @cached_property
     def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
@@ -192,6 +188,13 @@ def trainable_shapes(net: nn.Module) -> dict[str, torch.Size]:
 def flat(parts: list[Tensor]) -> Tensor:
     """All parameters in one vector."""
     return torch.cat([part.reshape(-1) for part in parts])
+
+
+def views(vector: Tensor, shapes: Mapping[str, torch.Size]) -> list[Tensor]:
+    """The parameters in one vector, each in its shape: views, in the order of ``shapes``."""
+    sizes = [shape.numel() for shape in shapes.values()]
+    parts = zip(vector.split(sizes), shapes.values(), strict=True)
+    return [part.view(shape) for part, shape in parts]
 
 
 def initial_posterior(

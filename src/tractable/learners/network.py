@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tractable.posterior import trainable_shapes
+from tractable.posterior import trainable_shapes, views
 
 _STORES = ("_parameters", "_buffers")  # torch has no public name for the dicts themselves
 
@@ -111,9 +111,7 @@ class Network:
 
     def split(self, flat: Tensor) -> list[Tensor]:
         """Views of a flat vector, one per parameter, in its shape."""
-        sizes = [shape.numel() for shape in self.shapes.values()]
-        parts = zip(flat.split(sizes), self.shapes.values(), strict=True)
-        return [part.view(shape) for part, shape in parts]
+        return views(flat, self.shapes)
 
     @property
     def size(self) -> int:
