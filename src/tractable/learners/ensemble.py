@@ -361,10 +361,10 @@ class Ensemble(Learner):
 
     @property
     def surprises(self) -> Surprises:
-        """Values that the first member has not believed (see ``TAGI.surprises``)."""
+        """Values that the first member has not believed, if it is one of ``TAGI``."""
         first = self.members[0]
         if not isinstance(first, TAGI):
-            raise TypeError(f"{type(first).__name__} believes every value: only TAGI has surprises")
+            raise AttributeError(f"a {type(first).__name__} believes every value: no surprises")
         return first.surprises
 
 
