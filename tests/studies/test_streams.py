@@ -36,7 +36,7 @@ def test_a_run_in_miniature(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(streams, "LOOKS", 2)
     monkeypatch.setattr(streams, "LONGEST", 100)
     monkeypatch.setattr(streams, "BEFORE_CHANGE", 100)
-    words = ["--quick", "--updates", "300", "--rows", "1000", "--turn", "5000"]
+    words = ["--quick", "--updates", "200", "--rows", "1000", "--turn", "5000"]
     streams.main([*words, "--out", str(tmp_path)])
     found = json.loads((tmp_path / "results.json").read_text())
     assert set(found["metrics"]) == {"jump", "drift", "change"}

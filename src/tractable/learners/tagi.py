@@ -113,8 +113,7 @@ class TAGIMethod(Method[TAGIState]):
         """The prior, with means drawn from it."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
         if self.guard.gate:
-            assert isinstance(likelihood, Normal)
-            state.gate = Gate(len(likelihood.noise_mean))
+            state.gate = Gate(len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1)
         state.posterior = initial_posterior(
             self.network.module,
             scheme=self.scheme,
@@ -307,13 +306,13 @@ class TAGI(Learner):
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.
-        robust: no single reading may wreck the model.  With ``Normal`` likelihoods and the damped
+        robust: no single reading may wreck the model.  With normal likelihoods and the damped
             rule, one value moves the weights of a network of several layers by three of their
             standard deviations at most (``tractable.learners.batch_rule``); where the noise is
-            inferred, or ``Normal(outliers=True)``, values far from all that was expected count
-            for less (``tractable.likelihoods.gate``) and are counted in ``surprises``; running
-            statistics of batch normalisation take in an odd batch slowly.  A network of one
-            linear layer with a known noise is exact, with it and without.
+            inferred or predicted, or ``Normal(outliers=True)``, values far from all that was
+            expected count for less (``tractable.likelihoods.gate``) and are counted in
+            ``surprises``; running statistics of batch normalisation take in an odd batch slowly.
+            A network of one linear layer with a known noise is exact, with it and without.
 
     An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
