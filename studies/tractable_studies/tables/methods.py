@@ -35,7 +35,8 @@ from tractable.sklearn import TAGIClassifier, TAGIRegressor
 from tractable_studies.tables.rows import Array
 
 TREES = 300
-CATBOOST_ROUNDS, NGBOOST_ROUNDS = 1000, 500
+CATBOOST_ROUNDS, NGBOOST_ROUNDS = 1000, 300
+NGBOOST_RATE = 0.05
 PATIENCE = 50
 """Rounds without a better score on the held-out fifth, after which boosting ends."""
 
@@ -134,7 +135,7 @@ def catboost_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
 def _ngboost(kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
     import ngboost
 
-    settings |= {"random_state": seed, "verbose": False}
+    settings |= {"random_state": seed, "verbose": False, "learning_rate": NGBOOST_RATE}
     x_fit, y_fit, x_out, y_out = _held_out(x, y, seed, classes=kind == "NGBClassifier")
     make = getattr(ngboost, kind)
     model = make(n_estimators=NGBOOST_ROUNDS, **settings)
@@ -228,7 +229,7 @@ METHODS = {
     ),
     "ngboost": Method(
         "NGBoost", standardised(ngboost), ngboost_classes,
-        "Normal or k_categorical; up to 500 rounds", needs="ngboost",
+        "Normal or k_categorical; up to 300 rounds at the rate 0.05", needs="ngboost",
     ),
     "forest": Method(
         "Forest", standardised(forest), forest_classes,
