@@ -35,9 +35,9 @@ from tractable.sklearn import TAGIClassifier, TAGIRegressor
 from tractable_studies.tables.rows import Array
 
 TREES = 300
-CATBOOST_ROUNDS, NGBOOST_ROUNDS = 1000, 300
-NGBOOST_RATE = 0.05
-PATIENCE = 50
+CATBOOST_ROUNDS, NGBOOST_ROUNDS = 1000, 150
+NGBOOST_RATE = 0.1
+PATIENCE = {"catboost": 50, "ngboost": 20}
 """Rounds without a better score on the held-out fifth, after which boosting ends."""
 
 Regress = Callable[[Array, Array, Array, int], Predictive]
@@ -114,9 +114,12 @@ def _catboost(kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
     }  # fmt: skip
     x_fit, y_fit, x_out, y_out = _held_out(x, y, seed, classes=kind == "CatBoostClassifier")
     make = getattr(catboost, kind)
-    model = make(iterations=CATBOOST_ROUNDS, od_type="Iter", od_wait=PATIENCE, **settings)
+    stop = {"od_type": "Iter", "od_wait": PATIENCE["catboost"]}
+    model = make(iterations=CATBOOST_ROUNDS, **stop, **settings)
     model.fit(x_fit, y_fit, eval_set=(x_out, y_out))
-    return make(iterations=model.get_best_iteration() + 1, **settings).fit(x, y)
+    rounds = model.get_best_iteration() + 1
+    # It chooses its rate by the number of rounds it is asked for: the second fit has the first's.
+    return make(iterations=rounds, learning_rate=model.learning_rate_, **settings).fit(x, y)
 
 
 def catboost(x: Array, y: Array, at: Array, seed: int) -> Predictive:
@@ -139,7 +142,7 @@ def _ngboost(kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
     x_fit, y_fit, x_out, y_out = _held_out(x, y, seed, classes=kind == "NGBClassifier")
     make = getattr(ngboost, kind)
     model = make(n_estimators=NGBOOST_ROUNDS, **settings)
-    model.fit(x_fit, y_fit, x_out, y_out, early_stopping_rounds=PATIENCE)
+    model.fit(x_fit, y_fit, x_out, y_out, early_stopping_rounds=PATIENCE["ngboost"])
     rounds = max(1, int(model.best_val_loss_itr or 0) + 1)
     return make(n_estimators=rounds, **settings).fit(x, y)
 
@@ -229,7 +232,7 @@ METHODS = {
     ),
     "ngboost": Method(
         "NGBoost", standardised(ngboost), ngboost_classes,
-        "Normal or k_categorical; up to 300 rounds at the rate 0.05", needs="ngboost",
+        "Normal or k_categorical; up to 150 rounds at the rate 0.1", needs="ngboost",
     ),
     "forest": Method(
         "Forest", standardised(forest), forest_classes,

@@ -84,7 +84,7 @@ _ALL = [
         "choosing",
         ("iris", "load_iris"),
         ("cancer", "load_breast_cancer"),
-        ("digits", "load_digits"),
+        ("penguins", "palmerpenguins/penguins", "sex"),
         ("lowweight", "MASS/birthwt", "low", ("bwt",)),
         ("pima", "MASS/Pima.te", "type"),
         ("labour", "AER/PSID1976", "participation", ("hours", "wage", "repwage", "tax")),
