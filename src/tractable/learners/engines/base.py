@@ -40,6 +40,8 @@ class TAGIState(State):
     """The posterior of all parameters; its vectors are changed in place."""
     gate: Gate | None = None
     """On values far from all that was expected, if there is one."""
+    start: Tensor | None = field(default=None, repr=False)
+    """Means that the weights began with, once a stream with a memory has asked for them."""
 
 
 class Engine(ABC):

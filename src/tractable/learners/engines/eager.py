@@ -21,7 +21,7 @@ from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
 from tractable.learners.network import Network
-from tractable.likelihoods import Likelihood, Normal
+from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import Heard
 from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
@@ -87,7 +87,7 @@ class TorchEngine(Engine):
         """What the gate says of a batch, if there is one; nothing is changed."""
         if state.gate is None:
             return None
-        assert isinstance(state.likelihood, Normal)
+        assert isinstance(state.likelihood, Normal | HeteroscedasticNormal)
         return state.likelihood.judge(state.gate, y, z.loc.detach(), z.variance.detach())
 
     def messages(
