@@ -171,6 +171,12 @@ class EnsembleMethod(Method[EnsembleState]):
         """See ``Method``."""
         return self.member.held_out_scale(state.members[0], held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """See ``Method``."""
+        return self.member.held_out_log_prob(likelihood, y, mean, variance)
+
     def look_at(self, source: Rows | Loader) -> None:
         """See ``Method``."""
         self.member.look_at(source)

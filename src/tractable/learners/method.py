@@ -228,6 +228,12 @@ class Method(ABC, Generic[S]):
         """The factor on the noise variance that suits held-out rows."""
         return state.likelihood.held_out_scale(held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """Log density of each row that was held out, to compare fits by."""
+        return likelihood.held_out_log_prob(y, mean, variance)
+
     def look_at(self, source: Rows | Loader) -> None:
         """Look at the rows of a fit before it begins, and warn of what would spoil it."""
 

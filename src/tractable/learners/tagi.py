@@ -228,6 +228,12 @@ class TAGIMethod(Method[TAGIState]):
             return state.likelihood.held_out_scale(held_out, outliers=True)
         return super().held_out_scale(state, held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """See ``Method``; a few wild rows must not decide."""
+        return likelihood.held_out_log_prob(y, mean, variance, outliers=self.guard.gate)
+
     def look_at(self, source: Rows | Loader) -> None:
         """Say so if the data come in raw units; a loader is not read to find out."""
         numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)

@@ -142,5 +142,5 @@ def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
     for likelihood, targets, mean, variance in seen:
         scaled = copy.deepcopy(likelihood)
         scaled.rescale(scale)
-        parts.append(scaled.predictive(mean, variance).log_prob(targets).double())
+        parts.append(learner.method.held_out_log_prob(scaled, targets, mean, variance))
     return torch.cat(parts), scale
