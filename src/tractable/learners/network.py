@@ -8,16 +8,18 @@ or draws; the module's own are not used.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tractable.errors import InvalidInput
+from tractable.learners.copying import STORES, detached_copy, private_copy
 from tractable.posterior import trainable_shapes, views
-
-_STORES = ("_parameters", "_buffers")  # torch has no public name for the dicts themselves
+from tractable.training.inputs import Inputs, Several, over
 
 
 class Network:
@@ -39,7 +41,7 @@ class Network:
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
-        self.module = copy.deepcopy(net).to(device, dtype)
+        self.module = private_copy(net, dtype, device)
         self.dtype, self.device = dtype, device
         self.shapes = trainable_shapes(self.module)
 
@@ -47,38 +49,69 @@ class Network:
         """Without the places, which a copy looks up in its own module."""
         return {name: value for name, value in vars(self).items() if name != "places"}
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Network:
+        """A network on a module of its own, without what forward passes left in the module."""
+        twin = memo[id(self)] = copy.copy(self)
+        twin.module = detached_copy(self.module, memo)
+        return twin
+
     @cached_property
     def places(self) -> dict[str, list[tuple[dict[str, Any], str]]]:
         """Where the module holds each parameter and buffer; shared ones are in several places."""
         found: dict[int, list[tuple[dict[str, Any], str]]] = {}
         for module in self.module.modules():
-            for store in (vars(module)[name] for name in _STORES):
+            for store in (vars(module)[name] for name in STORES):
                 for key, tensor in store.items():
                     if tensor is not None:
                         found.setdefault(id(tensor), []).append((store, key))
         named = [*self.module.named_parameters(), *self.module.named_buffers()]
         return {name: found[id(tensor)] for name, tensor in named}
 
-    def __call__(self, tensors: Mapping[str, Tensor], x: Any, *, train: bool = False) -> Any:
+    def __call__(self, tensors: Mapping[str, Tensor], x: Inputs, *, train: bool = False) -> Any:
         """The output with these tensors in place of the module's own, which are put back.
 
         Buffers are changed in the given tensors when ``train`` is set.
         """
-        if self.module.training is not train:
-            self.module.train(train)
+        with self.holding(tensors):
+            return self.run(x, train=train)
+
+    @contextmanager
+    def holding(self, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+        """These tensors in place of the module's own inside the block.
+
+        A backward pass belongs inside as well: ``torch.utils.checkpoint`` runs parts of the module
+        again in it.
+        """
         held = []
         try:
             for name, tensor in tensors.items():
                 for store, key in self.places[name]:
                     held.append((store, key, store[key]))
                     store[key] = tensor
-            return self.module(x)
+            yield
         finally:
             for store, key, tensor in reversed(held):
                 store[key] = tensor
 
+    def run(self, x: Inputs, *, train: bool = False) -> Any:
+        """The output of the module as it is, rows first; one number a row is a column."""
+        if self.module.training is not train:
+            self.module.train(train)
+        z = x.into(self.module) if isinstance(x, Several) else self.module(x)
+        if not isinstance(z, Tensor):
+            return z
+        rows, ndim = len(x), z.dim()
+        if ndim == 0 and rows == 1:  # all dimensions of length one were squeezed out
+            return z.reshape(1, 1)
+        if ndim == 0 or z.shape[0] != rows:
+            raise InvalidInput(
+                f"the network must return a row of outputs for each row of inputs: it made "
+                f"outputs of shape {tuple(z.shape)} of {rows} rows"
+            )
+        return z.unsqueeze(1) if ndim == 1 else z
+
     def linearised(
-        self, flat: Tensor, buffers: Mapping[str, Tensor], x: Tensor, last: int
+        self, flat: Tensor, buffers: Mapping[str, Tensor], x: Inputs, last: int
     ) -> tuple[Tensor, Tensor]:
         """Outputs, and their derivative in the last weights, each row by itself.
 
@@ -98,8 +131,9 @@ class Network:
                 break
             free = {name: named[name]} | free
 
-        def of(weights: dict[str, Tensor], row: Tensor) -> tuple[Tensor, Tensor]:
-            z = self({**named, **weights, **buffers}, row.unsqueeze(0))[0]
+        def of(weights: dict[str, Tensor], row: Inputs) -> tuple[Tensor, Tensor]:
+            one = over(lambda part: part.unsqueeze(0), row)
+            z = self({**named, **weights, **buffers}, one)[0]
             return z.flatten(), z
 
         parts, z = torch.func.vmap(torch.func.jacrev(of, has_aux=True), (None, 0))(free, x)
