@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.learners.fresh import redraw
 from tractable.learners.gradient import (
     DROPOUT,
     Descent,
@@ -75,10 +76,7 @@ class BackpropMethod(GradientMethod):
         module = self.network.module
         if self.scheme == "fresh":
             with self.seeded_dropout(True, state.generator):
-                for part in module.modules():
-                    reset: Any = getattr(part, "reset_parameters", None)
-                    if reset is not None:
-                        reset()
+                redraw(module)
         first = flat([module.get_parameter(name).detach() for name in self.network.shapes])
         self.descent.start(state, [first], self.network)
         return state

@@ -80,7 +80,9 @@ class Checking(Holder):
         try:
             shape: torch.Size = self.method.output_shape(self.state, x[:1])
         except (RuntimeError, IndexError, InvalidInput) as error:
-            if len(x) == 1 or self.method.by_rows:
+            if len(x) > 1 and self.method.by_rows:
+                raise InvalidInput(f"one row at a time, as this learner needs, {error}") from error
+            if len(x) == 1:
                 raise
             try:
                 shape = self.method.output_shape(self.state, x)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
@@ -43,7 +44,9 @@ def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.M
         held = {name: value for name, value in vars(part).items() if name not in STORES}
         held.pop("_modules", None)
         for leaf in pytree.tree_leaves(held):
-            if type(leaf) is Tensor and not leaf.is_leaf:
+            if isinstance(leaf, Tensor) and is_functorch_wrapped_tensor(leaf):
+                memo[id(leaf)] = torch.zeros(leaf.shape)  # its values are gone with vmap
+            elif type(leaf) is Tensor and not leaf.is_leaf:
                 memo[id(leaf)] = leaf.detach().clone()
     return copy.deepcopy(module, memo)
 

@@ -20,7 +20,7 @@ from tractable.learners.learner import Learner, learn_rows
 from tractable.learners.method import Advance, Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Mixed
-from tractable.learners.together import learn_together
+from tractable.learners.together import can_learn_together, learn_together
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
 from tractable.persistence import checks
@@ -107,7 +107,7 @@ class EnsembleMethod(Method[EnsembleState]):
                 torch.randperm(len(source), generator=member.generator).to(order.device)
                 for member in state.members
             ]
-        if self.vectorised and isinstance(source.x, Tensor):
+        if self.vectorised and self._together(state, source):
             assert isinstance(self.member, BackpropMethod)
             learn_together(self.member, state.members, source, orders, progress, tell)
             return True
@@ -115,6 +115,10 @@ class EnsembleMethod(Method[EnsembleState]):
             learn_rows(self.member, member, source, own, progress, _quiet)
         tell(source.batches)
         return True
+
+    def _together(self, state: EnsembleState, source: Rows) -> bool:
+        assert isinstance(self.member, BackpropMethod)
+        return can_learn_together(self.member, state.members[0], source)
 
     @property
     def vectorised(self) -> bool:

@@ -33,6 +33,7 @@ class Network:
     Attributes:
         module: the copy.
         shapes: the shape of every trainable parameter by name.
+        takes_vmap: whether ``torch.func.vmap`` can run it, as far as is known.
 
     >>> network = Network(nn.Linear(1, 1), torch.float32, torch.device("cpu"))
     >>> weights = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
@@ -43,6 +44,7 @@ class Network:
     def __init__(self, net: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         self.module = private_copy(net, dtype, device)
         self.dtype, self.device = dtype, device
+        self.takes_vmap = True  # until it does not
         self.shapes = trainable_shapes(self.module)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -132,12 +134,35 @@ class Network:
             free = {name: named[name]} | free
 
         def of(weights: dict[str, Tensor], row: Inputs) -> tuple[Tensor, Tensor]:
-            one = over(lambda part: part.unsqueeze(0), row)
-            z = self({**named, **weights, **buffers}, one)[0]
+            z = self({**named, **weights, **buffers}, _as_batch(row))[0]
             return z.flatten(), z
 
-        parts, z = torch.func.vmap(torch.func.jacrev(of, has_aux=True), (None, 0))(free, x)
-        return z, torch.cat([parts[name].flatten(2) for name in free], -1)
+        if self.takes_vmap:
+            try:
+                every = torch.func.vmap(torch.func.jacrev(of, has_aux=True), (None, 0))
+                parts, z = every(free, x)
+                return z, torch.cat([parts[name].flatten(2) for name in free], -1)
+            except RuntimeError:
+                self.takes_vmap = False  # if it is for another reason, what follows fails as well
+        constant = {name: part for name, part in named.items() if name not in free} | dict(buffers)
+        found = [self._one_row(constant, free, x[i]) for i in range(len(x))]
+        return torch.stack([z for z, _ in found]), torch.stack([slopes for _, slopes in found])
+
+    def _one_row(
+        self, constant: dict[str, Tensor], free: dict[str, Tensor], row: Inputs
+    ) -> tuple[Tensor, Tensor]:
+        """Outputs of a row and their derivatives, one output after the other."""
+        leaves = {name: part.detach().requires_grad_() for name, part in free.items()}
+        again, slopes = row.requires_grad, []
+        with torch.enable_grad(), self.holding({**constant, **leaves}):
+            z = self.run(_as_batch(row))[0]
+            for output in z.flatten():
+                found = torch.autograd.grad(
+                    output, list(leaves.values()), retain_graph=True, create_graph=again,
+                    allow_unused=True, materialize_grads=True,
+                )  # fmt: skip
+                slopes.append(torch.cat([part.flatten() for part in found]))
+        return z if again else z.detach(), torch.stack(slopes)
 
     def with_flat(self, flat: Tensor) -> dict[str, Tensor]:
         """The parts of a flat vector by the names of the parameters."""
@@ -155,6 +180,10 @@ class Network:
     def initial_buffers(self) -> dict[str, Tensor]:
         """Copies of the module's buffers, as they were when it was handed over."""
         return {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+
+
+def _as_batch(row: Inputs) -> Inputs:
+    return over(lambda part: part.unsqueeze(0), row)
 
 
 def last_layer(shapes: Mapping[str, torch.Size]) -> int:

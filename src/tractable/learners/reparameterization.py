@@ -56,8 +56,18 @@ class Local(Tensor):
     def draw(self) -> Tensor:
         """One draw of the parameter, the same each time."""
         if self._draw is None:
-            self._draw = self.loc + self.variance.sqrt() * self.noise(self.loc.shape)
+            self._draw = self.loc + self.variance.sqrt() * self._outside_vmap(self.loc.shape)
         return self._draw
+
+    def _outside_vmap(self, shape: torch.Size) -> Tensor:
+        try:
+            return self.noise(shape)
+        except RuntimeError as error:
+            if "randomness" not in str(error):
+                raise
+            raise TypeError(
+                "estimator='local' cannot draw inside torch.func.vmap: use estimator='weights'"
+            ) from error
 
     def noise_of_layer(self, shape: torch.Size) -> Tensor:
         """Noise for the outputs of a layer; the same where a backward pass runs it again.
@@ -65,7 +75,7 @@ class Local(Tensor):
         ``torch.utils.checkpoint`` does: then a layer must have been used but once.
         """
         if torch._C._current_graph_task_id() == -1:  # noqa: SLF001  (no backward pass; no public name)
-            self.drawn.append(self.noise(shape))
+            self.drawn.append(self._outside_vmap(shape))
         elif len(self.drawn) != 1:
             raise TypeError(
                 "estimator='local' cannot repeat the noise of a checkpointed layer that is used "

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.errors import NonFiniteUpdate
+from tractable.errors import NoMomentRule, NonFiniteUpdate
 from tractable.gaussian import Gaussian
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
@@ -170,7 +170,15 @@ class TorchEngine(Engine):
 
     def forward(self, x: Inputs, *, train: bool) -> Gaussian:
         """The Gaussian of the output, inside ``running``."""
-        z = self.network.run(x, train=train)
+        try:
+            z = self.network.run(x, train=train)
+        except RuntimeError as error:
+            if "functorch transforms" not in str(error):
+                raise
+            raise NoMomentRule(
+                "torch.func.vmap and its kin do not run on Gaussians: write the network for a "
+                "batch of rows, or use a learner that draws weights"
+            ) from error
         if not isinstance(z, Gaussian):
             raise TypeError(
                 f"the network must return one tensor that depends on its parameters, got "
