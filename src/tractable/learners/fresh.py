@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -25,13 +24,18 @@ def redraw(module: nn.Module) -> None:
 def _redraw_parametrized(part: nn.Module) -> None:
     """A parametrised weight is computed: what is drawn must be assigned, to reach what it is of."""
     names = list(part.parametrizations)  # type: ignore[arg-type]
-    bare: Any = copy.deepcopy(part)
-    for name in names:
-        parametrize.remove_parametrizations(bare, name)
+    own = dict(part.named_parameters(recurse=False))
+    values = own | {name: getattr(part, name) for name in names}
+    # The layer as its class would make it.  (remove_parametrizations would change the class, which
+    # all copies of the layer share.)
+    bare: Any = object.__new__(type(part).__bases__[0])
+    vars(bare).update(vars(part), _modules={}, _parameters={})
+    for name, value in values.items():
+        bare.register_parameter(name, nn.Parameter(value.detach().clone()))
     bare.reset_parameters()
     with torch.no_grad():
-        for name, drawn in bare.named_parameters(recurse=False):
+        for name, drawn in bare.named_parameters():
             if name in names:
                 setattr(part, name, drawn)
             else:
-                part.get_parameter(name).copy_(drawn)
+                own[name].copy_(drawn)
