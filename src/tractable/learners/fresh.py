@@ -36,6 +36,6 @@ def _redraw_parametrized(part: nn.Module) -> None:
     with torch.no_grad():
         for name, drawn in bare.named_parameters():
             if name in names:
-                setattr(part, name, drawn)
+                setattr(part, name, drawn.detach())
             else:
                 own[name].copy_(drawn)
