@@ -34,7 +34,7 @@ def named(text: str) -> nn.Module:
         public = [known for known in vars(module) if not known.startswith("_")]
         raise unknown(f"name in {home}", name, public)
     found = getattr(module, name)
-    net = found if isinstance(found, nn.Module) else found()
+    net = found() if callable(found) and not isinstance(found, nn.Module) else found
     if not isinstance(net, nn.Module):
         raise BadUse(f"{text} is no torch.nn.Module and does not make one: {type(net).__name__}")
     return net

@@ -16,6 +16,8 @@ from tractable.training import holdout
 from tractable.training.batches import Loader, Rows
 from tractable.training.inputs import Inputs, form, tensors_of
 
+_FEW = 2  # rows: enough to see that there is an output for each
+
 
 class Checking(Holder):
     """A holder that knows what its network takes; ``Learner`` adds how it learns."""
@@ -62,7 +64,7 @@ class Checking(Holder):
 
     def output_shape(self, x: Inputs) -> torch.Size:
         """Shape of the network's output for these rows; says so if it cannot take them."""
-        kind = form(x)
+        kind = self._form(x)
         if kind not in self.shapes_known:
             try:
                 with self.lock:
@@ -72,17 +74,21 @@ class Checking(Holder):
                 raise InvalidInput(
                     f"the network cannot take inputs of shape {shapes}: {error}"
                 ) from error
+            kind = self._form(x)  # the network may have turned out to need rows together
             self.shapes_known[kind] = shape[1:]
         return torch.Size([len(x), *self.shapes_known[kind]])
 
+    def _form(self, x: Inputs) -> tuple[Any, ...]:
+        return form(x) if self.rows_apart else (len(x), *form(x))
+
     def _probe(self, x: Inputs) -> torch.Size:
-        """Run the network on one row; on all of them, if it needs them together."""
+        """Run the network on two rows; on all of them, if it needs them together."""
         try:
-            shape: torch.Size = self.method.output_shape(self.state, x[:1])
+            shape: torch.Size = self.method.output_shape(self.state, x[:_FEW])
         except (RuntimeError, IndexError, InvalidInput) as error:
-            if len(x) > 1 and self.method.by_rows:
+            if len(x) > _FEW and self.method.by_rows:
                 raise InvalidInput(f"one row at a time, as this learner needs, {error}") from error
-            if len(x) == 1:
+            if len(x) <= _FEW:
                 raise
             try:
                 shape = self.method.output_shape(self.state, x)

@@ -230,7 +230,7 @@ def _at_the_means(
     args, kwargs = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, (args, kwargs))
 
     def wrapped(value: Any) -> Any:
-        if not isinstance(value, Tensor) or not value.is_floating_point():
+        if not isinstance(value, Tensor) or not (value.is_floating_point() or value.is_complex()):
             return value
         return Gaussian.wrap(value, torch.zeros_like(value) + nothing)
 

@@ -116,7 +116,8 @@ class Learner(Checking):
             batch_size: rows per update; by default about a hundred updates an epoch, at most
                 32 rows each.
             validation: inputs and targets whose negative log-likelihood is recorded per epoch.
-            shuffle: draw a new order of the rows for every epoch.
+            shuffle: draw a new order of the rows for every epoch; not for a network that needs
+                all rows of a batch together, whose places may mean something.
             calibrate: fit the scale of the noise on rows held out from copies of this learner
                 (five folds of ten below 2,000 rows, one above), which costs those extra fits.
             callbacks: called after each epoch; one that returns True ends the training.
@@ -237,7 +238,7 @@ class Learner(Checking):
 
         with self.lock:
             before, order = self.generator.get_state(), None
-            if shuffle and isinstance(source, Rows):
+            if shuffle and self.rows_apart and isinstance(source, Rows):
                 order = torch.randperm(len(source), generator=self.generator).to(self.device)
             try:
                 learn_rows(self.method, self.state, source, order, run.epoch / run.epochs, tell)

@@ -31,6 +31,12 @@ _LAYERS = {
     F.linear, F.conv1d, F.conv2d, F.conv3d,
     F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d,
 }  # fmt: skip
+_FORM = {
+    *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim", "layout")),
+    *(Tensor.size, Tensor.dim, Tensor.numel, Tensor.stride, Tensor.__len__),
+    *(Tensor.is_floating_point, Tensor.is_complex),
+}
+"""What can be said of a parameter without drawing it."""
 
 
 class Local(Tensor):
@@ -95,6 +101,9 @@ class Local(Tensor):
             sampled = _layer(func, *args, **kwargs)
             if sampled is not None:
                 return sampled
+        if func in _FORM:
+            with DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
         args, kwargs = tree_map(lambda a: a.draw() if isinstance(a, Local) else a, (args, kwargs))
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)

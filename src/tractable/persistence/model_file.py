@@ -70,7 +70,8 @@ def read(path: str | Path) -> tuple[Tensors, Header]:
                     f"{path} is damaged: its checksum is not that of its contents"
                 )
         for name in header.pop("complex", []):
-            tensors[name] = torch.view_as_complex(tensors[name])
+            # A copy, because complex numbers must not lie across the bounds of words in memory.
+            tensors[name] = torch.view_as_complex(tensors[name].clone())
     return tensors, header
 
 

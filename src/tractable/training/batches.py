@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
 from tractable.likelihoods.base import non_finite
-from tractable.training.inputs import Inputs, Several, over, parts_of
+from tractable.training.inputs import Inputs, Several, over, parts_of, tensors_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class Format:
 
     def inputs(self, x: Any) -> Inputs:
         """Finite inputs on the device, at least one row."""
-        return over(self._input, as_inputs(x))
+        taken = over(self._input, as_inputs(x))
+        if len({len(part) for part in tensors_of(taken)}) != 1:
+            raise InvalidInput(f"several inputs need the same number of rows each: got {taken}")
+        return taken
 
     def _input(self, tensor: Tensor) -> Tensor:
         if isinstance(tensor, Gaussian):
@@ -72,13 +75,8 @@ def as_inputs(values: Any) -> Inputs:
     if parts is None:
         return as_tensor(values, "inputs")
     if isinstance(parts, dict):
-        several = Several({str(k): as_tensor(v, f"inputs {k!r}") for k, v in parts.items()})
-    else:
-        several = Several(tuple(as_tensor(v, f"inputs {i}") for i, v in enumerate(parts)))
-    rows = {len(part) if part.ndim else 0 for part in several.tensors}
-    if len(rows) != 1:
-        raise InvalidInput(f"several inputs need the same number of rows each: got {several}")
-    return several
+        return Several({str(k): as_tensor(v, f"inputs {k!r}") for k, v in parts.items()})
+    return Several(tuple(as_tensor(v, f"inputs {i}") for i, v in enumerate(parts)))
 
 
 def as_tensor(values: Any, what: str) -> Tensor:
