@@ -263,7 +263,8 @@ def _plain(func: Any) -> str:
 def _odd(name: str, args: tuple[Any, ...], moments: Mode) -> Iterable[str]:
     """What is known to be off about a call, a sentence each."""
     x = args[0] if args else None
-    pooled = "avg_pool" in name or (name in ("mean", "sum") and isinstance(x, Tensor))
+    features = name == "sum" and args[1:2] == (-1,)  # as a softmax by hand sums them
+    pooled = "avg_pool" in name or (name in ("mean", "sum") and not features)
     if pooled and isinstance(x, Tensor) and x.ndim > 2:
         yield (
             f"{name} over positions that share weights: they count as independent, and the "
