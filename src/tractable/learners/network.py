@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
 from tractable.learners.copying import STORES, detached_copy, private_copy
+from tractable.learners.locks import new_lock
 from tractable.posterior import trainable_shapes, views
 from tractable.training.inputs import Inputs, Several, over
 
@@ -46,10 +47,16 @@ class Network:
         self.dtype, self.device = dtype, device
         self.takes_vmap = True  # until it does not
         self.shapes = trainable_shapes(self.module)
+        self.lock = new_lock(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the places, which a copy looks up in its own module."""
-        return {name: value for name, value in vars(self).items() if name != "places"}
+        """Without the lock, and without the places, which a copy looks up in its own module."""
+        return {n: value for n, value in vars(self).items() if n not in ("places", "lock")}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        """Take over what ``__getstate__`` gave."""
+        vars(self).update(held)
+        self.lock = new_lock(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Network:
         """A network on a module of its own, without what forward passes left in the module."""
@@ -82,18 +89,19 @@ class Network:
         """These tensors in place of the module's own inside the block.
 
         A backward pass belongs inside as well: ``torch.utils.checkpoint`` runs parts of the module
-        again in it.
+        again in it.  One thread at a time: members of an ensemble share a module.
         """
         held = []
-        try:
-            for name, tensor in tensors.items():
-                for store, key in self.places[name]:
-                    held.append((store, key, store[key]))
+        with self.lock:
+            try:
+                for name, tensor in tensors.items():
+                    for store, key in self.places[name]:
+                        held.append((store, key, store[key]))
+                        store[key] = tensor
+                yield
+            finally:
+                for store, key, tensor in reversed(held):
                     store[key] = tensor
-            yield
-        finally:
-            for store, key, tensor in reversed(held):
-                store[key] = tensor
 
     def run(self, x: Inputs, *, train: bool = False) -> Any:
         """The output of the module as it is, rows first; one number a row is a column."""
