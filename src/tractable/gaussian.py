@@ -161,7 +161,7 @@ def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
 def covered_functions() -> list[str]:
     """The names of the torch functions that have a moment rule, sorted."""
     _fill_table()
-    return sorted({_name(function) for function in _RULES})
+    return sorted({name_of(function) for function in _RULES})
 
 
 def spellings(name: str) -> tuple[Any, ...]:
@@ -173,12 +173,19 @@ def spellings(name: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def rule_of(function: Any) -> Rule | None:
+    """The moment rule of a torch function, or None."""
+    _fill_table()
+    return _RULES.get(function)
+
+
 def _fill_table() -> None:
     """Register the rules of the library, which happens when they are first imported."""
     importlib.import_module("tractable.rules")
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """What a torch function is called; a property by its own name."""
     name = getattr(function, "__name__", None)
     if name == "__get__":
         name = getattr(getattr(function, "__self__", None), "__name__", name)
@@ -186,7 +193,7 @@ def _name(function: Any) -> str:
 
 
 def _no_rule_message(function: Any) -> str:
-    name = _name(function)
+    name = name_of(function)
     near = close_names(name.strip("_"), covered_functions())
     hint = f" The nearest that have one: {', '.join(near)}." if near else ""
     in_place = name.endswith("_") and not name.startswith("_")

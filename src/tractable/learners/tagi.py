@@ -35,6 +35,7 @@ from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, Scheme, flat, initial_posterior
 from tractable.rules.activation import MODES, Mode
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs, tensors_of
 
 
 class TAGIMethod(Method[TAGIState]):
@@ -127,14 +128,14 @@ class TAGIMethod(Method[TAGIState]):
             device=self.network.device,
         )
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def update(self, state: TAGIState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
         rate = 0.0
         if position is not None:
             rate = self.forget * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
 
-    def update_within(self, state: TAGIState, x: Tensor, y: Tensor, memory: float) -> None:
+    def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory: float) -> None:
         """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
 
         To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
@@ -161,13 +162,13 @@ class TAGIMethod(Method[TAGIState]):
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
-    def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
+    def outputs(self, state: TAGIState, x: Inputs, *, batch_size: int | None = None) -> Moments:
         """Moments, in closed form."""
         parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
         mean, variance = joined(parts)
         return Moments(mean, variance, state.likelihood)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
         return self.engine.sample(state, x, n, generator)
 
@@ -239,7 +240,8 @@ class TAGIMethod(Method[TAGIState]):
         numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
         if not numbers or isinstance(source, Loader):
             return
-        for what, values in (("inputs", source.x), ("targets", source.y)):
+        inputs = [("inputs", part) for part in tensors_of(source.x)]
+        for what, values in (*inputs, ("targets", source.y)):
             size = _usual_size(values)
             if size > _RAW:
                 warnings.warn(

@@ -78,6 +78,7 @@ class Fit:
         likelihood, seen, mean, variance = holdout.seen_by(self.learner, rows, targets)
         support = self.learner.support
         if support is not None and support.slope is not None:
+            assert isinstance(rows, Tensor)
             extra = support.extra_variance(rows, support.novelty(rows))
             variance = variance + extra.reshape(mean.shape)
         return likelihood, seen, mean, variance

@@ -204,6 +204,12 @@ class LearnerConformance(ABC):
         assert torch.equal(first, fitted.predict(regression()[0]).mean)
         assert self.state(fitted) == before
 
+    def test_whole_numbers_are_numbers(self, fitted: Any) -> None:
+        x = torch.arange(8).reshape(4, 2)
+        wanted = fitted.predict(x.float()).mean
+        assert torch.equal(fitted.predict(x).mean, wanted)
+        assert torch.equal(fitted.predict(x.numpy().astype(np.int16)).mean, wanted)
+
     def test_targets_in_a_column_give_predictions_in_a_column(self, model: Any) -> None:
         x, y = regression()
         model.fit(x, y.unsqueeze(1), epochs=1, batch_size=16)

@@ -8,12 +8,14 @@ into new means and variances.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tractable.errors import NonFiniteUpdate
+from tractable.errors import NoMomentRule, NonFiniteUpdate
 from tractable.gaussian import Gaussian
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
@@ -27,6 +29,7 @@ from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
 from tractable.rules.norm import wary_statistics
+from tractable.training.inputs import Inputs
 
 _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
 
@@ -47,7 +50,7 @@ class TorchEngine(Engine):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -55,18 +58,19 @@ class TorchEngine(Engine):
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
-        with torch.enable_grad():
-            z = self.run(*posterior.leaves, buffers, x, train=True)
-        verdict = self.judge(state, y, z)
-        heard, shift, g_var, step = self.messages(
-            state.likelihood,
-            posterior.leaves,
-            z,
-            y,
-            scratch=self._pieces(posterior.scratch)[0],
-            weight=None if verdict is None else verdict.weight,
-            memory=memory,
-        )
+        with self.running(*posterior.leaves, buffers):
+            with torch.enable_grad():
+                z = self.forward(x, train=True)
+            verdict = self.judge(state, y, z)
+            heard, shift, g_var, step = self.messages(
+                state.likelihood,
+                posterior.leaves,
+                z,
+                y,
+                scratch=self._pieces(posterior.scratch)[0],
+                weight=None if verdict is None else verdict.weight,
+                memory=memory,
+            )
         alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
         if not finite:
             raise NonFiniteUpdate(NON_FINITE)
@@ -141,15 +145,40 @@ class TorchEngine(Engine):
         return heard, shift, g_var, step
 
     def run(
-        self, locs: list[Tensor], variances: list[Tensor], buffers: Named, x: Tensor, train: bool
+        self, locs: list[Tensor], variances: list[Tensor], buffers: Named, x: Inputs, train: bool
     ) -> Gaussian:
         """The Gaussian of the network's output, with its graph."""
-        parameters: Named = {
+        with self.running(locs, variances, buffers):
+            return self.forward(x, train=train)
+
+    @contextmanager
+    def running(
+        self, locs: list[Tensor], variances: list[Tensor], buffers: Named
+    ) -> Iterator[None]:
+        """The network with Gaussian parameters inside the block, for messages backward as well."""
+        tensors: Named = {
             name: Gaussian.wrap(loc, variance)
             for name, loc, variance in zip(self.network.shapes, locs, variances, strict=True)
         }
-        with activation_moments(self.moments), wary_statistics(self.guard.statistics):
-            z = self.network({**parameters, **buffers}, x, train=train)
+        tensors.update(buffers)
+        with (
+            activation_moments(self.moments),
+            wary_statistics(self.guard.statistics),
+            self.network.holding(tensors),
+        ):
+            yield
+
+    def forward(self, x: Inputs, *, train: bool) -> Gaussian:
+        """The Gaussian of the output, inside ``running``."""
+        try:
+            z = self.network.run(x, train=train)
+        except RuntimeError as error:
+            if "functorch transforms" not in str(error):
+                raise
+            raise NoMomentRule(
+                "torch.func.vmap and its kin do not run on Gaussians: write the network for a "
+                "batch of rows, or use a learner that draws weights"
+            ) from error
         if not isinstance(z, Gaussian):
             raise TypeError(
                 f"the network must return one tensor that depends on its parameters, got "
@@ -157,13 +186,13 @@ class TorchEngine(Engine):
             )
         return z
 
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
         with torch.no_grad():
             z = self.run(*state.posterior.leaves, state.buffers, x, train=False)
         return z.loc, z.variance
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
         with torch.no_grad():
             weights = state.posterior.draws(n, generator)
