@@ -56,7 +56,7 @@ class Unsupported(TractableError):
     """Something that a method, a rule or the compiled kernel does not cover."""
 
 
-class NoMomentRule(Unsupported, NotImplementedError):
+class NoMomentRule(Unsupported, LookupError):
     """A torch function was called on a Gaussian and has no moment rule.
 
     Not a ``TypeError``, which makes Python try the reflected operator and lose the name.

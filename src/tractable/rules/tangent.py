@@ -30,7 +30,7 @@ from tractable.gaussian import Gaussian, Rule, moment_rule, spellings
 Function = Callable[..., Tensor]
 
 UNTAGGED = """
-    hardswish logsigmoid absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip
+    hardswish log_sigmoid logsigmoid absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip
     fix negative sgn multiply special_expit special_exp2 special_expm1 special_erf special_erfc
     special_erfinv special_digamma special_gammaln special_i0 special_log1p special_logit
     special_ndtr special_psi special_round special_sinc special_xlogy special_polygamma
