@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,18 +28,15 @@ View = Callable[[Tensor], Tensor]
 _RULES: dict[Any, Rule] = {}
 
 _carried: ContextVar[bool] = ContextVar("messages_carried", default=False)
-_APPLY = inspect.unwrap(torch.autograd.Function.apply.__func__).__code__  # type: ignore[attr-defined]
-_RECOMPUTED = "CheckpointFunction"  # of torch: its backward is the derivative of its forward
 
 
 @contextmanager
-def messages_carried() -> Iterator[None]:
-    """Within this block messages will be asked for: what would cut them is refused by name.
+def messages_carried(carried: bool = True) -> Iterator[None]:
+    """Within this block, if ``carried``, messages are wanted: what would cut them is refused.
 
-    An ``autograd.Function`` runs its forward without a graph and has a backward of its own, which
-    knows nothing of moments, so nothing below it would learn.
+    See ``tractable.rules.function``.
     """
-    token = _carried.set(True)
+    token = _carried.set(carried)
     try:
         yield
     finally:
@@ -136,7 +132,7 @@ class Gaussian(Tensor):
             )
         moments = other.loc.to(self.loc.dtype), other.variance.to(self.loc.dtype)
         if self.origin is None:
-            self._rebind(*moments)
+            self.rebind(*moments)
             return self
         base, view = self.origin
         entries = torch.arange(base.numel(), device=base.device).reshape(base.shape)
@@ -145,18 +141,20 @@ class Gaussian(Tensor):
             raise NoMomentRule("no moment rule for changing an expanded Gaussian in place")
         base.become(
             Gaussian.wrap(
-                _written(base.loc, entries, moments[0]), _written(base.variance, entries, moments[1])
+                _written(base.loc, entries, moments[0]),
+                _written(base.variance, entries, moments[1]),
             )
         )
         return self
 
-    def _rebind(self, loc: Tensor, variance: Tensor) -> None:
+    def rebind(self, loc: Tensor, variance: Tensor) -> None:
+        """Hold other moments, and so do the views."""
         self.loc, self.variance = loc, variance
         kept = []
         for held, view in self.views or ():
             seen = held()
             if seen is not None:
-                seen._rebind(view(loc), view(variance))
+                seen.rebind(view(loc), view(variance))
                 kept.append((held, view))
         self.views = kept or None
 
@@ -177,7 +175,7 @@ class Gaussian(Tensor):
                 with DisableTorchFunctionSubclass():
                     return func(*args, **(kwargs or {}))
             rule = _find_rule(func)
-        if not torch.is_grad_enabled() and _carried.get() and _inside_a_function():
+        if not torch.is_grad_enabled() and _carried.get() and _room("function").carries():
             with torch.enable_grad():
                 return rule(*args, **(kwargs or {}))
         return rule(*args, **kwargs) if kwargs else rule(*args)
@@ -290,9 +288,9 @@ def rule_of(function: Any) -> Rule | None:
     _fill_table()
     rule = _RULES.get(function)
     if rule is None:
-        rule = importlib.import_module("tractable.rules.mechanism").rule_for(function)
+        rule = _room("mechanism").rule_for(function)
         if rule is not None:
-            _RULES[function] = rule
+            rule = _RULES[function] = _in_place_if_asked(function, rule)
     return rule
 
 
@@ -303,26 +301,14 @@ def _find_rule(function: Any) -> Rule:
     return rule
 
 
-def _inside_a_function() -> bool:
-    """Whether this is a recomputed block; any other ``autograd.Function`` is refused."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code is _APPLY:
-            name = frame.f_locals["cls"].__name__
-            if name == _RECOMPUTED:
-                return True
-            raise NoMomentRule(
-                f"no moment rule for {name!r}, an autograd.Function: it runs without a graph, so "
-                "no message would pass it. Call the torch functions of its forward directly, or "
-                "put them into a function with a rule of its own (tractable.moment_rule)"
-            )
-        frame = frame.f_back
-    return False
-
-
 def _fill_table() -> None:
     """Register the rules of the library, which happens when they are first imported."""
     importlib.import_module("tractable.rules")
+
+
+def _room(name: str) -> Any:
+    """A module of the rules, which stand above this one and fill its table."""
+    return importlib.import_module(f"tractable.rules.{name}")
 
 
 def name_of(function: Any) -> str:

@@ -185,9 +185,7 @@ def bounded_tanh(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return _bounded(mean, 1 - mean * mean, k, var)
 
 
-def _bounded(
-    mean: Tensor, slope: Tensor, k: Tensor, var: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _bounded(mean: Tensor, slope: Tensor, k: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The probit's mean (MacKay, 1992), and a variance that stays below the square of its range.
 
     ``s^2 v / (1 + s v)`` with ``s`` the slope at the shrunk mean; ``J = k s``, so that

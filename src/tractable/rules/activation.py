@@ -2,8 +2,9 @@
 
 Exact: linear functions; in the mode ``"exact"``, mean and variance where there is a closed form
 (relu and its kin, exp, sine, cosine); squares in both modes.
-Approximate: sigmoid and tanh in the mode ``"exact"`` (bounded); in the mode ``"linear"``, the tangent at the mean stands for the function; in both, the
-result counts as Gaussian.
+Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in the mode
+``"exact"``, sigmoid and tanh have bounded moments that are nearly right; in both, the result counts
+as Gaussian.
 """
 
 from __future__ import annotations

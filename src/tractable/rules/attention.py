@@ -24,9 +24,9 @@ _MASKED = -1e30
 """Instead of minus infinity, which would make NaN of a row with nothing to attend to."""
 
 
-def _mask(mask: Any, is_causal: bool, rows: int, columns: int, like: Tensor) -> Any:
+def _mask(mask: Any, is_causal: bool, like: Tensor) -> Any:
     if is_causal:
-        seen = torch.ones(rows, columns, dtype=torch.bool, device=like.device).tril()
+        seen = torch.ones(like.shape[-2:], dtype=torch.bool, device=like.device).tril()
         return torch.zeros_like(seen, dtype=like.dtype).masked_fill(~seen, _MASKED)
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
         return torch.zeros_like(mask, dtype=like.dtype).masked_fill(~mask, _MASKED)
@@ -53,7 +53,7 @@ def scaled_dot_product_attention(
         value = value.repeat_interleave(heads // value.shape[-3], -3)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = (query @ key.transpose(-2, -1)) * factor
-    mask = _mask(attn_mask, is_causal, *scores.shape[-2:], scores)
+    mask = _mask(attn_mask, is_causal, scores)
     if mask is not None:
         scores = scores + mask
     return attend(scores, value)

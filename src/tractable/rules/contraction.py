@@ -73,7 +73,10 @@ def _alone(operand: Any, term: str, kept: str) -> tuple[Any, str]:
 
 
 def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
-    (x, left), (w, right) = _alone(x, terms[0], kept + terms[1]), _alone(w, terms[1], kept + terms[0])
+    (x, left), (w, right) = (
+        _alone(x, terms[0], kept + terms[1]),
+        _alone(w, terms[1], kept + terms[0]),
+    )
     z = "".join(dict.fromkeys(c for c in left + right if c in kept))
     if not isinstance(x, Gaussian) and not isinstance(w, Gaussian):
         return torch.einsum(f"{left},{right}->{z}", x, w), z
@@ -111,9 +114,7 @@ def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return _weighed(input, beta) + _weighed(product, alpha)
 
 
-@moment_rule(
-    *spellings("addmm"), *spellings("baddbmm"), *spellings("addmv")
-)
+@moment_rule(*spellings("addmm"), *spellings("baddbmm"), *spellings("addmv"))
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta input + alpha mat1 @ mat2``."""
     return _added(input, mat1 @ mat2, beta, alpha)
@@ -154,8 +155,10 @@ def vector_product(input: Any, other: Any) -> Any:
 @moment_rule(*spellings("inner"))
 def inner(input: Any, other: Any) -> Any:
     """Products summed over the last dimension of both."""
-    return input * other if not input.dim() or not other.dim() else torch.tensordot(
-        input, other, dims=([-1], [-1])
+    return (
+        input * other
+        if not input.dim() or not other.dim()
+        else torch.tensordot(input, other, dims=([-1], [-1]))
     )
 
 

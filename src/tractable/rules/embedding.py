@@ -52,12 +52,10 @@ def embedding_bag(
         if input.dim() != 2 or padding_idx is not None:
             raise TypeError("embedding_bag of a Gaussian with mode='max' takes rows of equal size")
         return F.embedding(input, weight).amax(1)  # type: ignore[return-value]
-    bags = {"include_last_offset": include_last_offset, "padding_idx": padding_idx}
+    bags: dict[str, Any] = {"include_last_offset": include_last_offset, "padding_idx": padding_idx}
 
     def run(table: Tensor, mode: str, factors: Tensor | None) -> Tensor:
-        return F.embedding_bag(
-            input, table, offsets, mode=mode, per_sample_weights=factors, **bags
-        )
+        return F.embedding_bag(input, table, offsets, mode=mode, per_sample_weights=factors, **bags)
 
     loc = run(weight.loc, mode, per_sample_weights)
     factors = None if per_sample_weights is None else per_sample_weights**2

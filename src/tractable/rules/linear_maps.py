@@ -52,9 +52,7 @@ def on_both(function: Any) -> Rule:
         spreads = tree_map(without_variance, (args, kwargs))
         if name in _VALUES:
             spreads = _without_number(*spreads)
-        return Gaussian.wrap(
-            function(*means[0], **means[1]), function(*spreads[0], **spreads[1])
-        )
+        return Gaussian.wrap(function(*means[0], **means[1]), function(*spreads[0], **spreads[1]))
 
     return rule
 
@@ -187,4 +185,3 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         size = z.shape[dim] - 1
         z = z.narrow(dim, 1, size) - z.narrow(dim, 0, size)
     return z
-

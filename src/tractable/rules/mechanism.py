@@ -77,5 +77,3 @@ def python_body(function: Any) -> Rule:
     if body is None:
         raise TypeError(f"{name_of(function)} has no Python body")
     return body
-
-

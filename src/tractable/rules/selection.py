@@ -83,9 +83,9 @@ def _by_largest(argument: Any) -> Rule:
         flat: Any = input.permute(*kept, *dims).reshape(*(input.shape[d] for d in kept), -1)
         chosen = flat.gather(-1, argument(flat.loc, -1, keepdim=True)).squeeze(-1)
         if not keepdim:
-            return chosen  # type: ignore[no-any-return]
+            return chosen
         shape = [1 if d in dims else n for d, n in enumerate(input.shape)]
-        return chosen.reshape(shape)  # type: ignore[no-any-return]
+        return chosen.reshape(shape)
 
     return rule
 
@@ -101,9 +101,12 @@ def where(*args: Any) -> Any:
     ``torch.where(condition, input, other)``, or the method of ``input`` with the same arguments.
     """
     condition, input, other = args
-    if isinstance(input, Tensor) and input.dtype == torch.bool and not isinstance(
-        condition, Gaussian
-    ) and condition.dtype != torch.bool:
+    if (
+        isinstance(input, Tensor)
+        and input.dtype == torch.bool
+        and not isinstance(condition, Gaussian)
+        and condition.dtype != torch.bool
+    ):
         condition, input = input, condition
     if isinstance(condition, Gaussian):
         condition, input = input, condition

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, name_of, spellings
 
 _MOVES = """
     view reshape flatten unflatten permute transpose swapaxes movedim squeeze unsqueeze narrow
@@ -28,6 +28,7 @@ _SPLITS = "chunk split unbind tensor_split split_with_sizes"
 
 def move(function: Any) -> Any:
     """The rule of a function that moves entries; a view of torch is a view of Gaussians."""
+    alias = name_of(function) in ("detach", "data")  # which torch does not call views
 
     def rule(input: Gaussian | Tensor, *args: Any, **kwargs: Any) -> Gaussian | Tensor:
         args = tuple(a.loc if isinstance(a, Gaussian) else a for a in args)  # view_as, expand_as
@@ -35,7 +36,7 @@ def move(function: Any) -> Any:
             return function(input, *args, **kwargs)
         loc = function(input.loc, *args, **kwargs)
         z = Gaussian.wrap(loc, function(input.variance, *args, **kwargs))
-        if not is_view(loc, input.loc):
+        if not alias and not is_view(loc, input.loc):
             return z
         return z.view_of(input, lambda t: function(t, *args, **kwargs))
 
@@ -116,6 +117,6 @@ def dropout(
     input: Gaussian | Tensor, p: float = 0.5, training: bool = True, *args: Any, **kwargs: Any
 ) -> Any:
     """The identity: the weights are uncertain already."""
-    if not training or not isinstance(input, Gaussian):
+    if not training or p == 0 or not isinstance(input, Gaussian):  # as torch
         return input
     return Gaussian.wrap(input.loc, input.variance)

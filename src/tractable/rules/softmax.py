@@ -62,4 +62,4 @@ def softmin(
     input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Gaussian:
     """The softmax of the negative."""
-    return softmax(-input, dim, _stacklevel, dtype)  # type: ignore[arg-type]
+    return softmax(-input, dim, _stacklevel, dtype)

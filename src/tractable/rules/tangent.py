@@ -30,8 +30,8 @@ from tractable.gaussian import Gaussian, Rule, moment_rule, spellings
 Function = Callable[..., Tensor]
 
 UNTAGGED = """
-    hardswish log_sigmoid logsigmoid absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip
-    fix negative sgn multiply special_expit special_exp2 special_expm1 special_erf special_erfc
+    hardswish log_sigmoid logsigmoid absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh
+    clip fix negative sgn multiply special_expit special_exp2 special_expm1 special_erf special_erfc
     special_erfinv special_digamma special_gammaln special_i0 special_log1p special_logit
     special_ndtr special_psi special_round special_sinc special_xlogy special_polygamma
     special_multigammaln
@@ -64,12 +64,11 @@ class Tangent(torch.autograd.Function):
         locs = [loc.detach().clone().requires_grad_() for loc in moments[:n]]
         with torch.enable_grad():
             value = function(*locs)
-            ones = torch.ones_like(value)
+            slopes = [torch.zeros_like(loc) for loc in locs]
             if value.requires_grad:
+                ones = torch.ones_like(value)
                 found = torch.autograd.grad(value, locs, ones, allow_unused=True)
-            else:
-                found = (None,) * n
-        slopes = [torch.zeros_like(m) if s is None else s for m, s in zip(locs, found, strict=True)]
+                slopes = [o if s is None else s for o, s in zip(slopes, found, strict=True)]
         variance = torch.zeros_like(value, requires_grad=False)
         for slope, var in zip(slopes, moments[n:], strict=True):
             # A slope may be infinite, as the root's at zero: without variance it does not matter.

@@ -151,4 +151,4 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
 def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
     """``g v / |v|``, slice by slice along ``dim``."""
     rest = [d for d in range(v.dim()) if d != dim]
-    return F.normalize(v, dim=rest if dim >= 0 else list(range(v.dim()))) * g
+    return normalize(v, dim=rest if dim >= 0 else list(range(v.dim()))) * g

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from tractable.errors import NonFiniteUpdate
-from tractable.gaussian import Gaussian
+from tractable.gaussian import Gaussian, messages_carried
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
+from tractable.learners.chance import PREDICTION_SEED, Chance
 from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
@@ -40,6 +41,7 @@ class TorchEngine(Engine):
         self, network: Network, moments: Mode, rule: BatchRule, guard: Guard = NO_GUARD
     ) -> None:
         self.network, self.moments, self.rule, self.guard = network, moments, rule, guard
+        self.chance = Chance(network.device)
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
@@ -55,7 +57,7 @@ class TorchEngine(Engine):
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
-        with torch.enable_grad():
+        with torch.enable_grad(), self.chance.lent(state.generator, train=True):
             z = self.run(*posterior.leaves, buffers, x, train=True)
         verdict = self.judge(state, y, z)
         heard, shift, g_var, step = self.messages(
@@ -148,8 +150,17 @@ class TorchEngine(Engine):
             name: Gaussian.wrap(loc, variance)
             for name, loc, variance in zip(self.network.shapes, locs, variances, strict=True)
         }
-        with activation_moments(self.moments), wary_statistics(self.guard.statistics):
-            z = self.network({**parameters, **buffers}, x, train=train)
+        with (
+            activation_moments(self.moments),
+            wary_statistics(self.guard.statistics),
+            messages_carried(torch.is_grad_enabled()),
+        ):
+            # A tensor of its own: a network that adds to its input in place makes it a Gaussian.
+            own = x.detach() if type(x) is Tensor and not x.requires_grad else x
+            z = self.network({**parameters, **buffers}, own, train=train)
+        for name, buffer in buffers.items():
+            if isinstance(buffer, Gaussian):  # filled with a state: what is kept is its mean
+                buffers[name] = buffer.loc.detach()
         if not isinstance(z, Gaussian):
             raise TypeError(
                 f"the network must return one tensor that depends on its parameters, got "
@@ -159,13 +170,14 @@ class TorchEngine(Engine):
 
     def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
-        with torch.no_grad():
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
             z = self.run(*state.posterior.leaves, state.buffers, x, train=False)
         return z.loc, z.variance
 
     def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
-        with torch.no_grad():
+        with torch.no_grad(), self.chance.lent(generator, train=False):
             weights = state.posterior.draws(n, generator)
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)
