@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.rules import functions
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
 from tractable.testing import RuleCase
@@ -253,6 +254,11 @@ BILINEAR = [
     Case("multiply, broadcast", lambda x, y: x * y, ((2, 1, 3), (4, 1)), map=Multiply()),
     Case("batch_norm, running statistics", _running, ((3, 2), (2,), (2,))),
 ]
+
+
+LINEAR += [Case(*row) for row in functions.LINEAR]
+BILINEAR += [Case(*row) for row in functions.BILINEAR]
+TANGENT = [RuleCase(*row, kind="tangent") for row in functions.TANGENT]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,10 @@ from tractable.testing.regimes import (
     wrapped,
 )
 
-pytestmark = pytest.mark.parametrize("regime", REGIMES)
+pytestmark = [
+    pytest.mark.parametrize("regime", REGIMES),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
 Messages = list[Tensor]
 
 

@@ -27,20 +27,21 @@ _MODES = {"linear": "bilinear", "bilinear": "bilinear", "trilinear": "bilinear"}
 def _matrix(size: int, to: int | None, scale: float | None, options: tuple[Any, ...]) -> Tensor:
     """The matrix of interpolation along one dimension, outputs by inputs, in double precision."""
     mode, align_corners, recompute, antialias = options
-    units = torch.eye(size, dtype=torch.float64).reshape(size, 1, size, 1)
+    # Four columns, all alike: with a single one torch's antialiasing repeats its first row.
+    units = torch.eye(size, dtype=torch.float64).reshape(size, 1, size, 1).repeat(1, 1, 1, 4)
     if mode == "area":
         assert to is not None
         return F.adaptive_avg_pool2d(units, (to, 1)).reshape(size, -1).T
     z = F.interpolate(
         units,
-        size=None if to is None else (to, 1),
+        size=None if to is None else (to, 4),
         scale_factor=None if scale is None else (scale, 1.0),
         mode=_MODES.get(mode, mode),
         align_corners=align_corners,
         recompute_scale_factor=recompute,
         antialias=antialias,
     )
-    return z.reshape(size, -1).T
+    return z[..., 0].reshape(size, -1).T
 
 
 def _per_dim(value: Any, dims: int) -> list[Any]:
