@@ -15,6 +15,7 @@ _INDEX = torch.tensor([1, 0, 1])
 _PLACES = torch.tensor([[0, 1, 0], [2, 0, 1]])
 _MASK = torch.tensor([[True, False, True], [False, False, True]])
 _IMAGE = (1, 2, 3, 4)
+_POINTS = torch.tensor([[[[0.1, -0.6], [0.7, 0.2]]]])
 
 
 def _up(mode: str, **options: Any) -> Callable[[Tensor], Tensor]:
@@ -90,7 +91,7 @@ LINEAR: list[Row] = [
     ("affine_grid", lambda t: F.affine_grid(t, [1, 1, 2, 2], align_corners=False), ((1, 2, 3),)),
     (
         "grid_sample at certain points",
-        lambda x: F.grid_sample(x, torch.tensor([[[[0.1, -0.6], [0.7, 0.2]]]]).to(x), align_corners=False),
+        lambda x: F.grid_sample(x, _POINTS.to(x.dtype), align_corners=False),
         ((1, 2, 3, 3),),
     ),
 ]  # fmt: skip

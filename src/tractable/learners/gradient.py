@@ -301,7 +301,8 @@ class GradientMethod(Method[GradientState]):
 
     def output_shape(self, state: GradientState, x: Tensor) -> torch.Size:
         """See ``Method``."""
-        with torch.no_grad():
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
             weights = self.network.split(state.vectors[0])
             return self.run(weights, state.buffers, x, train=False).shape
 

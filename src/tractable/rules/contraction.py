@@ -90,10 +90,8 @@ def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
 
 
 @moment_rule(torch.einsum)
-def einsum(equation: Any, *operands: Any) -> Any:
+def einsum(equation: str, *operands: Any) -> Any:
     """A sum of products; three or more factors are multiplied from left to right."""
-    if not isinstance(equation, str):
-        raise TypeError("einsum of Gaussians takes its indices as a string")
     factors = list(operands[0] if isinstance(operands[0], list | tuple) else operands)
     terms, result = _spell_out(equation, factors)
     z, term = factors[0], terms[0]

@@ -72,9 +72,9 @@ def _layers(step: Step, several: bool) -> Any:
         dropout: Any,
         training: Any,
         bidirectional: Any,
-        batch_first: Any = None,
+        batch_first: Any,
     ) -> Any:
-        if batch_first is None or not isinstance(num_layers, int):
+        if isinstance(bias, list | tuple):  # where the sizes of batches shift all arguments by one
             raise NoMomentRule("no moment rule for 'packed sequences': pad them instead")
         x = input.transpose(0, 1) if batch_first else input
         hx = tuple(hx) if several else (hx,)
