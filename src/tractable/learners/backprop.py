@@ -57,6 +57,7 @@ class BackpropMethod(GradientMethod):
             raise ValueError("mc_dropout needs a network with dropout layers")
         self.prior = None if prior is None else as_prior(prior)
         self.mc_dropout, self.scheme = mc_dropout, init
+        self.draws_masks = mc_dropout
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -75,7 +76,7 @@ class BackpropMethod(GradientMethod):
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
         module = self.network.module
         if self.scheme == "fresh":
-            with self.seeded_dropout(True, state.generator):
+            with self.chance.seeded(state.generator):
                 redraw(module)
         first = flat([module.get_parameter(name).detach() for name in self.network.shapes])
         self.descent.start(state, [first], self.network)
@@ -126,18 +127,6 @@ class BackpropMethod(GradientMethod):
         weights = self.network.split(state.vectors[0].detach())
         for _ in range(draws if self.mc_dropout else 1):
             yield weights
-
-    def drawn(
-        self,
-        state: GradientState,
-        x: Inputs,
-        draws: int,
-        generator: torch.Generator,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        """See ``GradientMethod``."""
-        with self.seeded_dropout(self.mc_dropout, generator):
-            return super().drawn(state, x, draws, generator, batch_size)
 
     def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
         """See ``GradientMethod``; dropout stays active with ``mc_dropout``."""

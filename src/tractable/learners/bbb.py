@@ -27,8 +27,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.learners.chance import PREDICTION_SEED
 from tractable.learners.gradient import (
-    PREDICTION_SEED,
     Descent,
     GradientMethod,
     GradientState,

@@ -12,7 +12,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from tractable.errors import NonFiniteGradient
 from tractable.learners import optimizers
+from tractable.learners.chance import PREDICTION_SEED, Chance
 from tractable.learners.method import Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
@@ -35,8 +36,6 @@ Schedule = Literal["constant", "cosine"] | Factory
 DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
 )  # fmt: skip
-PREDICTION_SEED = 7_919
-"""Predictions draw from a stream of their own, this far from the learner's seed."""
 _VALIDATION_DRAWS = 10
 _NOISE_ROWS = 500  # of a stream, that the noise is averaged over
 _NOISE_DRAWS = 5
@@ -116,11 +115,15 @@ class Descent:
 class GradientMethod(Method[GradientState]):
     """A method that follows the gradient of an objective."""
 
+    draws_masks = False
+    """Whether dropout stays active when predicting."""
+
     def __init__(self, network: Network, likelihood: Likelihood, descent: Descent) -> None:
         super().__init__(network, likelihood)
         self.descent = descent
         layers = network.module.modules()
         self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
+        self.chance = Chance(network.device, self.drops)
 
     # --- what a gradient method supplies ---------------------------------------------------
 
@@ -168,21 +171,9 @@ class GradientMethod(Method[GradientState]):
         self, state: GradientState, weights: list[Tensor], buffers: Named, x: Inputs, y: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Log likelihood of a batch under these weights, with dropout; and the outputs."""
-        with self.seeded_dropout(self.drops, state.generator):
+        with self.chance.lent(state.generator, train=True):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
-
-    @contextmanager
-    def seeded_dropout(self, wanted: bool, generator: torch.Generator) -> Iterator[None]:
-        """Dropout draws from torch's global generator: lend it a seed of ours, then put it back."""
-        if not wanted:
-            yield
-            return
-        seed = torch.randint(2**62, (), generator=generator).item()
-        device = self.network.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(int(seed))
-            yield
 
     # --- learning --------------------------------------------------------------------------
 
@@ -289,7 +280,8 @@ class GradientMethod(Method[GradientState]):
     ) -> Tensor:
         """Outputs of draws of the weights, stacked in front of the rows."""
         found = []
-        with torch.set_grad_enabled(x.requires_grad):
+        lent = self.chance.lent(generator, train=False, always=self.draws_masks)
+        with torch.set_grad_enabled(x.requires_grad), lent:
             for weights in self.weights(state, draws, generator):
                 rows = x.split(batch_size or len(x))
                 parts = [self.evaluate(state, weights, part) for part in rows]
@@ -315,7 +307,8 @@ class GradientMethod(Method[GradientState]):
 
     def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
         """See ``Method``."""
-        with torch.no_grad():
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
             weights = self.network.split(state.vectors[0])
             return self.run(weights, state.buffers, x, train=False).shape
 

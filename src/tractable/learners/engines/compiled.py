@@ -60,19 +60,20 @@ class CompiledEngine(Engine):
             with torch.no_grad():
                 z = self.eager.run(*posterior.leaves, buffers, x, train=True)
                 verdict = self.eager.judge(state, y, z)
-        loc, variance, buffers, noise, finite = self._call(
-            state.likelihood,
-            memory,
-            posterior.loc,
-            posterior.variance,
-            state.buffers,
-            dict(state.likelihood.named_buffers(remove_duplicate=False)),
-            x,
-            y,
-            None if verdict is None else verdict.weight,
-            posterior.flat_prior_variance if forget > 0 else None,
-            torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
-        )
+        with self.eager.chance.lent(state.generator, train=True):
+            loc, variance, buffers, noise, finite = self._call(
+                state.likelihood,
+                memory,
+                posterior.loc,
+                posterior.variance,
+                state.buffers,
+                dict(state.likelihood.named_buffers(remove_duplicate=False)),
+                x,
+                y,
+                None if verdict is None else verdict.weight,
+                posterior.flat_prior_variance if forget > 0 else None,
+                torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
+            )
         if not bool(finite):
             raise NonFiniteUpdate(NON_FINITE)
         posterior.loc.copy_(loc)

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from tractable.errors import NoMomentRule, NonFiniteUpdate
-from tractable.gaussian import Gaussian
+from tractable.gaussian import Gaussian, messages_carried
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
+from tractable.learners.chance import PREDICTION_SEED, Chance
 from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
@@ -29,7 +30,7 @@ from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
 from tractable.rules.norm import wary_statistics
-from tractable.training.inputs import Inputs
+from tractable.training.inputs import Inputs, over
 
 _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
 
@@ -43,6 +44,7 @@ class TorchEngine(Engine):
         self, network: Network, moments: Mode, rule: BatchRule, guard: Guard = NO_GUARD
     ) -> None:
         self.network, self.moments, self.rule, self.guard = network, moments, rule, guard
+        self.chance = Chance(network.device)
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
@@ -58,8 +60,8 @@ class TorchEngine(Engine):
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
-        with self.running(*posterior.leaves, buffers):
-            with torch.enable_grad():
+        with torch.enable_grad(), self.running(*posterior.leaves, buffers):
+            with self.chance.lent(state.generator, train=True):
                 z = self.forward(x, train=True)
             verdict = self.judge(state, y, z)
             heard, shift, g_var, step = self.messages(
@@ -164,14 +166,18 @@ class TorchEngine(Engine):
         with (
             activation_moments(self.moments),
             wary_statistics(self.guard.statistics),
+            messages_carried(torch.is_grad_enabled()),
             self.network.holding(tensors),
         ):
             yield
+        for name, buffer in buffers.items():
+            if isinstance(buffer, Gaussian):  # filled with a state: what is kept is its mean
+                buffers[name] = buffer.loc.detach()
 
     def forward(self, x: Inputs, *, train: bool) -> Gaussian:
         """The Gaussian of the output, inside ``running``."""
         try:
-            z = self.network.run(x, train=train)
+            z = self.network.run(over(_own, x), train=train)
         except RuntimeError as error:
             if "functorch transforms" not in str(error):
                 raise
@@ -188,13 +194,14 @@ class TorchEngine(Engine):
 
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
-        with torch.no_grad():
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
             z = self.run(*state.posterior.leaves, state.buffers, x, train=False)
         return z.loc, z.variance
 
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
-        with torch.no_grad():
+        with torch.no_grad(), self.chance.lent(generator, train=False):
             weights = state.posterior.draws(n, generator)
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)
@@ -224,3 +231,8 @@ class TorchEngine(Engine):
         if self.at_once:
             return [[vector] for vector in vectors]
         return [self.network.split(vector) for vector in vectors]
+
+
+def _own(x: Tensor) -> Tensor:
+    """A tensor of its own: a network that adds to its input in place makes it a Gaussian."""
+    return x.detach() if type(x) is Tensor and not x.requires_grad else x
