@@ -26,6 +26,7 @@ from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.sklearn import files
+from tractable.sklearn.choosing import Fit
 from tractable.sklearn.network import dense
 
 Array = npt.NDArray[Any]
@@ -63,8 +64,8 @@ class Estimator(BaseEstimator):
         """A learner that has seen nothing; its first data have so many rows."""
 
     @abstractmethod
-    def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        """Fit the learner to standardised rows."""
+    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+        """A learner fitted to standardised rows."""
 
     def _continue(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         """Show standardised rows to the learner, each once."""
@@ -93,7 +94,7 @@ class Estimator(BaseEstimator):
         """Refuse parts of a file that do not belong together."""
         self._check_settings()
         with torch.device("meta"):  # without memory, however large
-            dense(1, self.hidden, 1, self.activation)
+            dense(1, self._widths(), 1, self.activation)
         width = self.n_features_in_
         if len(self.input_scaler_.mean) != width:
             raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")
@@ -108,8 +109,12 @@ class Estimator(BaseEstimator):
     def _begin_learner(self, likelihood: Likelihood, outputs: int, x: Tensor) -> Learner:
         """The learner of a new fit, once all settings are found to be good."""
         self._check_settings()
-        net = dense(x.shape[1], self.hidden, outputs, self.activation)
+        net = dense(x.shape[1], self._widths(), outputs, self.activation)
         return self._new_learner(net, likelihood, self._seed(), len(x))
+
+    def _widths(self) -> Any:
+        """Widths of the hidden layers."""
+        return self.hidden
 
     def _check_settings(self) -> None:
         """Refuse numbers of epochs or rows that cannot be."""
