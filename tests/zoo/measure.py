@@ -26,11 +26,12 @@ TORCHVISION = """alexnet resnet18 resnet50 densenet121 squeezenet1_1 mobilenet_v
     mnasnet0_5 shufflenet_v2_x0_5 efficientnet_b0 regnet_y_400mf regnet_x_400mf convnext_tiny
     swin_t"""
 TIMM = """resnet10t resnet18d ecaresnet26t skresnet18 seresnet33ts gcresnext26ts nf_resnet26
-    mobilenetv2_035 mobilenetv3_small_050 efficientnet_lite0 tinynet_e lcnet_035 ghostnet_050 repvgg_a0
-    regnetx_002 dla46_c hrnet_w18_small rexnet_100 convnext_atto convnextv2_atto poolformer_s12
+    mobilenetv2_035 mobilenetv3_small_050 efficientnet_lite0 tinynet_e lcnet_035 ghostnet_050
+    repvgg_a0 regnetx_002 dla46_c hrnet_w18_small rexnet_100 convnext_atto convnextv2_atto
+    poolformer_s12
     edgenext_xx_small efficientvit_b0 mobilevit_xxs"""
-TIMM_SIZED = """vit_tiny_patch16_224 deit_tiny_patch16_224 resmlp_12_224 gmlp_ti16_224 cait_xxs24_224
-    xcit_nano_12_p16_224"""
+TIMM_SIZED = """vit_tiny_patch16_224 deit_tiny_patch16_224 resmlp_12_224 gmlp_ti16_224
+    cait_xxs24_224 xcit_nano_12_p16_224"""
 TRANSFORMERS = "Bert Roberta Electra Llama Mistral Qwen2 GPTNeoX Albert"
 CONVOLUTIONS = """GCNConv SAGEConv GraphConv TAGConv SGConv ClusterGCNConv GENConv GATConv GATv2Conv
     TransformerConv"""
