@@ -72,6 +72,13 @@ def test_the_global_seed_is_neither_read_nor_touched(kind: Any, make: Any) -> No
         assert torch.equal(a, b)
 
 
+def test_predictions_are_the_same_at_every_call() -> None:
+    learner: Any = tr.BayesByBackprop(Noisy(4, 1), tr.likelihoods.Normal(1.0), seed=3, draws=3)
+    first = learner.predict(X).mean
+    for _ in range(3):
+        assert torch.equal(learner.predict(X).mean, first)
+
+
 def test_steps_differ_in_what_they_draw() -> None:
     """A seed for every pass, not one for all."""
     chance = Chance(torch.device("cpu"))

@@ -126,6 +126,8 @@ TANGENT: list[Row] = [
     ("std over all", lambda x: torch.std(x, correction=0), ((2, 3),)),
     ("prod", lambda x: x.prod(1), ((2, 3),)),
     ("normalize", lambda x: F.normalize(x, dim=-1), ((2, 4),)),
+    ("matrix_exp", lambda x: torch.matrix_exp(0.3 * x), ((2, 2),)),
+    ("inverse", lambda x: torch.inverse(x + 9 * torch.eye(3, dtype=x.dtype)), ((3, 3),)),
     ("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1), ((2, 4), (2, 4))),
     ("pairwise_distance", lambda x, y: F.pairwise_distance(x, y), ((2, 4), (2, 4))),
     ("cdist", lambda x, y: torch.cdist(x, y), ((3, 2), (2, 2))),

@@ -37,37 +37,44 @@ class Chance:
         self, source: torch.Generator | int, *, train: bool, always: bool = False
     ) -> Iterator[None]:
         """A pass of the network within this block draws from ``source``, a generator or a seed."""
-        if always or self.draws[train]:
-            with self.seeded(_generator(source)):
+        if not always and not self.draws[train]:
+            self.passes[train] += 1
+            number = self.passes[train]
+            if number & (number - 1):  # no power of two: not looked at
                 yield
-            return
-        self.passes[train] += 1
-        number = self.passes[train]
-        if number & (number - 1):  # no power of two
-            yield
-            return
+                return
+        # The generator goes on only for a pass in training that drew: predictions are the same at
+        # every call, and a network that draws nothing leaves it as it was.
         generator = _generator(source)
-        before = generator.get_state()
-        with self.seeded(generator):
+        with self.seeded(_twin(generator)):
             start = self._states()
             yield
             drew = any(not torch.equal(a, b) for a, b in zip(start, self._states(), strict=True))
-        if drew:
-            self.draws[train] = True
-        else:
-            generator.set_state(before)
+        self.draws[train] |= drew
+        if train and self.draws[True]:
+            _seed(generator)
 
     @contextmanager
     def seeded(self, generator: torch.Generator) -> Iterator[None]:
         """Within this block torch's global generator has a seed drawn from ``generator``."""
-        seed = torch.randint(2**62, (), generator=generator).item()
+        seed = _seed(generator)
         with torch.random.fork_rng(self.devices):
-            torch.manual_seed(int(seed))
+            torch.manual_seed(seed)
             yield
 
     def _states(self) -> list[torch.Tensor]:
         found = [torch.get_rng_state()]
         return found + [torch.cuda.get_rng_state(device) for device in self.devices]
+
+
+def _seed(generator: torch.Generator) -> int:
+    return int(torch.randint(2**62, (), generator=generator).item())
+
+
+def _twin(generator: torch.Generator) -> torch.Generator:
+    twin = torch.Generator()
+    twin.set_state(generator.get_state())
+    return twin
 
 
 def _generator(source: torch.Generator | int) -> torch.Generator:
