@@ -155,7 +155,7 @@ class Trials:
         Args:
             setting: what to fit.
             rows: which rows, of each fit.
-            members: of each learner.
+            members: how many each learner has.
             first: number of the first fit, which sets its seed.
             off_data: whether the learners remember where their rows were.
             progress: whether to show a bar.
