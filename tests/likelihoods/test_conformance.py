@@ -4,7 +4,17 @@ import math
 
 import torch
 
-from tractable.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal
+from tractable.likelihoods import (
+    Bernoulli,
+    Categorical,
+    HeteroscedasticNormal,
+    Laplace,
+    NegativeBinomial,
+    Normal,
+    Ordinal,
+    Poisson,
+    StudentT,
+)
 from tractable.testing import LikelihoodConformance
 
 D = torch.float64
@@ -73,3 +83,76 @@ class TestHeteroscedastic(LikelihoodConformance):
 
     def observed(self):
         return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
+
+
+NOT_COUNTS = (torch.tensor([1.0, -2.0, 0.0]), torch.tensor([0.5, 1.0, 2.0]))
+
+
+class TestPoisson(LikelihoodConformance):
+    log_concave = True
+    bad_targets = NOT_COUNTS
+
+    def make(self):
+        return Poisson()
+
+    def observed(self):
+        return torch.tensor([[0.0], [3.0], [7.0]], dtype=D)
+
+
+class TestSoftplusPoisson(TestPoisson):
+    def make(self):
+        return Poisson("softplus")
+
+
+class TestNegativeBinomial(TestPoisson):
+    def make(self):
+        return NegativeBinomial(1.5)
+
+
+class TestLearntNegativeBinomial(TestPoisson):
+    def make(self):
+        return NegativeBinomial()
+
+
+class TestLaplace(LikelihoodConformance):
+    log_concave = True
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return Laplace(0.4)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
+
+
+class TestLearntLaplace(TestLaplace):
+    def make(self):
+        return Laplace()
+
+
+class TestStudent(TestLaplace):
+    log_concave = False
+
+    def make(self):
+        return StudentT(3.0, 0.5)
+
+
+class TestLearntStudent(TestStudent):
+    def make(self):
+        return StudentT()
+
+
+class TestOrdinal(LikelihoodConformance):
+    log_concave = True
+    bad_targets = NOT_LABELS
+
+    def make(self):
+        return Ordinal(5)
+
+    def observed(self):
+        return torch.tensor([[0], [3], [4]])
+
+
+class TestOrdinalWithThresholds(TestOrdinal):
+    def make(self):
+        return Ordinal(5, [-1.0, 0.0, 0.5, 2.0])

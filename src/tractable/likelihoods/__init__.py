@@ -5,15 +5,25 @@ from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
+from tractable.likelihoods.laplace import Laplace
+from tractable.likelihoods.negative_binomial import NegativeBinomial
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.ordinal import Ordinal
+from tractable.likelihoods.poisson import Poisson
 from tractable.likelihoods.softmax import Softmax
+from tractable.likelihoods.student_t import StudentT
 
 __all__ = [
     "Bernoulli",
     "Categorical",
     "HeteroscedasticNormal",
     "InvalidTarget",
+    "Laplace",
     "Likelihood",
+    "NegativeBinomial",
     "Normal",
+    "Ordinal",
+    "Poisson",
     "Softmax",
+    "StudentT",
 ]

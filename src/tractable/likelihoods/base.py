@@ -250,7 +250,8 @@ def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
             )
         y = y.reshape(shape)
     if y.is_floating_point() and (bad := non_finite(y)):
-        raise InvalidTarget(f"targets have {bad} NaN or infinite values")
+        row = int(torch.nonzero(~torch.isfinite(y))[0, 0])
+        raise InvalidTarget(f"targets have {bad} NaN or infinite values, the first in row {row}")
     return y
 
 
@@ -267,8 +268,9 @@ def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
     if y.is_floating_point() and not bool((labels == y).all()):
         raise InvalidTarget("labels must be whole numbers")
     if rows and not (int(labels.min()) >= 0 and int(labels.max()) < n_classes):
+        row = int(torch.nonzero((labels < 0) | (labels >= n_classes))[0, 0])
         raise InvalidTarget(
             f"labels must lie in 0..{n_classes - 1}, got values from "
-            f"{int(labels.min())} to {int(labels.max())}"
+            f"{int(labels.min())} to {int(labels.max())}; the first bad one is in row {row}"
         )
     return labels

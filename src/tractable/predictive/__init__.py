@@ -5,11 +5,15 @@ from tractable.predictive.categorical import CategoricalPredictive
 from tractable.predictive.mixing import mixture
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
+from tractable.predictive.pooled import PooledPredictive
+from tractable.predictive.weighted import MixturePredictive
 
 __all__ = [
     "CategoricalPredictive",
+    "MixturePredictive",
     "NormalMixturePredictive",
     "NormalPredictive",
+    "PooledPredictive",
     "Predictive",
     "mixture",
 ]

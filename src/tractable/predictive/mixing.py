@@ -8,12 +8,14 @@ from tractable.predictive.base import Predictive
 from tractable.predictive.categorical import CategoricalPredictive, mean_probabilities
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
+from tractable.predictive.pooled import pool
 
 
 def mixture(parts: list[Predictive]) -> Predictive:
     """The even mixture of several predictives of the same rows, for example of an ensemble.
 
-    A part that is a mixture itself counts with as many draws as it has.
+    A part that is a mixture of draws itself counts with as many draws as it has.  Any kind of
+    predictive will do, but numbers and classes do not mix.
     """
     if not parts:
         raise ValueError("a mixture needs at least one predictive")
@@ -28,5 +30,7 @@ def mixture(parts: list[Predictive]) -> Predictive:
             torch.cat([part.within for part in normals]),
             torch.cat([part.noise for part in normals]),
         )
-    kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
-    raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
+    if len({part.has_classes for part in parts}) > 1:
+        kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
+        raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
+    return pool(parts)
