@@ -9,6 +9,7 @@ from tractable.likelihoods import (
     Categorical,
     HeteroscedasticNormal,
     Laplace,
+    Mixture,
     NegativeBinomial,
     Normal,
     Ordinal,
@@ -156,3 +157,60 @@ class TestOrdinal(LikelihoodConformance):
 class TestOrdinalWithThresholds(TestOrdinal):
     def make(self):
         return Ordinal(5, [-1.0, 0.0, 0.5, 2.0])
+
+
+class TestLogit(TestBernoulli):
+    log_concave = True
+
+    def make(self):
+        return Bernoulli("logit")
+
+
+class TestManyLabels(LikelihoodConformance):
+    log_concave = True
+    width = 2
+    bad_targets = (torch.tensor([[0, 1], [1, 2], [0, 0]]), torch.tensor([[0.5, 1], [1, 1], [0, 0]]))
+
+    def make(self):
+        return Bernoulli("logit")
+
+    def observed(self):
+        return torch.tensor([[1, 0], [0, 0], [1, 1]])
+
+
+class TestMixture(LikelihoodConformance):
+    """At little doubt of the logits, where their expected softmax is nearly exact."""
+
+    width, components = 6, 3
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return Mixture(Normal(0.5), 3)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-1.0], [1.5]], dtype=D)
+
+    def outputs(self, seed=0):
+        mean, variance = super().outputs(seed)
+        variance[:, : self.components] *= 1e-6
+        return mean, variance
+
+
+class TestLearntMixture(TestMixture):
+    def make(self):
+        return Mixture(Normal(), 3)
+
+
+class TestMixtureDensityNetwork(TestMixture):
+    width, components = 6, 2
+    exact_predictive = False
+
+    def make(self):
+        return Mixture(HeteroscedasticNormal(), 2)
+
+
+class TestLaplaceMixture(TestMixture):
+    width, components = 4, 2
+
+    def make(self):
+        return Mixture(Laplace(), 2)

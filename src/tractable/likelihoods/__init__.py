@@ -6,6 +6,7 @@ from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
 from tractable.likelihoods.laplace import Laplace
+from tractable.likelihoods.mixture import Mixture
 from tractable.likelihoods.negative_binomial import NegativeBinomial
 from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.ordinal import Ordinal
@@ -20,6 +21,7 @@ __all__ = [
     "InvalidTarget",
     "Laplace",
     "Likelihood",
+    "Mixture",
     "NegativeBinomial",
     "Normal",
     "Ordinal",

@@ -22,7 +22,7 @@ from tractable.likelihoods.base import Heard, Likelihood
 
 FIRST_ROWS = 10.0
 """Rows that the first guess counts for."""
-MOST_ROWS = 5000.0
+MOST_ROWS = 1000.0
 """Rows that an average reaches back at most: outputs of long ago were not yet learnt."""
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from tractable.likelihoods import quadrature
+from tractable.likelihoods.base import Heard
 from tractable.likelihoods.counts import count_targets
 from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.per_output import PerOutput
 from tractable.predictive.families import NegativeBinomialCounts
 
 _LEAST, _MOST = 1e-4, 1e8
-_SOLVE = 20
+_SOLVE = 3
 
 
 class NegativeBinomial(PerOutput, Learnt):
@@ -69,24 +72,42 @@ class NegativeBinomial(PerOutput, Learnt):
         precision = -self.slopes(y, at)[1]
         return (mean + variance * precision * at) / (1 + variance * precision)
 
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``; messages and dispersion by the same nodes."""
+        dtype = mean.dtype
+        y, mean, variance = y.double(), mean.double(), variance.double()
+        z, share = self.posterior(y, mean, variance)
+        both = quadrature.messages(partial(self.slopes, y), z, share, variance)
+        d_mu, d_var = (d.to(dtype) for d in both)
+        noise = self.averaged(self._statistic(y, z, share), memory=memory) if self.learns else {}
+        return Heard(d_mu, d_var, d_var, noise)
+
     def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[g - log g]`` of the multiplier, which is ``Gamma(y + r, m + r)`` once y is seen."""
+        return self._statistic(y, *self.posterior(y, mean, variance))
+
+    def _statistic(self, y: Tensor, z: Tensor, share: Tensor) -> Tensor:
         r = self.parameter
-        z, weight = self.posterior(y, mean, variance)
         log_rate = torch.logaddexp(z, r.log())  # of the Gamma variable
         known = (y + r) * torch.exp(-log_rate) + log_rate
-        return (weight * known).sum(0) - torch.digamma(y + r)
+        return (share * known).sum(0) - torch.digamma(y + r)
 
     def parameter_of(self, statistic: Tensor) -> Tensor:
-        """``log r - psi(r) = E[g - log g] - 1``, by Newton steps in ``log r``."""
-        wanted = (statistic - 1).clamp_min(1e-12)
-        log_r = -(2 * wanted).log()  # for large r, psi(r) is log r - 1 / (2 r)
+        """``log r - psi(r) = E[g - log g] - 1``, by Newton steps from Minka's approximation."""
+        wanted = (statistic - 1).clamp_min(1e-8)
+        r = (3 - wanted + ((wanted - 3) ** 2 + 24 * wanted).sqrt()) / (12 * wanted)
         for _ in range(_SOLVE):
-            r = log_r.exp().clamp(_LEAST, _MOST)
             miss = r.log() - torch.digamma(r) - wanted
-            slope = 1 - r * torch.polygamma(1, r)
-            log_r = r.log() - (miss / slope.clamp(max=-1e-12)).clamp(-2, 2)
-        return log_r.exp().clamp(_LEAST, _MOST)
+            r = r * torch.exp(-(miss / (1 - r * torch.polygamma(1, r))).clamp(-2, 2))
+        return r.clamp(_LEAST, _MOST)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""

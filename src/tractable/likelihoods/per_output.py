@@ -39,12 +39,15 @@ class PerOutput(Likelihood):
     def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """About where likelihood times Gaussian is greatest."""
 
+    def peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Where it is, in standard deviations from the mean."""
+        slopes = partial(self.slopes, y)
+        return quadrature.find_peak(slopes, mean, variance, self.guess(y, mean, variance))
+
     def nodes(self, y: Tensor, mean: Tensor, variance: Tensor) -> Nodes:
         """Where the integrand is; all arguments in double precision."""
         with torch.no_grad():  # the integral does not depend on where its nodes are
-            guess = self.guess(y, mean, variance)
-            slopes = partial(self.slopes, y)
-            peak = quadrature.find_peak(slopes, mean, variance, guess)
+            peak = self.peak(y, mean, variance)
             return quadrature.place(partial(self.log_density, y), peak, mean, variance)
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:

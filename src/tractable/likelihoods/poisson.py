@@ -15,7 +15,8 @@ from tractable.predictive.families import PoissonCounts
 Link = Literal["exp", "softplus"]
 
 _LEAST_RATE = 1e-290
-_SOLVE = 7
+_LEAST_VARIANCE = 1e-30
+_SOLVE = 5
 
 
 class Poisson(PerOutput):
@@ -68,16 +69,20 @@ class Poisson(PerOutput):
         return over, over * (1 - first) - y * grown * grown
 
     def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """For the log rate the peak itself: ``u = log(variance e^z)`` solves ``e^u + u = a``."""
+        """The rate is about the output where that is above zero."""
+        return y
+
+    def peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """For a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``, by Newton steps."""
         if self.link == "softplus":
-            return y
-        log_variance = variance.clamp_min(1e-30).log()
-        a = log_variance + mean + variance * y
+            return super().peak(y, mean, variance)
+        v = variance.clamp_min(_LEAST_VARIANCE)
+        a = v.log() + mean + v * y
         u = torch.where(a > 1, a.clamp_min(1).log(), a)
         for _ in range(_SOLVE):
             grown = u.exp()
-            u = u - (grown + u - a) / (grown + 1)
-        return u - log_variance
+            u = (a + grown * (u - 1)) / (grown + 1)
+        return (v * y - u.exp()) * v.rsqrt()
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""

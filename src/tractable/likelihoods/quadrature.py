@@ -30,9 +30,14 @@ NODES = 80
 FALL = 34.0
 """Nodes reach as far as the integrand is above ``exp(-34)`` of its peak."""
 _HALVINGS = 25
-_NEWTON = 14
+_NEWTON = 10
 
-LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+# The Gaussian alone falls as far as the first reach; each is shorter by a factor of sqrt(2).
+_LADDER = math.sqrt(2 * FALL) * torch.pow(2.0, -0.5 * torch.arange(_HALVINGS, dtype=torch.float64))
+_REACHES = torch.cat([_LADDER[:1], _LADDER])  # by the number of reaches that are far enough
+_OFFSETS = torch.cat([torch.zeros(1, dtype=torch.float64), -_LADDER, _LADDER])
+_SHARES = torch.linspace(0, 1, NODES, dtype=torch.float64)
+_CONSTANT = math.log(NODES - 1) + 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -54,19 +59,14 @@ def place(log_density: Density, peak: Tensor, mean: Tensor, variance: Tensor) ->
         variance: variance of the outputs.
     """
     std = variance.sqrt()
-    power = torch.arange(_HALVINGS, dtype=mean.dtype, device=mean.device)
-    reach = math.sqrt(2 * FALL) * torch.pow(2.0, -0.5 * power)  # the Gaussian alone falls so far
-    reach = reach.reshape(-1, *[1] * mean.ndim)
-    both = torch.stack([peak - reach, peak + reach])
-    top = log_density(mean + std * peak) - 0.5 * peak * peak
-    fall = top - (log_density(mean + std * both) - 0.5 * both * both)
-    far = (fall >= FALL).sum(1).clamp_min(1) - 1  # of the reaches, which get shorter
-    ends = math.sqrt(2 * FALL) * torch.pow(2.0, -0.5 * far.to(mean.dtype))
-    low, high = peak - ends[0], peak + ends[1]
-    share = torch.linspace(0, 1, NODES, dtype=mean.dtype, device=mean.device)
-    e = low + (high - low) * share.reshape(-1, *[1] * mean.ndim)
-    log_step = ((high - low) / (NODES - 1)).log()
-    return Nodes(e, log_step - 0.5 * e * e - LOG_ROOT_TWO_PI)
+    shape = (-1, *[1] * mean.ndim)
+    at = peak + _OFFSETS.to(mean).reshape(shape)  # the peak itself, and reaches to both sides
+    height = log_density(mean + std * at) - 0.5 * at * at
+    far = (height[1:] <= height[0] - FALL).unflatten(0, (2, -1)).sum(1)
+    ends = _REACHES.to(mean)[far]  # the shortest reach that is far enough
+    low, width = peak - ends[0], ends.sum(0)
+    e = low + width * _SHARES.to(mean).reshape(shape)
+    return Nodes(e, width.log() - 0.5 * e * e - _CONSTANT)
 
 
 def find_peak(slopes: Slopes, mean: Tensor, variance: Tensor, guess: Tensor) -> Tensor:

@@ -85,7 +85,9 @@ class CategoricalPredictive(Predictive):
         y = torch.as_tensor(y, device=self.probabilities.device).long()
         y = y.reshape(self.probabilities.shape[:-1])
         chosen = self.probabilities.gather(-1, y.unsqueeze(-1)).squeeze(-1)
-        return chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
+        found = chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
+        # a row of several labels is judged as a whole
+        return found.flatten(1).sum(1) if self.several else found
 
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of at most the level ``y``, where classes are ordered."""
@@ -110,8 +112,15 @@ class CategoricalPredictive(Predictive):
         draws = torch.multinomial(rows, n, replacement=True, generator=generator)
         return draws.T.reshape(n, *self.probabilities.shape[:-1])
 
-    def pooled(self, draws: int) -> CategoricalPredictive:
-        """Mean probabilities: for classes, the mixture is of the same kind."""
+    @property
+    def several(self) -> bool:
+        """Whether a row has several labels, which a mixture makes depend on each other."""
+        return self.probabilities.ndim > 2
+
+    def pooled(self, draws: int) -> Predictive:
+        """Mean probabilities: for one label, the mixture is of the same kind."""
+        if self.several:
+            return super().pooled(draws)
         return CategoricalPredictive(
             self.probabilities.unflatten(0, (draws, -1)).mean(0),
             self.binary,

@@ -20,7 +20,7 @@ def mixture(parts: list[Predictive]) -> Predictive:
     if not parts:
         raise ValueError("a mixture needs at least one predictive")
     labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
-    if len(labels) == len(parts):
+    if len(labels) == len(parts) and not any(part.several for part in labels):
         return mean_probabilities(labels)
     stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
     normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
