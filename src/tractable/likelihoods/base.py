@@ -46,6 +46,16 @@ class Likelihood(nn.Module, ABC):
     learnt by ``update_noise``.
     """
 
+    @property
+    def outputs_needed(self) -> int:
+        """Outputs of the network that a row of targets needs, for ``Joint``."""
+        return int(getattr(self, "outputs", 1))
+
+    @property
+    def targets_needed(self) -> int:
+        """Targets in a row, for ``Joint``."""
+        return 1
+
     @abstractmethod
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """``y`` checked and brought to the shape that the other methods take.

@@ -73,6 +73,11 @@ class Learnt(Likelihood):
         return self.given is None
 
     @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.outputs
+
+    @property
     def has_learnable_noise(self) -> bool:
         """A parameter that is given stays."""
         return self.learns

@@ -58,6 +58,16 @@ class Mixture(Likelihood):
         return cast("list[Likelihood]", list(self.parts))
 
     @property
+    def outputs_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.components * (1 + self.each[0].outputs_needed)
+
+    @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.each[0].targets_needed
+
+    @property
     def can_widen(self) -> bool:
         """See ``Likelihood``."""
         return self.each[0].can_widen
@@ -157,8 +167,8 @@ class Mixture(Likelihood):
     def set_buffers(self, values: dict[str, Tensor]) -> None:
         """See ``Likelihood``; names lead to the components."""
         for name, value in values.items():
-            _, k, buffer = name.split(".")
-            setattr(self.each[int(k)], buffer, value)
+            _, k, rest = name.split(".", 2)
+            self.each[int(k)].set_buffers({rest: value})
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """See ``Likelihood``."""
