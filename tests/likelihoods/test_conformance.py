@@ -21,6 +21,7 @@ from tractable.likelihoods import (
     Ordinal,
     Poisson,
     StudentT,
+    VonMises,
 )
 from tractable.testing import LikelihoodConformance
 
@@ -299,3 +300,18 @@ class TestLearntJoint(TestJoint):
 
     def make(self):
         return Joint(Laplace(), NegativeBinomial())
+
+
+class TestVonMises(LikelihoodConformance):
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return VonMises(9.0)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
+
+
+class TestLearntVonMises(TestVonMises):
+    def make(self):
+        return VonMises()

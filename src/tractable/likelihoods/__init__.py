@@ -16,6 +16,7 @@ from tractable.likelihoods.ordinal import Ordinal
 from tractable.likelihoods.poisson import Poisson
 from tractable.likelihoods.softmax import Softmax
 from tractable.likelihoods.student_t import StudentT
+from tractable.likelihoods.von_mises import VonMises
 
 __all__ = [
     "Bernoulli",
@@ -34,4 +35,5 @@ __all__ = [
     "Poisson",
     "Softmax",
     "StudentT",
+    "VonMises",
 ]

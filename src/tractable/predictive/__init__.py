@@ -1,5 +1,6 @@
 """What ``predict`` returns: the same members whatever the learner and the likelihood."""
 
+from tractable.predictive.angle import AnglePredictive
 from tractable.predictive.base import Predictive
 from tractable.predictive.categorical import CategoricalPredictive
 from tractable.predictive.mixing import mixture
@@ -9,6 +10,7 @@ from tractable.predictive.pooled import PooledPredictive
 from tractable.predictive.weighted import MixturePredictive
 
 __all__ = [
+    "AnglePredictive",
     "CategoricalPredictive",
     "MixturePredictive",
     "NormalMixturePredictive",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tractable.predictive.angle import AnglePredictive, mean_angles
 from tractable.predictive.base import Predictive
 from tractable.predictive.categorical import CategoricalPredictive, mean_probabilities
 from tractable.predictive.normal import NormalPredictive
@@ -22,6 +23,9 @@ def mixture(parts: list[Predictive]) -> Predictive:
     labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
     if len(labels) == len(parts) and not any(part.several for part in labels):
         return mean_probabilities(labels)
+    angles = [part for part in parts if isinstance(part, AnglePredictive)]
+    if len(angles) == len(parts):
+        return mean_angles(angles)
     stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
     normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
     if len(normals) == len(parts):
