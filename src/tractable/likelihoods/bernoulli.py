@@ -96,7 +96,7 @@ class Bernoulli(Likelihood):
         sign, m, v = sign.double(), mean.double(), variance.double()
         density = partial(self._log_sigmoid, sign)
         z, weight = quadrature.posterior(density, self._nodes(sign, m, v), m, v)
-        d_mu, d_var = quadrature.messages(partial(self._slopes, sign), z, weight, v)
+        d_mu, d_var = quadrature.messages(partial(self._slopes, sign), z, weight, m, v)
         return d_mu.to(mean.dtype), d_var.to(mean.dtype)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:

@@ -22,8 +22,7 @@ from tractable.predictive import MixturePredictive
 Maker = Callable[[Tensor], Distribution]
 
 _NEWTON = 25
-_SIDE = 29  # nodes along each of two outputs
-_REACH = 6.5
+_GRIDS = ((8.0, 25), (6.0, 25), (8.0, 45))  # reach and nodes along each of two outputs
 _LEAST_BEND = 0.05
 _NEVER = -1e300
 _STEEP = 1e100  # steeper than this an output has no weight
@@ -38,7 +37,7 @@ class Family(Likelihood):
     The evidence is an integral over one or two Gaussian outputs, by nodes around the greatest peak
     of the integrand (see ``tractable.likelihoods.quadrature``); scores are by differentiation.
 
-    Exact: to some eight digits with one output and six with two, for one peak.
+    Exact: to some eight digits with one output and five with two, for one peak.
     Approximate: further peaks far from the greatest are missed, and an observation that makes an
     output *less* certain leaves its variance as it is.
 
@@ -158,14 +157,26 @@ class Family(Likelihood):
                     peak.squeeze(-1), mean.squeeze(-1), variance.squeeze(-1),
                 )  # fmt: skip
                 return Nodes(flat.e.unsqueeze(-1), flat.log_weight)
-            values, vectors = torch.linalg.eigh(bend)
-            spread = vectors * values.rsqrt().unsqueeze(-2)
-            line = torch.linspace(-_REACH, _REACH, _SIDE, dtype=mean.dtype, device=mean.device)
+            return self._around(y, mean, std, peak, torch.linalg.inv(bend))
+
+    def _around(
+        self, y: Tensor, mean: Tensor, std: Tensor, peak: Tensor, covariance: Tensor
+    ) -> Nodes:
+        """A grid around a centre, then one around what that finds: two outputs bend a peak."""
+        for reach, side in _GRIDS:
+            values, vectors = torch.linalg.eigh(covariance)
+            values = values.clamp_min(1e-12)
+            spread = vectors * values.sqrt().unsqueeze(-2)
+            line = torch.linspace(-reach, reach, side, dtype=mean.dtype, device=mean.device)
             grid = torch.cartesian_prod(line, line)
             grid = grid.reshape(len(grid), *[1] * (mean.ndim - 1), 2)
             e = peak + (spread @ grid.unsqueeze(-1)).squeeze(-1)
-            area = 2 * math.log(2 * _REACH / (_SIDE - 1)) - 0.5 * values.log().sum(-1)
-            return Nodes(e, area - 0.5 * (e * e).sum(-1) - math.log(2 * math.pi))
+            weight = self._integrand(y, mean, std, e).softmax(0).unsqueeze(-1)
+            peak = (weight * e).sum(0)
+            off = e - peak
+            covariance = torch.einsum("n...i,n...j->...ij", weight * off, off)
+        area = 2 * math.log(2 * reach / (side - 1)) + 0.5 * values.log().sum(-1)
+        return Nodes(e, area - 0.5 * (e * e).sum(-1) - math.log(2 * math.pi))
 
     # --- evidence --------------------------------------------------------------------------
 
@@ -189,7 +200,7 @@ class Family(Likelihood):
         nodes = self._nodes(y, mean, variance)
         z = mean + variance.sqrt() * nodes.e
         weight = (self._log_density(y, z) + nodes.log_weight).softmax(0).unsqueeze(-1)
-        d_mu, d_var = quadrature.messages(partial(self._slopes, y), z, weight, variance)
+        d_mu, d_var = quadrature.messages(partial(self._slopes, y), z, weight, mean, variance)
         return tuple(torch.cat(d.unbind(-1), -1).to(dtype) for d in (d_mu, d_var))  # type: ignore[return-value]
 
     def _slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:

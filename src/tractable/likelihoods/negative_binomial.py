@@ -85,13 +85,15 @@ class NegativeBinomial(PerOutput, Learnt):
         dtype = mean.dtype
         y, mean, variance = y.double(), mean.double(), variance.double()
         z, share = self.posterior(y, mean, variance)
-        both = quadrature.messages(partial(self.slopes, y), z, share, variance)
+        both = quadrature.messages(partial(self.slopes, y), z, share, mean, variance)
         d_mu, d_var = (d.to(dtype) for d in both)
         noise = self.averaged(self._statistic(y, z, share), memory=memory) if self.learns else {}
         return Heard(d_mu, d_var, d_var, noise)
 
     def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[g - log g]`` of the multiplier, which is ``Gamma(y + r, m + r)`` once y is seen."""
+        if not bool(variance.any()):
+            return self._statistic(y, mean.unsqueeze(0), torch.ones_like(mean).unsqueeze(0))
         return self._statistic(y, *self.posterior(y, mean, variance))
 
     def _statistic(self, y: Tensor, z: Tensor, share: Tensor) -> Tensor:

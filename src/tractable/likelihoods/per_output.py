@@ -72,7 +72,7 @@ class PerOutput(Likelihood):
         dtype = mean.dtype
         y, mean, variance = y.double(), mean.double(), variance.double()
         z, weight = self.posterior(y, mean, variance)
-        d_mu, d_var = quadrature.messages(partial(self.slopes, y), z, weight, variance)
+        d_mu, d_var = quadrature.messages(partial(self.slopes, y), z, weight, mean, variance)
         return d_mu.to(dtype), d_var.to(dtype)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:

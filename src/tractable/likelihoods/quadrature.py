@@ -31,6 +31,7 @@ FALL = 34.0
 """Nodes reach as far as the integrand is above ``exp(-34)`` of its peak."""
 _HALVINGS = 25
 _NEWTON = 10
+_LITTLE = 0.1  # of the variance that is left
 
 # The Gaussian alone falls as far as the first reach; each is shorter by a factor of sqrt(2).
 _LADDER = math.sqrt(2 * FALL) * torch.pow(2.0, -0.5 * torch.arange(_HALVINGS, dtype=torch.float64))
@@ -107,13 +108,22 @@ def posterior(
     return z, (log_density(z) + nodes.log_weight).softmax(0)
 
 
-def messages(slopes: Slopes, z: Tensor, weight: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivatives of the log evidence; the second between ``-1 / variance`` and zero."""
+def messages(
+    slopes: Slopes, z: Tensor, weight: Tensor, mean: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Derivatives of the log evidence; the second between ``-1 / variance`` and zero.
+
+    Where an observation takes most of the variance, the averages of the scores nearly cancel, and
+    the second is ``(left / variance - 1) / variance`` by what is left of the variance.
+    """
     score, bend = slopes(z)
     d_mu = (weight * score).sum(0)
-    d_var = (weight * (bend + (score - d_mu) ** 2)).sum(0)
-    most = 1 / variance.clamp_min(torch.finfo(variance.dtype).tiny)
-    return d_mu, torch.maximum(d_var.clamp(max=0), -most)
+    by_scores = (weight * (bend + (score - d_mu) ** 2)).sum(0)
+    v = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    shift = z - mean
+    share = (weight * (shift - (weight * shift).sum(0)) ** 2).sum(0) / v
+    d_var = torch.where(share < _LITTLE, (share - 1) / v, by_scores)
+    return d_mu, torch.maximum(d_var.clamp(max=0), -1 / v)
 
 
 def prior_nodes(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:

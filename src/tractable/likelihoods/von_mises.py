@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import real_targets
 from tractable.likelihoods.learnt import Learnt
 from tractable.predictive.angle import AnglePredictive
@@ -32,7 +32,7 @@ _FLAT = 4.0
 _MOST_TERMS = 400
 _MOST_NODES = 4096
 _LEAST, _MOST = 1e-4, 1e6
-_DEGREES = 2 * math.pi + 0.01
+_MOST_TURNS = 2
 
 
 class VonMises(Learnt):
@@ -55,7 +55,7 @@ class VonMises(Learnt):
         return self.parameter
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``; says so if the angles seem to be in degrees."""
+        """See ``Likelihood``; angles that seem to be in degrees are refused."""
         self.check_outputs(outputs)
         y = real_targets(y, outputs)
         if not y.is_floating_point():
@@ -63,13 +63,10 @@ class VonMises(Learnt):
         if not y.numel():
             return y
         size, row = y.abs().reshape(len(y), -1).amax(1).max(0)
-        whole = bool((y == y.round()).all())
-        if float(size) > _DEGREES and (whole or float(size) <= 360) and float(size) > 20:
-            warnings.warn(
-                f"angles are taken in radians, and row {int(row)} has {float(size):g}: if these "
-                f"are degrees, give torch.deg2rad(y)",
-                UserWarning,
-                stacklevel=2,
+        if float(size) > _MOST_TURNS * 2 * math.pi:
+            raise InvalidTarget(
+                f"angles must be in radians, got {float(size):g} in row {int(row)}: if these are "
+                f"degrees, give torch.deg2rad(y); else take whole turns off"
             )
         return y
 

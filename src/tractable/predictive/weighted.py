@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -108,11 +109,14 @@ class MixturePredictive(Predictive):
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over the outputs of the row."""
         y = self.taken(y)
+        never = (y < 0) | (y != y.round()) if self.whole else torch.zeros_like(y, dtype=torch.bool)
+        y = torch.where(never, torch.zeros_like(y), y)
         if self.density is not None:
             found = self.density(y)
         else:
             terms = self.parts.log_prob(y) + self.weights.log()
             found = terms.logsumexp(0).flatten(1).sum(1)
+        found = found.masked_fill(never.flatten(1).any(1), -math.inf)
         unit = torch.as_tensor(self.unit, dtype=found.dtype, device=found.device)
         return (found - unit.abs().log().expand_as(y).flatten(1).sum(1)).to(self.dtype)
 
