@@ -16,6 +16,7 @@ from tractable.predictive.pooled import sampled_quantile
 from tractable.predictive.shapes import like
 
 _STARTS = 24
+_INSIDE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,8 @@ class MixturePredictive(Predictive):
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over the outputs of the row."""
         y = self.taken(y)
-        never = (y < 0) | (y != y.round()) if self.whole else torch.zeros_like(y, dtype=torch.bool)
-        y = torch.where(never, torch.zeros_like(y), y)
+        never = self._impossible(y)
+        y = torch.where(never, self.centre.round() if self.whole else self.centre, y)
         if self.density is not None:
             found = self.density(y)
         else:
@@ -120,16 +121,35 @@ class MixturePredictive(Predictive):
         unit = torch.as_tensor(self.unit, dtype=found.dtype, device=found.device)
         return (found - unit.abs().log().expand_as(y).flatten(1).sum(1)).to(self.dtype)
 
+    def _impossible(self, y: Tensor) -> Tensor:
+        """Where a value lies outside of what the parts can have."""
+        support = self.parts.support
+        if support is None:
+            return torch.zeros_like(y, dtype=torch.bool)
+        possible: Tensor = support.check(y)
+        return ~possible.expand_as(y)
+
     def cdf(self, y: Tensor) -> Tensor:
         """Mean over the parts of the distribution function, of each output by itself."""
         return self.given(self._share(self.taken(y)))
 
     def _share(self, y: Tensor) -> Tensor:
+        low, high = (
+            getattr(self.parts.support, f"{end}_bound", None) for end in ("lower", "upper")
+        )
+        at = y
+        if low is not None and not self.whole:  # torch asks for values inside
+            at = torch.maximum(at, torch.as_tensor(low + _INSIDE * (1 + abs(low)), dtype=y.dtype))
+        if high is not None:
+            at = torch.minimum(at, torch.as_tensor(high - _INSIDE * (1 + abs(high)), dtype=y.dtype))
         try:
-            return (self.weights * self.parts.cdf(y)).sum(0)
+            share = (self.weights * self.parts.cdf(at)).sum(0)
         except NotImplementedError as error:
             kind = type(self.parts).__name__
             raise TypeError(f"{kind} has no distribution function in torch") from error
+        if low is not None:
+            share = torch.where(y < low, torch.zeros_like(share), share)
+        return share if high is None else torch.where(y >= high, torch.ones_like(share), share)
 
     def quantile(self, q: float) -> Tensor:
         """By bisection; without a distribution function, of 4,096 draws, always the same."""
