@@ -202,6 +202,11 @@ class Likelihood(nn.Module, ABC):
                 raise ValueError(f"{name} of {type(self).__name__} has NaN or infinite values")
 
     @property
+    def takes_members(self) -> bool:
+        """Whether ``vmap`` can run ``log_prob``, so that small ensembles learn in one pass."""
+        return True
+
+    @property
     def can_widen(self) -> bool:
         """Whether its targets are numbers, whose predictions widen away from the data."""
         return False

@@ -35,6 +35,11 @@ class Bernoulli(Likelihood):
             raise ValueError(f"link must be 'probit' or 'logit', got {link!r}")
         self.link = link
 
+    @property
+    def takes_members(self) -> bool:
+        """Torch has no rule for the normal distribution function there."""
+        return self.link == "logit"
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if outputs[1:].numel() == 1:

@@ -54,6 +54,11 @@ class Joint(Likelihood):
         """See ``Likelihood``."""
         return sum(part.targets_needed for part in self.each)
 
+    @property
+    def takes_members(self) -> bool:
+        """Which targets are missing differs from member to member."""
+        return False
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         no_error_bars(y)

@@ -72,6 +72,11 @@ class Mixture(Likelihood):
         """See ``Likelihood``."""
         return self.each[0].can_widen
 
+    @property
+    def takes_members(self) -> bool:
+        """As its components do."""
+        return self.each[0].takes_members
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         k = self.components

@@ -18,7 +18,6 @@ from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
 from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
-
 _AT_ONCE = 1 << 20  # numbers, of factors times held-out values
 
 

@@ -73,6 +73,11 @@ class Ordinal(Likelihood):
         """Thresholds that are given stay."""
         return self.learns
 
+    @property
+    def takes_members(self) -> bool:
+        """Torch has no rule for the normal distribution function there."""
+        return False
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if outputs[1:].numel() != 1:

@@ -220,7 +220,7 @@ class LikelihoodConformance(ABC):
         x, y = self.rows()
         self.check_prediction(self.fitted(learner).predict(x), y)
 
-    @pytest.mark.parametrize("learner", ["TAGI", "BayesByBackprop"])
+    @pytest.mark.parametrize("learner", ["TAGI", "BayesByBackprop", "Backprop"])
     def test_an_ensemble_mixes_its_members(self, learner: str) -> None:
         if learner not in self.learners:
             pytest.skip(f"{learner} cannot use it")
