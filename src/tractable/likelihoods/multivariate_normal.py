@@ -178,7 +178,7 @@ class CorrelatedPredictive(NormalPredictive):
     """Normal targets whose noise is correlated within a row.
 
     Args:
-        covariance: of the noise; its diagonal is ``noise``.
+        covariance: covariance of the noise; its diagonal is ``noise``.
     """
 
     covariance: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
