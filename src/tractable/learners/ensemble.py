@@ -144,6 +144,7 @@ class EnsembleMethod(Method[EnsembleState]):
             and not self.network.initial_buffers()
             and size < _TOGETHER_BELOW
             and not self.likelihood.has_learnable_noise
+            and self.likelihood.takes_members
         )
 
     def end_epoch(self, state: EnsembleState) -> EpochRecord:

@@ -55,6 +55,11 @@ class HeteroscedasticNormal(Likelihood):
         self.register_buffer("log_weights", log_weights, persistent=False)
 
     @property
+    def outputs_needed(self) -> int:
+        """See ``Likelihood``."""
+        return 2
+
+    @property
     def can_widen(self) -> bool:
         """See ``Likelihood``."""
         return True

@@ -67,6 +67,11 @@ class Normal(Likelihood):
         return self.learns_noise or self.outliers
 
     @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.outputs
+
+    @property
     def has_learnable_noise(self) -> bool:
         """A known noise stays."""
         return self.learns_noise

@@ -164,7 +164,7 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
             )
         kind = "inferred" if likelihood.learns_noise else "normal"
         return {"likelihood": kind, "tree_noise": 1.0, "paths": None}
-    if type(likelihood) is Bernoulli and outputs == 1:
+    if type(likelihood) is Bernoulli and outputs == 1 and likelihood.link == "probit":
         paths = torch.tensor([[-1], [1]], dtype=torch.int8)
         return {"likelihood": "probit_tree", "tree_noise": 1.0, "paths": paths.numpy()}
     if type(likelihood) is Categorical and likelihood.outputs == outputs:
