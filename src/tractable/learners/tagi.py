@@ -51,6 +51,7 @@ class TAGIMethod(Method[TAGIState]):
         *,
         init: Scheme,
         gain: float,
+        relative_variance: float = 1.0,
         moments: Mode,
         batch_rule: BatchRule,
         forget: float,
@@ -68,6 +69,7 @@ class TAGIMethod(Method[TAGIState]):
         if not 0 <= forget <= 1:
             raise ValueError(f"forget must lie between 0 and 1, got {forget}")
         self.scheme, self.gain, self.moments = init, gain, moments
+        self.relative_variance = relative_variance
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
         self.asked_engine, self.robust = engine, bool(robust)
         self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
@@ -88,6 +90,7 @@ class TAGIMethod(Method[TAGIState]):
         return {
             "init": self.scheme,
             "gain": self.gain,
+            "relative_variance": self.relative_variance,
             "moments": self.moments,
             "batch_rule": self.batch_rule,
             "forget": self.forget,
@@ -119,6 +122,7 @@ class TAGIMethod(Method[TAGIState]):
             self.network.module,
             scheme=self.scheme,
             gain=self.gain,
+            relative_variance=self.relative_variance,
             generator=state.generator,
             dtype=self.network.dtype,
             device=self.network.device,
@@ -335,6 +339,7 @@ class TAGI(Learner):
         *,
         init: Scheme = "lecun",
         gain: float = 0.25,
+        relative_variance: float = 1.0,
         moments: Mode = "linear",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
@@ -347,7 +352,7 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
+            relative_variance=relative_variance, moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
             robust=robust,
         )  # fmt: skip
 
