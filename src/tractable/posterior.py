@@ -206,6 +206,7 @@ def initial_posterior(
     dtype: torch.dtype,
     device: torch.device,
     relative_variance: float = 1.0,
+    kept: Mapping[str, float] | None = None,
 ) -> Posterior:
     """The prior over the trainable parameters of ``net``, and first means.
 
@@ -216,6 +217,16 @@ def initial_posterior(
     normalisation layers keep their means (1 and 0) and get the variance ``gain / 100`` times
     ``relative_variance``; embeddings have fan_in 1.  Parameters with ``requires_grad=False`` stay
     constants.
+
+    Args:
+        net: the module.
+        scheme: as above.
+        gain: as above.
+        generator: for the draws of the means.
+        dtype: precision.
+        device: where the posterior lives.
+        relative_variance: as above.
+        kept: parameters whose own values are their means, each with its relative variance.
     """
     if scheme not in SCHEMES:
         raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
@@ -225,17 +236,17 @@ def initial_posterior(
     shapes = trainable_shapes(net)
     locs: list[Tensor] = []
     prior: dict[str, float] = {}
+    kept = {} if kept is None else kept
     for name in shapes:
         parameter = net.get_parameter(name)
         fans = _fans(net, name)
-        if fans is None:
-            size = gain / 100
+        size = gain / 100 if fans is None else gain * _unit_variance(scheme, *fans)
+        if fans is None or name in kept:
             locs.append(parameter.detach().to("cpu", dtype).flatten())
         else:
-            size = gain * _unit_variance(scheme, *fans)
             noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
             locs.append(noise * math.sqrt(size))
-        prior[name] = size * relative_variance
+        prior[name] = size * kept.get(name, relative_variance)
     loc = torch.cat(locs).to(device)
     posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
     posterior.variance = posterior.flat_prior_variance.clone()

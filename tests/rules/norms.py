@@ -52,9 +52,7 @@ NORMS = {
     "batch_norm": Norm(_batch, ((3, 2, 3), (2,), (2,)), (2, 1), _by_channel),
     "batch_norm, rows": Norm(_batch, ((6, 3), (3,), (3,)), (3,), _by_channel),
     "layer_norm": Norm(_layer, ((3, 2, 3), (2, 3), (2, 3)), (2, 3), lambda x: x.flatten(1)),
-    "group_norm": Norm(
-        _group, ((2, 4, 2), (4,), (4,)), (4, 1), lambda x: x.reshape(2, 2, 4)
-    ),
+    "group_norm": Norm(_group, ((2, 4, 2), (4,), (4,)), (4, 1), lambda x: x.reshape(2, 2, 4)),
     "instance_norm": Norm(_instance, ((2, 3, 4), (3,), (3,)), (3, 1), lambda x: x),
     "rms_norm": Norm(_rms, ((3, 5), (5,)), (5,), lambda x: x),
 }

@@ -72,9 +72,7 @@ def test_variance_messages_are_scaled_likewise(name: str) -> None:
     loc, variance = g.loc.clone().requires_grad_(), g.variance.clone().requires_grad_()
     z = case.function(Gaussian.wrap(loc, variance))
     d_var = -normal(z.loc, source).abs()
-    to_loc, to_variance = torch.autograd.grad(
-        z.variance, [loc, variance], d_var, allow_unused=True
-    )
+    to_loc, to_variance = torch.autograd.grad(z.variance, [loc, variance], d_var, allow_unused=True)
     assert to_loc is None  # a variance says nothing of a mean
     torch.testing.assert_close(to_variance, d_var * z.variance.detach() / g.variance)
 
@@ -86,6 +84,22 @@ def test_doubt_is_at_most_the_mean_square_of_what_is_normalised(name: str) -> No
     for flat in (loc, torch.zeros_like(loc)):
         z = case.function(Gaussian(flat, 1e6))
         assert (case.sets(z.variance).mean(-1) <= 1 + 1e-6).all()
+
+
+@each_norm
+def test_doubt_above_the_spread_damps_the_message_as_it_does_the_variance(name: str) -> None:
+    case = NORMS[name]
+    source = generator(name, "damped")
+    loc = gaussian(case.shapes[0], "moderate", source).loc.requires_grad_()
+    d = normal(loc, source)
+    messages, variances = [], []
+    for doubt in (1e-9, 1e4):
+        z = case.function(Gaussian.wrap(loc, torch.full_like(loc, doubt)))
+        messages.append(torch.autograd.grad(z.loc, loc, d)[0])
+        variances.append(z.variance.detach() / doubt)
+    damped, taken = messages[1] / messages[0], (variances[1] / variances[0]).sqrt()
+    assert bool((damped < 0.1).all())
+    torch.testing.assert_close(damped, taken, rtol=1e-6, atol=0)
 
 
 def test_two_features_have_no_variance_left() -> None:
