@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from tractable.errors import NoMomentRule, close_names
+
+if TYPE_CHECKING:
+    from tractable.rules.positions import Common
 
 Rule = Callable[..., Any]
 
@@ -40,6 +43,8 @@ class Gaussian(Tensor):
 
     loc: Tensor
     variance: Tensor
+    common: Common | None
+    """What its positions have in common, where that is followed; see ``rules.positions``."""
 
     @staticmethod
     def __new__(cls, loc: Tensor, variance: Tensor | float) -> Gaussian:
@@ -69,13 +74,17 @@ class Gaussian(Tensor):
         """Everything happens in ``__new__``; see the class docstring for the arguments."""
 
     @classmethod
-    def wrap(cls, loc: Tensor, variance: Tensor) -> Gaussian:
-        """The Gaussian of moments that are known to be valid (no checks: for rules)."""
+    def wrap(cls, loc: Tensor, variance: Tensor, common: Common | None = None) -> Gaussian:
+        """The Gaussian of moments that are known to be valid (no checks: for rules).
+
+        A rule that acts entry by entry hands on the ``common`` of its input.
+        """
         self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc = loc
         self.variance = variance
+        self.common = common
         return self
 
     @property

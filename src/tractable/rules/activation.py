@@ -44,7 +44,7 @@ def activation_moments(mode: Mode) -> Iterator[None]:
 
 def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
     """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
-    return Gaussian.wrap(*Elementwise.apply(z.loc, z.variance, kernel))
+    return Gaussian.wrap(*Elementwise.apply(z.loc, z.variance, kernel), z.common)
 
 
 def activation_rule(
@@ -87,7 +87,7 @@ def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
     """``max(0, input)``; the linearised one has a carrier of its own, for speed."""
     if _mode.get() == "exact":
         return elementwise(input, act.exact_relu)
-    return Gaussian.wrap(*Rectifier.apply(input.loc, input.variance))
+    return Gaussian.wrap(*Rectifier.apply(input.loc, input.variance), input.common)
 
 
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)

@@ -1,7 +1,7 @@
 """Rules of the pooling functions; see ``tractable.moments.pool``.
 
 Exact: averages of independent entries.
-Approximate: the maximum is the entry of greatest mean, with that entry's variance; overlapping
+Approximate: positions that share weights, see ``tractable.moments.positions``; the maximum is the entry of greatest mean, with that entry's variance; overlapping
 windows share entries and count as independent.
 """
 
@@ -15,6 +15,8 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.pool import adaptive_weights, select
+from tractable.rules import positions
+from tractable.rules.positions import Common
 
 Size = int | tuple[int, ...]
 
@@ -38,16 +40,41 @@ def _average(function: Any, dims: int) -> Any:
             options += (divisor_override,)
         loc = function(input.loc, *options)
         variance = function(input.variance, *options)
-        kernel = _per_dim(kernel_size, dims)
+        kernel = torch.Size(_per_dim(kernel_size, dims)).numel()
         if not any(_per_dim(padding, dims)) and not ceil_mode:
-            return Gaussian.wrap(loc, variance / (divisor_override or torch.Size(kernel).numel()))
-        return Gaussian.wrap(loc, variance * _window_weight(input.loc, function, dims, options))
+            divisor = divisor_override or kernel
+            return _windows(input, loc, variance, kernel / divisor, 1 / divisor, dims)
+        sums = _window_sums(input.loc, function, dims, options)
+        return _windows(input, loc, variance, *sums, dims)
 
     return rule
 
 
-def _window_weight(x: Tensor, function: Any, dims: int, options: tuple[Any, ...]) -> Tensor:
-    """The weight ``a`` that all entries of a window share: ``A(1) = n a``, and n is a count."""
+def _windows(
+    input: Gaussian,
+    loc: Tensor,
+    average: Tensor,
+    inside: Tensor | float,
+    weight: Tensor | float,
+    dims: int,
+) -> Gaussian:
+    """Means over windows whose weights add up to ``inside``, each entry having ``weight``."""
+    pooled = positions.pooled_of(input)
+    if pooled is None or any(input.ndim - d not in pooled.dims for d in range(1, dims + 1)):
+        return Gaussian.wrap(loc, average * weight)
+    variance, whole = positions.averaged(input, pooled, average, inside, weight)
+    if isinstance(inside, Tensor):
+        whole = whole * inside.mean().square()
+    else:
+        whole = whole * inside**2
+    common = Common(lambda: positions.state(whole, variance, pooled.dims))
+    return Gaussian.wrap(loc, variance, common)
+
+
+def _window_sums(
+    x: Tensor, function: Any, dims: int, options: tuple[Any, ...]
+) -> tuple[Tensor, Tensor]:
+    """``A(1) = n a`` and the weight ``a`` that all n entries of a window share."""
     ones = x.new_ones((1, 1, *x.shape[-dims:]))
     with torch.no_grad():
         shared = function(ones, *options)
@@ -61,17 +88,18 @@ def _window_weight(x: Tensor, function: Any, dims: int, options: tuple[Any, ...]
         else:
             count = function(ones, kernel, stride, padding, ceil_mode, True, 1)
         weight = shared / count
-    return weight.reshape(weight.shape[-dims:])
+    shape = weight.shape[-dims:]
+    return shared.reshape(shape), weight.reshape(shape)
 
 
 def _adaptive_average(function: Any, dims: int) -> Any:
     def rule(input: Gaussian, output_size: Any) -> Gaussian:
         loc = function(input.loc, output_size)
-        variance = function(input.variance, output_size)
+        weight: Any = 1.0
         for dim in range(-dims, 0):
-            weight = adaptive_weights(input.shape[dim], loc.shape[dim], loc)
-            variance = variance * weight.reshape([-1] + [1] * (-dim - 1))
-        return Gaussian.wrap(loc, variance)
+            one = adaptive_weights(input.shape[dim], loc.shape[dim], loc)
+            weight = weight * one.reshape([-1] + [1] * (-dim - 1))
+        return _windows(input, loc, function(input.variance, output_size), 1.0, weight, dims)
 
     return rule
 
@@ -81,7 +109,7 @@ def _maximum(function: Any, dims: int) -> Any:
         if return_indices:
             raise TypeError("max pooling of a Gaussian cannot return indices")
         loc, indices = function(input.loc, *args, return_indices=True, **kwargs)
-        return Gaussian.wrap(loc, select(input.variance, indices, dims))
+        return Gaussian.wrap(loc, select(input.variance, indices, dims), input.common)
 
     return rule
 

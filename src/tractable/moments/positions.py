@@ -1,0 +1,239 @@
+"""The variance of a mean over positions, where positions share the weights that made them.
+
+The pixels of a feature map, or the steps of a sequence, are computed with the same weights: their
+errors are alike and hardly average out, so that a mean over P of them keeps far more than 1/P of
+their variance.  One number per row and channel says how much: ``V``, the variance of the mean over
+all positions.  It follows a network at the cost of a layer at a single position, because a mean
+over positions commutes with everything that is linear and the same at each of them.
+
+With ``a`` the mean over positions of the input's means (per offset k of a kernel), ``f`` the share
+of the positions where an offset lies inside the image, and weights ``N(mu, s)``:
+
+    V' = sum s (a^2 + f^2 V) + sum_c V (sum_k mu f)^2 + s_bias                     a layer
+    rho = (V / mean v - 1/P) / (1 - 1/P)                                           common share
+    V' = rho (mean sqrt v')^2 + (1 - rho) mean v' / P         a function that acts entry by entry
+    var = mean v (1/n + rho (1 - 1/n))                        a mean over n of the P positions
+
+Messages: ``cov(mean z, w) = a var w`` is what the summed messages of the means give already.  The
+message of a variance goes back the way V came: ``a^2 d_var`` to a weight, where the squares of P
+messages would add up to less, by up to a factor P.
+
+Exact: V of a layer on constant inputs; of one on uncertain inputs too, up to the borders of
+a convolution.
+Approximate: a function that acts entry by entry leaves the common share as it is; means over some
+of the positions take all pairs as equally correlated; correlations between channels are dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.moments.maps import Convolution
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What is known of the mean over positions of a state."""
+
+    variance: Tensor
+    """V, of size one where the positions were; messages go back through it."""
+    level: Tensor
+    """The mean over positions of the variances at the place where V was computed."""
+    count: int
+    """P there."""
+    dims: tuple[int, ...]
+    """The dimensions of the state that hold positions, from the front."""
+
+    @property
+    def share(self) -> Tensor:
+        """The share rho of the variance that all positions have in common, without its graph."""
+        tiny = torch.finfo(self.level.dtype).tiny
+        ratio = self.variance.detach() / self.level.clamp_min(tiny)
+        return (ratio - 1 / self.count) / (1 - 1 / self.count)
+
+
+def count_of(shape: torch.Size, dims: tuple[int, ...]) -> int:
+    """How many positions there are."""
+    return math.prod(shape[dim] for dim in dims)
+
+
+def valued(value: Tensor, source: Tensor) -> Tensor:
+    """``value``, whose messages go to ``source`` in proportion to it."""
+    if not source.requires_grad:
+        return value
+    with torch.no_grad():
+        tiny = torch.finfo(value.dtype).tiny ** 0.5
+        factor = value / source.clamp_min(tiny)
+    return value + factor * (source - source.detach())
+
+
+def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...]) -> Tensor:
+    """Variance of the mean of states with these (signed) standard deviations.
+
+    ``rho (mean sd)^2 + (1 - rho) mean sd^2 / P``
+    """
+    count = count_of(deviation.shape, dims)
+    alone = (deviation * deviation).mean(dims, keepdim=True) / count
+    together = deviation.mean(dims, keepdim=True).square()
+    return torch.clamp_min(alone + share * (together - alone), 0)
+
+
+def mean_variance(variance: Tensor, pooled: Pooled | None, dims: tuple[int, ...]) -> Tensor:
+    """V of a state with these variances now; without ``pooled`` its entries are independent."""
+    if pooled is None:
+        full = tuple(dim for dim in dims if variance.shape[dim] > 1)
+        if not full:
+            return variance
+        return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
+    with torch.no_grad():
+        value = loaded(variance.sqrt(), pooled.share, pooled.dims)
+    return valued(value, pooled.variance)
+
+
+def window_variance(
+    average: Tensor, inside: Tensor | float, weight: Tensor | float, pooled: Tensor, now: Pooled
+) -> Tensor:
+    """Variance of the means over windows.
+
+    Args:
+        average: the same means of the variances.
+        inside: the sum of the weights of each window (less than one where it is padded).
+        weight: the weight that each entry of a window has, ``1 / n``.
+        pooled: V.
+        now: V, the mean variance and the count of the state that is averaged.
+    """
+    extra = (inside - weight) / (1 - 1 / now.count)
+    tiny = torch.finfo(average.dtype).tiny
+    common = (average.detach() / now.level.clamp_min(tiny) * extra) * pooled
+    return common + average * (weight - extra / now.count)
+
+
+# --- layers ----------------------------------------------------------------------------------
+
+
+def linear(
+    mean: Tensor, pooled: Tensor | None, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+) -> Tensor | None:
+    """V of ``x w^T + b``, from the mean over positions of the means of x and V of x.
+
+    As in every rule, a message to a factor holds the squared *mean* of the other one.
+    """
+    total = None
+    if var_w is not None:
+        total = F.linear((mean * mean).detach(), var_w, var_b)
+    if pooled is not None:
+        through = F.linear(pooled, (w * w).detach())
+        if var_w is not None:
+            through = through + F.linear(pooled.detach(), var_w.detach())
+        total = through if total is None else total + through
+        if var_w is None and var_b is not None:
+            total = total + var_b
+    return total
+
+
+def convolution(
+    geometry: Convolution,
+    x: Tensor,
+    pooled: Tensor | None,
+    w: Tensor,
+    var_w: Tensor | None,
+    var_b: Tensor | None,
+    out: torch.Size,
+) -> Tensor | None:
+    """V of a convolution of ``x``, whose means are given in full, with V of x."""
+    kernel = w.shape[2:]
+    spatial = tuple(range(2, x.ndim))
+    inside = _inside(geometry, x.shape, kernel, out, x)
+    single = Convolution(
+        (1,) * len(kernel), (0,) * len(kernel), (1,) * len(kernel), geometry.groups
+    )
+    total = None
+    if var_w is not None:
+        with torch.no_grad():
+            mean = _offset_means(geometry, x, kernel, out)
+        total = _at_one_position(single, mean * mean, var_w, var_b)
+    if pooled is not None:
+        with torch.no_grad():
+            through_mean = (w * inside).sum(spatial, keepdim=True).square()
+        through = _at_one_position(single, pooled, through_mean, None)
+        if var_w is not None:
+            with torch.no_grad():
+                cross = (var_w * (inside * inside)).sum(spatial, keepdim=True)
+                cross = _at_one_position(single, pooled, cross, None)
+            through = through + cross
+        total = through if total is None else total + through
+        if var_w is None and var_b is not None:
+            total = total + var_b.reshape(-1, *[1] * len(kernel))
+    return total
+
+
+def _at_one_position(single: Convolution, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    """A convolution whose kernel is as large as its input."""
+    if single.groups > 1:
+        return single.apply(x, w, b)
+    z = F.linear(x.flatten(1), w.flatten(1), b)
+    return z.reshape(*z.shape, *[1] * (x.ndim - 2))
+
+
+def _steps(size: int, out: int, start: int, stride: int) -> tuple[int, int]:
+    """First and last-but-one step p for which ``start + p stride`` lies in the image."""
+    first = max(0, -(start // stride))
+    last = min(out, (size - 1 - start) // stride + 1)
+    return first, max(first, last)
+
+
+def _along(geometry: Convolution, d: int, size: int, kernel: int, out: int) -> list[slice]:
+    """The entries along dimension d that meet each offset of the kernel."""
+    stride, slices = geometry.stride[d], []
+    for k in range(kernel):
+        start = k * geometry.dilation[d] - geometry.padding[d]
+        first, last = _steps(size, out, start, stride)
+        begin = start + first * stride
+        end = begin if last == first else start + (last - 1) * stride + 1
+        slices.append(slice(begin, end, stride))
+    return slices
+
+
+def _offset_means(
+    geometry: Convolution, x: Tensor, kernel: torch.Size, out: torch.Size
+) -> Tensor:
+    """Means over the output's positions of what each offset of the kernel sees."""
+    for d, size in enumerate(kernel):
+        dim = d + 2
+        slices = _along(geometry, d, x.shape[dim], size, out[dim])
+        if geometry.stride[d] == 1 and size > 1:
+            total = x.sum(dim, keepdim=True)
+            parts = [_without_ends(x, total, dim, s) for s in slices]
+        else:
+            index: list[Any] = [slice(None)] * x.ndim
+            parts = [x[(*index[:dim], s)].sum(dim, keepdim=True) for s in slices]
+        x = torch.cat(parts, dim) / out[dim]
+    return x
+
+
+def _without_ends(x: Tensor, total: Tensor, dim: int, kept: slice) -> Tensor:
+    """The sum over a slice, from the sum over all: what is left out is little."""
+    if kept.start >= kept.stop:
+        return torch.zeros_like(total)
+    for start, size in ((0, kept.start), (kept.stop, x.shape[dim] - kept.stop)):
+        if size > 0:
+            total = total - x.narrow(dim, start, size).sum(dim, keepdim=True)
+    return total
+
+
+def _inside(
+    geometry: Convolution, shape: torch.Size, kernel: torch.Size, out: torch.Size, like: Tensor
+) -> Tensor:
+    """The share of the output's positions at which each offset of the kernel is in the image."""
+    share = like.new_ones(())
+    for d, size in enumerate(kernel):
+        slices = _along(geometry, d, shape[d + 2], size, out[d + 2])
+        lengths = [len(range(s.start, s.stop, s.step)) / out[d + 2] for s in slices]
+        share = share.unsqueeze(-1) * like.new_tensor(lengths)
+    return share

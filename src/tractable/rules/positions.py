@@ -1,0 +1,259 @@
+"""Carries through a network what the positions of a state have in common.
+
+``Gaussian.common`` is either None or a ``Common``: a promise of ``moments.positions.Pooled``, kept
+when a mean over positions asks for it.  So networks that never average over positions pay nothing,
+except where no graph is recorded: there it is computed at once, because waiting would keep the
+states of all layers in memory.
+
+A rule that acts entry by entry (or only moves, drops or copies positions) hands on ``x.common``; one
+that ignores it loses it, and positions count as independent again.
+
+Exact, Approximate: see ``tractable.moments.positions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.moments import positions as at
+from tractable.moments.bilinear import BilinearMap
+from tractable.moments.maps import Convolution, Linear, Multiply
+from tractable.moments.positions import Pooled
+
+Operand = Gaussian | Tensor
+Make = Callable[[], Pooled | None]
+
+
+class Common:
+    """What the positions of a state have in common, computed when first asked for."""
+
+    __slots__ = ("_found", "_make")
+
+    def __init__(self, make: Make) -> None:
+        self._make: Make | None = make
+        self._found: Pooled | None = None
+        if not torch.is_grad_enabled():
+            self.pooled()
+
+    def pooled(self) -> Pooled | None:
+        """The variance of the mean over positions, or None where it could not be followed."""
+        if self._make is not None:
+            self._found = self._make()
+            self._make = None  # and with it the states it was made of
+        return self._found
+
+    def moved(self, shape: torch.Size, function: Callable[[Tensor], Tensor]) -> Common:
+        """The same after a function that only moves entries of a state of this shape."""
+        return Common(lambda: _moved(self.pooled(), shape, function))
+
+
+def pooled_of(x: Any) -> Pooled | None:
+    """What is known of the mean over positions of an operand."""
+    common = x.common if isinstance(x, Gaussian) else None
+    return None if common is None else common.pooled()
+
+
+def variance_of_mean(x: Gaussian, dims: tuple[int, ...]) -> Tensor:
+    """V over the given dimensions, of a state that may lack some of them in front."""
+    pooled = pooled_of(x)
+    if pooled is not None and pooled.dims == dims:
+        return at.mean_variance(x.variance, pooled, dims)
+    return at.mean_variance(x.variance, None, dims)
+
+
+def state(variance_of_mean: Tensor | None, z: Tensor, dims: tuple[int, ...]) -> Pooled | None:
+    """What is known of a state with variances ``z``."""
+    count = at.count_of(z.shape, dims)
+    if variance_of_mean is None or count < 2:
+        return None
+    return Pooled(variance_of_mean, z.detach().mean(dims, keepdim=True), count, dims)
+
+
+def of_product(
+    map: BilinearMap, x: Operand, w: Operand, b: Operand | None, variance: Tensor
+) -> Common | None:
+    """What the positions of ``map(x, w) + b`` have in common."""
+    if isinstance(map, Linear) and x.ndim > 2:
+        return Common(lambda: _of_linear(x, w, b, variance))
+    if isinstance(map, Convolution) and not map.transposed:
+        return Common(lambda: _of_convolution(map, x, w, b, variance))
+    if isinstance(map, Multiply):
+        assert isinstance(x, Gaussian)
+        assert isinstance(w, Gaussian)
+        if x.common is not None or w.common is not None:
+            return Common(lambda: _of_multiply(x, w, variance))
+    return None
+
+
+def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common | None:
+    """What the positions of ``x + y`` have in common, where ``factor`` multiplies var y."""
+    if x.common is None and y.common is None:
+        return None
+
+    def make() -> Pooled | None:
+        known = pooled_of(x) or pooled_of(y)
+        if known is None:
+            return None
+        dims = _aligned(known, x if pooled_of(x) is not None else y, variance)
+        parts = [variance_of_mean(_raised(g, variance.ndim), dims) for g in (x, y)]
+        return state(parts[0] + parts[1] * factor, variance, dims)
+
+    return Common(make)
+
+
+def resized(x: Gaussian, shape: torch.Size) -> Common | None:
+    """What positions have in common when some are added or taken away, as padding does."""
+    common = x.common
+    if common is None:
+        return None
+
+    def make() -> Pooled | None:
+        pooled = common.pooled()
+        if pooled is None:
+            return None
+        rest = (d for d in range(x.ndim) if d not in pooled.dims)
+        return pooled if all(x.shape[d] == shape[d] for d in rest) else None
+
+    return Common(make)
+
+
+def of_parts(parts: Sequence[Gaussian], dim: int, variance: Tensor) -> Common | None:
+    """What the positions have in common of parts that are put together along ``dim``."""
+    if all(part.common is None for part in parts):
+        return None
+
+    def make() -> Pooled | None:
+        known = next((p for p in map(pooled_of, parts) if p is not None), None)
+        if known is None:
+            return None
+        along = dim % variance.ndim
+        pieces = [variance_of_mean(part, known.dims) for part in parts]
+        if along not in known.dims:
+            return state(torch.cat(pieces, along), variance, known.dims)
+        total = variance.shape[along]
+        weighted = [
+            v * (part.shape[along] / total) ** 2 for v, part in zip(pieces, parts, strict=True)
+        ]
+        return state(torch.stack(weighted).sum(0), variance, known.dims)
+
+    return Common(make)
+
+
+def averaged(
+    x: Gaussian, pooled: Pooled, average: Tensor, inside: Tensor | float, weight: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Variances of means over windows of positions, and V of the state that they form."""
+    now = state(at.mean_variance(x.variance, pooled, pooled.dims), x.variance, pooled.dims)
+    assert now is not None
+    return at.window_variance(average, inside, weight, now.variance, now), now.variance
+
+
+def _of_linear(x: Operand, w: Operand, b: Operand | None, variance: Tensor) -> Pooled | None:
+    dims = tuple(range(1, variance.ndim - 1))
+    with torch.no_grad():
+        mean = _loc(x).mean(dims, keepdim=True)
+    pooled = _incoming(x, w, dims)
+    return state(
+        at.linear(mean, pooled, _loc(w), _variance(w), _variance(b)), variance, dims
+    )
+
+
+def _of_convolution(
+    map: Convolution, x: Operand, w: Operand, b: Operand | None, variance: Tensor
+) -> Pooled | None:
+    dims = tuple(range(2, variance.ndim))
+    pooled = _incoming(x, w, dims)
+    found = at.convolution(
+        map, _loc(x), pooled, _loc(w), _variance(w), _variance(b), variance.shape
+    )
+    return state(found, variance, dims)
+
+
+def _incoming(x: Operand, w: Operand, dims: tuple[int, ...]) -> Tensor | None:
+    """V of an input; nothing is said of independent positions under constant weights."""
+    if not isinstance(x, Gaussian):
+        return None
+    if not isinstance(w, Gaussian) and pooled_of(x) is None:
+        return None
+    return variance_of_mean(x, dims)
+
+
+def _of_multiply(x: Gaussian, w: Gaussian, variance: Tensor) -> Pooled | None:
+    """Two loadings and their product: ``mu_w sd_x``, ``mu_x sd_w`` and ``sd_x sd_w``."""
+    first = x if pooled_of(x) is not None else w
+    known = pooled_of(first)
+    if known is None:
+        return None
+    dims = _aligned(known, first, variance)
+    (mu_x, v_x, rho_x, from_x), (mu_w, v_w, rho_w, from_w) = (
+        _loading(_raised(g, variance.ndim), dims) for g in (x, w)
+    )
+    with torch.no_grad():
+        sd_x, sd_w = v_x.sqrt(), v_w.sqrt()
+        of_x = at.loaded((mu_w * sd_x).expand(variance.shape), rho_x, dims)
+        of_w = at.loaded((mu_x * sd_w).expand(variance.shape), rho_w, dims)
+        both = at.loaded((sd_x * sd_w).expand(variance.shape), rho_x * rho_w, dims)
+    total = at.valued(of_x, from_x) + at.valued(of_w, from_w) + both
+    return state(total, variance, dims)
+
+
+def _loading(g: Gaussian, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Any, Tensor]:
+    """Mean, variance, common share, and V, through which messages go back."""
+    known = pooled_of(g)
+    found = variance_of_mean(g, dims)
+    if known is not None and known.dims == dims:
+        return g.loc.detach(), g.variance.detach(), known.share, found
+    alone = any(g.shape[dim] > 1 for dim in dims)
+    return g.loc.detach(), g.variance.detach(), 0.0 if alone else 1.0, found
+
+
+def _raised(g: Gaussian, ndim: int) -> Gaussian:
+    """The same with dimensions of size one in front, as broadcasting would add them."""
+    missing = ndim - g.ndim
+    if not missing:
+        return g
+    shape = (*[1] * missing, *g.shape)
+    return Gaussian.wrap(g.loc.reshape(shape), g.variance.reshape(shape))
+
+
+def _aligned(pooled: Pooled, x: Tensor, z: Tensor) -> tuple[int, ...]:
+    """The positions' dimensions, counted in a result that may have more in front."""
+    return tuple(dim + z.ndim - x.ndim for dim in pooled.dims)
+
+
+def _moved(
+    pooled: Pooled | None, shape: torch.Size, function: Callable[[Tensor], Tensor]
+) -> Pooled | None:
+    """Where the positions are after a move: their copies have no stride, if it is a view."""
+    if pooled is None:
+        return None
+    looked = function(torch.empty_strided(shape, _strides(shape, pooled.dims), device="meta"))
+    dims = tuple(d for d in range(looked.ndim) if looked.shape[d] > 1 and not looked.stride(d))
+    if not dims:
+        return None
+    variance, level = (function(t.expand(shape)) for t in (pooled.variance, pooled.level))
+    first: list[Any] = [slice(0, 1) if d in dims else slice(None) for d in range(variance.ndim)]
+    return Pooled(variance[tuple(first)], level[tuple(first)], pooled.count, dims)
+
+
+def _strides(shape: torch.Size, free: tuple[int, ...]) -> list[int]:
+    """Those of a state whose positions are copies."""
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(range(len(shape))):
+        if dim not in free:
+            strides[dim] = step
+            step *= shape[dim]
+    return strides
+
+
+def _loc(x: Operand) -> Tensor:
+    return x.loc if isinstance(x, Gaussian) else x
+
+
+def _variance(x: Operand | None) -> Tensor | None:
+    return x.variance if isinstance(x, Gaussian) else None
