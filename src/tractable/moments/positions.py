@@ -10,9 +10,9 @@ With ``a`` the mean over positions of the input's means (per offset k of a kerne
 of the positions where an offset lies inside the image, and weights ``N(mu, s)``:
 
     V' = sum s (a^2 + f^2 V) + sum_c V (sum_k mu f)^2 + s_bias                     a layer
-    rho = (V / mean v - 1/P) / (1 - 1/P)                                           common share
-    V' = rho (mean sqrt v')^2 + (1 - rho) mean v' / P         a function that acts entry by entry
-    var = mean v (1/n + rho (1 - 1/n))                        a mean over n of the P positions
+    V = rho (mean sqrt v)^2 + (1 - rho) mean v / P          defines the common share rho, which
+                                                            functions of each entry do not change
+    var = mean v (1/n + r (1 - 1/n)),  V = mean v (1/P + r (1 - 1/P))       a mean over n of P
 
 Messages: ``cov(mean z, w) = a var w`` is what the summed messages of the means give already.  The
 message of a variance goes back the way V came: ``a^2 d_var`` to a weight, where the squares of P
@@ -43,19 +43,19 @@ class Pooled:
 
     variance: Tensor
     """V, of size one where the positions were; messages go back through it."""
-    level: Tensor
-    """The mean over positions of the variances at the place where V was computed."""
-    count: int
-    """P there."""
+    share: Tensor
+    """The share rho of the variance that the positions have in common, without a graph."""
     dims: tuple[int, ...]
     """The dimensions of the state that hold positions, from the front."""
 
-    @property
-    def share(self) -> Tensor:
-        """The share rho of the variance that all positions have in common, without its graph."""
-        tiny = torch.finfo(self.level.dtype).tiny
-        ratio = self.variance.detach() / self.level.clamp_min(tiny)
-        return (ratio - 1 / self.count) / (1 - 1 / self.count)
+
+def pooled(mean_variance: Tensor, variance: Tensor, dims: tuple[int, ...]) -> Pooled:
+    """What is known of a state with these variances, whose mean has the variance V."""
+    with torch.no_grad():
+        alone, together = _bounds(variance.sqrt(), dims)
+        room = (together - alone).clamp_min(torch.finfo(variance.dtype).eps * together)
+        share = (mean_variance - alone) / torch.where(room > 0, room, 1)
+    return Pooled(mean_variance, share, dims)
 
 
 def count_of(shape: torch.Size, dims: tuple[int, ...]) -> int:
@@ -78,10 +78,15 @@ def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...]) -> T
 
     ``rho (mean sd)^2 + (1 - rho) mean sd^2 / P``
     """
+    alone, together = _bounds(deviation, dims)
+    return torch.clamp_min(alone + share * (together - alone), 0)
+
+
+def _bounds(deviation: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Variance of the mean of states that have nothing and all in common."""
     count = count_of(deviation.shape, dims)
     alone = (deviation * deviation).mean(dims, keepdim=True) / count
-    together = deviation.mean(dims, keepdim=True).square()
-    return torch.clamp_min(alone + share * (together - alone), 0)
+    return alone, deviation.mean(dims, keepdim=True).square()
 
 
 def mean_variance(variance: Tensor, pooled: Pooled | None, dims: tuple[int, ...]) -> Tensor:
@@ -97,7 +102,12 @@ def mean_variance(variance: Tensor, pooled: Pooled | None, dims: tuple[int, ...]
 
 
 def window_variance(
-    average: Tensor, inside: Tensor | float, weight: Tensor | float, pooled: Tensor, now: Pooled
+    average: Tensor,
+    inside: Tensor | float,
+    weight: Tensor | float,
+    mean_variance: Tensor,
+    level: Tensor,
+    count: int,
 ) -> Tensor:
     """Variance of the means over windows.
 
@@ -105,13 +115,14 @@ def window_variance(
         average: the same means of the variances.
         inside: the sum of the weights of each window (less than one where it is padded).
         weight: the weight that each entry of a window has, ``1 / n``.
-        pooled: V.
-        now: V, the mean variance and the count of the state that is averaged.
+        mean_variance: V.
+        level: the mean over all positions of the variances.
+        count: the number of all positions.
     """
-    extra = (inside - weight) / (1 - 1 / now.count)
+    extra = (inside - weight) / (1 - 1 / count)
     tiny = torch.finfo(average.dtype).tiny
-    common = (average.detach() / now.level.clamp_min(tiny) * extra) * pooled
-    return common + average * (weight - extra / now.count)
+    common = (average / level.clamp_min(tiny) * extra).detach() * mean_variance
+    return common + average * (weight - extra / count)
 
 
 # --- layers ----------------------------------------------------------------------------------

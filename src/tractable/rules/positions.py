@@ -68,10 +68,9 @@ def variance_of_mean(x: Gaussian, dims: tuple[int, ...]) -> Tensor:
 
 def state(variance_of_mean: Tensor | None, z: Tensor, dims: tuple[int, ...]) -> Pooled | None:
     """What is known of a state with variances ``z``."""
-    count = at.count_of(z.shape, dims)
-    if variance_of_mean is None or count < 2:
+    if variance_of_mean is None or at.count_of(z.shape, dims) < 2:
         return None
-    return Pooled(variance_of_mean, z.detach().mean(dims, keepdim=True), count, dims)
+    return at.pooled(variance_of_mean, z, dims)
 
 
 def of_product(
@@ -148,9 +147,10 @@ def averaged(
     x: Gaussian, pooled: Pooled, average: Tensor, inside: Tensor | float, weight: Tensor | float
 ) -> tuple[Tensor, Tensor]:
     """Variances of means over windows of positions, and V of the state that they form."""
-    now = state(at.mean_variance(x.variance, pooled, pooled.dims), x.variance, pooled.dims)
-    assert now is not None
-    return at.window_variance(average, inside, weight, now.variance, now), now.variance
+    whole = at.mean_variance(x.variance, pooled, pooled.dims)
+    level = x.variance.detach().mean(pooled.dims, keepdim=True)
+    count = at.count_of(x.shape, pooled.dims)
+    return at.window_variance(average, inside, weight, whole, level, count), whole
 
 
 def _of_linear(x: Operand, w: Operand, b: Operand | None, variance: Tensor) -> Pooled | None:
@@ -236,9 +236,9 @@ def _moved(
     dims = tuple(d for d in range(looked.ndim) if looked.shape[d] > 1 and not looked.stride(d))
     if not dims:
         return None
-    variance, level = (function(t.expand(shape)) for t in (pooled.variance, pooled.level))
+    variance, share = (function(t.expand(shape)) for t in (pooled.variance, pooled.share))
     first: list[Any] = [slice(0, 1) if d in dims else slice(None) for d in range(variance.ndim)]
-    return Pooled(variance[tuple(first)], level[tuple(first)], pooled.count, dims)
+    return Pooled(variance[tuple(first)], share[tuple(first)], dims)
 
 
 def _strides(shape: torch.Size, free: tuple[int, ...]) -> list[int]:
