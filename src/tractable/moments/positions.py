@@ -52,7 +52,8 @@ class Pooled:
 def pooled(mean_variance: Tensor, variance: Tensor, dims: tuple[int, ...]) -> Pooled:
     """What is known of a state with these variances, whose mean has the variance V."""
     with torch.no_grad():
-        alone, together = _bounds(variance.sqrt(), dims)
+        few = sampled(variance, dims).sqrt()
+        alone, together = _bounds(few, dims, count_of(variance.shape, dims))
         room = (together - alone).clamp_min(torch.finfo(variance.dtype).eps * together)
         share = (mean_variance - alone) / torch.where(room > 0, room, 1)
     return Pooled(mean_variance, share, dims)
@@ -73,18 +74,34 @@ def valued(value: Tensor, source: Tensor) -> Tensor:
     return value + factor * (source - source.detach())
 
 
-def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...]) -> Tensor:
-    """Variance of the mean of states with these (signed) standard deviations.
+def sampled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Some 64 positions, evenly spread: enough for a mean of variances, and cheap."""
+    most = _SAMPLED[min(len(dims), len(_SAMPLED)) - 1]
+    index: list[Any] = [slice(None)] * x.ndim
+    for dim in dims:
+        step = x.shape[dim] // most
+        if step > 1:
+            index[dim] = slice(step // 2, None, step)
+    return x[tuple(index)]
+
+
+_SAMPLED = (64, 8, 4)
+"""Positions along each dimension, for one, two and three dimensions."""
+
+
+def loaded(
+    deviation: Tensor, share: Tensor | float, dims: tuple[int, ...], count: int
+) -> Tensor:
+    """Variance of the mean of ``count`` states, some of whose (signed) deviations are given.
 
     ``rho (mean sd)^2 + (1 - rho) mean sd^2 / P``
     """
-    alone, together = _bounds(deviation, dims)
+    alone, together = _bounds(deviation, dims, count)
     return torch.clamp_min(alone + share * (together - alone), 0)
 
 
-def _bounds(deviation: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _bounds(deviation: Tensor, dims: tuple[int, ...], count: int) -> tuple[Tensor, Tensor]:
     """Variance of the mean of states that have nothing and all in common."""
-    count = count_of(deviation.shape, dims)
     alone = (deviation * deviation).mean(dims, keepdim=True) / count
     return alone, deviation.mean(dims, keepdim=True).square()
 
@@ -97,7 +114,8 @@ def mean_variance(variance: Tensor, pooled: Pooled | None, dims: tuple[int, ...]
             return variance
         return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
     with torch.no_grad():
-        value = loaded(variance.sqrt(), pooled.share, pooled.dims)
+        few = sampled(variance, pooled.dims).sqrt()
+        value = loaded(few, pooled.share, pooled.dims, count_of(variance.shape, pooled.dims))
     return valued(value, pooled.variance)
 
 
@@ -106,7 +124,7 @@ def window_variance(
     inside: Tensor | float,
     weight: Tensor | float,
     mean_variance: Tensor,
-    level: Tensor,
+    dims: tuple[int, ...],
     count: int,
 ) -> Tensor:
     """Variance of the means over windows.
@@ -116,12 +134,14 @@ def window_variance(
         inside: the sum of the weights of each window (less than one where it is padded).
         weight: the weight that each entry of a window has, ``1 / n``.
         mean_variance: V.
-        level: the mean over all positions of the variances.
+        dims: the dimensions that hold positions.
         count: the number of all positions.
     """
     extra = (inside - weight) / (1 - 1 / count)
-    tiny = torch.finfo(average.dtype).tiny
-    common = (average / level.clamp_min(tiny) * extra).detach() * mean_variance
+    with torch.no_grad():
+        level = average.mean(dims, keepdim=True)
+        coefficient = average / level.clamp_min(torch.finfo(level.dtype).tiny) * extra
+    common = coefficient * mean_variance
     return common + average * (weight - extra / count)
 
 

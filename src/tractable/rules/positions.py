@@ -148,9 +148,9 @@ def averaged(
 ) -> tuple[Tensor, Tensor]:
     """Variances of means over windows of positions, and V of the state that they form."""
     whole = at.mean_variance(x.variance, pooled, pooled.dims)
-    level = x.variance.detach().mean(pooled.dims, keepdim=True)
     count = at.count_of(x.shape, pooled.dims)
-    return at.window_variance(average, inside, weight, whole, level, count), whole
+    found = at.window_variance(average, inside, weight, whole, pooled.dims, count)
+    return found, whole
 
 
 def _of_linear(x: Operand, w: Operand, b: Operand | None, variance: Tensor) -> Pooled | None:
@@ -195,9 +195,10 @@ def _of_multiply(x: Gaussian, w: Gaussian, variance: Tensor) -> Pooled | None:
     )
     with torch.no_grad():
         sd_x, sd_w = v_x.sqrt(), v_w.sqrt()
-        of_x = at.loaded((mu_w * sd_x).expand(variance.shape), rho_x, dims)
-        of_w = at.loaded((mu_x * sd_w).expand(variance.shape), rho_w, dims)
-        both = at.loaded((sd_x * sd_w).expand(variance.shape), rho_x * rho_w, dims)
+        count = at.count_of(variance.shape, dims)
+        of_x = at.loaded(mu_w * sd_x, rho_x, dims, count)
+        of_w = at.loaded(mu_x * sd_w, rho_w, dims, count)
+        both = at.loaded(sd_x * sd_w, rho_x * rho_w, dims, count)
     total = at.valued(of_x, from_x) + at.valued(of_w, from_w) + both
     return state(total, variance, dims)
 
@@ -206,10 +207,11 @@ def _loading(g: Gaussian, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Any, T
     """Mean, variance, common share, and V, through which messages go back."""
     known = pooled_of(g)
     found = variance_of_mean(g, dims)
+    moments = (at.sampled(m.detach(), dims) for m in (g.loc, g.variance))
     if known is not None and known.dims == dims:
-        return g.loc.detach(), g.variance.detach(), known.share, found
+        return *moments, known.share, found
     alone = any(g.shape[dim] > 1 for dim in dims)
-    return g.loc.detach(), g.variance.detach(), 0.0 if alone else 1.0, found
+    return *moments, 0.0 if alone else 1.0, found
 
 
 def _raised(g: Gaussian, ndim: int) -> Gaussian:
