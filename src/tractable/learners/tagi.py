@@ -293,8 +293,9 @@ class TAGI(Learner):
             default suits tables of several columns (it was chosen on the UCI sets); functions of
             one or two inputs that bend much, as in the tutorial, want the published 1.  Numbers
             for both are in ``docs/gotchas.md``.
-        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
-            ``"exact"`` where a closed form exists.
+        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
+            ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
+            sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; 0 is the textbook method, for a single epoch or for streams.
@@ -335,7 +336,7 @@ class TAGI(Learner):
         *,
         init: Scheme = "lecun",
         gain: float = 0.25,
-        moments: Mode = "linear",
+        moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
         device: torch.device | str | None = None,

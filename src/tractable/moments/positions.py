@@ -49,12 +49,11 @@ class Pooled:
     """The dimensions of the state that hold positions, from the front."""
 
 
-def pooled(mean_variance: Tensor, variance: Tensor, dims: tuple[int, ...]) -> Pooled:
-    """What is known of a state with these variances, whose mean has the variance V."""
+def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Pooled:
+    """What is known of ``count`` states, ``few`` of whose variances are given, and of V."""
     with torch.no_grad():
-        few = sampled(variance, dims).sqrt()
-        alone, together = _bounds(few, dims, count_of(variance.shape, dims))
-        room = (together - alone).clamp_min(torch.finfo(variance.dtype).eps * together)
+        alone, together = _bounds(few.sqrt(), dims, count)
+        room = (together - alone).clamp_min(torch.finfo(few.dtype).eps * together)
         share = (mean_variance - alone) / torch.where(room > 0, room, 1)
     return Pooled(mean_variance, share, dims)
 
@@ -82,7 +81,7 @@ def sampled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
         step = x.shape[dim] // most
         if step > 1:
             index[dim] = slice(step // 2, None, step)
-    return x[tuple(index)]
+    return x[tuple(index)].contiguous()
 
 
 _SAMPLED = (64, 8, 4)
@@ -106,16 +105,18 @@ def _bounds(deviation: Tensor, dims: tuple[int, ...], count: int) -> tuple[Tenso
     return alone, deviation.mean(dims, keepdim=True).square()
 
 
-def mean_variance(variance: Tensor, pooled: Pooled | None, dims: tuple[int, ...]) -> Tensor:
-    """V of a state with these variances now; without ``pooled`` its entries are independent."""
-    if pooled is None:
-        full = tuple(dim for dim in dims if variance.shape[dim] > 1)
-        if not full:
-            return variance
-        return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
+def independent(variance: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """V of a state whose positions are independent, or one and the same."""
+    full = tuple(dim for dim in dims if variance.shape[dim] > 1)
+    if not full:
+        return variance
+    return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
+
+
+def mean_variance(few: Tensor, pooled: Pooled, count: int) -> Tensor:
+    """V of ``count`` states now, ``few`` of whose variances are given."""
     with torch.no_grad():
-        few = sampled(variance, pooled.dims).sqrt()
-        value = loaded(few, pooled.share, pooled.dims, count_of(variance.shape, pooled.dims))
+        value = loaded(few.sqrt(), pooled.share, pooled.dims, count)
     return valued(value, pooled.variance)
 
 
@@ -140,76 +141,72 @@ def window_variance(
     extra = (inside - weight) / (1 - 1 / count)
     with torch.no_grad():
         level = average.mean(dims, keepdim=True)
-        coefficient = average / level.clamp_min(torch.finfo(level.dtype).tiny) * extra
-    common = coefficient * mean_variance
-    return common + average * (weight - extra / count)
+        per_level = extra / level.clamp_min(torch.finfo(level.dtype).tiny)
+    alone = average * (weight - extra / count)
+    return torch.addcmul(alone, average.detach(), per_level * mean_variance)
 
 
 # --- layers ----------------------------------------------------------------------------------
 
 
 def linear(
-    mean: Tensor, pooled: Tensor | None, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
-) -> Tensor | None:
+    mean: Tensor, incoming: Tensor | None, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+) -> Tensor:
     """V of ``x w^T + b``, from the mean over positions of the means of x and V of x.
 
     As in every rule, a message to a factor holds the squared *mean* of the other one.
     """
-    total = None
+    parts = []
     if var_w is not None:
-        total = F.linear((mean * mean).detach(), var_w, var_b)
-    if pooled is not None:
-        through = F.linear(pooled, (w * w).detach())
+        parts.append(F.linear((mean * mean).detach(), var_w, var_b))
+    elif var_b is not None:
+        parts.append(var_b)
+    if incoming is not None:
+        parts.append(F.linear(incoming, (w * w).detach()))
         if var_w is not None:
-            through = through + F.linear(pooled.detach(), var_w.detach())
-        total = through if total is None else total + through
-        if var_w is None and var_b is not None:
-            total = total + var_b
-    return total
+            parts.append(F.linear(incoming.detach(), var_w.detach()))
+    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
 
 
 def convolution(
     geometry: Convolution,
     x: Tensor,
-    pooled: Tensor | None,
+    incoming: Tensor | None,
     w: Tensor,
     var_w: Tensor | None,
     var_b: Tensor | None,
     out: torch.Size,
-) -> Tensor | None:
+) -> Tensor:
     """V of a convolution of ``x``, whose means are given in full, with V of x."""
-    kernel = w.shape[2:]
+    kernel, groups = w.shape[2:], geometry.groups
+    ones = (1,) * len(kernel)
     spatial = tuple(range(2, x.ndim))
     inside = _inside(geometry, x.shape, kernel, out, x)
-    single = Convolution(
-        (1,) * len(kernel), (0,) * len(kernel), (1,) * len(kernel), geometry.groups
-    )
-    total = None
+    parts = []
     if var_w is not None:
         with torch.no_grad():
             mean = _offset_means(geometry, x, kernel, out)
-        total = _at_one_position(single, mean * mean, var_w, var_b)
-    if pooled is not None:
+        parts.append(_at_one_position(mean * mean, var_w, var_b, groups))
+    elif var_b is not None:
+        parts.append(var_b.reshape(-1, *ones))
+    if incoming is not None:
         with torch.no_grad():
-            through_mean = (w * inside).sum(spatial, keepdim=True).square()
-        through = _at_one_position(single, pooled, through_mean, None)
+            through = (w * inside).sum(spatial, keepdim=True).square()
+        parts.append(_at_one_position(incoming, through, None, groups))
         if var_w is not None:
             with torch.no_grad():
                 cross = (var_w * (inside * inside)).sum(spatial, keepdim=True)
-                cross = _at_one_position(single, pooled, cross, None)
-            through = through + cross
-        total = through if total is None else total + through
-        if var_w is None and var_b is not None:
-            total = total + var_b.reshape(-1, *[1] * len(kernel))
-    return total
+                parts.append(_at_one_position(incoming, cross, None, groups))
+    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
 
 
-def _at_one_position(single: Convolution, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+def _at_one_position(x: Tensor, w: Tensor, b: Tensor | None, groups: int) -> Tensor:
     """A convolution whose kernel is as large as its input."""
-    if single.groups > 1:
-        return single.apply(x, w, b)
+    ones = (1,) * (x.ndim - 2)
+    if groups > 1:
+        return Convolution(ones, (0,) * len(ones), ones, groups).apply(x, w, b)
     z = F.linear(x.flatten(1), w.flatten(1), b)
-    return z.reshape(*z.shape, *[1] * (x.ndim - 2))
+    return z.reshape(*z.shape, *ones)
 
 
 def _steps(size: int, out: int, start: int, stride: int) -> tuple[int, int]:

@@ -62,15 +62,17 @@ def variance_of_mean(x: Gaussian, dims: tuple[int, ...]) -> Tensor:
     """V over the given dimensions, of a state that may lack some of them in front."""
     pooled = pooled_of(x)
     if pooled is not None and pooled.dims == dims:
-        return at.mean_variance(x.variance, pooled, dims)
-    return at.mean_variance(x.variance, None, dims)
+        few = at.sampled(x.variance.detach(), dims)
+        return at.mean_variance(few, pooled, at.count_of(x.shape, dims))
+    return at.independent(x.variance, dims)
 
 
-def state(variance_of_mean: Tensor | None, z: Tensor, dims: tuple[int, ...]) -> Pooled | None:
+def state(variance_of_mean: Tensor, z: Tensor, dims: tuple[int, ...]) -> Pooled | None:
     """What is known of a state with variances ``z``."""
-    if variance_of_mean is None or at.count_of(z.shape, dims) < 2:
+    count = at.count_of(z.shape, dims)
+    if count < 2:
         return None
-    return at.pooled(variance_of_mean, z, dims)
+    return at.pooled(variance_of_mean, at.sampled(z.detach(), dims), dims, count)
 
 
 def of_product(
@@ -78,9 +80,9 @@ def of_product(
 ) -> Common | None:
     """What the positions of ``map(x, w) + b`` have in common."""
     if isinstance(map, Linear) and x.ndim > 2:
-        return Common(lambda: _of_linear(x, w, b, variance))
+        return _of_layer(map, x, w, b, variance, tuple(range(1, x.ndim - 1)))
     if isinstance(map, Convolution) and not map.transposed:
-        return Common(lambda: _of_convolution(map, x, w, b, variance))
+        return _of_layer(map, x, w, b, variance, tuple(range(2, x.ndim)))
     if isinstance(map, Multiply):
         assert isinstance(x, Gaussian)
         assert isinstance(w, Gaussian)
@@ -147,40 +149,57 @@ def averaged(
     x: Gaussian, pooled: Pooled, average: Tensor, inside: Tensor | float, weight: Tensor | float
 ) -> tuple[Tensor, Tensor]:
     """Variances of means over windows of positions, and V of the state that they form."""
-    whole = at.mean_variance(x.variance, pooled, pooled.dims)
+    whole = variance_of_mean(x, pooled.dims)
     count = at.count_of(x.shape, pooled.dims)
     found = at.window_variance(average, inside, weight, whole, pooled.dims, count)
     return found, whole
 
 
-def _of_linear(x: Operand, w: Operand, b: Operand | None, variance: Tensor) -> Pooled | None:
-    dims = tuple(range(1, variance.ndim - 1))
-    with torch.no_grad():
-        mean = _loc(x).mean(dims, keepdim=True)
-    pooled = _incoming(x, w, dims)
-    return state(
-        at.linear(mean, pooled, _loc(w), _variance(w), _variance(b)), variance, dims
-    )
+def _of_layer(
+    map: Linear | Convolution,
+    x: Operand,
+    w: Operand,
+    b: Operand | None,
+    variance: Tensor,
+    dims: tuple[int, ...],
+) -> Common | None:
+    """Of variances only some are kept: waiting with all of them would cost memory, and time."""
+    shape, count = variance.shape, at.count_of(variance.shape, dims)
+    if count < 2 or not (isinstance(w, Gaussian) or (isinstance(x, Gaussian) and x.common)):
+        return None
+    incoming, loc = _incoming(x, dims), _loc(x)
+    (mu_w, var_w), var_b = (_loc(w), _variance(w)), _variance(b)
+    few = at.sampled(variance.detach(), dims)
+
+    def make() -> Pooled:
+        inward = incoming()
+        if isinstance(map, Convolution):
+            found = at.convolution(map, loc, inward, mu_w, var_w, var_b, shape)
+        else:
+            with torch.no_grad():
+                mean = loc.mean(dims, keepdim=True)
+            found = at.linear(mean, inward, mu_w, var_w, var_b)
+        return at.pooled(found, few, dims, count)
+
+    return Common(make)
 
 
-def _of_convolution(
-    map: Convolution, x: Operand, w: Operand, b: Operand | None, variance: Tensor
-) -> Pooled | None:
-    dims = tuple(range(2, variance.ndim))
-    pooled = _incoming(x, w, dims)
-    found = at.convolution(
-        map, _loc(x), pooled, _loc(w), _variance(w), _variance(b), variance.shape
-    )
-    return state(found, variance, dims)
-
-
-def _incoming(x: Operand, w: Operand, dims: tuple[int, ...]) -> Tensor | None:
-    """V of an input; nothing is said of independent positions under constant weights."""
+def _incoming(x: Operand, dims: tuple[int, ...]) -> Callable[[], Tensor | None]:
+    """V of an input, when it is asked for."""
     if not isinstance(x, Gaussian):
-        return None
-    if not isinstance(w, Gaussian) and pooled_of(x) is None:
-        return None
-    return variance_of_mean(x, dims)
+        return lambda: None
+    common, count, variance = x.common, at.count_of(x.shape, dims), x.variance
+    if common is None:
+        return lambda: at.independent(variance, dims)
+    few = at.sampled(variance.detach(), dims)
+
+    def make() -> Tensor:
+        pooled = common.pooled()
+        if pooled is not None and pooled.dims == dims:
+            return at.mean_variance(few, pooled, count)
+        return few.mean(dims, keepdim=True) / count
+
+    return make
 
 
 def _of_multiply(x: Gaussian, w: Gaussian, variance: Tensor) -> Pooled | None:
