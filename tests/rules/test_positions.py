@@ -84,7 +84,11 @@ ONE_LAYER = {
         Through(lambda x: x.flatten(2).transpose(1, 2).mean(1)),
         IMAGE,
     ),
-    "channels last": (nn.Conv2d(4, 6, 3), Through(lambda x: x.permute(0, 2, 3, 1).mean((1, 2))), IMAGE),
+    "channels last": (
+        nn.Conv2d(4, 6, 3),
+        Through(lambda x: x.permute(0, 2, 3, 1).mean((1, 2))),
+        IMAGE,
+    ),
     "scaled": (nn.Conv2d(4, 6, 3), Through(lambda x: (1 - 3 * x / 2).mean((2, 3))), IMAGE),
     "in parts": (
         nn.Conv2d(4, 6, 3),
@@ -99,7 +103,7 @@ ONE_LAYER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("layer, pool, shape", ONE_LAYER.values(), ids=ONE_LAYER)
+@pytest.mark.parametrize(("layer", "pool", "shape"), ONE_LAYER.values(), ids=ONE_LAYER)
 @pytest.mark.parametrize("graph", [True, False], ids=["learning", "predicting"])
 def test_one_layer_is_exact(layer, pool, shape, graph):
     """Linear in the weights: ``sum J^2 var`` forward, ``J`` and ``J^2`` backward."""
@@ -275,7 +279,7 @@ DEFAULT = {
 }
 
 
-@pytest.mark.parametrize("make, x", DEFAULT.values(), ids=DEFAULT)
+@pytest.mark.parametrize(("make", "x"), DEFAULT.values(), ids=DEFAULT)
 def test_means_over_positions_at_default_settings(make, x):
     assert 0.7 < ratio(make(), x) < 1.4
 
@@ -319,7 +323,7 @@ def test_positions_that_are_independent_stay_so():
 
 
 @pytest.mark.parametrize(
-    "function, followed",
+    ("function", "followed"),
     [
         (lambda x: x.flatten(2), True),
         (lambda x: x.reshape(2, 6, 5, 2, 2), True),

@@ -3,8 +3,8 @@
 Exact: linear functions; in the mode ``"exact"``, mean and variance where there is a closed form
 (relu and its kin, exp, sine, cosine); squares in both modes.
 Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in both, the
-result counts as Gaussian.  ``"auto"`` takes the tangent, but of functions that wave it has no bound:
-sine and cosine are exact there.
+result counts as Gaussian.  ``"auto"`` takes the tangent, but sine and cosine, whose
+tangent has no bound, are exact.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def activation_moments(mode: Mode) -> Iterator[None]:
 
 def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
     """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
-    return Gaussian.wrap(*Elementwise.apply(z.loc, z.variance, kernel), z.common)
+    mean, variance = Elementwise.apply(z.loc, z.variance, kernel)
+    return Gaussian.wrap(mean, variance, z.common)
 
 
 def activation_rule(
@@ -93,7 +94,8 @@ def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
     """``max(0, input)``; the linearised one has a carrier of its own, for speed."""
     if _mode.get() == "exact":
         return elementwise(input, act.exact_relu)
-    return Gaussian.wrap(*Rectifier.apply(input.loc, input.variance), input.common)
+    mean, variance = Rectifier.apply(input.loc, input.variance)
+    return Gaussian.wrap(mean, variance, input.common)
 
 
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)

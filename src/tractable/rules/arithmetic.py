@@ -28,8 +28,8 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
     if var_x is not None and var_y is not None:
         assert isinstance(input, Gaussian)
         assert isinstance(other, Gaussian)
-        variance = var_x + var_y
-        return Gaussian.wrap(loc, variance, positions.of_sum(input, other, alpha**2, variance))
+        both = var_x + var_y
+        return Gaussian.wrap(loc, both, positions.of_sum(input, other, alpha**2, both))
     part = input if isinstance(input, Gaussian) else other
     assert isinstance(part, Gaussian)
     variance = var_y if var_x is None else var_x

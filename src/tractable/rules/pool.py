@@ -1,8 +1,9 @@
 """Rules of the pooling functions; see ``tractable.moments.pool``.
 
-Exact: averages of independent entries.
-Approximate: positions that share weights, see ``tractable.moments.positions``; the maximum is the entry of greatest mean, with that entry's variance; overlapping
-windows share entries and count as independent.
+Exact: averages of independent entries, and of all positions of a layer that shares its weights.
+Approximate: averages of some positions that share weights (``tractable.moments.positions``); the
+maximum is the entry of greatest mean, with that entry's variance; overlapping windows share
+entries and count as independent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from torch import Tensor
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.pool import adaptive_weights, select
 from tractable.rules import positions
-from tractable.rules.positions import Common
 
 Size = int | tuple[int, ...]
 
@@ -59,16 +59,26 @@ def _windows(
     dims: int,
 ) -> Gaussian:
     """Means over windows whose weights add up to ``inside``, each entry having ``weight``."""
-    pooled = positions.pooled_of(input)
-    if pooled is None or any(input.ndim - d not in pooled.dims for d in range(1, dims + 1)):
+    if input.common is None:
         return Gaussian.wrap(loc, average * weight)
-    variance, whole = positions.averaged(input, pooled, average, inside, weight)
-    if isinstance(inside, Tensor):
-        whole = whole * inside.mean().square()
+    at = tuple(range(input.ndim - dims, input.ndim))
+    if loc.shape[-dims:].numel() > _FEW:
+        variance = average * weight
     else:
-        whole = whole * inside**2
-    common = Common(lambda: positions.state(whole, variance, pooled.dims))
-    return Gaussian.wrap(loc, variance, common)
+        pooled = positions.pooled_of(input)
+        if pooled is None or pooled.dims != at:
+            return Gaussian.wrap(loc, average * weight)
+        variance = positions.averaged(input, pooled, average, inside, weight)[0]
+    whole = inside.mean() if isinstance(inside, Tensor) else inside
+    return Gaussian.wrap(loc, variance, positions.of_windows(input, variance, whole, at))
+
+
+_FEW = 4
+"""Windows at most, for each to hold a fair share of all positions.
+
+What all positions have in common says little of the neighbours in a small window: there they count
+as independent, and only the mean over all of them is handed on.
+"""
 
 
 def _window_sums(

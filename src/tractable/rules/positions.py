@@ -5,8 +5,8 @@ when a mean over positions asks for it.  So networks that never average over pos
 except where no graph is recorded: there it is computed at once, because waiting would keep the
 states of all layers in memory.
 
-A rule that acts entry by entry (or only moves, drops or copies positions) hands on ``x.common``; one
-that ignores it loses it, and positions count as independent again.
+A rule that acts entry by entry, or takes some of the positions, hands on ``x.common``; one that
+ignores it loses it, and positions count as independent again.
 
 Exact, Approximate: see ``tractable.moments.positions``.
 """
@@ -155,6 +155,24 @@ def averaged(
     return found, whole
 
 
+def of_windows(
+    x: Gaussian, variance: Tensor, inside: Tensor | float, dims: tuple[int, ...]
+) -> Common | None:
+    """What means over windows have in common: their mean is that of all positions."""
+    common, incoming = x.common, _incoming(x, dims)
+    few, count = at.sampled(variance.detach(), dims), at.count_of(variance.shape, dims)
+    if common is None or count < 2:
+        return None
+
+    def make() -> Pooled | None:
+        pooled, whole = common.pooled(), incoming()
+        if pooled is None or pooled.dims != dims or whole is None:
+            return None
+        return at.pooled(whole * inside**2, few, dims, count)
+
+    return Common(make)
+
+
 def _of_layer(
     map: Linear | Convolution,
     x: Operand,
@@ -226,11 +244,11 @@ def _loading(g: Gaussian, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Any, T
     """Mean, variance, common share, and V, through which messages go back."""
     known = pooled_of(g)
     found = variance_of_mean(g, dims)
-    moments = (at.sampled(m.detach(), dims) for m in (g.loc, g.variance))
+    loc, variance = (at.sampled(m.detach(), dims) for m in (g.loc, g.variance))
     if known is not None and known.dims == dims:
-        return *moments, known.share, found
+        return loc, variance, known.share, found
     alone = any(g.shape[dim] > 1 for dim in dims)
-    return *moments, 0.0 if alone else 1.0, found
+    return loc, variance, 0.0 if alone else 1.0, found
 
 
 def _raised(g: Gaussian, ndim: int) -> Gaussian:

@@ -77,12 +77,12 @@ def _split(function: Any) -> Any:
         if input.common is None:
             return tuple(Gaussian.wrap(m, v) for m, v in zip(locs, variances, strict=True))
         common = input.common
-        return tuple(
-            Gaussian.wrap(
-                m, v, common.moved(input.shape, lambda t, i=i: function(t, *args, **kwargs)[i])
-            )
-            for i, (m, v) in enumerate(zip(locs, variances, strict=True))
-        )
+
+        def part(i: int) -> Common:
+            return common.moved(input.shape, lambda t: function(t, *args, **kwargs)[i])
+
+        moments = zip(locs, variances, strict=True)
+        return tuple(Gaussian.wrap(m, v, part(i)) for i, (m, v) in enumerate(moments))
 
     return rule
 
