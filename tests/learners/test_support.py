@@ -128,10 +128,32 @@ def test_the_slope_of_a_learner_is_that_of_its_mean():
 
 
 def test_extra_variance_is_the_slope_times_the_square():
-    found = Support.around(normal_rows(columns=1)).with_slope(lambda x: 2 * x, seed=0)
-    novelty = torch.tensor([0.0, 1.0, 10.0], dtype=torch.float64)
-    expected = float(found.slope) * torch.tensor([[0.0], [1.0], [100.0]], dtype=torch.float64)
-    assert torch.allclose(found.extra_variance(novelty), expected)
+    rows = normal_rows(columns=1)
+    found = Support.around(rows).with_slope(lambda x: 2 * x, seed=0)
+    far = rows.amax() + torch.tensor([[-1e-9], [3.0], [30.0]], dtype=torch.float64)
+    novelty = found.novelty(far)
+    assert novelty.tolist()[1:] > [2.0, 20.0]
+    expected = float(found.slope) * novelty.square().unsqueeze(1)
+    assert torch.allclose(found.extra_variance(far, novelty), expected, rtol=1e-5)
+
+
+def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.rand(600, 6, generator=generator, dtype=torch.float64) * 2 - 1
+    rows = rows[rows[:, 0].abs() > 0.4]
+    found = Support.around(rows).with_slope(lambda x: 3 * x[:, :1], seed=0)
+    inside, gap = rows[:200].clone(), rows[:200].clone()
+    gap[:, 0] = 0.0
+    assert float((found.novelty(gap) > 0).double().mean()) < 0.5  # the others hide it
+    extra = found.extra_variance(gap, found.novelty(gap))
+    assert float((extra > 0.1).double().mean()) > 0.95  # the truth may have moved by 3 * 0.4
+    assert float(found.extra_variance(inside, found.novelty(inside)).mean()) < 0.05
+    spread = rows.std(0, correction=0)
+    wanted = [3 * float(spread[0]), 0, 0, 0, 0, 0]
+    assert found.steep.tolist() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+    # A factor on the growth is a factor on the variance.
+    more = found.steeper(4.0).extra_variance(gap, found.novelty(gap))
+    assert torch.allclose(more, 4 * extra)
 
 
 # --- what is kept --------------------------------------------------------------------------
@@ -226,7 +248,7 @@ def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
     plain = model.outputs(far).predictive()
     p = model.predict(far)
     assert torch.equal(p.aleatoric, plain.aleatoric)
-    extra = model.support.extra_variance(p.novelty)
+    extra = model.support.extra_variance(far, p.novelty)
     assert torch.equal(p.epistemic, plain.epistemic + extra)
     assert float(extra) > 0
 

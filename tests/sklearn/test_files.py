@@ -34,7 +34,9 @@ def test_a_file_gives_the_same_estimator_which_goes_on_alike(estimator, data, tm
 def test_the_file_is_one_of_the_learner_too(data, tmp_path):
     model = TAGIRegressor(hidden=(8,), epochs=2, random_state=0).fit(*data)
     model.save(tmp_path / "model")
-    learner = tr.TAGI.load(tmp_path / "model")
+    learner = tr.Ensemble.load(tmp_path / "model")
+    assert learner.n == model.members == 5
+    assert TAGIRegressor.load(tmp_path / "model").chosen_ == model.chosen_
     assert torch.equal(learner.posterior.loc, model.learner_.posterior.loc)
 
 

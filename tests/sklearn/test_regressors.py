@@ -10,6 +10,7 @@ import tractable as tr
 from tests.sklearn.conftest import NOISE, curve, name, regressors
 from tractable.data import Standardizer
 from tractable.sklearn import BBBRegressor, NetRegressor, TAGIRegressor
+from tractable.sklearn.choosing import parts_of
 from tractable.sklearn.network import dense
 
 each = pytest.mark.parametrize("estimator", regressors(), ids=name)
@@ -34,16 +35,16 @@ def test_a_curve_is_learnt_with_its_noise(estimator, fitted, test_data):
 
 
 def test_the_estimator_is_the_recipe_by_hand(data, test_data):
-    """With the passes given; how they are chosen is in test_passes."""
+    """With everything given; how settings are chosen is in test_choosing."""
     X, y = (torch.tensor(part) for part in data)
     inputs, targets = Standardizer.fit(X), Standardizer.fit(y.unsqueeze(1))
     learner = tr.TAGI(dense(2, (32, 32), 1, "relu"), tr.likelihoods.Normal(), seed=0)
     rows = inputs.transform(X), targets.transform(y.unsqueeze(1))
-    learner.fit(*rows, epochs=20, calibrate=True, progress=False)
+    learner.fit(*rows, epochs=20, progress=False)
     new = inputs.transform(torch.tensor(test_data[0]))
     by_hand = learner.predict(new)
     mean, std = (
-        TAGIRegressor(hidden=(32, 32), epochs=20, random_state=0)
+        TAGIRegressor(hidden=(32, 32), epochs=20, members=1, calibrate=False, random_state=0)
         .fit(*data)
         .predict(test_data[0], return_std=True)
     )
@@ -53,12 +54,14 @@ def test_the_estimator_is_the_recipe_by_hand(data, test_data):
 
 def test_many_rows_spare_a_tenth_for_the_noise():
     X, y = curve(2000, 4)
-    settings = {"hidden": (16,), "epochs": 5, "random_state": 0}
+    settings = {"hidden": (16,), "epochs": 5, "members": 1, "shrink": False, "random_state": 0}
     model = TAGIRegressor(**settings).fit(X, y)
     x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
     x, t = Standardizer.fit(x).transform(x), Standardizer.fit(t).transform(t)
     learner = tr.TAGI(dense(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=0)
-    out, kept = torch.randperm(2000, generator=learner.generator).split([200, 1800])
+    (out,) = parts_of(2000, 0)
+    kept = torch.tensor(sorted(set(range(2000)) - set(out.tolist())))
+    assert len(out) == 200
     learner.fit(x[kept], t[kept], epochs=5, progress=False)
     assert torch.equal(model.learner_.posterior.loc, learner.posterior.loc)
     seen = model.learner_.predict(x[out])
@@ -75,7 +78,7 @@ def test_many_rows_spare_a_tenth_for_the_noise():
 def test_streaming_is_one_update_per_call_without_replay(data):
     X, y = data
     calls = [slice(0, 30), slice(30, 31), slice(31, 60)]
-    model = TAGIRegressor(hidden=(16,), random_state=3)
+    model = TAGIRegressor(hidden=(16,), members=1, random_state=3)
     x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
     inputs, targets = Standardizer.fit(x[calls[0]]), Standardizer.fit(t[calls[0]])
     learner = tr.TAGI(dense(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=3)
@@ -131,9 +134,9 @@ def test_units_do_not_matter(estimator, data):
     np.testing.assert_allclose(std_there, 4 * std, rtol=1e-3)
 
 
-def test_densities_and_intervals_are_those_of_a_normal(fitted, test_data):
+def test_densities_and_intervals_of_one_network_are_those_of_a_normal(data, test_data):
     X, y = test_data
-    model = fitted["TAGIRegressor"]
+    model = TAGIRegressor(hidden=(16,), epochs=5, members=1, random_state=0).fit(*data)
     mean, std = model.predict(X, return_std=True)
     truth = stats.norm(mean, std)
     np.testing.assert_allclose(model.log_prob(X, y), truth.logpdf(y), rtol=1e-6)

@@ -125,7 +125,10 @@ def fit(
         str | None, typer.Option(help="drop or mean; by default missing values are refused.")
     ] = None,
     test: Annotated[float, typer.Option(help="Share of rows held out to test.")] = 0.2,
-    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers.")] = "64,64",
+    hidden: Annotated[
+        str | None,
+        typer.Option(help="Widths of the hidden layers, '' for a linear model; by default chosen."),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(help="Of split, start and order.")] = 0,
     threads: Annotated[int, typer.Option(help="Of torch.")] = 1,

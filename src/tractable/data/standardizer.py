@@ -60,6 +60,10 @@ class Standardizer:
             constant=constant,
         )
 
+    def weighted_by(self, factors: Tensor) -> Self:
+        """The same with standardised columns multiplied by positive factors."""
+        return type(self)(self.mean, self.scale / factors.double(), self.constant)
+
     def transform(self, x: Tensor) -> Tensor:
         """From original units to standardised ones."""
         mean, scale = self._statistics(x)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,14 +21,17 @@ from tractable.learners.learner import Learner, learn_rows
 from tractable.learners.method import Advance, Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Mixed
+from tractable.learners.tagi import TAGI
 from tractable.learners.together import learn_together
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
+from tractable.likelihoods.gate import Surprises
 from tractable.persistence import checks
 from tractable.persistence.model_file import part, prefixed
 from tractable.posterior import Posterior
 from tractable.training.batches import Loader, Rows
 from tractable.training.callbacks import EpochRecord
+from tractable.training.parallel import run_each
 
 _TOGETHER_BELOW = 1 << 14  # parameters; above, products cost more than calls
 
@@ -53,7 +57,7 @@ class EnsembleMethod(Method[EnsembleState]):
     ) -> None:
         super().__init__(network, likelihood)
         self.n, self.member, self.kind = n, member, kind
-        self.online = member.online
+        self.online, self.parallel = member.online, member.parallel
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -110,8 +114,13 @@ class EnsembleMethod(Method[EnsembleState]):
             assert isinstance(self.member, BackpropMethod)
             learn_together(self.member, state.members, source, orders, progress, tell)
             return True
-        for member, own in zip(state.members, orders, strict=True):
-            learn_rows(self.member, member, source, own, progress, _quiet)
+        run_each(
+            [
+                partial(learn_rows, self.member, member, source, own, progress, _quiet)
+                for member, own in zip(state.members, orders, strict=True)
+            ],
+            threads=self.parallel,
+        )
         tell(source.batches)
         return True
 
@@ -349,6 +358,14 @@ class Ensemble(Learner):
     def posteriors(self) -> list[Posterior]:
         """One posterior per member."""
         return self.method.posteriors(self.state)
+
+    @property
+    def surprises(self) -> Surprises:
+        """Values that the first member has not believed, if it is one of ``TAGI``."""
+        first = self.members[0]
+        if not isinstance(first, TAGI):
+            raise AttributeError(f"a {type(first).__name__} believes every value: no surprises")
+        return first.surprises
 
 
 def _quiet(batches: int) -> None:

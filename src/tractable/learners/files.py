@@ -173,6 +173,7 @@ def unpack(
             net = architecture.build(header["net"], model_file.numbers_in(tensors))
         if likelihood is None:
             likelihood = _likelihood(dict(header["likelihood"]), tensors)
+        tensors = _completed(tensors, type(likelihood))
         checks.arguments(kind, stated, "the learner")
         kind.method_class.check_file(stated, net, tensors)
         learner = kind(
@@ -187,6 +188,19 @@ def unpack(
             held, packed = ({n: of[n] for n in names} for of in (held, packed))
         checks.taken((held, entries), (packed, values))
     return learner
+
+
+def _completed(tensors: Tensors, kind: type[Likelihood]) -> Tensors:
+    """What a file holds, with what likelihoods have had only since it was written.
+
+    A learner has one likelihood, and the members of an ensemble have one each.
+    """
+    roots = {"likelihood/"}
+    members = {name.split("/")[1] for name in tensors if name.startswith("state/")}
+    if all(member.isdecimal() for member in members):
+        roots |= {f"state/{member}/likelihood/" for member in members}
+    added = {f"{root}{name}": t for root in roots for name, t in kind.added_buffers().items()}
+    return added | tensors
 
 
 def _support(learner: Learner, tensors: Tensors) -> Support | None:
@@ -224,6 +238,7 @@ def _resume(
     if problem is not None:
         raise ValueError(f"cannot resume from {path}: {problem}")
     with model_file.fitting(path):
+        tensors = _completed(tensors, type(learner.state.likelihood))
         twin = copy.deepcopy(learner)
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
         restore_state(twin, tensors, header["training"])

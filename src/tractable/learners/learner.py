@@ -291,7 +291,7 @@ class Learner(Holder):
         if known is not None and known.takes(at):
             novelty = known.novelty(at)
             if known.slope is not None:
-                predictive = predictive.widened(known.extra_variance(novelty))
+                predictive = predictive.widened(known.extra_variance(at, novelty))
             predictive = predictive.marked(novelty)
         return predictive.flat() if self.flat_targets in (None, True) else predictive
 

@@ -7,6 +7,11 @@ direction drawn at random, a function that goes on as steeply changes by a squar
 expectation, where ``g2`` is the mean over rows and columns of its squared slope.  That much is
 added to the epistemic variance.
 
+A distance in all columns does not see a gap in the few that matter, if rows differ as much in the
+others.  So a second distance measures every column by the slope along it, ``g_j``: at a row that
+is ``h`` from the nearest in that measure the function, as steep as it was, has changed by ``h``.
+Its square is added where it is greater.
+
 * Inputs are measured in standard deviations of each column; columns that do not vary are ignored.
 * ``d(x)`` is the root mean square of the Euclidean distances to the three nearest of the rows that
   were kept: at most 1,000, drawn at random.
@@ -42,7 +47,14 @@ _CHUNK = 1024  # rows whose distances to all kept rows are held at once
 _FARTHEST = 1e12  # in standard deviations; squares beyond do not fit single precision
 _PROBES = 1_000  # pairs of a row and a direction that slopes are measured at
 _STEP = 1e-2  # of a difference quotient, in standard deviations
+_FEW_COLUMNS = 64  # up to here every column has a slope
+_AT_ROWS = 100  # that it is measured at
+_COLUMN_STEP = 0.1  # across kinks, along a column
 _SEED = 15_485_863  # this far from the learner's seed, whose own draws stay as they are
+
+
+_KEPT = ("centre", "scale", "rows", "reach", "slope", "steep", "near")
+_NOT_NEGATIVE = ("scale", "reach", "slope", "steep", "near")
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,9 @@ class Support:
         reach: distance within which nine of ten training rows have their neighbours.
         slope: mean squared slope of the predicted mean, for each output; None where nothing is
             widened (classes).
+        steep: root mean square slope along each column; None where nothing is widened, or of many
+            columns, such as images.
+        near: as ``reach``, with columns measured by ``steep``.
     """
 
     event: tuple[int, ...]
@@ -65,6 +80,8 @@ class Support:
     rows: Tensor
     reach: Tensor
     slope: Tensor | None = None
+    steep: Tensor | None = None
+    near: Tensor | None = None
 
     @classmethod
     def around(cls, x: Tensor) -> Support | None:
@@ -92,15 +109,18 @@ class Support:
         per = torch.where(self.scale > 0, 1 / self.scale, torch.zeros_like(self.scale))
         return ((x.flatten(1) - self.centre) * per).clamp(-_FARTHEST, _FARTHEST)
 
-    def neighbours(self, scaled: Tensor, *, skip: int = 0) -> Tensor:
+    def neighbours(self, scaled: Tensor, *, skip: int = 0, measure: Tensor | None = None) -> Tensor:
         """Root mean square distance of scaled rows to the nearest kept ones.
 
         Args:
             scaled: rows from ``scaled``.
             skip: how many of the nearest to leave out: 1 for the kept rows themselves.
+            measure: factors on the columns, if they do not all count alike.
         """
         dtype = torch.float64 if scaled.shape[1] <= _EXACT_COLUMNS else scaled.dtype
         kept = self.rows.to(dtype)
+        if measure is not None:
+            kept, scaled = kept * measure.to(dtype), scaled * measure
         squares, number = (kept * kept).sum(1), min(NEAREST + skip, len(kept))
         found = []
         for part in scaled.split(_CHUNK):
@@ -130,12 +150,31 @@ class Support:
         most = room(self.event)
         return replace(self, rows=torch.cat([self.rows, new])[-most:])
 
-    def extra_variance(self, novelty: Tensor) -> Tensor:
-        """What is added to the epistemic variance of each output, ``[rows, outputs]``."""
+    def extra_variance(self, x: Tensor, novelty: Tensor) -> Tensor:
+        """What is added to the epistemic variance of each output, ``[rows, outputs]``.
+
+        Args:
+            x: inputs.
+            novelty: of the same rows.
+        """
         if self.slope is None:
             raise TypeError("the slope of the predicted mean is not known")
-        rows = novelty.reshape(-1, *[1] * self.slope.ndim)
-        return rows * rows * self.slope
+        shape = (-1, *[1] * self.slope.ndim)
+        extra = novelty.reshape(shape).square() * self.slope
+        if self.steep is None or self.near is None or not bool(self.slope.any()):
+            return extra
+        change = self.neighbours(self.scaled(x.detach()), measure=self.steep) - self.near
+        share = self.slope / self.slope.mean()
+        return torch.maximum(extra, change.clamp_min(0).reshape(shape).square() * share)
+
+    def steeper(self, factor: float) -> Support:
+        """The same, with a variance that grows faster by a factor."""
+        if self.slope is None:
+            return self
+        found = replace(self, slope=self.slope * factor)
+        if self.steep is None or self.near is None:
+            return found
+        return replace(found, steep=self.steep * factor**0.5, near=self.near * factor**0.5)
 
     def with_slope(self, mean: Callable[[Tensor], Tensor], seed: int) -> Support:
         """The same, with the slope of a function of the inputs.
@@ -158,15 +197,25 @@ class Support:
             moved = self.rows[at.to(self.rows.device)] + step * direction
             sides.append(mean((self.centre + moved * self.scale).reshape(-1, *self.event)))
         slope = (sides[1] - sides[0]) / (2 * _STEP)
-        return replace(self, slope=slope.double().square().mean(0).to(self.rows.dtype))
+        found = replace(self, slope=slope.double().square().mean(0).to(self.rows.dtype))
+        if shape[1] > _FEW_COLUMNS:
+            return found
+        steep = column_slopes(
+            lambda rows: mean((self.centre + rows * self.scale).reshape(-1, *self.event)),
+            self.rows[:_AT_ROWS],
+            (self.scale > 0).to(self.rows),
+        ).to(self.rows.dtype)
+        among = self.neighbours(self.rows, skip=1, measure=steep)
+        near = torch.quantile(among, INSIDE, interpolation="higher")
+        return replace(found, steep=steep, near=near)
 
     # --- files -----------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
         """As named tensors, for a file: the kept rows are in it."""
         event = torch.tensor(self.event, dtype=torch.int64)
-        named = {name: getattr(self, name) for name in ("centre", "scale", "rows", "reach")}
-        return {"event": event, **named, **({} if self.slope is None else {"slope": self.slope})}
+        named = {name: getattr(self, name) for name in _KEPT}
+        return {"event": event, **{name: t for name, t in named.items() if t is not None}}
 
     @classmethod
     def from_tensors(
@@ -202,14 +251,32 @@ class Support:
         }
         if "slope" in given:
             wanted["slope"] = outputs(like.new_zeros(1, *shape))[0]
+        if "steep" in given:
+            wanted |= {"steep": like.new_empty(columns), "near": like}
         checks.matching(wanted, given, "support")
-        checks.numbers(given, dict.fromkeys(("scale", "reach", "slope"), "non-negative"))
+        checks.numbers(given, dict.fromkeys(_NOT_NEGATIVE, "non-negative"))
         return cls(shape, **given)
 
     def to(self, device: torch.device) -> Support:
         """The same on another device."""
         moved = {n: t.to(device) for n, t in self.tensors().items() if n != "event"}
         return Support(self.event, **moved)
+
+
+def column_slopes(mean: Callable[[Tensor], Tensor], x: Tensor, units: Tensor) -> Tensor:
+    """Root mean square slope of a function along each column, in double precision.
+
+    Args:
+        mean: from rows of inputs to outputs, rows first; not random.
+        x: the rows to measure at, ``[rows, columns]``.
+        units: what counts as one along each column.
+    """
+    rows, columns = x.shape
+    moves = torch.diag(_COLUMN_STEP * units.to(x)).repeat_interleave(rows, 0)
+    at = x.repeat(columns, 1)
+    sides = [mean(at + sign * moves).double().reshape(columns, rows, -1) for sign in (-1.0, 1.0)]
+    change = (sides[1] - sides[0]) / (2 * _COLUMN_STEP)
+    return change.square().mean(dim=(1, 2)).sqrt()
 
 
 def room(event: tuple[int, ...]) -> int:

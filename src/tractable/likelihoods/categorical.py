@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods import probit
-from tractable.likelihoods.base import Likelihood, class_targets
+from tractable.likelihoods.base import class_targets
+from tractable.likelihoods.decisions import Decisions
 from tractable.predictive import CategoricalPredictive
 
 Tree = Literal["balanced", "published"]
@@ -34,8 +35,11 @@ _PUBLISHED_NOISE = 1 / 9
 """Variance with which the published implementation turns a decision into a probability."""
 
 
-class Categorical(Likelihood):
+class Categorical(Decisions):
     """One of K classes, decided along a binary tree.
+
+    The noise of a decision is that of ``sigma`` while the weights are learnt; predictions have it
+    times a factor, 1 until it is fitted to held-out rows (``fit(calibrate=True)``).
 
     Args:
         classes: number of classes K, at least two.
@@ -117,19 +121,21 @@ class Categorical(Likelihood):
         Approximate: the expected entropy of the published tree.  That the path ends at a class
         shifts its decisions, which are taken to keep the share of entropy of those unshifted.
         """
-        noise = self.decision_noise if self.link == "probit" else _PUBLISHED_NOISE
-        scale = torch.rsqrt(variance + noise)
-        t = mean * scale
+        learnt = self.decision_noise if self.link == "probit" else _PUBLISHED_NOISE
+        noise = learnt * float(self.noise_scale)
+        # In double precision, lest the place of a row among others shows in the last digit.
+        t = mean.double() * torch.rsqrt(variance.double() + noise)
         yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
-        paths = self.paths.to(mean.dtype)
+        paths = self.paths.double()
         log_probs = yes @ paths.clamp(min=0).T + no @ (-paths).clamp(min=0).T
         # The balanced tree sums to one but for rounding; the published one does not.
-        probs = log_probs.softmax(-1)
+        probs = log_probs.softmax(-1).to(mean.dtype)
         entropy = partial(_expected_entropy, self.paths, probs, mean, variance, noise)
         return CategoricalPredictive(probs, expected_entropy=entropy)
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """The tree follows from the arguments: a file must have the same one."""
+        super().check_buffers(values)
         if not torch.equal(values["paths"], self.paths):
             raise ValueError("the tree of classes in the file is not that of its arguments")
 

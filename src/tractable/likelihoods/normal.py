@@ -19,6 +19,9 @@ from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
 
+_AT_ONCE = 1 << 20  # numbers, of factors times held-out values
+
+
 class Normal(Likelihood):
     """``y = z + v`` with ``v ~ N(0, sigma^2)``, each output with the same kind of noise.
 
@@ -209,11 +212,11 @@ class Normal(Likelihood):
         square, variance, noise = torch.cat(squares), torch.cat(variances), torch.cat(noises)
         log_scales = torch.linspace(-5, 5, 401, dtype=torch.float64, device=noise.device)
         fits = []
-        for log_scale in log_scales:
-            total = variance + log_scale.exp() * noise
+        for some in log_scales.split(max(_AT_ONCE // len(square), 1)):
+            total = variance + some.exp().unsqueeze(1) * noise
             chi2 = square / total
-            fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean())
-        return float(log_scales[int(torch.stack(fits).argmax())].exp())
+            fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean(1))
+        return float(log_scales[int(torch.cat(fits).argmax())].exp())
 
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``."""

@@ -19,14 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Likelihood, class_targets
+from tractable.likelihoods.base import class_targets
+from tractable.likelihoods.decisions import Decisions
 from tractable.predictive import CategoricalPredictive
 
 _DRAWS = 256
 """Draws for the expected entropy; a power of two, so that they fill the space evenly."""
 
 
-class Softmax(Likelihood):
+class Softmax(Decisions):
     """``P(y = k | z) = softmax(z)_k``; the network has one output per class.
 
     Exact: ``log_prob``, and all else at zero variance.
@@ -34,6 +35,9 @@ class Softmax(Likelihood):
     prediction, which is the mean over 256 quasi-random draws of the outputs, always the same.
     The mutual information is what the entropy of the approximate probabilities exceeds it by,
     zero where it does not.
+
+    Predictions divide the outputs by a temperature, 1 until it is fitted to held-out rows
+    (``fit(calibrate=True)``).
 
     Args:
         classes: number of classes, at least two.
@@ -76,6 +80,10 @@ class Softmax(Likelihood):
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """See ``Likelihood``."""
+        mean, variance = (
+            mean * self.noise_scale.rsqrt().to(mean),
+            variance / self.noise_scale.to(mean),
+        )
         probs = (mean * _shrinkage(variance)).softmax(-1)
         return CategoricalPredictive(
             probs, expected_entropy=partial(_expected_entropy, mean, variance)

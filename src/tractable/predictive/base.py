@@ -96,6 +96,10 @@ class Predictive(ABC):
         """The predictive of ``mean + scale * target``: back to the units of the data."""
         raise TypeError(f"{type(self).__name__} cannot be rescaled: it has no unit of measurement")
 
+    def noisier(self, factors: Tensor) -> Predictive:
+        """The same with the noise variance of each row and output multiplied by a factor."""
+        raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
+
     def widened(self, extra: Tensor) -> Predictive:
         """The same mean with more epistemic variance, ``extra`` for each row and output."""
         raise TypeError(f"{type(self).__name__} cannot be widened: it is not of numbers")

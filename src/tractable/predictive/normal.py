@@ -97,6 +97,10 @@ class NormalPredictive(Predictive):
             noise=self.noise * square,
         )
 
+    def noisier(self, factors: Tensor) -> NormalPredictive:
+        """See ``Predictive``."""
+        return replace(self, noise=self.noise * factors)
+
     def widened(self, extra: Tensor) -> NormalPredictive:
         """See ``Predictive``."""
         return replace(self, within=self.within + extra)

@@ -113,6 +113,10 @@ class NormalMixturePredictive(Predictive):
             noise=self.noise * square,
         )
 
+    def noisier(self, factors: Tensor) -> NormalMixturePredictive:
+        """See ``Predictive``."""
+        return replace(self, noise=self.noise * factors)
+
     def widened(self, extra: Tensor) -> NormalMixturePredictive:
         """See ``Predictive``; every draw is as unsure."""
         return replace(self, within=self.within + extra)

@@ -17,6 +17,7 @@ from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Softmax
 from tractable.predictive import Predictive
 from tractable.sklearn import files
+from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 
 
@@ -42,9 +43,14 @@ class Classifier(ClassifierMixin, Estimator):
         """
         x, labels = self._checked(X, y, reset=True)
         classes, codes = np.unique(labels, return_inverse=True)
-        scaler, learner = self._begin(x, classes)
-        self._teach(learner, scaler.transform(x), torch.from_numpy(codes))
-        self.input_scaler_, self.learner_, self.classes_ = scaler, learner, classes
+        self._check_classes(classes)
+        x, counts = clipped(x)
+        likelihood, scaler = self._likelihood(len(classes)), Standardizer.fit(x)
+        fit = self._learn(
+            likelihood, likelihood.outputs, scaler.transform(x), torch.from_numpy(codes)
+        )
+        self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
+        self.classes_, self.clipped_ = classes, counts.numpy()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -127,12 +133,16 @@ class Classifier(ClassifierMixin, Estimator):
             )
         return given
 
-    def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
+    def _check_classes(self, classes: Array) -> None:
+        """Refuse to tell one class from none."""
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes; the data has only "
                 f"one class: {classes[0]!r}"
             )
+
+    def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
+        self._check_classes(classes)
         likelihood = self._likelihood(len(classes))
         return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs, x)
 

@@ -26,6 +26,7 @@ from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.sklearn import files
+from tractable.sklearn.choosing import Fit
 from tractable.sklearn.network import dense
 
 Array = npt.NDArray[Any]
@@ -41,6 +42,8 @@ class Estimator(BaseEstimator):
     Attributes:
         learner_: the learner that was taught, on standardised data.
         input_scaler_: what standardises the inputs.
+        clipped_: how many wild values of each column were pulled in by ``fit``
+            (``tractable.sklearn.clipping``).
         n_features_in_: number of features.
         feature_names_in_: their names, if a data frame was given.
     """
@@ -54,6 +57,7 @@ class Estimator(BaseEstimator):
 
     learner_: Learner
     input_scaler_: Standardizer
+    clipped_: Array
     n_features_in_: int
 
     # --- what the ways of learning supply --------------------------------------------------
@@ -63,8 +67,8 @@ class Estimator(BaseEstimator):
         """A learner that has seen nothing; its first data have so many rows."""
 
     @abstractmethod
-    def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        """Fit the learner to standardised rows."""
+    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+        """A learner fitted to standardised rows."""
 
     def _continue(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         """Show standardised rows to the learner, each once."""
@@ -87,13 +91,22 @@ class Estimator(BaseEstimator):
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Take over what ``target_state`` gave."""
 
+    def chosen_state(self) -> dict[str, Any] | None:
+        """What was chosen on held-out rows, as JSON values, if anything was."""
+        return None
+
+    def restore_chosen_state(self, values: Any) -> None:
+        """Take over what ``chosen_state`` gave."""
+        if values is not None:
+            raise ValueError(f"{type(self).__name__} chooses no settings, and the file has some")
+
     # --- shared ----------------------------------------------------------------------------
 
     def check_restored(self) -> None:
         """Refuse parts of a file that do not belong together."""
         self._check_settings()
         with torch.device("meta"):  # without memory, however large
-            dense(1, self.hidden, 1, self.activation)
+            dense(1, self._widths(), 1, self.activation)
         width = self.n_features_in_
         if len(self.input_scaler_.mean) != width:
             raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")
@@ -108,8 +121,12 @@ class Estimator(BaseEstimator):
     def _begin_learner(self, likelihood: Likelihood, outputs: int, x: Tensor) -> Learner:
         """The learner of a new fit, once all settings are found to be good."""
         self._check_settings()
-        net = dense(x.shape[1], self.hidden, outputs, self.activation)
+        net = dense(x.shape[1], self._widths(), outputs, self.activation)
         return self._new_learner(net, likelihood, self._seed(), len(x))
+
+    def _widths(self) -> Any:
+        """Widths of the hidden layers."""
+        return self.hidden
 
     def _check_settings(self) -> None:
         """Refuse numbers of epochs or rows that cannot be."""

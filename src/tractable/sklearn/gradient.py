@@ -6,10 +6,13 @@ import math
 from numbers import Real
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tractable import priors
 from tractable.learners import Learner
+from tractable.likelihoods import Likelihood
+from tractable.sklearn.choosing import Fit
 from tractable.sklearn.estimator import Estimator
 from tractable.training import holdout
 
@@ -24,6 +27,11 @@ class ByGradient(Estimator):
     """Taught by steps along a gradient, in double precision."""
 
     lr: float
+
+    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+        learner = self._begin_learner(likelihood, outputs, x)
+        self._teach(learner, x, y)
+        return Fit(learner, torch.ones(x.shape[1], dtype=x.dtype))
 
     def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         size = self._batch_size(len(x))

@@ -12,9 +12,13 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Normal
+from tractable.persistence import checks
+from tractable.persistence.model_file import part
 from tractable.predictive import Predictive
 from tractable.sklearn import files
+from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
+from tractable.sklearn.noise import NoiseModel
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -23,10 +27,14 @@ class Regressor(RegressorMixin, Estimator):
     Attributes:
         target_scaler_: what standardises the targets.
         n_outputs_: number of targets per row.
+        column_weights_: factors on the standardised columns.
+        noise_model_: factors on the noise of each row; None where one noise serves all.
     """
 
     target_scaler_: Standardizer
     n_outputs_: int
+    column_weights_: Tensor
+    noise_model_: NoiseModel | None
     _flat: bool  # whether targets came as a vector, and so go
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -37,9 +45,15 @@ class Regressor(RegressorMixin, Estimator):
             y: targets, ``(rows,)`` or ``(rows, outputs)``.
         """
         x, targets, flat = self._checked(X, y, reset=True)
-        scalers, learner = self._begin(x, targets)
-        self._teach(learner, scalers[0].transform(x), scalers[1].transform(targets))
-        self._adopt(scalers, learner, flat)
+        x, counts = clipped(x)
+        scaler, of_targets = Standardizer.fit(x), Standardizer.fit(targets)
+        outputs = targets.shape[1]
+        fit = self._learn(
+            Normal(outputs=outputs), outputs, scaler.transform(x), of_targets.transform(targets)
+        )
+        self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
+        self.column_weights_, self.noise_model_ = fit.weights, fit.noise
+        self.clipped_ = counts.numpy()
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -65,8 +79,12 @@ class Regressor(RegressorMixin, Estimator):
         Its ``epistemic`` variance is what more data would remove, ``aleatoric`` the noise.
         """
         x = self._scaled(X)
-        scaler = self.target_scaler_
-        rescaled = self.learner_.predict(x).double().rescaled(scaler.mean, scaler.scale)
+        scaler, predictive = self.target_scaler_, self.learner_.predict(x).double()
+        if self.noise_model_ is not None:
+            mean = predictive.mean.reshape(len(x), -1)
+            factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
+            predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
+        rescaled = predictive.rescaled(scaler.mean, scaler.scale)
         return rescaled.flat() if self._flat else rescaled
 
     @overload
@@ -135,16 +153,35 @@ class Regressor(RegressorMixin, Estimator):
     ) -> None:
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
+        self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
+        self.noise_model_ = None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The scale of the targets."""
+        """The scale of the targets, and what their noise depends on."""
         tensors = {f"targets/{name}": t for name, t in self.target_scaler_.to_dict().items()}
+        if self.noise_model_ is not None:
+            tensors["noise/coefficients"] = self.noise_model_.coefficients
+            tensors["noise/weights"] = self.column_weights_.double()
         return tensors, {"flat": self._flat}
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
+        columns = len(self.input_scaler_.mean)
+        self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
+        held = part(tensors, "noise/")
+        if held:
+            wanted = {
+                "coefficients": torch.empty(self.n_outputs_, columns + 2, dtype=torch.float64),
+                "weights": torch.empty(columns, dtype=torch.float64),
+            }
+            checks.matching(wanted, held, "noise")
+            checks.numbers(held, {})
+            if not bool((held["weights"] > 0).all()):
+                raise ValueError("weights of columns in the file are not all positive")
+            self.column_weights_ = held["weights"]
+            self.noise_model_ = NoiseModel(held["coefficients"])
 
     def __sklearn_tags__(self) -> Any:
         """Several targets are taken."""

@@ -3,80 +3,171 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
+from dataclasses import asdict, replace
+from numbers import Integral, Real
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from tractable.learners import TAGI, Learner
+from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import Categorical, Likelihood
 from tractable.likelihoods.categorical import Link
+from tractable.persistence import checks
+from tractable.sklearn import noise, stretches
+from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, choose, parts_of
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
+from tractable.sklearn.network import dense
 from tractable.sklearn.regressor import Regressor
 from tractable.training import holdout
 
+HIDDEN = (64, 64)
+"""Widths of the hidden layers, unless given or a linear model suits better."""
+_JUDGED = 3  # members of the copies that the noise of a larger ensemble is calibrated by
+
 
 class _ByTAGI(Estimator):
-    """Made and taught as a ``TAGI`` learner."""
+    """Made and taught as an ensemble of ``TAGI`` learners.
+
+    Attributes:
+        chosen_: the setting that was fitted.
+        tried_: what rows held out of fits say of every setting tried, best last.
+    """
 
     gain: float
     forget: float
+    members: int
+    calibrate: bool | Literal["refit"]
+    shrink: bool | None
     memory: float | None
 
+    chosen_: Setting
+    tried_: list[Tried]
+
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
-        return TAGI(net, likelihood, gain=self.gain, forget=self.forget, seed=seed)
+        return self._of(net, likelihood, self.members, seed)
 
-    def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        self._check_memory()
-        wanted = getattr(self, "calibrate", False)
-        if wanted not in (True, False, "refit"):
-            raise ValueError(f"calibrate must be True, False or 'refit', got {wanted!r}")
+    def _of(self, net: nn.Module, likelihood: Likelihood, members: int, seed: int) -> Learner:
+        options: dict[str, Any] = {"gain": self.gain, "forget": self.forget, "seed": seed}
+        if members == 1:
+            return TAGI(net, likelihood, **options)
+        return Ensemble(net, likelihood, n=members, learner=TAGI, **options)
 
-        epochs, size = self.epochs, self.batch_size
+    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+        self._check_settings()
 
-        def fit(learner: Learner, x: Tensor, y: Tensor, calibrate: bool = False) -> None:
-            learner.fit(
-                x,
-                y,
-                epochs=epochs,
-                batch_size=size,
-                calibrate=calibrate,
-                progress=self.verbose > 0,
+        def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
+            net = dense(x.shape[1], hidden, outputs, self.activation)
+            return self._of(net, likelihood, members, seed)
+
+        seed, rows = self._seed(), len(x)
+        wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
+        parts = parts_of(rows, seed) if wanted else []
+        trials = Trials(make, x, y, parts, seed=seed, batch_size=self.batch_size)
+        setting, tried = self._first_setting(rows), list[Tried]()
+        if wanted:
+            best, tried = choose(
+                trials,
+                setting,
+                epochs=self.epochs is None,
+                linear=self.hidden is None,
+                weigh=self.shrink is None,
             )
+            setting = best.setting
+        fit = self._fitted(trials, setting, spare=wanted is True and rows >= holdout.MANY_ROWS)
+        self.chosen_, self.tried_ = setting, tried
+        return fit
 
-        if not wanted or len(x) < holdout.FEWEST_ROWS:
-            fit(learner, x, y)
-        elif wanted is True and len(x) >= holdout.MANY_ROWS:
-            rows = holdout.split(learner, len(x), len(x) // 10)
-            if epochs is None:
-                epochs, _ = holdout.choose_epochs(learner, x, y, [rows[1]], batch_size=size)
-            holdout.fit_and_calibrate(learner, x, y, rows, fit)
-        elif epochs is None:
-            parts = holdout.folds(learner, len(x))
-            epochs, factor = holdout.choose_epochs(learner, x, y, parts, batch_size=size)
-            fit(learner, x, y)
-            learner.rescale_noise(factor)
-        else:
-            fit(learner, x, y, calibrate=True)
+    def _first_setting(self, rows: int) -> Setting:
+        epochs = holdout.usual_epochs(rows) if self.epochs is None else int(self.epochs)
+        setting = Setting(tuple(self._widths()), epochs)
+        return replace(setting, rounds=ROUNDS) if self.shrink else setting
+
+    def _fitted(self, trials: Trials, setting: Setting, *, spare: bool) -> Fit:
+        """The fit that is kept: its noise suits held-out rows, if there are any.
+
+        Args:
+            trials: the rows.
+            setting: what was chosen.
+            spare: whether there are rows enough not to learn from those held out.
+        """
+        kept = [trials.kept(out) for out in trials.parts]
+        all_rows = torch.arange(len(trials.x))
+        (fit,) = trials.fits(
+            setting,
+            kept[:1] if spare else [all_rows],
+            members=self.members,
+            first=0,
+            off_data=True,
+            progress=self.verbose > 0,
+        )
+        if not kept:
+            return fit
+        few = min(self.members, _JUDGED)
+        judged = [fit] if spare else trials.fits(setting, kept, members=few, off_data=True)
+        return self._suited(trials, setting, fit, judged)
+
+    def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
+        """A fit whose noise suits what held-out rows say of copies of it (or of itself)."""
+        fit.learner.rescale_noise(holdout.noise_scale(fit.learner, trials.held_out(judged)))
+        return fit
+
+    def chosen_state(self) -> dict[str, Any] | None:
+        """See ``Estimator``."""
+        chosen = getattr(self, "chosen_", None)
+        return None if chosen is None else asdict(chosen)
+
+    def restore_chosen_state(self, values: Any) -> None:
+        """See ``Estimator``; how other settings did is not in a file."""
+        if values is not None:
+            checks.of_type(values, dict, "chosen")
+            hidden = checks.of_type(values["hidden"], list, "hidden")
+            whole = [checks.of_type(n, int, "a number") for n in (*hidden, values["epochs"])]
+            rounds = checks.of_type(values["rounds"], int, "rounds")
+            self.chosen_, self.tried_ = Setting(tuple(whole[:-1]), whole[-1], rounds), []
+
+    def check_restored(self) -> None:
+        """See ``Estimator``; files of before there were members hold one network."""
+        super().check_restored()
+        if not isinstance(self.learner_, Ensemble):
+            self.members = 1
+        elif self.learner_.n != self.members:
+            raise ValueError(f"the file has {self.learner_.n} networks of {self.members}")
 
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        self._check_memory()
         learner.update(x, y, memory=self.memory)
 
-    def _check_memory(self) -> None:
-        memory = self.memory
+    def _widths(self) -> Any:
+        if self.hidden is None:
+            return HIDDEN
+        return self.hidden if isinstance(self.hidden, list | tuple) else [self.hidden]
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        members, memory, shrink = self.members, self.memory, self.shrink
+        if not (isinstance(members, Integral) and members >= 1) or isinstance(members, bool):
+            raise ValueError(f"members must be a whole number from 1, got {members!r}")
         if memory is not None and not (isinstance(memory, Real) and 1 < memory < math.inf):
             raise ValueError(f"memory must be a number of rows above 1, or None; got {memory!r}")
+        if shrink not in (None, True, False):
+            raise ValueError(f"shrink must be True, False or None, got {shrink!r}")
+        if self.calibrate not in (True, False, "refit"):
+            raise ValueError(f"calibrate must be True, False or 'refit', got {self.calibrate!r}")
 
 
 class TAGIRegressor(_ByTAGI, Regressor):
-    """Regression with error bars, in closed form.
+    """Regression with error bars, in closed form, by a small ensemble whose settings are chosen.
 
-    Inputs and targets are standardised inside.  The noise is inferred along with the weights and
-    then scaled to suit held-out rows, because data seen many times make the posterior too narrow:
-    below 2,000 rows, five tenths in turn held out from copies of the network; above, one tenth
-    that the network itself does not learn from.
+    Inputs and targets are standardised inside.  On held-out rows are chosen the number of epochs,
+    the network or a linear model, and whether columns are weighed by how much they matter
+    (``tractable.sklearn.choosing``); then the noise, which is inferred along with the weights, is
+    scaled to suit them, because data seen many times make the posterior too narrow.  Below 2,000
+    rows those held out are tenths in turn, out of copies; above, one tenth that the networks
+    themselves do not learn from.
+
+    Error bars grow away from the training rows, as fast as stretches of the data that are held out
+    ask for (``tractable.sklearn.stretches``).
 
     A few targets that are grossly wrong do little harm (``robust`` of ``tractable.TAGI``):
     ``learner_.surprises`` says which were not believed.
@@ -90,20 +181,23 @@ class TAGIRegressor(_ByTAGI, Regressor):
     ``tractable.TAGI``).
 
     Args:
-        hidden: widths of the hidden layers; empty for a linear model.
+        hidden: widths of the hidden layers, empty for a linear model; by default two of 64, or a
+            linear model where held-out rows find it as good.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.  The first four run in the compiled kernel.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; not of ``partial_fit``.
-        epochs: epochs of ``fit``.  By default they are chosen on the rows that are held out to
-            calibrate the noise: many help where there is little noise, and harm where there is
-            much.  Without such rows: 25,000 rows in all, at least 40 epochs and at most 100.
+        members: networks that differ in their first weights, whose predictions are mixed.
+        epochs: epochs of ``fit``.  By default they are chosen on held-out rows: many help where
+            there is little noise, and harm where there is much.  Without such rows: 25,000 rows
+            in all, at least 40 epochs and at most 100.
         batch_size: rows per update; by default about a hundred updates a pass, at most 32 rows
             each, and 32 in ``partial_fit``.
-        calibrate: fit the scale of the noise on held-out rows (if there are 20 rows or more);
-            ``"refit"`` holds them out from copies only, whatever their number, and learns from
-            all rows.
+        calibrate: hold rows out to choose settings and the scale of the noise (if there are 20
+            rows or more); ``"refit"`` holds them out from copies only, whatever their number, and
+            learns from all rows.
+        shrink: weigh columns by how much they matter; by default where held-out rows gain by it.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
         random_state: seed of the initial means and of the order of the rows.
@@ -120,14 +214,16 @@ class TAGIRegressor(_ByTAGI, Regressor):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden: Any = None,
         activation: str = "relu",
         *,
         gain: float = 0.25,
         forget: float = 0.3,
+        members: int = 5,
         epochs: int | None = None,
         batch_size: int | None = None,
         calibrate: bool | Literal["refit"] = True,
+        shrink: bool | None = None,
         memory: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -136,33 +232,47 @@ class TAGIRegressor(_ByTAGI, Regressor):
         self.activation = activation
         self.gain = gain
         self.forget = forget
+        self.members = members
         self.epochs = epochs
         self.batch_size = batch_size
         self.calibrate = calibrate
+        self.shrink = shrink
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
+
+    def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
+        seed = self._seed()
+        growth = stretches.growth(trials, setting, judged, seed)
+        for learner in {id(f): f.learner for f in (fit, *judged)}.values():
+            if learner.support is not None:
+                learner.support = learner.support.steeper(growth)
+        fit = super()._suited(trials, setting, fit, judged)
+        return replace(fit, noise=noise.choose(trials.missed(judged, fit), seed))
 
 
 class TAGIClassifier(_ByTAGI, Classifier):
     """Classification in closed form, by a binary tree of decisions.
 
-    Inputs are standardised inside.  ``partial_fit`` is truly online, as in ``TAGIRegressor``.
+    Inputs are standardised inside.  Settings are chosen on held-out rows as in ``TAGIRegressor``,
+    and so is the noise of a decision in predictions.  ``partial_fit`` is truly online.
 
     Exact: the evidence of a label, given Gaussian outputs (``link="probit"``).  Approximate: as
     for ``TAGIRegressor``.
 
     Args:
-        hidden: widths of the hidden layers; empty for a linear model.
+        hidden: as for ``TAGIRegressor``.
         activation: as for ``TAGIRegressor``.
         link: ``"probit"``, a model of labels, whose probabilities are better where classes
             overlap; or ``"normal"``, as published, which takes labels as numbers and learns
             faster where they do not (digits, images).  See ``tractable.likelihoods.Categorical``.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: as for ``TAGIRegressor``; 0, the textbook method, served classes slightly better.
-        epochs: epochs of ``fit``; by default enough for about 25,000 rows, at least 40 and at
-            most 100.
+        members: as for ``TAGIRegressor``.
+        epochs: as for ``TAGIRegressor``.
         batch_size: as for ``TAGIRegressor``.
+        calibrate: as for ``TAGIRegressor``.
+        shrink: as for ``TAGIRegressor``.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
         random_state: seed of the initial means and of the order of the rows.
@@ -177,14 +287,17 @@ class TAGIClassifier(_ByTAGI, Classifier):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden: Any = None,
         activation: str = "relu",
         *,
         link: Link = "probit",
         gain: float = 0.25,
         forget: float = 0.0,
+        members: int = 5,
         epochs: int | None = None,
         batch_size: int | None = None,
+        calibrate: bool | Literal["refit"] = True,
+        shrink: bool | None = None,
         memory: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -194,8 +307,11 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.link = link
         self.gain = gain
         self.forget = forget
+        self.members = members
         self.epochs = epochs
         self.batch_size = batch_size
+        self.calibrate = calibrate
+        self.shrink = shrink
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

@@ -135,40 +135,7 @@ def scale_of_copy(
     return noise_scale(learner, [seen_by(twin, *twin.checked(x[out], y[out]))])
 
 
-def choose_epochs(
-    learner: Learner, x: Tensor, y: Tensor, parts: Sequence[Tensor], *, batch_size: int | None
-) -> tuple[int, float]:
-    """The number of epochs that suits held-out rows, and the noise scale that goes with it.
-
-    Every epoch takes the same rows for new evidence, so the right number depends on the noise:
-    forty serve data that are nearly exact, five those that are mostly noise.  Tried are the usual
-    number, a half, a quarter and an eighth of it; what counts is the likelihood of rows held out,
-    with the noise scaled to suit them.  The usual number stands unless another is better by two
-    standard errors of the difference, row by row: near ties are chance.
-
-    Args:
-        learner: as it is before it learns; it is left as it is.
-        x: all rows.
-        y: their targets.
-        parts: the rows to hold out in turn; see ``folds``.
-        batch_size: rows per update of the fits, as ``Learner.fit`` takes it.
-    """
-    x, y = learner.checked(x, y)
-    most = usual_epochs(len(x))
-    tried: dict[int, tuple[Tensor, float]] = {}
-    for epochs in sorted({max(most // k, 1) for k in (1, 2, 4, 8)}, reverse=True):
-        seen = held_out(learner, x, y, parts, epochs=epochs, batch_size=batch_size, progress=False)
-        tried[epochs] = _score(learner, seen)
-    best, most_gained = most, 0.0
-    for epochs, (log_probs, _) in tried.items():
-        gained = log_probs - tried[most][0]
-        clearly = gained.mean() > 2 * gained.std() / len(gained) ** 0.5
-        if clearly and gained.mean() > most_gained:
-            best, most_gained = epochs, float(gained.mean())
-    return best, tried[best][1]
-
-
-def _score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
+def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
     """Log-likelihood of each row that was held out, with the noise scaled; the scale."""
     scale = noise_scale(learner, seen)
     parts = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from threading import Event
@@ -75,6 +75,16 @@ def fit_many(
     return learners
 
 
+def run_each(calls: Sequence[Callable[[], None]], *, threads: bool) -> None:
+    """Make several independent calls, beside each other if threads help and are not busy yet."""
+    many = min(cores(), len(calls)) if threads and cancelled.get() is None else 1
+    if many > 1:
+        _in_threads([(call, ()) for call in calls], many, lambda: None)
+        return
+    for call in calls:
+        call()
+
+
 def cores() -> int:
     """How many this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -83,7 +93,9 @@ def cores() -> int:
 
 
 def _in_threads(
-    calls: list[tuple[Callable[..., None], Job]], threads: int, done: Callable[[], None]
+    calls: list[tuple[Callable[..., None], tuple[Any, ...]]],
+    threads: int,
+    done: Callable[[], None],
 ) -> None:
     stop = Event()
     context = copy_context()

@@ -1,0 +1,263 @@
+"""Settings of an estimator, chosen on rows that are held out of the fits.
+
+What suits data depends on how much noise they have, how many columns say nothing, and whether
+anything bends.  Held-out rows tell: every setting is fitted without them, and what counts is their
+log-likelihood, once the noise is scaled to suit them.  Differences are taken row by row, and one
+counts if it is larger than its standard error; near ties keep the simpler setting.
+
+In turn are chosen
+
+1. the number of epochs: every epoch takes the same rows for new evidence, so many serve data that
+   are nearly exact, and few those that are mostly noise;
+2. weights of the columns (``tractable.sklearn.relevance``);
+3. a linear model in place of the network, unless the network is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from tractable.learners import Learner
+from tractable.likelihoods.base import HeldOut
+from tractable.sklearn import relevance
+from tractable.sklearn.noise import Missed, NoiseModel
+from tractable.training import holdout
+from tractable.training.parallel import fit_many
+
+ROUNDS = 3
+"""Of weighing columns, where that is chosen."""
+FEW_EPOCHS = (5, 2)
+LINEAR_EPOCHS = (20, 5)
+_FEW_ROWS = 500  # below, five tenths are held out in turn, else three
+_SEEDS_APART = 1_000  # between the fits to different rows; members of an ensemble lie between
+
+Make = Callable[[tuple[int, ...], int, int], Learner]
+"""From hidden widths, a number of members and a seed to a learner that has seen nothing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the network of an estimator is made and taught.
+
+    Attributes:
+        hidden: widths of the hidden layers.
+        epochs: how often every row is learnt.
+        rounds: rounds of weighing columns.
+    """
+
+    hidden: tuple[int, ...]
+    epochs: int
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted learner, and what stands between it and standardised data.
+
+    Attributes:
+        learner: the learner.
+        weights: factors that its columns are multiplied by.
+        noise: factors on its noise, where they depend on the inputs.
+    """
+
+    learner: Learner
+    weights: Tensor
+    noise: NoiseModel | None = None
+
+    def slopes(self, x: Tensor) -> Tensor:
+        """Root mean square slope along each standardised column."""
+        return relevance.slopes(self.learner, x, self.weights)
+
+    def heldout(self, x: Tensor, y: Tensor) -> HeldOut:
+        """What it says of rows that it has not seen, widened where they are unlike its own."""
+        rows, targets = self.learner.checked(x * self.weights.to(x), y)
+        likelihood, seen, mean, variance = holdout.seen_by(self.learner, rows, targets)
+        support = self.learner.support
+        if support is not None and support.slope is not None:
+            extra = support.extra_variance(rows, support.novelty(rows))
+            variance = variance + extra.reshape(mean.shape)
+        return likelihood, seen, mean, variance
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What held-out rows say of a setting.
+
+    Attributes:
+        setting: what was tried.
+        log_probs: log-likelihood of every held-out row.
+        factor: what the noise variance was multiplied by to suit them.
+    """
+
+    setting: Setting
+    log_probs: Tensor = field(repr=False)
+    factor: float = 1.0
+
+    def beats(self, other: Tried) -> bool:
+        """Whether it is better by more than the standard error of the difference."""
+        gained = self.log_probs - other.log_probs
+        return bool(gained.mean() > gained.std() / len(gained) ** 0.5)
+
+    @property
+    def mean(self) -> float:
+        """Mean log-likelihood."""
+        return float(self.log_probs.mean())
+
+
+class Trials:
+    """Fits of settings to the rows that are not held out.
+
+    Args:
+        make: makes learners.
+        x: standardised inputs.
+        y: targets.
+        parts: the rows to hold out in turn; see ``parts_of``.
+        seed: seed of the first learner.
+        batch_size: rows per update, as ``Learner.fit`` takes it.
+    """
+
+    def __init__(
+        self,
+        make: Make,
+        x: Tensor,
+        y: Tensor,
+        parts: Sequence[Tensor],
+        *,
+        seed: int,
+        batch_size: int | None,
+    ) -> None:
+        self.make, self.x, self.y, self.parts = make, x, y, parts
+        self.seed, self.batch_size = seed, batch_size
+
+    def kept(self, out: Tensor) -> Tensor:
+        """The other rows."""
+        keep = torch.ones(len(self.x), dtype=torch.bool)
+        keep[out] = False
+        return keep.nonzero().squeeze(1)
+
+    def fits(
+        self,
+        setting: Setting,
+        rows: Sequence[Tensor],
+        *,
+        members: int = 1,
+        first: int = 1,
+        off_data: bool = False,
+        progress: bool = False,
+    ) -> list[Fit]:
+        """One fit of a setting to each selection of rows.
+
+        Args:
+            setting: what to fit.
+            rows: which rows, of each fit.
+            members: of each learner.
+            first: number of the first fit, which sets its seed.
+            off_data: whether the learners remember where their rows were.
+            progress: whether to show a bar.
+        """
+        data = [(self.x[at], self.y[at]) for at in rows]
+        seeds = [self.seed + _SEEDS_APART * (first + k) for k in range(len(rows))]
+        weights = [torch.ones(x.shape[1], dtype=x.dtype) for x, _ in data]
+        for _ in range(setting.rounds):
+            probes = fit_many(
+                [
+                    (self.make(setting.hidden, 1, seed), x * w, y)
+                    for (x, y), w, seed in zip(data, weights, seeds, strict=True)
+                ],
+                epochs=max(setting.epochs // 4, 2),
+                batch_size=self.batch_size,
+                off_data=False,
+                progress=False,
+            )
+            weights = [
+                relevance.weights(probe, x, w)
+                for probe, (x, _), w in zip(probes, data, weights, strict=True)
+            ]
+        learners = fit_many(
+            [
+                (self.make(setting.hidden, members, seed), x * w, y)
+                for (x, y), w, seed in zip(data, weights, seeds, strict=True)
+            ],
+            epochs=setting.epochs,
+            batch_size=self.batch_size,
+            off_data=off_data,
+            progress=progress,
+        )
+        return [Fit(learner, w) for learner, w in zip(learners, weights, strict=True)]
+
+    def held_out(self, fits: Sequence[Fit]) -> list[HeldOut]:
+        """What fits say of the parts that were held out of them."""
+        return [
+            fit.heldout(self.x[out], self.y[out]) for fit, out in zip(fits, self.parts, strict=True)
+        ]
+
+    def missed(self, fits: Sequence[Fit], scaled: Fit) -> list[Missed]:
+        """How far each target of the parts was missed, with the noise of a fit that suits them."""
+        found: list[list[Missed]] = []
+        for out, (_, y, mean, variance) in zip(self.parts, self.held_out(fits), strict=True):
+            noise = scaled.learner.likelihood.predictive(mean, variance).aleatoric
+            columns = zip((y - mean).square().T, variance.T, noise.T, mean.T, strict=True)
+            found.append([Missed(*column, self.x[out]) for column in columns])
+        return [Missed.joined(parts) for parts in zip(*found, strict=True)]
+
+    def tried(self, setting: Setting) -> Tried:
+        """Held-out log-likelihoods of a setting."""
+        fits = self.fits(setting, [self.kept(out) for out in self.parts])
+        log_probs, factor = holdout.score(fits[0].learner, self.held_out(fits))
+        return Tried(setting, log_probs, factor)
+
+
+def parts_of(rows: int, seed: int) -> list[Tensor]:
+    """The rows to hold out in turn: tenths, five, three or one of them by the number of rows."""
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    many = 1 if rows >= holdout.MANY_ROWS else 3 if rows >= _FEW_ROWS else 5
+    return list(order.chunk(10)[:many])
+
+
+def choose(
+    trials: Trials, first: Setting, *, epochs: bool, linear: bool, weigh: bool
+) -> tuple[Tried, list[Tried]]:
+    """The setting that suits held-out rows, and all that were tried.
+
+    Args:
+        trials: fits and held-out rows.
+        first: where to begin: what stands unless another is better.
+        epochs: whether to choose the number of epochs.
+        linear: whether to try a linear model.
+        weigh: whether to try weights of the columns.
+    """
+    best = trials.tried(first)
+    seen = [best]
+
+    def look(setting: Setting) -> Tried:
+        seen.append(trials.tried(setting))
+        return seen[-1]
+
+    if epochs:
+        fewer = sorted({*(first.epochs // k for k in (2, 4, 8)), *FEW_EPOCHS}, reverse=True)
+        others = [look(replace(first, epochs=n)) for n in fewer if 1 < n < first.epochs]
+        best = _best_of(best, others)
+    weighs = weigh and trials.x.shape[1] > 1
+    if weighs:
+        both = sorted({best.setting.epochs, first.epochs})
+        others = [look(replace(first, epochs=n, rounds=ROUNDS)) for n in both]
+        best = _best_of(best, others)
+    if linear and first.hidden:
+        straight = replace(first, hidden=())
+        lengths = [n for n in LINEAR_EPOCHS if n < first.epochs] if epochs else []
+        flat = [look(replace(straight, epochs=n)) for n in lengths or [first.epochs]]
+        simple = max(flat, key=lambda tried: tried.mean)
+        if weighs:
+            simple = _best_of(simple, [look(replace(simple.setting, rounds=ROUNDS))])
+        best = best if best.beats(simple) else simple
+    return best, seen
+
+
+def _best_of(stands: Tried, others: list[Tried]) -> Tried:
+    """The one of greatest likelihood among those that are clearly better, if any is."""
+    better = [other for other in others if other.beats(stands)]
+    return max(better, key=lambda tried: tried.mean, default=stands)

@@ -1,0 +1,182 @@
+"""Settings chosen on held-out rows: epochs, weights of columns, linear or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import tractable as tr
+from tractable.sklearn import TAGIClassifier, TAGIRegressor
+from tractable.sklearn.choosing import ROUNDS, Setting, Trials, Tried, choose, parts_of
+from tractable.sklearn.network import dense
+from tractable.training import holdout
+
+
+def make(hidden, members, seed):
+    assert members == 1
+    net = dense(3, hidden, 1, "relu")
+    return tr.TAGI(net, tr.likelihoods.Normal(), gain=0.25, forget=0.3, seed=seed)
+
+
+def rows(noise, n=200, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + noise * rng.normal(size=n)
+    return X, y
+
+
+def trials(noise=0.3, n=200, parts=2):
+    X, y = (torch.tensor(part, dtype=torch.float32) for part in rows(noise, n))
+    return Trials(make, X, y[:, None] / y.std(), parts_of(n, 0)[:parts], seed=7, batch_size=8)
+
+
+def test_a_trial_is_a_fit_without_the_rows_it_is_scored_on():
+    """By hand, for one tenth held out: fit, scale the noise, score."""
+    found = trials(parts=1)
+    (out,) = found.parts
+    tried = found.tried(Setting((8,), 3))
+    keep = torch.tensor(sorted(set(range(200)) - set(out.tolist())))
+    by_hand = make((8,), 1, 7 + 1_000).fit(
+        found.x[keep], found.y[keep], epochs=3, batch_size=8, progress=False
+    )
+    moments = by_hand.outputs(found.x[out]).moments()
+    seen = [(by_hand.likelihood, found.y[out], *moments)]
+    factor = by_hand.likelihood.held_out_scale(seen, outliers=True)
+    by_hand.rescale_noise(factor)
+    expected = by_hand.likelihood.predictive(*moments).log_prob(found.y[out])
+    assert tried.factor == pytest.approx(factor)
+    assert torch.allclose(tried.log_probs, expected.double())
+
+
+def test_tenths_are_held_out_in_turn_and_never_twice():
+    for n, many in ((100, 5), (600, 3), (2_000, 1)):
+        parts = parts_of(n, 3)
+        assert [len(part) for part in parts] == [n // 10] * many
+        assert len(set(torch.cat(parts).tolist())) == n // 10 * many
+
+
+def scripted(scores):
+    """Trials whose scores are given, by setting; the rows scatter by 0.1."""
+
+    class Script(Trials):
+        def __init__(self):
+            self.x = torch.zeros(1, 3)
+            self.asked = []
+
+        def tried(self, setting):
+            self.asked.append(setting)
+            draw = torch.Generator().manual_seed(len(self.asked))
+            scatter = 0.1 * torch.randn(200, generator=draw, dtype=torch.float64)
+            return Tried(setting, scores(setting) + scatter - scatter.mean())
+
+    return Script()
+
+
+def every(script, first, **without):
+    return choose(script, first, **({"epochs": True, "linear": True, "weigh": True} | without))[0]
+
+
+def test_what_stands_is_kept_in_near_ties():
+    first = Setting((64, 64), 40)
+    near = scripted(lambda s: 0.005 * (s.epochs == 10) + 0.001 * s.rounds - 1.0 * (not s.hidden))
+    assert every(near, first).setting == first
+
+
+def test_the_better_number_of_epochs_is_taken_and_then_the_rest():
+    first = Setting((64, 64), 40)
+    few = scripted(lambda s: -0.1 * abs(s.epochs - 5) + s.rounds - 9.0 * (not s.hidden))
+    assert every(few, first).setting == Setting((64, 64), 5, ROUNDS)
+    assert {s.epochs for s in few.asked} == {40, 20, 10, 5, 2}
+    assert every(few, first, weigh=False).setting == Setting((64, 64), 5)
+    assert every(few, first, epochs=False).setting == Setting((64, 64), 40, ROUNDS)
+
+
+def test_a_linear_model_is_taken_where_the_network_is_no_better():
+    first = Setting((64, 64), 40)
+    alike = scripted(lambda s: -0.01 * abs(s.epochs - (40 if s.hidden else 20)))
+    assert every(alike, first).setting == Setting((), 20)
+    better = scripted(lambda s: 1.0 * bool(s.hidden))
+    assert every(better, first).setting == first
+    assert every(alike, first, linear=False).setting == first
+    given = scripted(lambda s: 0.0)
+    assert every(given, Setting((), 7), epochs=False).setting == Setting((), 7)
+    assert {s.epochs for s in given.asked} == {7}
+
+
+def test_noise_asks_for_fewer_epochs():
+    first = Setting((16,), 40)
+    exact, noisy = (
+        choose(trials(noise), first, epochs=True, linear=False, weigh=False)[0].setting
+        for noise in (0.0, 3.0)
+    )
+    assert noisy.epochs <= 10 < 20 <= exact.epochs
+
+
+def test_straight_data_get_a_linear_model_and_bent_ones_do_not():
+    X, y = rows(0.1, 150)
+    straight = X @ [1.0, -2.0, 0.5] + 0.3 * np.random.default_rng(1).normal(size=150)
+    model = TAGIRegressor(random_state=0, members=2).fit(X, straight)
+    assert model.chosen_.hidden == ()
+    assert model.score(*[X, straight]) > 0.95
+    assert TAGIRegressor(random_state=0, members=2).fit(X, y).chosen_.hidden == (64, 64)
+
+
+def test_useless_columns_are_shrunk_away():
+    X, _ = rows(0.25, 1_300, columns=43)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + np.abs(X[:, 2]) + 0.25 * X[:, 40]
+    (X, y), new = (X[:300], y[:300]), (X[300:], y[300:])
+    plain = TAGIRegressor((32, 32), epochs=40, members=1, shrink=False, random_state=0).fit(X, y)
+    model = TAGIRegressor((32, 32), epochs=40, members=1, random_state=0).fit(X, y)
+    assert model.chosen_.rounds == ROUNDS
+    assert plain.chosen_.rounds == 0
+    weights = model.column_weights_
+    assert float(weights[:3].min()) > 3 * float(weights[3:40].square().mean().sqrt())
+    assert float(weights.square().mean()) == pytest.approx(1, rel=1e-5)
+    assert 1 - model.score(*new) < 0.5 * (1 - plain.score(*new))
+
+
+def test_labels_that_are_coin_tosses_are_not_learnt():
+    rng = np.random.default_rng(1)
+    X, new = rng.normal(size=(2, 300, 5))
+    model = TAGIClassifier(random_state=0).fit(X, rng.integers(0, 2, 300))
+    assert -model.score_log_likelihood(new, rng.integers(0, 2, 300)) < 0.72
+    assert model.predict_proba(new).max() < 0.8
+
+
+def test_the_noise_of_decisions_suits_held_out_rows():
+    """Labels with one of five turned round: probabilities must not be near 0 or 1."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1_500, 2))
+    y = (X[:, 0] > 0) ^ (rng.random(1_500) < 0.2)
+    sure = TAGIClassifier((32,), epochs=30, members=1, calibrate=False, random_state=0)
+    model = TAGIClassifier((32,), epochs=30, members=1, shrink=False, random_state=0)
+    sure, model = (m.fit(X[:500], y[:500]) for m in (sure, model))
+    scores = [m.score_log_likelihood(X[500:], y[500:]) for m in (sure, model)]
+    assert scores[1] > scores[0]
+    assert float(model.learner_.likelihood.noise_scale) != 1
+    assert float(sure.learner_.likelihood.noise_scale) == 1
+
+
+def test_below_twenty_rows_nothing_is_held_out():
+    X, y = rows(0.1, 19)
+    model = TAGIRegressor((4,), random_state=0).fit(X, y)
+    assert model.tried_ == []
+    assert model.chosen_ == Setting((4,), holdout.usual_epochs(19))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"members": 0}, "members must be a whole number from 1, got 0"),
+        ({"members": True}, "members must be a whole number from 1, got True"),
+        ({"shrink": "yes"}, "shrink must be True, False or None, got 'yes'"),
+        ({"calibrate": "no"}, "calibrate must be True, False or 'refit', got 'no'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(setting, said):
+    X, y = rows(0.1, 30)
+    with pytest.raises(ValueError, match=said):
+        TAGIRegressor(**setting).fit(X, y)
+    with pytest.raises(ValueError, match=said):
+        TAGIRegressor(**setting).partial_fit(X, y)
