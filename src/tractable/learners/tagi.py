@@ -99,9 +99,14 @@ class TAGIMethod(Method[TAGIState]):
 
     def as_begun(self, options: dict[str, Any]) -> TAGIMethod:
         """See ``Method``."""
-        if "robust" in options or not self.robust:
+        earlier: dict[str, Any] = {}
+        if "robust" not in options and self.robust:
+            earlier["robust"] = False
+        if self.moments == "auto" and options.get("moments") == "linear":
+            earlier["moments"] = "linear"  # the default before there was "auto"
+        if not earlier:
             return self
-        mine = {**self.options(), "engine": self.asked_engine, "robust": False}
+        mine = {**self.options(), "engine": self.asked_engine, **earlier}
         return TAGIMethod(self.network, self.likelihood, **mine)
 
     @classmethod
