@@ -117,6 +117,8 @@ class TAGIMethod(Method[TAGIState]):
             began["relative_variance"] = 1.0
             if self.asked_gain is None:
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
+        if self.moments == "auto" and options.get("moments") == "linear":
+            began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
         return self if began == now else TAGIMethod(self.network, self.likelihood, **began)
 
