@@ -81,6 +81,20 @@ def test_rms_norm() -> None:
     torch.testing.assert_close(z.variance, 0.1 * F.rms_norm(x, (5,)) ** 2)
 
 
+def test_all_distances() -> None:
+    """Row by row: ``torch.func.jacrev`` gives wrong derivatives of ``cdist`` in torch 2.13."""
+    x, y = (gaussian(s, "skewed", generator("cdist", i)) for i, s in enumerate(((3, 2), (2, 2))))
+    z: Any = torch.cdist(x, y)
+    locs = [g.loc.clone().requires_grad_() for g in (x, y)]
+    wanted = torch.cdist(*locs)
+    torch.testing.assert_close(z.loc, wanted)
+    for i in range(3):
+        for k in range(2):
+            slopes = torch.autograd.grad(wanted[i, k], locs, retain_graph=True)
+            spread = sum((j**2 * g.variance).sum() for j, g in zip(slopes, (x, y), strict=True))
+            torch.testing.assert_close(z.variance[i, k], spread)
+
+
 @pytest.mark.parametrize("tracked", [True, False])
 def test_instance_norm_is_torchs(tracked: bool) -> None:
     layers = [nn.InstanceNorm2d(2, affine=True, track_running_stats=tracked).double() for _ in "ab"]
