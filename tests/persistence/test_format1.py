@@ -25,6 +25,12 @@ def bits(tensor: torch.Tensor) -> dict[str, object]:
     return {"shape": list(tensor.shape), "bytes": tensor.contiguous().numpy().tobytes().hex()}
 
 
+def as_it_was(tensor: torch.Tensor, expected: dict[str, object]) -> bool:
+    """The same but for the last digits: probabilities of classes are now computed in doubles."""
+    held = np.frombuffer(bytes.fromhex(expected["bytes"]), dtype=tensor.numpy().dtype)
+    return np.allclose(tensor.numpy(), held.reshape(expected["shape"]), rtol=1e-5, atol=1e-7)
+
+
 def test_every_file_is_tested_and_of_format_1():
     written = {path.stem for path in HERE.glob("*.tr")}
     assert written == set(EXPECTED)
@@ -37,15 +43,20 @@ def test_a_learner_predicts_and_learns_as_it_did(name, tmp_path):
     x, y, labels = data()
     model = Learner.load(HERE / f"{name}.tr")
     found, expected = model.predict(x[:5]), EXPECTED[name]
-    assert bits(found.mean) == expected["mean"]
-    assert bits(found.variance) == expected["variance"]
+    tree = isinstance(model.likelihood, tr.likelihoods.Categorical)
+
+    def same(tensor, part):
+        return as_it_was(tensor, part) if tree else bits(tensor) == part
+
+    assert same(found.mean, expected["mean"])
+    assert same(found.variance, expected["variance"])
     model.save(tmp_path / "format2.tr")
     again = Learner.load(tmp_path / "format2.tr")
     assert model_file.read(tmp_path / "format2.tr")[1]["format"] == 2
     targets = labels if isinstance(model.likelihood, CLASSES) else y
     for learner in (model, again):
         learner.update(x[:2], targets[:2])
-        assert bits(learner.predict(x[:5]).mean) == expected["updated"]
+        assert same(learner.predict(x[:5]).mean, expected["updated"])
 
 
 CLASSES = (tr.likelihoods.Categorical, tr.likelihoods.Softmax)

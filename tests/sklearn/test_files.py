@@ -36,6 +36,7 @@ def test_the_file_is_one_of_the_learner_too(data, tmp_path):
     model.save(tmp_path / "model")
     learner = tr.Ensemble.load(tmp_path / "model")
     assert learner.n == model.members == 5
+    assert TAGIRegressor.load(tmp_path / "model").chosen_ == model.chosen_
     assert torch.equal(learner.posterior.loc, model.learner_.posterior.loc)
 
 

@@ -125,7 +125,10 @@ def fit(
         str | None, typer.Option(help="drop or mean; by default missing values are refused.")
     ] = None,
     test: Annotated[float, typer.Option(help="Share of rows held out to test.")] = 0.2,
-    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers.")] = "64,64",
+    hidden: Annotated[
+        str | None,
+        typer.Option(help="Widths of the hidden layers, '' for a linear model; by default chosen."),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(help="Of split, start and order.")] = 0,
     threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
@@ -168,8 +171,27 @@ def predict(
 
 
 @app.command()
-def info(json: Json = False, debug: Debug = False) -> None:
-    """Versions, device and the data sets that are found here."""
+def info(
+    net: Annotated[
+        str | None,
+        typer.Argument(metavar="[NET]", help="module:name or file.py:name of a network."),
+    ] = None,
+    input_: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Shape of a batch, 4,3,32,32 or 4,16:int; repeatable."),
+    ] = None,
+    moments: Annotated[str, typer.Option(help="linear or exact, as TAGI takes it.")] = "linear",
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Versions, device and data sets; or which functions of a network have moment rules.
+
+    NET names a torch.nn.Module or a function that makes one, in a module or a file, which is
+    imported.
+    """
     from tractable.cli.commands import info as command
 
-    command.show(json)
+    if net is None:
+        command.show(json)
+    else:
+        command.show_network(net, input_ or [], moments, json)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -27,14 +28,16 @@ from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
 from tractable.learners.outputs import Moments, chunks, joined
+from tractable.learners.start import INITS, PUBLISHED, Init, Start, first_posterior
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
 from tractable.likelihoods.gate import Gate, Surprises
 from tractable.persistence import checks
 from tractable.persistence.checks import Domain
-from tractable.posterior import Posterior, Scheme, flat, initial_posterior
+from tractable.posterior import Posterior, flat
 from tractable.rules.activation import MODES, Mode
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs, tensors_of
 
 
 class TAGIMethod(Method[TAGIState]):
@@ -49,8 +52,10 @@ class TAGIMethod(Method[TAGIState]):
         network: Network,
         likelihood: Likelihood,
         *,
-        init: Scheme,
-        gain: float,
+        init: Init,
+        gain: float | None,
+        relative_variance: float | None,
+        fresh: Sequence[str],
         moments: Mode,
         batch_rule: BatchRule,
         forget: float,
@@ -67,7 +72,12 @@ class TAGIMethod(Method[TAGIState]):
             )
         if not 0 <= forget <= 1:
             raise ValueError(f"forget must lie between 0 and 1, got {forget}")
-        self.scheme, self.gain, self.moments = init, gain, moments
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
+        self.scheme, self.moments = init, moments
+        self.asked_gain = gain
+        self.start = Start.of(network, likelihood, init, gain, relative_variance)
+        self.fresh = _fresh(init, fresh)
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
         self.asked_engine, self.robust = engine, bool(robust)
         self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
@@ -87,7 +97,9 @@ class TAGIMethod(Method[TAGIState]):
         """See ``Method``."""
         return {
             "init": self.scheme,
-            "gain": self.gain,
+            "gain": self.start.gain,
+            "relative_variance": self.start.relative_variance,
+            "fresh": self.fresh,
             "moments": self.moments,
             "batch_rule": self.batch_rule,
             "forget": self.forget,
@@ -99,43 +111,53 @@ class TAGIMethod(Method[TAGIState]):
 
     def as_begun(self, options: dict[str, Any]) -> TAGIMethod:
         """See ``Method``."""
-        if "robust" in options or not self.robust:
-            return self
-        mine = {**self.options(), "engine": self.asked_engine, "robust": False}
-        return TAGIMethod(self.network, self.likelihood, **mine)
+        mine = self.stated(options) | {"robust": self.robust and "robust" in options}
+        began = {**self.options(), "engine": self.asked_engine, "robust": mine["robust"]}
+        if "relative_variance" not in options:
+            began["relative_variance"] = 1.0
+            if self.asked_gain is None:
+                began["gain"] = mine.get("gain", PUBLISHED.gain)
+        now = {**self.options(), "engine": self.asked_engine}
+        return self if began == now else TAGIMethod(self.network, self.likelihood, **began)
 
     @classmethod
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Files from before there was a robust learner hold one that is not."""
-        return {"robust": False, **options}
+        """Files of before an option was hold a learner without what it asks for."""
+        return {"robust": False, "relative_variance": 1.0, "fresh": [], **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
-        """The prior, with means drawn from it."""
+        """The prior, with means drawn or brought along."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
         if self.guard.gate:
-            assert isinstance(likelihood, Normal)
-            state.gate = Gate(len(likelihood.noise_mean))
-        state.posterior = initial_posterior(
-            self.network.module,
-            scheme=self.scheme,
-            gain=self.gain,
-            generator=state.generator,
-            dtype=self.network.dtype,
-            device=self.network.device,
-        )
+            state.gate = Gate(len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1)
+        state.posterior = self._prior(state.generator)
         return state
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def _prior(self, generator: torch.Generator) -> Posterior:
+        return first_posterior(self.network, self.scheme, self.start, self.fresh, generator)
+
+    def update(self, state: TAGIState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
         rate = 0.0
         if position is not None:
             rate = self.forget * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
 
-    def update_within(self, state: TAGIState, x: Tensor, y: Tensor, memory: float) -> None:
-        """The precision goes the share ``1 - (1 - 1/N)^B`` of the way back to the prior's."""
+    def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory: float) -> None:
+        """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
+
+        To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
+        ``r v/v0`` of the way back to where they began.  They move a tenth of that, slowly enough
+        to cost no accuracy.  Without it, units that die (a ReLU of a negative mean passes no
+        message) stay dead, and a stream that goes on changing kills all of them.
+        """
         rate = -math.expm1(len(x) * math.log1p(-1 / memory))
         self.engine.update(state, x, y, rate, memory)
+        if state.start is None:
+            state.start = self._prior(torch.Generator().manual_seed(state.seed)).loc
+        posterior = state.posterior
+        share = torch.div(posterior.variance, posterior.flat_prior_variance, out=posterior.scratch)
+        posterior.loc.lerp_(state.start, share.mul_(_RETURN * rate))
 
     def learn_epoch(
         self,
@@ -148,13 +170,13 @@ class TAGIMethod(Method[TAGIState]):
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
-    def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
+    def outputs(self, state: TAGIState, x: Inputs, *, batch_size: int | None = None) -> Moments:
         """Moments, in closed form."""
         parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
         mean, variance = joined(parts)
         return Moments(mean, variance, state.likelihood)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
         return self.engine.sample(state, x, n, generator)
 
@@ -215,12 +237,19 @@ class TAGIMethod(Method[TAGIState]):
             return state.likelihood.held_out_scale(held_out, outliers=True)
         return super().held_out_scale(state, held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """See ``Method``; a few wild rows must not decide."""
+        return likelihood.held_out_log_prob(y, mean, variance, outliers=self.guard.gate)
+
     def look_at(self, source: Rows | Loader) -> None:
         """Say so if the data come in raw units; a loader is not read to find out."""
         numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
         if not numbers or isinstance(source, Loader):
             return
-        for what, values in (("inputs", source.x), ("targets", source.y)):
+        inputs = [("inputs", part) for part in tensors_of(source.x)]
+        for what, values in (*inputs, ("targets", source.y)):
             size = _usual_size(values)
             if size > _RAW:
                 warnings.warn(
@@ -262,6 +291,21 @@ class TAGIMethod(Method[TAGIState]):
         return self.eager.run(locs, variances, state.buffers, x, train=False)
 
 
+_RETURN = 0.1
+"""Of the way that tempering would move the means back to where they began."""
+
+
+def _fresh(init: Init, fresh: Sequence[str]) -> list[str]:
+    if isinstance(fresh, str):
+        raise TypeError(f"fresh is a list of names: [{fresh!r}]")
+    if fresh and init != "net":
+        raise ValueError(
+            f"fresh={list(fresh)} says which parts begin anew beside weights that are kept: it "
+            f"goes with init='net'; with init={init!r} all are new"
+        )
+    return list(fresh)
+
+
 _RAW = 50.0
 """From here on the usual size of a column's values is said to be in raw units."""
 _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
@@ -287,12 +331,19 @@ class TAGI(Learner):
     Args:
         net: any module whose torch functions have moment rules.
         likelihood: how observations depend on the network's outputs.
-        init: scheme of the prior variances: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
-            ``"xavier"``.
-        gain: factor on the prior variances; the initial means are drawn from the prior.  The
-            default suits tables of several columns (it was chosen on the UCI sets); functions of
-            one or two inputs that bend much, as in the tutorial, want the published 1.  Numbers
-            for both are in ``docs/gotchas.md``.
+        init: scheme of the prior: ``"lecun"`` (1 / fan_in, as published), ``"he"``,
+            ``"xavier"``; or ``"net"``: the means are the module's own weights, as trained by
+            whatever means, and the prior is narrow around them.
+        gain: factor on the variance of the first means, which are drawn.  By default chosen by
+            the depth and kind of the network (``tractable.learners.start``): 0.25 up to two
+            hidden layers, which suits tables of several columns (it was chosen on the UCI sets);
+            functions of one or two inputs that bend much, as in the tutorial, want the published
+            1.  Numbers for both are in ``docs/gotchas.md``.
+        relative_variance: prior variance of the weights over that of the first means: by default
+            1, as published, if a gain is given or the network is shallow, and less with depth;
+            0.01 with ``init="net"``.
+        fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
+            that was put on a trained network.
         moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
             ``"exact"`` where a closed form exists.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
@@ -307,13 +358,13 @@ class TAGI(Learner):
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.
-        robust: no single reading may wreck the model.  With ``Normal`` likelihoods and the damped
+        robust: no single reading may wreck the model.  With normal likelihoods and the damped
             rule, one value moves the weights of a network of several layers by three of their
             standard deviations at most (``tractable.learners.batch_rule``); where the noise is
-            inferred, or ``Normal(outliers=True)``, values far from all that was expected count
-            for less (``tractable.likelihoods.gate``) and are counted in ``surprises``; running
-            statistics of batch normalisation take in an odd batch slowly.  A network of one
-            linear layer with a known noise is exact, with it and without.
+            inferred or predicted, or ``Normal(outliers=True)``, values far from all that was
+            expected count for less (``tractable.likelihoods.gate``) and are counted in
+            ``surprises``; running statistics of batch normalisation take in an odd batch slowly.
+            A network of one linear layer with a known noise is exact, with it and without.
 
     An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
@@ -333,8 +384,10 @@ class TAGI(Learner):
         net: nn.Module,
         likelihood: Likelihood,
         *,
-        init: Scheme = "lecun",
-        gain: float = 0.25,
+        init: Init = "lecun",
+        gain: float | None = None,
+        relative_variance: float | None = None,
+        fresh: Sequence[str] = (),
         moments: Mode = "linear",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
@@ -347,8 +400,8 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
-            robust=robust,
+            relative_variance=relative_variance, fresh=fresh, moments=moments,
+            batch_rule=batch_rule, forget=forget, compile=compile, engine=engine, robust=robust,
         )  # fmt: skip
 
     @property

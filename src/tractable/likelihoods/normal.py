@@ -18,6 +18,8 @@ from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
 from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
+_AT_ONCE = 1 << 20  # numbers, of factors times held-out values
+
 
 class Normal(Likelihood):
     """``y = z + v`` with ``v ~ N(0, sigma^2)``, each output with the same kind of noise.
@@ -63,6 +65,11 @@ class Normal(Likelihood):
     def gates(self) -> bool:
         """Whether a robust learner weighs down values that are far off."""
         return self.learns_noise or self.outliers
+
+    @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.outputs
 
     @property
     def has_learnable_noise(self) -> bool:
@@ -209,11 +216,22 @@ class Normal(Likelihood):
         square, variance, noise = torch.cat(squares), torch.cat(variances), torch.cat(noises)
         log_scales = torch.linspace(-5, 5, 401, dtype=torch.float64, device=noise.device)
         fits = []
-        for log_scale in log_scales:
-            total = variance + log_scale.exp() * noise
+        for some in log_scales.split(max(_AT_ONCE // len(square), 1)):
+            total = variance + some.exp().unsqueeze(1) * noise
             chi2 = square / total
-            fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean())
-        return float(log_scales[int(torch.stack(fits).argmax())].exp())
+            fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean(1))
+        return float(log_scales[int(torch.cat(fits).argmax())].exp())
+
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """See ``Likelihood``."""
+        if not outliers:
+            return super().held_out_log_prob(y, mean, variance)
+        total = variance.double() + self.noise_mean
+        chi2 = (y - mean).double().square() / total
+        density = -0.5 * (gated(chi2) + total.log() + math.log(2 * math.pi))
+        return density.flatten(1).sum(1)
 
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``."""

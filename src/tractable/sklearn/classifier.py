@@ -17,6 +17,7 @@ from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Softmax
 from tractable.predictive import Predictive
 from tractable.sklearn import files
+from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 
 
@@ -43,12 +44,13 @@ class Classifier(ClassifierMixin, Estimator):
         x, labels = self._checked(X, y, reset=True)
         classes, codes = np.unique(labels, return_inverse=True)
         self._check_classes(classes)
+        x, counts = clipped(x)
         likelihood, scaler = self._likelihood(len(classes)), Standardizer.fit(x)
         fit = self._learn(
             likelihood, likelihood.outputs, scaler.transform(x), torch.from_numpy(codes)
         )
         self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
-        self.classes_ = classes
+        self.classes_, self.clipped_ = classes, counts.numpy()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:

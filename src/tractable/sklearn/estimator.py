@@ -42,6 +42,8 @@ class Estimator(BaseEstimator):
     Attributes:
         learner_: the learner that was taught, on standardised data.
         input_scaler_: what standardises the inputs.
+        clipped_: how many wild values of each column were pulled in by ``fit``
+            (``tractable.sklearn.clipping``).
         n_features_in_: number of features.
         feature_names_in_: their names, if a data frame was given.
     """
@@ -55,6 +57,7 @@ class Estimator(BaseEstimator):
 
     learner_: Learner
     input_scaler_: Standardizer
+    clipped_: Array
     n_features_in_: int
 
     # --- what the ways of learning supply --------------------------------------------------
@@ -87,6 +90,15 @@ class Estimator(BaseEstimator):
     @abstractmethod
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Take over what ``target_state`` gave."""
+
+    def chosen_state(self) -> dict[str, Any] | None:
+        """What was chosen on held-out rows, as JSON values, if anything was."""
+        return None
+
+    def restore_chosen_state(self, values: Any) -> None:
+        """Take over what ``chosen_state`` gave."""
+        if values is not None:
+            raise ValueError(f"{type(self).__name__} chooses no settings, and the file has some")
 
     # --- shared ----------------------------------------------------------------------------
 

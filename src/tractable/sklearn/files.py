@@ -50,6 +50,7 @@ def packed(estimator: Estimator) -> tuple[Tensors, Header]:
         },
         "features": estimator.n_features_in_,
         "feature_names": None if names is None else names.tolist(),
+        "chosen": estimator.chosen_state(),
         **values,
     }
     tensors, header = learner_files.pack(estimator.learner_)
@@ -89,6 +90,7 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
             estimator.feature_names_in_ = _names(entry["feature_names"], estimator.n_features_in_)
         estimator.input_scaler_ = scaler(own, "inputs")
         estimator.restore_target_state(own, entry)
+        estimator.restore_chosen_state(entry.get("chosen"))
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
         checks.taken(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))

@@ -16,6 +16,7 @@ from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import Predictive
 from tractable.sklearn import files
+from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.noise import NoiseModel
 
@@ -44,6 +45,7 @@ class Regressor(RegressorMixin, Estimator):
             y: targets, ``(rows,)`` or ``(rows, outputs)``.
         """
         x, targets, flat = self._checked(X, y, reset=True)
+        x, counts = clipped(x)
         scaler, of_targets = Standardizer.fit(x), Standardizer.fit(targets)
         outputs = targets.shape[1]
         fit = self._learn(
@@ -51,6 +53,7 @@ class Regressor(RegressorMixin, Estimator):
         )
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
+        self.clipped_ = counts.numpy()
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import Categorical, Likelihood
 from tractable.likelihoods.categorical import Link
+from tractable.persistence import checks
 from tractable.sklearn import noise, stretches
 from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, choose, parts_of
 from tractable.sklearn.classifier import Classifier
@@ -111,6 +112,28 @@ class _ByTAGI(Estimator):
         """A fit whose noise suits what held-out rows say of copies of it (or of itself)."""
         fit.learner.rescale_noise(holdout.noise_scale(fit.learner, trials.held_out(judged)))
         return fit
+
+    def chosen_state(self) -> dict[str, Any] | None:
+        """See ``Estimator``."""
+        chosen = getattr(self, "chosen_", None)
+        return None if chosen is None else asdict(chosen)
+
+    def restore_chosen_state(self, values: Any) -> None:
+        """See ``Estimator``; how other settings did is not in a file."""
+        if values is not None:
+            checks.of_type(values, dict, "chosen")
+            hidden = checks.of_type(values["hidden"], list, "hidden")
+            whole = [checks.of_type(n, int, "a number") for n in (*hidden, values["epochs"])]
+            rounds = checks.of_type(values["rounds"], int, "rounds")
+            self.chosen_, self.tried_ = Setting(tuple(whole[:-1]), whole[-1], rounds), []
+
+    def check_restored(self) -> None:
+        """See ``Estimator``; files of before there were members hold one network."""
+        super().check_restored()
+        if not isinstance(self.learner_, Ensemble):
+            self.members = 1
+        elif self.learner_.n != self.members:
+            raise ValueError(f"the file has {self.learner_.n} networks of {self.members}")
 
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         learner.update(x, y, memory=self.memory)

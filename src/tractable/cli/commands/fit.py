@@ -19,12 +19,14 @@ from tractable.report.provenance import command, commit, peak_memory_mib, versio
 from tractable.report.words import number
 
 
-def widths(text: str) -> tuple[int, ...]:
-    """Widths of hidden layers; nothing means a linear model.
+def widths(text: str | None) -> tuple[int, ...] | None:
+    """Widths of hidden layers; an empty text means a linear model, None leaves it to the learner.
 
-    >>> widths("64,32"), widths("")
-    ((64, 32), ())
+    >>> widths("64,32"), widths(""), widths(None)
+    ((64, 32), (), None)
     """
+    if text is None:
+        return None
     try:
         return tuple(int(word) for word in text.replace(",", " ").split())
     except ValueError:
@@ -95,9 +97,9 @@ def fit(choices: Choices) -> Results:
 
 
 def _estimator(choices: Choices, task: str) -> Any:
-    options: dict[str, Any] = {"hidden": choices.hidden, "random_state": choices.seed}
-    if choices.epochs is not None:
-        options["epochs"] = choices.epochs
+    options: dict[str, Any] = {"random_state": choices.seed}
+    given = {"hidden": choices.hidden, "epochs": choices.epochs}
+    options |= {name: value for name, value in given.items() if value is not None}
     return estimator_class(choices.learner, task)(**options, verbose=int(choices.progress))
 
 
@@ -115,14 +117,15 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
         seeds=[choices.seed],
         settings={
             "learner": choices.learner, "task": prepared.target.task,
-            "hidden": list(choices.hidden), "epochs": choices.epochs, "test": choices.test,
+            "hidden": list(choices.hidden) if choices.hidden is not None else None,
+            "epochs": choices.epochs, "test": choices.test,
             "missing": choices.missing or "refuse", "id": list(choices.ids),
             "drop": list(choices.drop), "categorical": list(choices.categorical),
         },
         comparison=rows,
         charts=_charts(estimator, choices.learner),
         calibration=calibration,
-        notes=[f"{sizes}; {inputs}.", *prepared.notes],
+        notes=[f"{sizes}; {inputs}.", *prepared.notes, *_learnt(prepared, estimator)],
         metrics=metrics,
         seconds=round(seconds, 1),
         peak_memory_mib=peak_memory_mib(),
@@ -130,6 +133,32 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
         commit=commit(),
         versions=versions(),
     )  # fmt: skip
+
+
+def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
+    """What the estimator has to say of the data and of itself."""
+    notes, at = [], 0
+    for column in prepared.columns:
+        wild = int(estimator.clipped_[at : at + column.width].sum())
+        at += column.width
+        if wild:
+            values = "1 value lies" if wild == 1 else f"{wild} values lie"
+            notes.append(f"{column.name!r}: {values} far from all others, and count as less far.")
+    chosen = getattr(estimator, "chosen_", None)
+    if chosen is not None and estimator.tried_:
+        layers = " and ".join(map(str, chosen.hidden))
+        model = f"hidden layers of {layers} units" if chosen.hidden else "a linear model"
+        weighed = ", columns weighed by how much they matter" if chosen.rounds else ""
+        varies = getattr(estimator, "noise_model_", None) is not None
+        noise = ", a noise that depends on the inputs" if varies else ""
+        notes.append(f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}.")
+    surprises = getattr(estimator.learner_, "surprises", None)
+    if surprises is not None and surprises.count:
+        notes.append(
+            f"{surprises.count} times a target lay beyond what could be believed, and counted for "
+            f"less (over all epochs)."
+        )
+    return notes
 
 
 def _charts(estimator: Any, learner: str) -> list[Chart]:

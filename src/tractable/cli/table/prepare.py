@@ -31,7 +31,7 @@ class Choices:
     categorical: tuple[str, ...] = ()
     missing: str | None = None
     test: float = 0.2
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[int, ...] | None = None
     epochs: int | None = None
     seed: int = 0
     threads: int = 1
@@ -46,7 +46,7 @@ class Choices:
             raise unknown("way with missing values", self.missing, MISSING)
         if not 0 < self.test < 1:
             raise BadUse(f"--test must lie between 0 and 1, got {self.test}")
-        if any(width < 1 for width in self.hidden):
+        if any(width < 1 for width in self.hidden or ()):
             raise BadUse(f"--hidden must be widths of at least 1, got {self.hidden}")
         if self.epochs is not None and self.epochs < 1:
             raise BadUse(f"--epochs must be at least 1, got {self.epochs}")

@@ -22,6 +22,7 @@ from tractable.learners.engines.eager import TorchEngine
 from tractable.learners.method import Named
 from tractable.likelihoods import Likelihood
 from tractable.posterior import flat
+from tractable.training.inputs import Inputs, is_uncertain
 
 
 class CompiledEngine(Engine):
@@ -40,7 +41,7 @@ class CompiledEngine(Engine):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -50,7 +51,7 @@ class CompiledEngine(Engine):
         The gate looks at one row after the other, which no graph can hold: where there is one,
         the outputs are computed beforehand to weigh the rows.
         """
-        if isinstance(x, Gaussian) or isinstance(y, Gaussian):
+        if is_uncertain(x) or isinstance(y, Gaussian):
             self.eager.update(state, x, y, forget, memory)
             return
         posterior, verdict = state.posterior, None
@@ -82,11 +83,11 @@ class CompiledEngine(Engine):
         if state.gate is not None and verdict is not None:
             state.gate.take(verdict)
 
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
         return self.eager.outputs(state, x)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
         return self.eager.sample(state, x, n, generator)
 
@@ -116,7 +117,7 @@ class CompiledEngine(Engine):
         variance: Tensor,
         buffers: Named,
         noise: Named,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         weight: Tensor | None,
         prior: Tensor | None,
