@@ -344,8 +344,9 @@ class TAGI(Learner):
             0.01 with ``init="net"``.
         fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
             that was put on a trained network.
-        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
-            ``"exact"`` where a closed form exists.
+        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
+            ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
+            sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; 0 is the textbook method, for a single epoch or for streams.
@@ -388,7 +389,7 @@ class TAGI(Learner):
         gain: float | None = None,
         relative_variance: float | None = None,
         fresh: Sequence[str] = (),
-        moments: Mode = "linear",
+        moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
         device: torch.device | str | None = None,
