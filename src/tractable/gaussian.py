@@ -63,7 +63,7 @@ class Gaussian(Tensor):
 
     loc: Tensor
     variance: Tensor
-    common: Common | None
+    common: Common | None = None
     """What its positions have in common, where that is followed; see ``rules.positions``."""
     origin: tuple[Gaussian, View] | None = None
     """Of a view: what it is a view of, and how to take it again."""
