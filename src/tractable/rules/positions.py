@@ -87,7 +87,8 @@ def of_product(
         assert isinstance(x, Gaussian)
         assert isinstance(w, Gaussian)
         if x.common is not None or w.common is not None:
-            return Common(lambda: _of_multiply(x, w, variance))
+            left, right = _as_is(x), _as_is(w)
+            return Common(lambda: _of_multiply(left, right, variance))
     return None
 
 
@@ -95,6 +96,7 @@ def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common 
     """What the positions of ``x + y`` have in common, where ``factor`` multiplies var y."""
     if x.common is None and y.common is None:
         return None
+    x, y = _as_is(x), _as_is(y)
 
     def make() -> Pooled | None:
         known = pooled_of(x) or pooled_of(y)
@@ -127,6 +129,7 @@ def of_parts(parts: Sequence[Gaussian], dim: int, variance: Tensor) -> Common | 
     """What the positions have in common of parts that are put together along ``dim``."""
     if all(part.common is None for part in parts):
         return None
+    parts = [_as_is(part) for part in parts]
 
     def make() -> Pooled | None:
         known = next((p for p in map(pooled_of, parts) if p is not None), None)
@@ -251,6 +254,11 @@ def _loading(g: Gaussian, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Any, T
     return loc, variance, 0.0 if alone else 1.0, found
 
 
+def _as_is(g: Gaussian) -> Gaussian:
+    """The same as it is now, whatever a function in place makes of it before it is asked for."""
+    return Gaussian.wrap(g.loc, g.variance, g.common)
+
+
 def _raised(g: Gaussian, ndim: int) -> Gaussian:
     """The same with dimensions of size one in front, as broadcasting would add them."""
     missing = ndim - g.ndim
@@ -271,7 +279,10 @@ def _moved(
     """Where the positions are after a move: their copies have no stride, if it is a view."""
     if pooled is None:
         return None
-    looked = function(torch.empty_strided(shape, _strides(shape, pooled.dims), device="meta"))
+    try:
+        looked = function(torch.empty_strided(shape, _strides(shape, pooled.dims), device="meta"))
+    except RuntimeError:  # a view that mixes positions with others
+        return None
     dims = tuple(d for d in range(looked.ndim) if looked.shape[d] > 1 and not looked.stride(d))
     if not dims:
         return None
