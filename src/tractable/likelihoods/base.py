@@ -227,6 +227,19 @@ class Likelihood(nn.Module, ABC):
         """
         raise TypeError(f"{type(self).__name__} has no noise to calibrate on held-out rows")
 
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """Log density of each row that was held out, to compare fits by.
+
+        Args:
+            y: targets.
+            mean: mean of the outputs.
+            variance: variance of the outputs.
+            outliers: score rows as the gate believes them, so that a few wild ones do not decide.
+        """
+        return self.predictive(mean, variance).log_prob(y).double()
+
     def rescale(self, scale: float) -> None:
         """Multiply the noise variance by a factor found by ``held_out_scale``."""
         raise TypeError(f"{type(self).__name__} has no noise to rescale")

@@ -222,6 +222,17 @@ class Normal(Likelihood):
             fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean(1))
         return float(log_scales[int(torch.cat(fits).argmax())].exp())
 
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """See ``Likelihood``."""
+        if not outliers:
+            return super().held_out_log_prob(y, mean, variance)
+        total = variance.double() + self.noise_mean
+        chi2 = (y - mean).double().square() / total
+        density = -0.5 * (gated(chi2) + total.log() + math.log(2 * math.pi))
+        return density.flatten(1).sum(1)
+
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``."""
         self.noise_mean = self.noise_mean * scale

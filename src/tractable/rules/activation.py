@@ -2,8 +2,9 @@
 
 Exact: linear functions; in the mode ``"exact"``, mean and variance where there is a closed form
 (relu and its kin, exp, sine, cosine); squares in both modes.
-Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in both, the
-result counts as Gaussian.
+Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in the mode
+``"exact"``, sigmoid and tanh have bounded moments that are nearly right; in both, the result counts
+as Gaussian.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -30,8 +32,8 @@ _mode: ContextVar[Mode] = ContextVar("activation_moments", default="linear")
 def activation_moments(mode: Mode) -> Iterator[None]:
     """Within this block activations use ``"linear"`` (eq. 10) or ``"exact"`` moments.
 
-    ``"exact"`` applies where a closed form exists (relu, leaky_relu, abs, exp, sin, cos); other
-    activations stay linearised.
+    ``"exact"`` applies where a closed form exists (relu, leaky_relu, abs, exp, sin, cos), and gives
+    sigmoid and tanh bounded moments, which are nearly so; other activations stay linearised.
     """
     if mode not in MODES:
         raise ValueError(f"moments must be one of {', '.join(MODES)}; got {mode!r}")
@@ -91,8 +93,10 @@ def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
 
 
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)
-activation_rule(*spellings("tanh"), linear=act.tanh)
-activation_rule(*spellings("sigmoid"), linear=act.sigmoid)
+activation_rule(*spellings("tanh"), linear=act.tanh, exact=act.bounded_tanh)
+activation_rule(
+    *spellings("sigmoid"), torch.special.expit, linear=act.sigmoid, exact=act.bounded_sigmoid
+)
 activation_rule(F.softplus, linear=act.softplus)
 activation_rule(F.gelu, linear=act.gelu)
 activation_rule(F.silu, linear=act.silu)
@@ -106,3 +110,18 @@ activation_rule(*spellings("cos"), linear=act.cos, exact=act.exact_cos)
 activation_rule(
     *spellings("abs"), *spellings("absolute"), linear=act.absolute, exact=act.exact_absolute
 )
+
+
+@moment_rule(*spellings("rrelu"))
+def rrelu(
+    input: Gaussian, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> Gaussian:
+    """The slope below zero is the mean one: the weights are uncertain already."""
+    return F.leaky_relu(input, (lower + upper) / 2)  # type: ignore[return-value]
+
+
+@moment_rule(F.glu)
+def glu(input: Gaussian, dim: int = -1) -> Gaussian:
+    """One half times the sigmoid of the other; the halves are taken as independent."""
+    value, gate = input.chunk(2, dim)
+    return value * gate.sigmoid()  # type: ignore[return-value]

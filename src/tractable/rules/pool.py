@@ -7,6 +7,7 @@ windows share entries and count as independent.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -77,11 +78,10 @@ def _adaptive_average(function: Any, dims: int) -> Any:
 
 
 def _maximum(function: Any, dims: int) -> Any:
-    def rule(input: Gaussian, *args: Any, return_indices: bool = False, **kwargs: Any) -> Gaussian:
-        if return_indices:
-            raise TypeError("max pooling of a Gaussian cannot return indices")
+    def rule(input: Gaussian, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
         loc, indices = function(input.loc, *args, return_indices=True, **kwargs)
-        return Gaussian.wrap(loc, select(input.variance, indices, dims))
+        z = Gaussian.wrap(loc, select(input.variance, indices, dims))
+        return (z, indices) if return_indices else z
 
     return rule
 
@@ -102,3 +102,17 @@ for _dims, _functions in (
     (3, (F.adaptive_max_pool3d,)),
 ):
     moment_rule(*_functions)(_maximum(_functions[0], _dims))
+for _dims, _name in (
+    (1, "max_pool1d"),
+    (2, "max_pool2d"),
+    (3, "max_pool3d"),
+    (1, "adaptive_max_pool1d"),
+    (2, "adaptive_max_pool2d"),
+    (3, "adaptive_max_pool3d"),
+    (2, "fractional_max_pool2d"),
+    (3, "fractional_max_pool3d"),
+):
+    _rule = _maximum(getattr(F, _name), _dims)
+    moment_rule(getattr(F, f"{_name}_with_indices"))(partial(_rule, return_indices=True))
+    if _name.startswith("fractional"):
+        moment_rule(getattr(F, _name))(_rule)

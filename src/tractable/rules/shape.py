@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, name_of, spellings
 
 _MOVES = """
     view reshape flatten unflatten permute transpose swapaxes movedim squeeze unsqueeze narrow
@@ -22,31 +22,49 @@ _MOVES = """
     contiguous clone detach take_along_dim gather masked_select diagonal ravel t adjoint to cpu
     cuda float double type_as tril triu
 """
+_DROPOUTS = "dropout alpha_dropout feature_dropout feature_alpha_dropout"
 _SPLITS = "chunk split unbind tensor_split split_with_sizes"
 
 
-def _move(function: Any) -> Any:
+def move(function: Any) -> Any:
+    """The rule of a function that moves entries; a view of torch is a view of Gaussians."""
+    alias = name_of(function) in ("detach", "data")  # which torch does not call views
+
     def rule(input: Gaussian | Tensor, *args: Any, **kwargs: Any) -> Gaussian | Tensor:
         args = tuple(a.loc if isinstance(a, Gaussian) else a for a in args)  # view_as, expand_as
         if not isinstance(input, Gaussian):
             return function(input, *args, **kwargs)
-        return Gaussian.wrap(
-            function(input.loc, *args, **kwargs), function(input.variance, *args, **kwargs)
-        )
+        loc = function(input.loc, *args, **kwargs)
+        z = Gaussian.wrap(loc, function(input.variance, *args, **kwargs))
+        if not alias and not is_view(loc, input.loc):
+            return z
+        return z.view_of(input, lambda t: function(t, *args, **kwargs))
 
     return rule
 
 
-def _split(function: Any) -> Any:
+def is_view(part: Tensor, whole: Tensor) -> bool:
+    """Whether ``part``, made of ``whole``, shares its memory."""
+    return part is whole or part._is_view()  # noqa: SLF001  (torch has no public name)
+
+
+def split(function: Any) -> Any:
+    """The rule of a function with several outputs, each of which moves entries."""
+
     def rule(input: Gaussian, *args: Any, **kwargs: Any) -> tuple[Gaussian, ...]:
         locs = function(input.loc, *args, **kwargs)
         variances = function(input.variance, *args, **kwargs)
-        return tuple(Gaussian.wrap(m, v) for m, v in zip(locs, variances, strict=True))
+        parts = [Gaussian.wrap(m, v) for m, v in zip(locs, variances, strict=True)]
+        for i, part in enumerate(parts):
+            part.view_of(input, lambda t, i=i: function(t, *args, **kwargs)[i])  # type: ignore[misc]
+        return tuple(parts)
 
     return rule
 
 
-def _join(function: Any) -> Any:
+def join(function: Any) -> Any:
+    """The rule of a function that puts several tensors together."""
+
     def rule(tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Gaussian:
         parts = [t if isinstance(t, Gaussian) else constant(t) for t in tensors]
         return Gaussian.wrap(
@@ -64,17 +82,17 @@ def constant(x: Tensor) -> Gaussian:
 
 for _name in _MOVES.split():
     for _function in spellings(_name):
-        moment_rule(_function)(_move(_function))
+        moment_rule(_function)(move(_function))
 for _name in _SPLITS.split():
     for _function in spellings(_name):
-        moment_rule(_function)(_split(_function))
-moment_rule(Tensor.__getitem__)(_move(Tensor.__getitem__))
-moment_rule(Tensor.__iter__)(_split(torch.unbind))
+        moment_rule(_function)(split(_function))
+moment_rule(Tensor.__getitem__)(move(Tensor.__getitem__))
+moment_rule(Tensor.__iter__)(split(torch.unbind))
 for _property in ("T", "mT"):
     _getter = getattr(Tensor, _property).__get__
-    moment_rule(_getter)(_move(_getter))
+    moment_rule(_getter)(move(_getter))
 for _function in (torch.cat, torch.concat, torch.concatenate, torch.stack, torch.hstack):
-    moment_rule(_function)(_join(_function))
+    moment_rule(_function)(join(_function))
 
 
 @moment_rule(F.pad)
@@ -86,7 +104,19 @@ def pad(
     return Gaussian.wrap(F.pad(input.loc, pad, mode, value), variance)
 
 
-@moment_rule(F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, torch.dropout)
-def dropout(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
+@moment_rule(
+    F.dropout,
+    F.dropout1d,
+    F.dropout2d,
+    F.dropout3d,
+    F.alpha_dropout,
+    F.feature_alpha_dropout,
+    *(f for name in _DROPOUTS.split() for f in spellings(name)),
+)
+def dropout(
+    input: Gaussian | Tensor, p: float = 0.5, training: bool = True, *args: Any, **kwargs: Any
+) -> Any:
     """The identity: the weights are uncertain already."""
-    return input
+    if not training or p == 0 or not isinstance(input, Gaussian):  # as torch
+        return input
+    return Gaussian.wrap(input.loc, input.variance)

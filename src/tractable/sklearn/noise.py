@@ -9,7 +9,9 @@ a log-linear model (Harvey, "Estimating regression models with multiplicative he
 1976) fitted to the errors of rows that are held out.  The coefficients have a normal prior of
 variance 1 / (number of columns), and ``u`` is cut at three deviations, so that the noise stays
 bounded beyond the data.  The model is taken if one half of the held-out rows is better predicted
-by that of the other half than by a constant; a near tie keeps the constant.
+by that of the other half than by a constant; a near tie keeps the constant.  Wild errors hardly
+move the coefficients, but they count in full when the two are compared: where large errors are
+rare but real, a noise that is small elsewhere must not win.
 
 Approximate: coefficients of greatest posterior density, not a posterior.
 """
@@ -36,7 +38,7 @@ class NoiseModel:
     """Factors on the noise variance of every target.
 
     Attributes:
-        coefficients: of the constant, the predicted mean and every column, one line per target.
+        coefficients: those of a constant, the predicted mean and every column, one line a target.
     """
 
     coefficients: Tensor
@@ -82,11 +84,12 @@ class Missed:
             self.square[rows], self.variance[rows], self.noise[rows], self.mean[rows], self.x[rows]
         )
 
-    def log_probs(self, coefficients: Tensor) -> Tensor:
-        """Of each row, up to a constant, and as a gate believes it."""
+    def log_probs(self, coefficients: Tensor, *, gate: bool = True) -> Tensor:
+        """Of each row, up to a constant; as a gate believes it, or as it is."""
         factors = (_features(self.mean, self.x) @ coefficients).exp()
         spread = self.variance + self.noise * factors
-        return -0.5 * (gated(self.square / spread) + spread.log())
+        chi2 = self.square / spread
+        return -0.5 * ((gated(chi2) if gate else chi2) + spread.log())
 
 
 def choose(missed: Sequence[Missed], seed: int) -> NoiseModel | None:
@@ -112,7 +115,8 @@ def _chosen(missed: Missed, seed: int) -> Tensor:
     gained = []
     for mine, other in (halves, halves[::-1]):
         seen, new = missed.at(mine), missed.at(other)
-        gained.append(new.log_probs(fitted(seen)) - new.log_probs(fitted(seen, constant=True)))
+        varying, one = fitted(seen), fitted(seen, constant=True)
+        gained.append(new.log_probs(varying, gate=False) - new.log_probs(one, gate=False))
     gain = torch.cat(gained)
     clearly = bool(gain.mean() > gain.std() / len(gain) ** 0.5)
     return fitted(missed, constant=not clearly)
