@@ -14,13 +14,16 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from tractable.errors import NoMomentRule, close_names
+
+if TYPE_CHECKING:
+    from tractable.rules.positions import Common
 
 Rule = Callable[..., Any]
 View = Callable[[Tensor], Tensor]
@@ -60,6 +63,8 @@ class Gaussian(Tensor):
 
     loc: Tensor
     variance: Tensor
+    common: Common | None = None
+    """What its positions have in common, where that is followed; see ``rules.positions``."""
     origin: tuple[Gaussian, View] | None = None
     """Of a view: what it is a view of, and how to take it again."""
     views: list[tuple[weakref.ref[Gaussian], View]] | None = None
@@ -93,13 +98,17 @@ class Gaussian(Tensor):
         """Everything happens in ``__new__``; see the class docstring for the arguments."""
 
     @classmethod
-    def wrap(cls, loc: Tensor, variance: Tensor) -> Gaussian:
-        """The Gaussian of moments that are known to be valid (no checks: for rules)."""
+    def wrap(cls, loc: Tensor, variance: Tensor, common: Common | None = None) -> Gaussian:
+        """The Gaussian of moments that are known to be valid (no checks: for rules).
+
+        A rule that acts entry by entry hands on the ``common`` of its input.
+        """
         self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc = loc
         self.variance = variance
+        self.common = common
         return self
 
     @property
@@ -132,7 +141,7 @@ class Gaussian(Tensor):
             )
         moments = other.loc.to(self.loc.dtype), other.variance.to(self.loc.dtype)
         if self.origin is None:
-            self.rebind(*moments)
+            self.rebind(*moments, other.common)
             return self
         base, view = self.origin
         entries = torch.arange(base.numel(), device=base.device).reshape(base.shape)
@@ -147,9 +156,9 @@ class Gaussian(Tensor):
         )
         return self
 
-    def rebind(self, loc: Tensor, variance: Tensor) -> None:
+    def rebind(self, loc: Tensor, variance: Tensor, common: Common | None = None) -> None:
         """Hold other moments, and so do the views."""
-        self.loc, self.variance = loc, variance
+        self.loc, self.variance, self.common = loc, variance, common
         kept = []
         for held, view in self.views or ():
             seen = held()

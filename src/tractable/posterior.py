@@ -205,31 +205,48 @@ def initial_posterior(
     generator: torch.Generator,
     dtype: torch.dtype,
     device: torch.device,
+    relative_variance: float = 1.0,
+    kept: Mapping[str, float] | None = None,
 ) -> Posterior:
-    """The prior over the trainable parameters of ``net``, with means drawn from it.
+    """The prior over the trainable parameters of ``net``, and first means.
 
-    The variance of weights and biases is ``gain`` times 1 / fan_in (``"lecun"``, as the TAGI
-    papers), 2 / fan_in (``"he"``) or 2 / (fan_in + fan_out) (``"xavier"``).  Scales and offsets
-    of normalisation layers keep their means (1 and 0) and get the variance ``gain / 100``;
-    embeddings have fan_in 1.  Parameters with ``requires_grad=False`` stay constants.
+    The means of weights and biases are drawn with the variance ``gain`` times 1 / fan_in
+    (``"lecun"``, as the TAGI papers), 2 / fan_in (``"he"``) or 2 / (fan_in + fan_out)
+    (``"xavier"``), and their own variance is ``relative_variance`` times that: 1 as published,
+    less where a network is so deep that doubt would drown the signal.  Scales and offsets of
+    normalisation layers keep their means (1 and 0) and get the variance ``gain / 100`` times
+    ``relative_variance``; embeddings have fan_in 1.  Parameters with ``requires_grad=False`` stay
+    constants.
+
+    Args:
+        net: the module.
+        scheme: as above.
+        gain: as above.
+        generator: for the draws of the means.
+        dtype: precision.
+        device: where the posterior lives.
+        relative_variance: as above.
+        kept: parameters whose own values are their means, each with its relative variance.
     """
     if scheme not in SCHEMES:
         raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
-    if not (math.isfinite(gain) and gain > 0):
-        raise ValueError(f"gain must be a positive number, got {gain}")
+    for name, number in (("gain", gain), ("relative_variance", relative_variance)):
+        if not (math.isfinite(number) and number > 0):
+            raise ValueError(f"{name} must be a positive number, got {number}")
     shapes = trainable_shapes(net)
     locs: list[Tensor] = []
     prior: dict[str, float] = {}
+    kept = {} if kept is None else kept
     for name in shapes:
         parameter = net.get_parameter(name)
         fans = _fans(net, name)
-        if fans is None:
-            prior[name] = gain / 100
+        size = gain / 100 if fans is None else gain * _unit_variance(scheme, *fans)
+        if fans is None or name in kept:
             locs.append(parameter.detach().to("cpu", dtype).flatten())
         else:
-            prior[name] = gain * _unit_variance(scheme, *fans)
             noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
-            locs.append(noise * math.sqrt(prior[name]))
+            locs.append(noise * math.sqrt(size))
+        prior[name] = size * kept.get(name, relative_variance)
     loc = torch.cat(locs).to(device)
     posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
     posterior.variance = posterior.flat_prior_variance.clone()

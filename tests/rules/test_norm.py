@@ -1,4 +1,4 @@
-"""Normalisation: affine given its statistics, which are those of the mixture of its entries."""
+"""Normalisation: the tangent at the means, statistics included; variances scaled."""
 
 from __future__ import annotations
 
@@ -9,127 +9,149 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.rules.norms import NORMS, each_norm
 from tractable import Gaussian
-from tractable.moments.norm import statistics
-from tractable.testing.monte_carlo import SAMPLES, assert_moments_agree, samples
+from tractable.rules.norm import wary_statistics
+from tractable.testing.monte_carlo import assert_moments_agree
 from tractable.testing.regimes import REGIMES, gaussian, generator, normal
 
 EPS = 1e-5
-
-
-def _batch(x: Any, w: Any = None, b: Any = None) -> Any:
-    return F.batch_norm(x, None, None, w, b, training=True)
-
-
-def _layer(x: Any, w: Any = None, b: Any = None) -> Any:
-    return F.layer_norm(x, (2, 3), w, b)
-
-
-def _group(x: Any, w: Any = None, b: Any = None) -> Any:
-    return F.group_norm(x, 2, w, b)
-
-
-# function, shape of the input and of the weight, view of the weight, and the view of the input in
-# which the statistics are taken over the last dimension
-NORMS: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...], tuple[int, ...], Any]] = {
-    "batch_norm": (_batch, (3, 2, 3), (2,), (2, 1), lambda x: x.movedim(1, 0).flatten(1)),
-    "batch_norm, rows": (_batch, (6, 3), (3,), (3,), lambda x: x.T),
-    "layer_norm": (_layer, (3, 2, 3), (2, 3), (2, 3), lambda x: x.flatten(1)),
-    "group_norm": (_group, (2, 4, 2), (4,), (4, 1), lambda x: x.reshape(2, 2, 4)),
-}
-each_norm = pytest.mark.parametrize("name", NORMS)
 each_regime = pytest.mark.parametrize("regime", REGIMES)
 
 
-def _statistics(name: str, x: Gaussian) -> tuple[Tensor, Tensor]:
-    """Centre and scale of every entry, by the law of total variance, spelt out."""
-    _, shape, _, _, view = NORMS[name]
-    mu, var = view(x.loc), view(x.variance)
-    centre = mu.mean(-1, keepdim=True)
-    spread = ((mu - centre) ** 2 + var).mean(-1, keepdim=True)
-    # Back to the layout of x: send the position of every entry through the same view.
-    place = view(torch.arange(x.numel()).reshape(shape)).reshape(-1)
-    full = torch.empty(2, x.numel(), dtype=mu.dtype)
-    full[0, place] = centre.expand_as(mu).reshape(-1)
-    full[1, place] = torch.rsqrt(spread + EPS).expand_as(mu).reshape(-1)
-    return full[0].reshape(shape), full[1].reshape(shape)
+@each_norm
+def test_without_variance_mean_and_message_are_torchs(name: str) -> None:
+    """Through the statistics: the whole Jacobian, not the diagonal."""
+    case = NORMS[name]
+    source = generator(name, "gradient")
+    locs = [gaussian(s, "skewed", source).loc.requires_grad_() for s in case.shapes]
+    plain = case.function(*locs)
+    z = case.function(*(Gaussian.wrap(loc, torch.zeros_like(loc)) for loc in locs))
+    torch.testing.assert_close(z.loc, plain, rtol=1e-13, atol=1e-13)
+    assert torch.equal(z.variance, torch.zeros_like(plain))
+    d = normal(plain, source)
+    want = torch.autograd.grad(plain, locs, d)
+    got = torch.autograd.grad([z.loc, z.variance], locs, [d, torch.zeros_like(d)])
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@each_norm
+def test_variances_are_on_average_those_of_the_tangent(name: str) -> None:
+    """For small and equal ones: the diagonal of ``J v J'``, in the mean over a set."""
+    case = NORMS[name]
+    loc = gaussian(case.shapes[0], "moderate", generator(name, "tangent")).loc
+    jacobian = torch.func.jacrev(case.function)(loc).reshape(loc.numel(), -1)
+    truth = 1e-8 * (jacobian**2).sum(1).reshape(loc.shape)
+    z = case.function(Gaussian(loc, 1e-8))
+    torch.testing.assert_close(
+        case.sets(z.variance).mean(-1), case.sets(truth).mean(-1), rtol=2e-4, atol=0
+    )
 
 
 @each_regime
 @each_norm
-def test_moments_given_the_statistics(name: str, regime: str) -> None:
-    function, shape, weights, layout, _ = NORMS[name]
+def test_weights_and_offsets_multiply_and_add(name: str, regime: str) -> None:
+    """Given what is normalised, by Monte Carlo."""
+    case = NORMS[name]
     source = generator(name, regime)
-    x, w, b = (gaussian(s, regime, source) for s in (shape, weights, weights))
-    centre, scale = _statistics(name, x)
+    x, *affine = (gaussian(s, regime, source) for s in case.shapes)
+    unit = case.function(x)
 
-    def given(xs: Tensor, ws: Tensor, bs: Tensor) -> Tensor:
-        rows = (xs.reshape(-1, *shape) - centre) * scale
-        return rows * ws.reshape(-1, 1, *layout) + bs.reshape(-1, 1, *layout)
+    def given(zs: Tensor, *rows: Tensor) -> Tensor:
+        z = zs.reshape(-1, *x.shape) * rows[0].reshape(-1, 1, *case.layout)
+        return z + rows[1].reshape(-1, 1, *case.layout) if len(rows) > 1 else z
 
-    assert_moments_agree(function(x, w, b), given, x, w, b)
-    assert_moments_agree(function(x), lambda xs: (xs.reshape(-1, *shape) - centre) * scale, x)
+    assert_moments_agree(case.function(x, *affine), given, unit, *affine)
 
 
 @each_norm
-def test_messages_treat_the_statistics_as_constants(name: str) -> None:
-    function, shape, weights, layout, _ = NORMS[name]
+def test_variance_messages_are_scaled_likewise(name: str) -> None:
+    case = NORMS[name]
     source = generator(name, "messages")
-    g = [gaussian(s, "moderate", source) for s in (shape, weights, weights)]
-    inputs = [t.clone().requires_grad_() for t in (*(x.loc for x in g), *(x.variance for x in g))]
-    centre, scale = _statistics(name, g[0])
-    z = function(*(Gaussian.wrap(m, v) for m, v in zip(inputs[:3], inputs[3:], strict=True)))
-    d_mu, d_var = normal(z.loc, source), normal(z.loc, source)
-    got = torch.autograd.grad([z.loc, z.variance], inputs, [d_mu, d_var])
-
-    unit, mu_w = (g[0].loc - centre) * scale, g[1].loc.reshape(layout)
-
-    def to_weight(d: Tensor) -> Tensor:
-        return d.sum_to_size(1, *layout).reshape(weights)
-
-    want = [
-        d_mu * scale * mu_w,
-        to_weight(d_mu * unit),
-        to_weight(d_mu),
-        d_var * (scale * mu_w) ** 2,
-        to_weight(d_var * unit**2),
-        to_weight(d_var),
-    ]
-    torch.testing.assert_close(list(got), want, rtol=1e-12, atol=1e-12)
+    g = gaussian(case.shapes[0], "moderate", source)
+    loc, variance = g.loc.clone().requires_grad_(), g.variance.clone().requires_grad_()
+    z = case.function(Gaussian.wrap(loc, variance))
+    d_var = -normal(z.loc, source).abs()
+    to_loc, to_variance = torch.autograd.grad(z.variance, [loc, variance], d_var, allow_unused=True)
+    assert to_loc is None  # a variance says nothing of a mean
+    torch.testing.assert_close(to_variance, d_var * z.variance.detach() / g.variance)
 
 
-def test_statistics_are_those_of_the_mixture() -> None:
-    x = gaussian((4, 5), "skewed", generator("mixture"))
-    pooled = torch.cat([s.reshape(-1, 4, 5) for (s,) in samples(x)])
-    centre, spread = statistics(x.loc, x.variance, [1])
-    for row in range(4):
-        values = pooled[:, row].reshape(-1)
-        assert abs(values.mean() - centre[row]) < 5 * (values.var() / SAMPLES).sqrt()
-        fourth = ((values - values.mean()) ** 4).mean()
-        assert abs(values.var() - spread[row]) < 5 * ((fourth - values.var() ** 2) / SAMPLES).sqrt()
+@each_norm
+def test_doubt_is_at_most_the_mean_square_of_what_is_normalised(name: str) -> None:
+    case = NORMS[name]
+    loc = gaussian(case.shapes[0], "moderate", generator(name, "doubt")).loc
+    for flat in (loc, torch.zeros_like(loc)):
+        z = case.function(Gaussian(flat, 1e6))
+        assert (case.sets(z.variance).mean(-1) <= 1 + 1e-6).all()
 
 
-@pytest.mark.parametrize("layer", [nn.BatchNorm1d(3), nn.BatchNorm1d(3, momentum=None)])
-def test_running_statistics_without_variance_are_torchs(layer: nn.BatchNorm1d) -> None:
+@each_norm
+def test_doubt_above_the_spread_damps_the_message_as_it_does_the_variance(name: str) -> None:
+    case = NORMS[name]
+    source = generator(name, "damped")
+    loc = gaussian(case.shapes[0], "moderate", source).loc.requires_grad_()
+    d = normal(loc, source)
+    messages, variances = [], []
+    for doubt in (1e-9, 1e4):
+        z = case.function(Gaussian.wrap(loc, torch.full_like(loc, doubt)))
+        messages.append(torch.autograd.grad(z.loc, loc, d)[0])
+        variances.append(z.variance.detach() / doubt)
+    damped, taken = messages[1] / messages[0], (variances[1] / variances[0]).sqrt()
+    assert bool((damped < 0.1).all())
+    torch.testing.assert_close(damped, taken, rtol=1e-6, atol=0)
+
+
+def test_two_features_have_no_variance_left() -> None:
+    """They become +1 and -1, whatever they are."""
+    z = F.layer_norm(Gaussian(torch.tensor([[0.2, 1.7]], dtype=torch.float64), 0.1), (2,))
+    torch.testing.assert_close(z.loc.abs(), torch.ones_like(z.loc), rtol=1e-4, atol=0)
+    assert float(z.variance.max()) < 1e-5
+
+
+@pytest.mark.parametrize("layer", [nn.LayerNorm(24), nn.RMSNorm(24), nn.GroupNorm(3, 24)])
+def test_variance_after_a_linear_layer_is_that_of_draws_of_the_weights(layer: nn.Module) -> None:
+    """Where it matters: the errors of units are independent, and so they reach the layer."""
+    source = generator("linear and norm", type(layer).__name__)
+    layer = layer.double()
+    x = torch.randn(6, 10, generator=source, dtype=torch.float64)
+    w = Gaussian(torch.randn(24, 10, generator=source, dtype=torch.float64), 0.004)
+    z = layer(F.linear(x, w))
+    noise = torch.randn(4000, 24, 10, generator=source, dtype=torch.float64)
+    units = torch.einsum("noi,ri->nro", w.loc + w.stddev * noise, x)
+    drawn = layer(units.flatten(0, 1)).reshape(4000, 6, 24)
+    ratio = z.variance.mean() / drawn.var(0).mean()
+    assert 0.9 < ratio.item() < 1.1
+    assert (z.loc - drawn.mean(0)).abs().max().item() < 0.03
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.BatchNorm1d(3),
+        nn.BatchNorm1d(3, momentum=None),
+        nn.InstanceNorm1d(3, track_running_stats=True),
+    ],
+)
+def test_running_statistics_without_variance_are_torchs(layer: nn.Module) -> None:
     layer = layer.double()
     x = gaussian((5, 3, 2), "skewed", generator("running")).loc
     layer(Gaussian(x, 0.0))
     ours = {name: buffer.clone() for name, buffer in layer.named_buffers()}
-    layer.reset_running_stats()
+    layer.reset_running_stats()  # type: ignore[operator]
     layer(x)
     torch.testing.assert_close(ours, dict(layer.named_buffers()))
 
 
-def test_running_statistics_include_the_variance() -> None:
+def test_running_statistics_are_those_of_the_means() -> None:
+    """Prediction divides by what training divided by; doubt in it would halve the signal."""
     layer = nn.BatchNorm1d(3, momentum=1.0, affine=False).double()
     x = gaussian((4000, 3), "moderate", generator("running"))
-    layer(x)
+    trained = layer(x)
     assert layer.running_mean is not None
     assert layer.running_var is not None
     torch.testing.assert_close(layer.running_mean, x.loc.mean(0))
-    torch.testing.assert_close(
-        layer.running_var, x.loc.var(0) + x.variance.mean(0), rtol=1e-3, atol=0
-    )
+    torch.testing.assert_close(layer.running_var, x.loc.var(0))
     assert layer.num_batches_tracked == 1
 
     layer.eval()
@@ -137,9 +159,56 @@ def test_running_statistics_include_the_variance() -> None:
     z = layer(x)
     torch.testing.assert_close(layer.running_mean, before, rtol=0, atol=0)
     torch.testing.assert_close(z.variance, x.variance / (layer.running_var + EPS))
+    torch.testing.assert_close(z.loc, trained.loc, rtol=1e-3, atol=1e-3)
+
+
+def test_running_statistics_are_near_those_of_draws_of_the_weights() -> None:
+    """A network drawn from a narrow posterior has nearly the statistics of the means."""
+    source = generator("draws of batch norm")
+    x = torch.randn(200, 12, generator=source, dtype=torch.float64)
+    loc = torch.randn(8, 12, generator=source, dtype=torch.float64) / 12**0.5
+    w = Gaussian(loc, 0.05 / 12)  # a twentieth of the variance of the means
+    layer = nn.BatchNorm1d(8, momentum=1.0, affine=False).double()
+    layer(F.linear(x, w))
+    assert layer.running_var is not None
+    noise = torch.randn(2000, 8, 12, generator=source, dtype=torch.float64)
+    drawn = torch.einsum("noi,ri->nro", loc + w.stddev * noise, x).var(1).mean(0)
+    assert 1.0 < float(drawn.mean() / layer.running_var.mean()) < 1.1
+
+
+@pytest.mark.parametrize("wary", [False, True])
+def test_one_value_per_channel_is_normalised_by_running_statistics(wary: bool) -> None:
+    """It has no spread; torch refuses it, a stream has one row at a time."""
+    layer = nn.BatchNorm1d(2)
+    with torch.no_grad():
+        assert layer.running_var is not None
+        layer.running_var.fill_(4.0)
+    with wary_statistics(wary):
+        z = layer(Gaussian(torch.tensor([[2.0, -6.0]]), 1.0))
+    torch.testing.assert_close(z.loc, torch.tensor([[1.0, -3.0]]), rtol=1e-5, atol=0)
+    assert torch.equal(layer.running_var, torch.full((2,), 4.0))
+
+
+def test_a_dead_channel_leaves_the_wary_statistics_finite() -> None:
+    layer = nn.BatchNorm1d(2, momentum=1.0)
+    with wary_statistics(True):
+        for _ in range(3):
+            z = layer(Gaussian(torch.zeros(5, 2), 0.0))
+    assert layer.running_var is not None
+    assert bool(torch.isfinite(layer.running_var).all())
+    assert bool(torch.isfinite(z.loc).all())
 
 
 def test_evaluation_needs_running_statistics() -> None:
     x = gaussian((4, 3), "moderate", generator("running"))
     with pytest.raises(ValueError, match="running statistics"):
         F.batch_norm(x, None, None, training=False)
+
+
+def test_constants_are_normalised_before_uncertain_weights() -> None:
+    x = gaussian((4, 3), "moderate", generator("constant")).loc
+    w: Any = Gaussian(torch.ones(3, dtype=torch.float64), 0.1)
+    z = F.layer_norm(x, (3,), w)
+    unit = F.layer_norm(x, (3,))
+    torch.testing.assert_close(z.loc, unit)
+    torch.testing.assert_close(z.variance, 0.1 * unit**2)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -27,12 +28,13 @@ from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
 from tractable.learners.outputs import Moments, chunks, joined
+from tractable.learners.start import INITS, PUBLISHED, Init, Start, first_posterior
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
 from tractable.likelihoods.gate import Gate, Surprises
 from tractable.persistence import checks
 from tractable.persistence.checks import Domain
-from tractable.posterior import Posterior, Scheme, flat, initial_posterior
+from tractable.posterior import Posterior, flat
 from tractable.rules.activation import MODES, Mode
 from tractable.training.batches import Loader, Rows
 from tractable.training.inputs import Inputs, tensors_of
@@ -50,8 +52,10 @@ class TAGIMethod(Method[TAGIState]):
         network: Network,
         likelihood: Likelihood,
         *,
-        init: Scheme,
-        gain: float,
+        init: Init,
+        gain: float | None,
+        relative_variance: float | None,
+        fresh: Sequence[str],
         moments: Mode,
         batch_rule: BatchRule,
         forget: float,
@@ -68,7 +72,12 @@ class TAGIMethod(Method[TAGIState]):
             )
         if not 0 <= forget <= 1:
             raise ValueError(f"forget must lie between 0 and 1, got {forget}")
-        self.scheme, self.gain, self.moments = init, gain, moments
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
+        self.scheme, self.moments = init, moments
+        self.asked_gain = gain
+        self.start = Start.of(network, likelihood, init, gain, relative_variance)
+        self.fresh = _fresh(init, fresh)
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
         self.asked_engine, self.robust = engine, bool(robust)
         self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
@@ -88,7 +97,9 @@ class TAGIMethod(Method[TAGIState]):
         """See ``Method``."""
         return {
             "init": self.scheme,
-            "gain": self.gain,
+            "gain": self.start.gain,
+            "relative_variance": self.start.relative_variance,
+            "fresh": self.fresh,
             "moments": self.moments,
             "batch_rule": self.batch_rule,
             "forget": self.forget,
@@ -100,18 +111,22 @@ class TAGIMethod(Method[TAGIState]):
 
     def as_begun(self, options: dict[str, Any]) -> TAGIMethod:
         """See ``Method``."""
-        if "robust" in options or not self.robust:
-            return self
-        mine = {**self.options(), "engine": self.asked_engine, "robust": False}
-        return TAGIMethod(self.network, self.likelihood, **mine)
+        mine = self.stated(options) | {"robust": self.robust and "robust" in options}
+        began = {**self.options(), "engine": self.asked_engine, "robust": mine["robust"]}
+        if "relative_variance" not in options:
+            began["relative_variance"] = 1.0
+            if self.asked_gain is None:
+                began["gain"] = mine.get("gain", PUBLISHED.gain)
+        now = {**self.options(), "engine": self.asked_engine}
+        return self if began == now else TAGIMethod(self.network, self.likelihood, **began)
 
     @classmethod
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Files from before there was a robust learner hold one that is not."""
-        return {"robust": False, **options}
+        """Files of before an option was hold a learner without what it asks for."""
+        return {"robust": False, "relative_variance": 1.0, "fresh": [], **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
-        """The prior, with means drawn from it."""
+        """The prior, with means drawn or brought along."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
         if self.guard.gate:
             state.gate = Gate(len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1)
@@ -119,14 +134,7 @@ class TAGIMethod(Method[TAGIState]):
         return state
 
     def _prior(self, generator: torch.Generator) -> Posterior:
-        return initial_posterior(
-            self.network.module,
-            scheme=self.scheme,
-            gain=self.gain,
-            generator=generator,
-            dtype=self.network.dtype,
-            device=self.network.device,
-        )
+        return first_posterior(self.network, self.scheme, self.start, self.fresh, generator)
 
     def update(self, state: TAGIState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
@@ -285,6 +293,19 @@ class TAGIMethod(Method[TAGIState]):
 
 _RETURN = 0.1
 """Of the way that tempering would move the means back to where they began."""
+
+
+def _fresh(init: Init, fresh: Sequence[str]) -> list[str]:
+    if isinstance(fresh, str):
+        raise TypeError(f"fresh is a list of names: [{fresh!r}]")
+    if fresh and init != "net":
+        raise ValueError(
+            f"fresh={list(fresh)} says which parts begin anew beside weights that are kept: it "
+            f"goes with init='net'; with init={init!r} all are new"
+        )
+    return list(fresh)
+
+
 _RAW = 50.0
 """From here on the usual size of a column's values is said to be in raw units."""
 _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
@@ -310,14 +331,22 @@ class TAGI(Learner):
     Args:
         net: any module whose torch functions have moment rules.
         likelihood: how observations depend on the network's outputs.
-        init: scheme of the prior variances: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
-            ``"xavier"``.
-        gain: factor on the prior variances; the initial means are drawn from the prior.  The
-            default suits tables of several columns (it was chosen on the UCI sets); functions of
-            one or two inputs that bend much, as in the tutorial, want the published 1.  Numbers
-            for both are in ``docs/gotchas.md``.
-        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
-            ``"exact"`` where a closed form exists.
+        init: scheme of the prior: ``"lecun"`` (1 / fan_in, as published), ``"he"``,
+            ``"xavier"``; or ``"net"``: the means are the module's own weights, as trained by
+            whatever means, and the prior is narrow around them.
+        gain: factor on the variance of the first means, which are drawn.  By default chosen by
+            the depth and kind of the network (``tractable.learners.start``): 0.25 up to two
+            hidden layers, which suits tables of several columns (it was chosen on the UCI sets);
+            functions of one or two inputs that bend much, as in the tutorial, want the published
+            1.  Numbers for both are in ``docs/gotchas.md``.
+        relative_variance: prior variance of the weights over that of the first means: by default
+            1, as published, if a gain is given or the network is shallow, and less with depth;
+            0.01 with ``init="net"``.
+        fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
+            that was put on a trained network.
+        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
+            ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
+            sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; 0 is the textbook method, for a single epoch or for streams.
@@ -356,9 +385,11 @@ class TAGI(Learner):
         net: nn.Module,
         likelihood: Likelihood,
         *,
-        init: Scheme = "lecun",
-        gain: float = 0.25,
-        moments: Mode = "linear",
+        init: Init = "lecun",
+        gain: float | None = None,
+        relative_variance: float | None = None,
+        fresh: Sequence[str] = (),
+        moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
         device: torch.device | str | None = None,
@@ -370,8 +401,8 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
-            robust=robust,
+            relative_variance=relative_variance, fresh=fresh, moments=moments,
+            batch_rule=batch_rule, forget=forget, compile=compile, engine=engine, robust=robust,
         )  # fmt: skip
 
     @property

@@ -2,8 +2,8 @@
 
 Two ways, chosen by the user:
 
-* *linear* (eq. 10, the default): ``a = phi(mu) + J (z - mu)`` with ``J = phi'(mu)``, so the mean
-  is ``phi(mu)`` and the variance ``J^2 var``.
+* *linear* (eq. 10, the default but for sine and cosine): ``a = phi(mu) + J (z - mu)`` with
+  ``J = phi'(mu)``, so the mean is ``phi(mu)`` and the variance ``J^2 var``.
   Exact: for linear functions.  Approximate: the curvature of ``phi`` over the width of z.
 * *exact*: mean and variance of ``phi(z)`` by integration, and ``J = cov(a, z) / var``.
   Exact: both moments and the covariance.  Approximate: a is then treated as Gaussian.

@@ -67,8 +67,8 @@ def _alone(operand: Any, term: str, kept: str) -> tuple[Any, str]:
         return operand, term
     equation = f"{term}->{wanted}"
     if isinstance(operand, Gaussian):
-        moments = (torch.einsum(equation, m) for m in (operand.loc, operand.variance))
-        return Gaussian.wrap(*moments), wanted
+        loc, variance = (torch.einsum(equation, m) for m in (operand.loc, operand.variance))
+        return Gaussian.wrap(loc, variance), wanted
     return torch.einsum(equation, operand), wanted
 
 

@@ -1,8 +1,10 @@
 """Rules of the normalisation layers; see ``tractable.moments.norm``.
 
-Exact: with running statistics, a scaling by constants and a product with uncertain weights.
-Approximate: statistics of the batch or of the features count as known numbers, so the uncertainty
-that they share with what they normalise is dropped.
+Exact: with running statistics, a scaling by constants and a product with uncertain weights;
+without variance, mean and message, which passes through the statistics of the batch or of the
+features.
+Approximate: the means make the statistics, of which the running ones are an average; a variance is
+scaled, and what entries share through the statistics counts on average only.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
-from tractable.moments.norm import statistics
+from tractable.moments import norm
 
 Operand = Gaussian | Tensor
 
@@ -41,20 +43,20 @@ def wary_statistics(wary: bool) -> Iterator[None]:
         _wary.reset(token)
 
 
-def _normalize(
-    x: Operand, centre: Tensor, variance: Tensor, eps: float, weight: Any, bias: Any
-) -> Any:
-    scale = torch.rsqrt(variance.detach() + eps)
-    z: Any = (x - centre.detach()) * scale
+def _moments(x: Operand) -> norm.Moments:
+    return (x.loc, x.variance) if isinstance(x, Gaussian) else (x, None)
+
+
+def _operand(moments: norm.Moments) -> Operand:
+    loc, variance = moments
+    return loc if variance is None else Gaussian.wrap(loc, variance)
+
+
+def _affine(z: Any, weight: Any, bias: Any, shape: list[int] | None = None) -> Any:
+    """``z * weight + bias``, both in the given shape."""
     if weight is not None:
-        z = z * weight
-    return z if bias is None else z + bias
-
-
-def _statistics(x: Operand, dims: list[int]) -> tuple[Tensor, Tensor]:
-    if isinstance(x, Gaussian):
-        return statistics(x.loc.detach(), x.variance.detach(), dims)
-    return statistics(x, None, dims)
+        z = z * (weight if shape is None else weight.reshape(shape))
+    return z if bias is None else z + (bias if shape is None else bias.reshape(shape))
 
 
 @moment_rule(F.batch_norm, torch.batch_norm)
@@ -69,29 +71,39 @@ def batch_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Gaussian:
-    """Statistics over the batch when training (and into the running ones), else the running."""
+    """Statistics over the batch when training (and into the running ones), else the running.
+
+    One value per channel has no spread: it is normalised by the running statistics, which stay.
+    """
     shape = [1, -1] + [1] * (input.dim() - 2)
-    if training:
-        dims = [d for d in range(input.dim()) if d != 1]
-        centre, variance = _statistics(input, dims)
+    entries = input.numel() // input.shape[1]
+    running = running_mean is not None and running_var is not None
+    z: Operand
+    if training and (entries > 1 or not running):
+        moments, centre, spread = norm.standardized_channels(*_moments(input), eps)
+        z = _operand(moments)
         if running_mean is not None and running_var is not None:
-            entries = input.numel() // input.shape[1]
-            with torch.no_grad():
-                mean = centre.flatten()
-                seen = variance.flatten() * (entries / max(entries - 1, 1))
-                share: Any = momentum
-                if _wary.get():
-                    odd = seen + (mean - running_mean) ** 2
-                    share = momentum * (_ODD * running_var / odd).clamp(max=1)
-                running_mean.lerp_(mean, share)
-                running_var.lerp_(seen, share)
+            seen = spread * (entries / max(entries - 1, 1))
+            _follow(running_mean, running_var, centre, seen, momentum, eps)
     else:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm without running statistics needs training=True")
-        centre, variance = running_mean.reshape(shape), running_var.reshape(shape)
-    weight = None if weight is None else weight.reshape(shape)
-    bias = None if bias is None else bias.reshape(shape)
-    return _normalize(input, centre, variance, eps, weight, bias)
+        scale = torch.rsqrt(running_var + eps).reshape(shape)
+        z = (input - running_mean.reshape(shape)) * scale
+    return _affine(z, weight, bias, shape)
+
+
+def _follow(
+    mean: Tensor, variance: Tensor, centre: Tensor, seen: Tensor, momentum: float, eps: float
+) -> None:
+    """Move running statistics towards those of a batch, in place."""
+    with torch.no_grad():
+        share: Any = momentum
+        if _wary.get():
+            odd = seen + (centre - mean) ** 2
+            share = momentum * (_ODD * (variance + eps) / (odd + eps)).clamp(max=1)
+        mean.lerp_(centre, share)
+        variance.lerp_(seen, share)
 
 
 @moment_rule(F.layer_norm, torch.layer_norm)
@@ -104,8 +116,10 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Gaussian:
     """Statistics over the last dimensions of each sample."""
-    centre, variance = _statistics(input, list(range(-len(normalized_shape), 0)))
-    return _normalize(input, centre, variance, eps, weight, bias)
+    kept = input.dim() - len(normalized_shape)
+    flat = input if len(normalized_shape) == 1 else input.flatten(kept)
+    z = _operand(norm.standardized(*_moments(flat), eps)).reshape(input.shape)
+    return _affine(z, weight, bias)
 
 
 @moment_rule(F.group_norm, torch.group_norm)
@@ -118,9 +132,44 @@ def group_norm(
     cudnn_enabled: bool = True,
 ) -> Gaussian:
     """Statistics over groups of channels of each sample."""
-    grouped: Any = input.reshape(input.shape[0], num_groups, -1)
-    z = _normalize(grouped, *_statistics(grouped, [-1]), eps, None, None).reshape(input.shape)
-    shape = [1, -1] + [1] * (input.dim() - 2)
-    if weight is not None:
-        z = z * weight.reshape(shape)
-    return z if bias is None else z + bias.reshape(shape)
+    grouped = input.reshape(input.shape[0], num_groups, -1)
+    z = _operand(norm.standardized(*_moments(grouped), eps)).reshape(input.shape)
+    return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
+
+
+@moment_rule(F.instance_norm, torch.instance_norm)
+def instance_norm(
+    input: Operand,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Gaussian:
+    """Statistics over the positions of each channel and sample, or running ones."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    positions = input.flatten(2)
+    if running_mean is not None and running_var is not None:
+        loc = _moments(positions)[0].detach()
+        spread, centre = torch.var_mean(loc, -1)
+        _follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)
+    z = _operand(norm.standardized(*_moments(positions), eps)).reshape(input.shape)
+    return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
+
+
+@moment_rule(F.rms_norm, torch.rms_norm)
+def rms_norm(
+    input: Operand,
+    normalized_shape: Any,
+    weight: Operand | None = None,
+    eps: float | None = None,
+) -> Gaussian:
+    """Divided by the root of the mean square over the last dimensions of each sample."""
+    loc, variance = _moments(input)
+    small = torch.finfo(loc.dtype).eps if eps is None else eps
+    dims = list(range(-len(normalized_shape), 0))
+    return _affine(_operand(norm.scaled_to_unit(loc, variance, dims, small)), weight, None)

@@ -1,0 +1,115 @@
+"""What a network is made of, as far as it decides where learning should begin.
+
+The longest path is found in the graph of the module (``torch.fx``); a module that cannot be
+traced, because what it does depends on numbers, counts all that it has.
+
+>>> net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 1))
+>>> Anatomy.of(net)
+Anatomy(depth=2, sums=0, norms=True)
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from dataclasses import dataclass
+
+import torch
+from torch import fx, nn
+
+from tractable import chain
+
+_SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Depth and kinds of layers.
+
+    Attributes:
+        depth: weight matrices (kernels of convolutions count as such) on the longest path.
+        sums: places where two branches are added, as residual connections do.
+        norms: whether there are normalisation layers.
+        attention: whether there is attention.
+        recurrent: whether there are recurrent layers.
+        convolutions: whether there are convolutions.
+    """
+
+    depth: int
+    sums: int = 0
+    norms: bool = False
+    attention: bool = False
+    recurrent: bool = False
+    convolutions: bool = False
+
+    def __repr__(self) -> str:
+        """What there is."""
+        flags = ("norms", "attention", "recurrent", "convolutions")
+        there = "".join(f", {name}=True" for name in flags if getattr(self, name))
+        return f"Anatomy(depth={self.depth}, sums={self.sums}{there})"
+
+    @classmethod
+    def of(cls, net: nn.Module) -> Anatomy:
+        """Look at a network; it is not changed."""
+        names = {type(module).__name__.lower() for module in net.modules()}
+        depth, sums = _path(net)
+        return cls(
+            depth,
+            sums,
+            norms=any("norm" in name for name in names),
+            attention=any("attention" in name for name in names),
+            recurrent=any(isinstance(module, nn.RNNBase) for module in net.modules()),
+            convolutions=any(name.startswith("conv") for name in names),
+        )
+
+
+def _path(net: nn.Module) -> tuple[int, int]:
+    """Matrices on the longest path, and sums of branches."""
+    layers = [layer.module for layer in chain.layers(net)]
+    if all(_is_leaf(layer) for layer in layers):
+        return sum(map(_matrices, layers)), 0
+    try:
+        graph = fx.Tracer().trace(copy.deepcopy(net))
+    except Exception:  # whatever a user's forward raises on proxies: it is not traced, then
+        return _matrices(net), 0
+    return _longest(net, graph)
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch.nn") and not isinstance(module, nn.Sequential)
+
+
+def _matrices(module: nn.Module) -> int:
+    """Matrices that a module applies one after the other, as far as its class says."""
+    if isinstance(module, nn.RNNBase):
+        return module.num_layers
+    if isinstance(module, nn.MultiheadAttention):
+        return 2
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return 1
+    own = sum(p.ndim > 1 for p in module.parameters(recurse=False))
+    return own + sum(map(_matrices, module.children()))
+
+
+def _longest(net: nn.Module, graph: fx.Graph) -> tuple[int, int]:
+    depth: dict[fx.Node, int] = {}
+    sums = 0
+    for node in graph.nodes:
+        before = [depth[other] for other in node.all_input_nodes]
+        own = 0
+        if node.op == "call_module":
+            own = _matrices(net.get_submodule(str(node.target)))
+        elif node.op in ("call_function", "call_method"):
+            own = any(_is_matrix(net, other) for other in node.all_input_nodes)
+            sums += node.target in _SUMS and len(before) == 2 and min(before) > 0
+        depth[node] = max(before, default=0) + int(own)
+    return max(depth.values()), sums
+
+
+def _is_matrix(net: nn.Module, node: fx.Node) -> bool:
+    if node.op != "get_attr":
+        return False
+    held: object = net
+    for name in str(node.target).split("."):
+        held = getattr(held, name, None)
+    return isinstance(held, nn.Parameter) and held.ndim > 1

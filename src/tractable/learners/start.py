@@ -1,0 +1,172 @@
+"""Where TAGI begins: how large the first means are, and how wide the prior is around them.
+
+In a network of two hidden layers means and variances may have the same size, as published.  In a
+deep one half of the signal of every layer would then be doubt, and nothing of the input reaches
+the output; there the means need the size at which signals pass (``gain=2``, He's), and variances
+a fraction of it that falls with depth.  The choice was made on validation rows of digits and of
+the UCI sets (``studies/tractable_studies/depth``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from tractable.learners.anatomy import Anatomy
+from tractable.learners.network import Network
+from tractable.likelihoods import Likelihood
+from tractable.posterior import SCHEMES, Posterior, Scheme, initial_posterior
+
+Init = Literal["lecun", "he", "xavier", "net"]
+INITS: tuple[Init, ...] = (*SCHEMES, "net")
+
+_SHALLOW = 3
+"""Weight matrices up to which the published start is best."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The two numbers of a start.
+
+    Attributes:
+        gain: variance of the first means, over that of the scheme.
+        relative_variance: variance of a weight, over that of the means.
+    """
+
+    gain: float
+    relative_variance: float
+
+    def __post_init__(self) -> None:
+        for name, number in vars(self).items():
+            if not (math.isfinite(number) and number > 0):
+                raise ValueError(f"{name} must be a positive number, got {number}")
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        likelihood: Likelihood,
+        init: Init,
+        gain: float | None,
+        relative_variance: float | None,
+    ) -> Start:
+        """What was asked for, and what is usual for the rest.
+
+        A gain without a relative variance is the published start, whose means have the size of
+        its variances.
+        """
+        if init == "net":
+            return cls(
+                1.0 if gain is None else gain,
+                NARROW if relative_variance is None else relative_variance,
+            )
+        if gain is not None:
+            return cls(gain, 1.0 if relative_variance is None else relative_variance)
+        usual = usual_start(Anatomy.of(network.module), numbers=likelihood.can_widen)
+        if relative_variance is not None:
+            return cls(usual.gain, relative_variance)
+        return usual
+
+
+PUBLISHED = Start(0.25, 1.0)
+NARROW = 0.01
+"""Relative variance of weights that a network brings along."""
+
+
+def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
+    """The start for a network that predicts numbers, or classes.
+
+    With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
+    (numbers: to 1) and falls with k, because a sum adds to the size of the signal; convolutions,
+    whose padding and pooling weaken it, have He's from the start.  The relative variance is about
+    1 / L, less between normalisation layers and convolutions, and falls faster beyond L = 10.
+
+    >>> usual_start(Anatomy(depth=3), numbers=True)
+    Start(gain=0.25, relative_variance=1.0)
+    >>> usual_start(Anatomy(depth=8), numbers=False)
+    Start(gain=1.0, relative_variance=0.125)
+    """
+    depth, sums = anatomy.depth, max(anatomy.sums, 1)
+    if anatomy.recurrent:
+        return Start(2.0, 0.3)
+    if anatomy.norms and anatomy.attention:
+        return Start(2.0, min(0.3, 1.5 / depth))
+    if anatomy.norms:
+        return Start(2 / (1 + anatomy.sums), min(0.5 / depth, 4 / depth**2))
+    if depth <= _SHALLOW:
+        return PUBLISHED
+    if anatomy.convolutions:
+        return Start(min(2.0, 12 / sums), 0.3 / depth)
+    gain = min(1.0 if numbers else 2.0, depth / 8, 5 / sums)
+    return Start(gain, min(1 / depth, 10 / depth**2))
+
+
+def first_posterior(
+    network: Network,
+    init: Init,
+    start: Start,
+    fresh: Sequence[str],
+    generator: torch.Generator,
+) -> Posterior:
+    """The posterior before any data.
+
+    Args:
+        network: the network.
+        init: scheme of the variances, or ``"net"`` for the network's own weights as means.
+        start: sizes of means and variances; with ``"net"``, of the weights that are not fresh.
+        fresh: with ``"net"``, modules (or parameters) that begin anew, as wide as published.
+        generator: for draws of the means.
+    """
+    scheme: Scheme = "lecun" if init == "net" else init
+    kept: dict[str, float] = {}
+    wide = start
+    if init == "net":
+        new = fresh_names(network, fresh)
+        check_weights(network.module)
+        kept = {
+            # The variance is stated relative to the start of the fresh ones.
+            name: start.gain * start.relative_variance / PUBLISHED.gain
+            for name in network.shapes
+            if name not in new
+        }
+        wide = PUBLISHED
+    return initial_posterior(
+        network.module,
+        scheme=scheme,
+        gain=wide.gain,
+        relative_variance=wide.relative_variance,
+        kept=kept,
+        generator=generator,
+        dtype=network.dtype,
+        device=network.device,
+    )
+
+
+def fresh_names(network: Network, fresh: Sequence[str]) -> set[str]:
+    """The parameters of the modules called fresh.
+
+    Raises:
+        ValueError: a name is that of no parameter and of no module that has any.
+    """
+    found: set[str] = set()
+    for part in fresh:
+        names = {n for n in network.shapes if n == part or n.startswith(f"{part}.")}
+        if not names:
+            raise ValueError(
+                f"fresh names {part!r}, and the network has no such module or parameter to learn; "
+                f"it has {', '.join(network.shapes)}"
+            )
+        found |= names
+    return found
+
+
+def check_weights(net: nn.Module) -> None:
+    """Refuse weights that no learner can start from."""
+    for name, parameter in net.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise ValueError(f"init='net' starts from the weights: {name} has NaN or infinite ones")

@@ -1,0 +1,200 @@
+"""Where TAGI begins: by depth and kind of network, or at weights that it brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable.learners.anatomy import Anatomy
+from tractable.learners.start import NARROW, PUBLISHED, usual_start
+from tractable.likelihoods import Bernoulli, Categorical, Normal
+
+
+class Residual(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.inner(x)
+
+
+class Branches(nn.Module):
+    """Two ways of unlike length, joined; and a product with a bare parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.long = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+        self.short = nn.Linear(4, 4)
+        self.matrix = nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.long(x), self.short(x)], 1)[:, :4] @ self.matrix
+
+
+class Fickle(nn.Module):
+    """What it does depends on numbers: it cannot be traced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a(x) if len(x) > 3 else self.b(x)
+
+
+def chain(hidden: int, *extra: Any) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for _ in range(hidden):
+        layers += [nn.Linear(4, 4), *(make(4) for make in extra), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(4, 1))
+
+
+def test_anatomy() -> None:
+    assert Anatomy.of(chain(3)) == Anatomy(4)
+    assert Anatomy.of(chain(2, nn.BatchNorm1d)) == Anatomy(3, norms=True)
+    blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(5)]
+    assert Anatomy.of(nn.Sequential(nn.Linear(4, 4), *blocks)) == Anatomy(6, 5)
+    assert Anatomy.of(Branches()).depth == 3
+    assert Anatomy.of(Fickle()) == Anatomy(2)
+    assert Anatomy.of(nn.Conv2d(1, 1, 3)) == Anatomy(1, convolutions=True)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    encoder = Anatomy.of(nn.TransformerEncoder(layer, 3))
+    assert encoder == Anatomy(12, norms=True, attention=True)
+    words = nn.Sequential(nn.Embedding(5, 4), nn.LSTM(4, 4, 2))
+    assert Anatomy.of(words) == Anatomy(3, recurrent=True)
+
+
+def test_tracing_leaves_the_network_alone() -> None:
+    net = Residual(nn.Linear(4, 4))
+    net.seen = 0  # type: ignore[assignment]
+    net.register_forward_pre_hook(lambda module, _: setattr(module, "seen", 1))
+    Anatomy.of(nn.Sequential(net, nn.Linear(4, 4)))
+    assert net.seen == 0
+
+
+@pytest.mark.parametrize("likelihood", [Normal(0.1), Bernoulli()])
+@pytest.mark.parametrize("hidden", [0, 1, 2])
+def test_up_to_two_hidden_layers_the_start_is_the_published_one(
+    hidden: int, likelihood: tr.likelihoods.Likelihood
+) -> None:
+    usual = tr.TAGI(chain(hidden), likelihood, seed=3)
+    stated = tr.TAGI(chain(hidden), likelihood, seed=3, gain=0.25, relative_variance=1.0)
+    assert torch.equal(usual.state.posterior.loc, stated.state.posterior.loc)
+    assert torch.equal(usual.state.posterior.variance, stated.state.posterior.variance)
+    assert usual.method.start == PUBLISHED
+
+
+def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
+    model = tr.TAGI(nn.Linear(50, 2000), Normal(0.1), gain=2.0, relative_variance=0.03)
+    weight = model.posterior["weight"]
+    torch.testing.assert_close(weight.loc.var().item(), 2 / 50, rtol=0.03, atol=0)
+    torch.testing.assert_close(weight.variance, torch.full((2000, 50), 0.03 * 2 / 50))
+    assert model.posterior.prior_variance["weight"] == pytest.approx(0.03 * 2 / 50)  # to forget to
+
+
+def test_a_gain_alone_means_what_it_meant() -> None:
+    model = tr.TAGI(chain(9), Normal(0.1), gain=0.5)
+    assert model.method.options()["relative_variance"] == 1.0
+
+
+def test_a_relative_variance_alone_keeps_the_usual_gain() -> None:
+    usual = tr.TAGI(chain(9), Normal(0.1)).method.start
+    model = tr.TAGI(chain(9), Normal(0.1), relative_variance=0.2)
+    assert (model.method.start.gain, model.method.start.relative_variance) == (usual.gain, 0.2)
+
+
+def test_deeper_networks_start_with_larger_means_and_less_doubt() -> None:
+    starts = [usual_start(Anatomy(depth), numbers=False)
+              for depth in (3, 5, 8, 12, 21)]  # fmt: skip
+    gains = [start.gain for start in starts]
+    doubts = [start.relative_variance for start in starts]
+    assert gains == sorted(gains)
+    assert doubts == sorted(doubts, reverse=True)
+    residual = usual_start(Anatomy(21, 19), numbers=False)
+    assert residual.gain < starts[-1].gain
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_a_deep_chain_learns_by_default(engine: Any) -> None:
+    """At the published start, nothing of the input reaches the output of ten layers."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 4, generator=generator)
+    y = (x[:, 0] * x[:, 1] > 0).long()
+    errors = {}
+    for name, options in {"usual": {}, "published": {"gain": 0.25}}.items():
+        layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())]
+        net = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), *layers, nn.Linear(32, 1))
+        model = tr.TAGI(net, Bernoulli(), engine=engine, **options)  # type: ignore[arg-type]
+        model.fit(x, y, epochs=15, batch_size=10, off_data=False)
+        errors[name] = float((model.predict(x).mean.round() != y).float().mean())
+    assert errors["usual"] < 0.12
+    assert errors["published"] > 0.25
+
+
+# --- from the network's own weights -----------------------------------------------------------
+
+
+def test_weights_are_kept_as_means_and_the_head_begins_anew() -> None:
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
+    model = tr.TAGI(net, Categorical(5), init="net", fresh=["3"])
+    assert torch.equal(model.posterior["0.weight"].loc, net[0].weight.detach())
+    assert torch.equal(model.posterior["1.weight"].loc, net[1].weight.detach())
+    assert not torch.equal(model.posterior["3.weight"].loc, net[3].weight.detach())
+    torch.testing.assert_close(model.posterior["0.weight"].variance, torch.full((8, 4), NARROW / 4))
+    torch.testing.assert_close(
+        model.posterior["3.weight"].variance, torch.full((4, 8), PUBLISHED.gain / 8)
+    )
+    wider = tr.TAGI(net, Categorical(5), init="net", relative_variance=0.1)
+    torch.testing.assert_close(wider.posterior["0.weight"].variance, torch.full((8, 4), 0.1 / 4))
+    assert torch.equal(wider.posterior["3.weight"].loc, net[3].weight.detach())
+
+
+def test_at_the_start_it_predicts_as_the_network_does() -> None:
+    net = chain(3, nn.BatchNorm1d)
+    net(torch.randn(50, 4, generator=torch.Generator().manual_seed(1)))  # running statistics
+    x = torch.randn(7, 4, generator=torch.Generator().manual_seed(2))
+    model = tr.TAGI(net, Normal(0.1), init="net", relative_variance=1e-12)
+    with torch.no_grad():
+        want = net.eval()(x)
+    torch.testing.assert_close(model.outputs(x).predictive().mean, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_file_holds_it(tmp_path: Path) -> None:
+    x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    model = tr.TAGI(chain(2), Normal(0.1), init="net", fresh=["4"], relative_variance=0.05)
+    model.fit(x, x[:, 0], epochs=2, off_data=False)
+    model.save(tmp_path / "model.tr")
+    again = tr.TAGI.load(tmp_path / "model.tr")
+    assert again.method.options() == model.method.options()
+    assert again.posterior.prior_variance == model.posterior.prior_variance
+    assert torch.equal(again.predict(x).mean, model.predict(x).mean)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"fresh": ["4"]}, ValueError, "goes with init='net'"),
+        ({"init": "net", "fresh": "4"}, TypeError, "list of names"),
+        ({"init": "net", "fresh": ["head"]}, ValueError, "no such module"),
+        ({"init": "own"}, ValueError, "init must be one of"),
+        ({"init": "net", "relative_variance": 0.0}, ValueError, "relative_variance"),
+        ({"relative_variance": -1.0}, ValueError, "relative_variance"),
+    ],
+)
+def test_misuse_is_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        tr.TAGI(chain(2), Normal(0.1), **options)
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    net = chain(1)
+    with torch.no_grad():
+        net[0].weight[0, 0] = torch.nan
+    with pytest.raises(ValueError, match=r"0\.weight has NaN"):
+        tr.TAGI(net, Normal(0.1), init="net")
