@@ -53,9 +53,9 @@ def test_online_as_rows_come(name):
     """Outputs known to within 0.3: what they are unsure of is not taken for noise."""
     likelihood, y, z, truth = made(name)
     blurred = z + 0.3 * torch.randn(ROWS, 1, dtype=D)
-    variance = torch.full((20, 1), 0.09, dtype=D)
+    variance = torch.full((40, 1), 0.09, dtype=D)
     for _ in range(2):
-        for rows, outputs in zip(y.split(20), blurred.split(20), strict=True):
+        for rows, outputs in zip(y.split(40), blurred.split(40), strict=True):
             likelihood.set_buffers(likelihood.hear(rows, outputs, variance).noise)
     # the blur is drawn around the true output, not around its estimate, so a prior is missing
     assert found(likelihood) == pytest.approx(truth, rel=0.2, abs=0.12)

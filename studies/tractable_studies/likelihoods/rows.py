@@ -1,4 +1,4 @@
-"""Rows to learn from and to test on: hourly counts of bikes, and Bishop's inverse problem."""
+"""Rows to learn from and to test on: counts of bikes, an inverse problem, tables of UCI."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tractable.data import RegressionData
 from tractable.data.store import FOLDER
 from tractable.errors import DataNotFound
 
@@ -72,3 +73,14 @@ def inverse(rows: int, seed: int) -> Task:
     x = t + 0.3 * torch.sin(2 * torch.pi * t) + 0.1 * (2 * u - 1)
     x, y = (x - x[:rows].mean()) / x[:rows].std(), (t - t[:rows].mean()) / t[:rows].std()
     return Task(x[:rows], y[:rows], x[rows:], y[rows:])
+
+
+def published(data: RegressionData, split: int, *, levels: bool = False) -> Task:
+    """A published split of a UCI table; as ``levels``, whole targets numbered from 0."""
+    x, y, x_test, y_test = data.split(split)
+    centre, scale = x.mean(0), x.std(0)
+    x, x_test = (x - centre) / scale, (x_test - centre) / scale
+    if levels:
+        least = data.targets.min()
+        return Task(x, (y - least).long().flatten(), x_test, (y_test - least).long().flatten())
+    return Task(x, (y - y.mean()) / y.std(), x_test, (y_test - y.mean()) / y.std())
