@@ -103,7 +103,7 @@ def fitted(
     if kept:
         options = {"init": "net", **options}
     if learner == "TAGI":
-        fresh = {"fresh": ["head"]} if kept else {}
+        fresh: dict[str, Any] = {"fresh": ["head"]} if kept else {}
         model: tr.Learner = tr.TAGI(net, likelihood, seed=seed, **options, **fresh)
     else:
         model = tr.Backprop(net, likelihood, seed=seed, **options)
