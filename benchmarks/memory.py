@@ -31,14 +31,14 @@ def measure(kind: str, name: str) -> int:
     for _ in range(3):
         small()
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest size so far
-    before = _status("VmRSS")
+    before = status("VmRSS")
     step = make(replace(case, batch=BATCHES[name]))
     for _ in range(5):
         step()
-    return _status("VmHWM") - before
+    return status("VmHWM") - before
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     """A size of this process, in kilobytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Ensemble,
         Laplace,
         Learner,
+        coverage,
     )
     from tractable.posterior import Posterior
     from tractable.predictive import NormalPredictive, Predictive
@@ -55,6 +56,7 @@ __all__ = [
     "activation_rule",
     "adversarial",
     "attacks",
+    "coverage",
     "errors",
     "infer",
     "likelihoods",
@@ -70,7 +72,7 @@ _HOMES = {
     "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
-        "Ensemble", "Laplace", "Learner",
+        "Ensemble", "Laplace", "Learner", "coverage",
     ),
     "posterior": ("Posterior",),
     "predictive": ("NormalPredictive", "Predictive"),

@@ -56,11 +56,10 @@ class Unsupported(TractableError):
     """Something that a method, a rule or the compiled kernel does not cover."""
 
 
-class NoMomentRule(Unsupported, TypeError):
+class NoMomentRule(Unsupported, LookupError):
     """A torch function was called on a Gaussian and has no moment rule.
 
-    A ``TypeError`` on purpose: torch hands ``tensor += gaussian`` on as ``add_``, which is
-    refused, and it is the ``TypeError`` that makes Python go on to ``tensor + gaussian``.
+    Not a ``TypeError``, which makes Python try the reflected operator and lose the name.
     """
 
 

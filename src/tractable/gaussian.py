@@ -8,9 +8,13 @@ arguments of the function it stands for and returns the Gaussian of its result.
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,9 +22,28 @@ from torch._C import DisableTorchFunctionSubclass
 
 from tractable.errors import NoMomentRule, close_names
 
+if TYPE_CHECKING:
+    from tractable.rules.positions import Common
+
 Rule = Callable[..., Any]
+View = Callable[[Tensor], Tensor]
 
 _RULES: dict[Any, Rule] = {}
+
+_carried: ContextVar[bool] = ContextVar("messages_carried", default=False)
+
+
+@contextmanager
+def messages_carried(carried: bool = True) -> Iterator[None]:
+    """Within this block, if ``carried``, messages are wanted: what would cut them is refused.
+
+    See ``tractable.rules.function``.
+    """
+    token = _carried.set(carried)
+    try:
+        yield
+    finally:
+        _carried.reset(token)
 
 
 class Gaussian(Tensor):
@@ -40,6 +63,12 @@ class Gaussian(Tensor):
 
     loc: Tensor
     variance: Tensor
+    common: Common | None = None
+    """What its positions have in common, where that is followed; see ``rules.positions``."""
+    origin: tuple[Gaussian, View] | None = None
+    """Of a view: what it is a view of, and how to take it again."""
+    views: list[tuple[weakref.ref[Gaussian], View]] | None = None
+    """The views that were taken of this one."""
 
     @staticmethod
     def __new__(cls, loc: Tensor, variance: Tensor | float) -> Gaussian:
@@ -69,13 +98,17 @@ class Gaussian(Tensor):
         """Everything happens in ``__new__``; see the class docstring for the arguments."""
 
     @classmethod
-    def wrap(cls, loc: Tensor, variance: Tensor) -> Gaussian:
-        """The Gaussian of moments that are known to be valid (no checks: for rules)."""
+    def wrap(cls, loc: Tensor, variance: Tensor, common: Common | None = None) -> Gaussian:
+        """The Gaussian of moments that are known to be valid (no checks: for rules).
+
+        A rule that acts entry by entry hands on the ``common`` of its input.
+        """
         self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc = loc
         self.variance = variance
+        self.common = common
         return self
 
     @property
@@ -91,20 +124,48 @@ class Gaussian(Tensor):
         """As it prints; the moments have no common number format."""
         return format(repr(self), spec)
 
-    # A name is bound anew: a Gaussian is not changed in place, and torch cannot tell x += y, which
-    # is welcome, from x.add_(y), which is not.
+    def view_of(self, base: Gaussian, view: View) -> Gaussian:
+        """Note that this is ``view`` of ``base``, so that changing one in place changes both."""
+        self.origin = base, view
+        if base.views is None:
+            base.views = []
+        base.views.append((weakref.ref(self), view))
+        return self
 
-    def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]
-        return self + other
+    def become(self, other: Gaussian) -> Gaussian:
+        """Take the moments of ``other``, as a function in place does; views and bases follow."""
+        if other.shape != self.shape:
+            raise NoMomentRule(
+                f"no moment rule for changing the shape of a Gaussian in place, from "
+                f"{tuple(self.shape)} to {tuple(other.shape)}"
+            )
+        moments = other.loc.to(self.loc.dtype), other.variance.to(self.loc.dtype)
+        if self.origin is None:
+            self.rebind(*moments, other.common)
+            return self
+        base, view = self.origin
+        entries = torch.arange(base.numel(), device=base.device).reshape(base.shape)
+        entries = view(entries).reshape(-1)
+        if entries.unique().numel() < entries.numel():
+            raise NoMomentRule("no moment rule for changing an expanded Gaussian in place")
+        base.become(
+            Gaussian.wrap(
+                _written(base.loc, entries, moments[0]),
+                _written(base.variance, entries, moments[1]),
+            )
+        )
+        return self
 
-    def __isub__(self, other: Any) -> Any:  # type: ignore[misc]
-        return self - other
-
-    def __imul__(self, other: Any) -> Any:  # type: ignore[misc]
-        return self * other
-
-    def __itruediv__(self, other: Any) -> Any:  # type: ignore[misc]
-        return self / other
+    def rebind(self, loc: Tensor, variance: Tensor, common: Common | None = None) -> None:
+        """Hold other moments, and so do the views."""
+        self.loc, self.variance, self.common = loc, variance, common
+        kept = []
+        for held, view in self.views or ():
+            seen = held()
+            if seen is not None:
+                seen.rebind(view(loc), view(variance))
+                kept.append((held, view))
+        self.views = kept or None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Gaussian:
         """A copy that shares nothing, detached from any graph."""
@@ -118,15 +179,15 @@ class Gaussian(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the moment rule of ``func``, or say that there is none."""
         rule = _RULES.get(func)
-        if rule is not None:
-            return rule(*args, **kwargs) if kwargs else rule(*args)
-        if func in _METADATA:
-            with DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        _fill_table()
-        if func in _RULES:
-            return _RULES[func](*args, **(kwargs or {}))
-        raise NoMomentRule(_no_rule_message(func))
+        if rule is None:
+            if func in _METADATA:
+                with DisableTorchFunctionSubclass():
+                    return func(*args, **(kwargs or {}))
+            rule = _find_rule(func)
+        if not torch.is_grad_enabled() and _carried.get() and _room("function").carries():
+            with torch.enable_grad():
+                return rule(*args, **(kwargs or {}))
+        return rule(*args, **kwargs) if kwargs else rule(*args)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -152,16 +213,74 @@ def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
 
     def register(rule: Rule) -> Rule:
         for function in functions:
-            _RULES[function] = rule
+            _RULES[function] = _in_place_if_asked(function, rule)
         return rule
 
     return register
 
 
+def _in_place_if_asked(function: Any, rule: Rule) -> Rule:
+    """The rule of ``F.relu`` and its kin, whose argument ``inplace`` changes their input."""
+    code = getattr(function, "__code__", None)
+    if code is None or "inplace" not in code.co_varnames[: code.co_argcount]:
+        return rule
+    position = code.co_varnames.index("inplace")
+
+    @functools.wraps(rule)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.pop("inplace", False)
+        if len(args) > position:
+            args, wanted = args[:position], args[position]
+        z = rule(*args, **kwargs)
+        if wanted and isinstance(z, Gaussian) and z is not args[0]:
+            return in_place(args[0], z)
+        return z
+
+    return run
+
+
+def in_place(target: Tensor, value: Gaussian) -> Gaussian:
+    """Make ``target`` hold ``value``, under all its names.
+
+    A plain tensor becomes a Gaussian: torch fills tensors of zeros with states.
+    """
+    if isinstance(target, Gaussian):
+        return target.become(value)
+    if type(target) is not Tensor or target.requires_grad or not target.is_floating_point():
+        raise NoMomentRule(
+            f"no moment rule for writing a Gaussian into a {type(target).__name__} of "
+            f"{target.dtype}{' that requires gradients' if target.requires_grad else ''}"
+        )
+    base = target._base  # noqa: SLF001  (torch has no public name)
+    if base is not None:
+        entries = torch.arange(base.numel(), device=base.device).as_strided(
+            target.shape, target.stride(), target.storage_offset() - base.storage_offset()
+        )
+        zeros = torch.zeros_like(base)
+        _convert(
+            base,
+            _written(base.clone(), entries.reshape(-1), value.loc.to(base.dtype)),
+            _written(zeros, entries.reshape(-1), value.variance.to(base.dtype)),
+        )
+    return _convert(target, value.loc.to(target.dtype), value.variance.to(target.dtype))
+
+
+def _convert(plain: Tensor, loc: Tensor, variance: Tensor) -> Gaussian:
+    plain.loc, plain.variance = loc, variance  # type: ignore[attr-defined]
+    plain.__class__ = Gaussian
+    return plain  # type: ignore[return-value]
+
+
+def _written(tensor: Tensor, entries: Tensor, values: Tensor) -> Tensor:
+    """``tensor`` with ``values`` at flat positions."""
+    flat = tensor.reshape(-1).index_put((entries,), values.reshape(-1))
+    return flat.reshape(tensor.shape)
+
+
 def covered_functions() -> list[str]:
     """The names of the torch functions that have a moment rule, sorted."""
     _fill_table()
-    return sorted({_name(function) for function in _RULES})
+    return sorted({name_of(function) for function in _RULES})
 
 
 def spellings(name: str) -> tuple[Any, ...]:
@@ -173,12 +292,36 @@ def spellings(name: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def rule_of(function: Any) -> Rule | None:
+    """The moment rule of a torch function, or None."""
+    _fill_table()
+    rule = _RULES.get(function)
+    if rule is None:
+        rule = _room("mechanism").rule_for(function)
+        if rule is not None:
+            rule = _RULES[function] = _in_place_if_asked(function, rule)
+    return rule
+
+
+def _find_rule(function: Any) -> Rule:
+    rule = rule_of(function)
+    if rule is None:
+        raise NoMomentRule(_no_rule_message(function))
+    return rule
+
+
 def _fill_table() -> None:
     """Register the rules of the library, which happens when they are first imported."""
     importlib.import_module("tractable.rules")
 
 
-def _name(function: Any) -> str:
+def _room(name: str) -> Any:
+    """A module of the rules, which stand above this one and fill its table."""
+    return importlib.import_module(f"tractable.rules.{name}")
+
+
+def name_of(function: Any) -> str:
+    """What a torch function is called; a property by its own name."""
     name = getattr(function, "__name__", None)
     if name == "__get__":
         name = getattr(getattr(function, "__self__", None), "__name__", name)
@@ -186,13 +329,11 @@ def _name(function: Any) -> str:
 
 
 def _no_rule_message(function: Any) -> str:
-    name = _name(function)
+    name = name_of(function)
     near = close_names(name.strip("_"), covered_functions())
     hint = f" The nearest that have one: {', '.join(near)}." if near else ""
-    in_place = name.endswith("_") and not name.startswith("_")
-    why = " (in-place functions cannot change a Gaussian)" if in_place else ""
     return (
-        f"no moment rule for {name!r}{why}.{hint} Register one with "
+        f"no moment rule for {name!r}.{hint} Register one with "
         f"@tractable.moment_rule(...): see 'How to add a moment rule' in CONTRIBUTING.md"
     )
 

@@ -159,6 +159,39 @@ def test_priming_without_a_memory_learns_once_in_order():
     assert same(state(primed), state(taught))
 
 
+def test_rewards_that_change_are_followed_with_a_memory():
+    """Two arms swap what they pay after 2,000 rewards of each; a hundred rewards later."""
+    pays = {}
+    for memory in (50, None):
+        learner = tr.TAGI(nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(0.5))
+        bandit = Bandit(learner, features=0, actions=2, memory=memory)
+        for step in range(4000):
+            bandit.learn([], step % 2, float(step % 2))
+        chosen = []
+        for _ in range(400):
+            action = bandit.act([])
+            chosen.append(action)
+            bandit.learn([], action, float(action == 0))
+        pays[memory] = np.mean([action == 0 for action in chosen[100:]])
+    assert pays[50] > 0.9
+    assert pays[None] < 0.5
+
+
+def test_a_memory_is_a_number_of_rewards_and_is_in_the_file(tmp_path):
+    bandit = agent(memory=20)
+    bandit.learn([0.1, 0.2, 0.3], 1, 1.0).save(tmp_path / "agent.tr")
+    loaded = Bandit.load(tmp_path / "agent.tr")
+    assert loaded.memory == 20
+    for one in (bandit, loaded):
+        one.learn([0.3, 0.2, 0.1], 0, 0.5)
+    assert same(state(bandit), state(loaded))
+    for memory in (1, 0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="number of rewards above 1"):
+            agent(memory=memory)
+    with pytest.raises(ValueError, match="that is the memory"):
+        agent("bbb", memory=20)
+
+
 def test_an_agent_can_be_copied():
     bandit = agent("backprop")
     twin = copy.deepcopy(bandit)

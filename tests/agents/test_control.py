@@ -106,6 +106,17 @@ def test_a_callback_stops():
     assert seen == [256, 512]
 
 
+def test_a_memory_keeps_both_networks_learning(tmp_path):
+    plain, mindful = (TAGIControl(OneStep(), seed=0, memory=m, **SMALL) for m in (None, 50))
+    for agent in (plain, mindful):
+        agent.learn(512)
+    for name in ("policy", "value"):
+        forgetful, sure = (getattr(agent, name).posterior for agent in (mindful, plain))
+        assert float(forgetful.variance.sum()) > 1.02 * float(sure.variance.sum())
+    mindful.save(tmp_path / "agent.tr")
+    assert TAGIControl.load(tmp_path / "agent.tr", OneStep()).settings.memory == 50
+
+
 def test_every_epoch_learns_the_horizon_again():
     agent = TAGIControl(OneStep(), seed=0, epochs=2, **SMALL).learn(256)
     once = TAGIControl(OneStep(), seed=0, **SMALL).learn(256)
@@ -142,6 +153,7 @@ def test_environments_that_do_not_fit_are_refused():
         ("sigma_v", 0.0),
         ("policy_hidden", ()),
         ("lam", -0.1),
+        ("memory", 1),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(setting, value):

@@ -75,6 +75,58 @@ def test_report_joins_runs(call, houses, tmp_path):
     assert len(found["runs"]) == 2
 
 
+NET = """
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 1))
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(3, 2), nn.Linear(2, 1)
+
+    def forward(self, value, ids):
+        return self.head(self.table(ids) * value)
+
+made, number = make(), 3
+"""
+
+
+def test_info_says_which_functions_of_a_network_have_rules(call, tmp_path):
+    (tmp_path / "my_net.py").write_text(NET)
+    for name in ("make", "made"):
+        done = call("info", f"{tmp_path}/my_net.py:{name}", "--input", "4,1,4,4")
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.splitlines()[1].split() == ["conv2d", "1", "exact"]
+        assert "every function has a moment rule" in done.stdout
+    name = f"{tmp_path}/my_net.py:Two"
+    done = call("info", name, "--input", "4,2", "--input", "4:int", "--json")
+    found = json.loads(done.stdout)
+    assert found["complete"]
+    assert {"name": "embedding", "calls": 1, "kind": "exact"} in found["functions"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("torch.nn", "--input", "2"), "module:name or file.py:name"),
+        (("no_such_module:net", "--input", "2"), "cannot import no_such_module"),
+        (("no_such_file.py:net", "--input", "2"), "no file no_such_file.py"),
+        (("torch.nn:Foo", "--input", "2"), "did you mean 'Fold'"),
+        (("torch.nn:Identity",), "give the shape of a batch"),
+        (("torch.nn:Identity", "--input", "2,x"), "a shape is like 4,3,32,32"),
+        (("torch.nn:Identity", "--input", "2", "--moments", "odd"), "must be one of linear, exact"),
+        (("math:inf", "--input", "2"), "is no torch.nn.Module"),
+    ],
+)
+def test_info_refuses_in_one_line(call, words, said):
+    done = call("info", *words)
+    assert done.exit_code in (1, 2)
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_info_says_what_is_here(call, monkeypatch, tmp_path):
     (tmp_path / "data/mnist").mkdir(parents=True)
     monkeypatch.setenv(store.FOLDER, str(tmp_path / "data"))

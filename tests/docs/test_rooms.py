@@ -48,7 +48,7 @@ class Watch:
 
     def look(self, frame, event, argument):
         code = frame.f_code
-        if event == "call" and code.co_filename == NETWORK and code.co_name == "__call__":
+        if event == "call" and code.co_filename == NETWORK and code.co_name == "run":
             self.ways.append(self.files(frame.f_back))
 
     @staticmethod

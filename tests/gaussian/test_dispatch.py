@@ -20,11 +20,11 @@ def g() -> Gaussian:
 
 def test_no_rule_names_the_function_the_nearest_and_the_way_out(g: Gaussian) -> None:
     with pytest.raises(NoMomentRule) as caught:
-        torch.softmax(g, 0)
+        torch.cumprod(g, 0)
     message = str(caught.value)
-    assert "no moment rule for 'softmax'" in message
+    assert "no moment rule for 'cumprod'" in message
     assert "nearest" in message
-    assert "softplus" in message
+    assert "prod" in message
     assert "moment_rule" in message
     assert "CONTRIBUTING" in message
 
@@ -32,64 +32,60 @@ def test_no_rule_names_the_function_the_nearest_and_the_way_out(g: Gaussian) -> 
 @pytest.mark.parametrize(
     ("function", "name"),
     [
-        (lambda g: torch.cumsum(g, 0), "cumsum"),
-        (lambda g: g.cumsum(0), "cumsum"),
-        (lambda g: F.hardswish(g), "hardswish"),
+        (lambda g: torch.cumprod(g, 0), "cumprod"),
+        (lambda g: g.cumprod(0), "cumprod"),
+        (lambda g: F.ctc_loss(g, g, g, g), "ctc_loss"),
         (lambda g: torch.fft.fft(g), "fft"),
-        (lambda g: g < 0, "__lt__|not supported"),
+        (lambda g: divmod(g, 2), "divmod|unsupported"),
         (lambda g: g.numpy(), "numpy"),
         (lambda g: g.tolist(), "tolist"),
         (lambda g: g.item(), "item"),
         (lambda g: bool(g[0]), "__bool__"),
-        (lambda g: g.real, "real"),
-        (lambda g: g.__setitem__(0, 1.0), "__setitem__"),
+        (lambda g: g.imag, "imag"),
+        (lambda g: g.requires_grad_(), "requires_grad_"),
+        (lambda g: g.unsqueeze_(0), "changing the shape of a Gaussian in place"),
+        (lambda g: g.expand(2, 3).add_(1), "changing an expanded Gaussian in place"),
+        (lambda g: torch.ones(3, dtype=torch.int64).copy_(g), "writing a Gaussian into"),
+        (lambda g: torch.ones(3, requires_grad=True).copy_(g), "requires gradients"),
     ],
 )
 def test_no_rule(g: Gaussian, function: Callable[[Gaussian], Any], name: str) -> None:
-    with pytest.raises(TypeError, match=name):
+    with pytest.raises((NoMomentRule, TypeError), match=name):
         function(g)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda g: g.add_(1),
-        lambda g: g.mul_(g),
-        lambda g: torch.relu_(g),
-        lambda g: g.zero_(),
-        lambda g: g.requires_grad_(),
-    ],
-)
-def test_in_place_functions_are_refused(g: Gaussian, function: Callable[[Gaussian], Any]) -> None:
-    before = g.loc.clone(), g.variance.clone()
-    with pytest.raises(NoMomentRule, match="in-place functions cannot change a Gaussian"):
-        function(g)
-    torch.testing.assert_close((g.loc, g.variance), before, rtol=0, atol=0)
+def test_operators_keep_the_name_of_what_has_no_rule(g: Gaussian) -> None:
+    """Not a ``TypeError``, for which Python would try the reflected operator and say less."""
+    assert not issubclass(NoMomentRule, TypeError)
+    with pytest.raises(NoMomentRule, match="__floordiv__"):
+        g // 2
 
 
-def test_augmented_assignment_binds_the_name_anew(g: Gaussian) -> None:
+def test_augmented_assignment_is_in_place(g: Gaussian) -> None:
+    """As in torch: every name of the Gaussian sees it (this was a new object once)."""
     other = Gaussian(torch.tensor([2.0, 5.0, -4.0]), 0.5)
-    before = g.loc.clone(), g.variance.clone()
+    loc, variance = g.loc.clone(), g.variance.clone()
     x: Any = g
     x += other
-    assert torch.equal(x.variance, g.variance + 0.5)
+    assert x is g
+    assert torch.equal(g.variance, variance + 0.5)
     x -= 1.0
-    assert torch.equal(x.loc, g.loc + other.loc - 1)
+    assert torch.equal(g.loc, loc + other.loc - 1)
     x *= 2.0
-    assert torch.equal(x.variance, 4 * (g.variance + 0.5))
+    assert torch.equal(g.variance, 4 * (variance + 0.5))
     x /= 2.0
-    assert torch.equal(x.loc, g.loc + other.loc - 1)
-    assert isinstance(x, Gaussian)
-    torch.testing.assert_close((g.loc, g.variance), before, rtol=0, atol=0)
+    assert torch.equal(g.loc, loc + other.loc - 1)
 
 
 def test_augmented_assignment_to_a_plain_tensor(g: Gaussian) -> None:
+    """A plain tensor becomes the Gaussian, under all its names."""
     plain: Any = torch.ones(3)
     x = plain
     x += g
-    assert isinstance(x, Gaussian)
+    assert isinstance(plain, Gaussian)
+    assert x is plain
     assert torch.equal(x.loc, g.loc + 1)
-    assert torch.equal(plain, torch.ones(3))
+    assert torch.equal(x.variance, g.variance)
 
 
 def test_metadata_is_answered_without_a_rule(g: Gaussian) -> None:

@@ -1,6 +1,8 @@
 """A module run with other tensors: as torch.func.functional_call does, with nothing left over."""
 
 import copy
+import threading
+import time
 
 import pytest
 import torch
@@ -74,3 +76,27 @@ def test_an_error_leaves_the_module_as_it_was():
     with pytest.raises(KeyError, match="third"):
         run({"first.weight": weight * 2, "third": weight}, rows(3))
     assert net.first.weight is weight
+
+
+def test_threads_run_one_module_one_after_the_other():
+    class Slow(nn.Linear):
+        def forward(self, x):
+            time.sleep(0.002)
+            return super().forward(x)
+
+    run = Network(Slow(1, 1), torch.float32, torch.device("cpu"))
+    wrong = []
+
+    def work(k: float) -> None:
+        given = {"weight": torch.full((1, 1), k), "bias": torch.zeros(1)}
+        for _ in range(10):
+            if run(given, torch.ones(1, 1)).item() != k:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert copy.deepcopy(run)(tensors(run.module), torch.ones(1, 1)).shape == (1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from tractable.likelihoods.gate import KEPT, Gate
 
 ENGINES = ["torch", *(["native"] if native.kernel() is not None else [])]
 NOISE = 0.1
+Rows = Callable[[int, int], tuple[Tensor, Tensor]]
 
 
 def truth(x: Tensor) -> Tensor:
@@ -42,9 +44,9 @@ def rmse(model: tr.TAGI) -> float:
     return float((model.predict(x).mean - truth(x)).square().mean().sqrt())
 
 
-def outlives(model: tr.TAGI, wild: float, batch: int) -> None:
+def outlives(model: tr.TAGI, wild: float, batch: int, source: Rows = data) -> None:
     """A wild target at most doubles the error, or ten clean updates bring it back there."""
-    x, y = data(11 * batch, seed=5)
+    x, y = source(11 * batch, 5)
     y[0] = wild
     before = rmse(model)
     model.update(x[:batch], y[:batch])
@@ -88,41 +90,133 @@ def test_without_the_guards_it_is_not():
     assert model.surprises.count == 0
 
 
-@pytest.mark.parametrize("sigma", [NOISE, None])
-def test_a_convolution_outlives_a_wild_target(sigma):
+def images(rows: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(300, 1, 6, 6, generator=generator)
-    y = x.mean((2, 3)) * 6 + NOISE * torch.randn(300, 1, generator=generator)
+    x = torch.randn(rows, 1, 6, 6, generator=generator)
+    return x, x.mean((2, 3)) * 6 + NOISE * torch.randn(rows, 1, generator=generator)
+
+
+@pytest.fixture(scope="module", params=[NOISE, None], ids=["known", "inferred"])
+def convolution(request) -> tr.TAGI:
     net = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 1)
     )
-    model = tr.TAGI(net, tr.likelihoods.Normal(sigma)).fit(x, y, epochs=5, batch_size=10)
+    model = tr.TAGI(net, tr.likelihoods.Normal(request.param))
+    return model.fit(*images(300), epochs=5, batch_size=10)
+
+
+@pytest.mark.parametrize("wild", [5 * NOISE, 50.0, 1e6])
+@pytest.mark.parametrize("batch", [1, 32])
+def test_a_convolution_outlives_a_wild_target(convolution, batch, wild):
+    model = copy.deepcopy(convolution)
+    x, y = images(300)
+    clean = y.clone()
 
     def error() -> float:
-        return float((model.predict(x).mean - y).square().mean().sqrt())
+        return float((model.predict(x).mean - clean).square().mean().sqrt())
 
+    y[0] = wild
     before = error()
-    model.update(x[:1], [[1e4]])
+    model.update(x[:batch], y[:batch])
     after = error()
-    for rows in torch.arange(1, 101).split(10):
-        model.update(x[rows], y[rows])
+    for rows in torch.arange(batch, 11 * batch).split(batch):
+        model.update(x[rows % 300], clean[rows % 300])
     assert min(after, error()) < 2 * before
 
 
-def test_a_wrong_label_does_little():
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("batch", [1, 32])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_wrong_label_does_little(engine, batch, classes):
     x, y = data(600)
-    labels = (y[:, 0] > 0).long() + (y[:, 0] > 0.7).long()
-    net = nn.Sequential(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 3))
-    model = tr.TAGI(net, tr.likelihoods.Categorical(4), gain=1.0)
-    model.fit(x, labels, epochs=5, batch_size=10)
+    labels = (y[:, 0] > 0).long() + (y[:, 0] > 0.7).long() * (classes - 2)
+    likelihood = tr.likelihoods.Categorical(classes)
+    net = nn.Sequential(
+        nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, likelihood.outputs)
+    )
+    model = tr.TAGI(net, likelihood, gain=1.0, engine=engine)
+    model.fit(x, labels, epochs=3, batch_size=10)
 
     def wrong() -> float:
         return float((model.predict(x).probs.argmax(1) != labels).double().mean())
 
     before = wrong()
     surest = int(model.predict(x).probs.max(1).values.argmax())
-    model.update(x[surest : surest + 1], (labels[surest : surest + 1] + 2) % 3)
+    rows = torch.cat([torch.tensor([surest]), torch.arange(batch - 1)])
+    told = labels[rows].clone()
+    told[0] = (told[0] + classes - 1) % classes
+    model.update(x[rows], told)
     assert wrong() < 2 * before + 0.02
+
+
+# --- a noise that the network predicts -----------------------------------------------------------
+
+
+def uneven(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """The noise is 0.45 on the right and 0.05 on the left."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 2, generator=generator)
+    return x, truth(x) + _spread(x) * torch.randn(rows, 1, generator=generator)
+
+
+def _spread(x: Tensor) -> Tensor:
+    return 0.05 + 0.4 * torch.sigmoid(4 * x[:, :1])
+
+
+def predicting(hidden: int, robust: bool = True) -> tr.TAGI:
+    net = dense(hidden)
+    net[-1] = nn.Linear(40, 2)
+    likelihood = tr.likelihoods.HeteroscedasticNormal()
+    model = tr.TAGI(net, likelihood, gain=1.0, robust=robust)
+    return model.fit(*uneven(600), epochs=5, batch_size=10)
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def predicted(request) -> tr.TAGI:
+    return predicting(request.param)
+
+
+@pytest.mark.parametrize("wild", [5.0, 1e3, 1e6])
+@pytest.mark.parametrize("batch", [1, 32])
+def test_a_predicted_noise_outlives_a_wild_target(predicted, batch, wild):
+    model = copy.deepcopy(predicted)
+    outlives(model, wild, batch, uneven)
+    x, _ = uneven(400, seed=9)
+    noise = model.predict(x).aleatoric.sqrt()
+    assert float((noise - _spread(x)).abs().mean()) < 0.3
+    assert model.surprises.count > predicted.surprises.count
+
+
+def test_a_predicted_noise_is_learnt_as_well_with_the_guards_and_wrecked_without(predicted):
+    if len(predicted.net) != 5:
+        pytest.skip("once is enough")
+    plain = predicting(2, robust=False)
+    x, y = uneven(1000, seed=9)
+    pair = [float(model.predict(x).log_prob(y).mean()) for model in (predicted, plain)]
+    assert pair[0] > pair[1] - 0.1
+    plain.update(x[:1], [[1e3]])
+    assert rmse(plain) > 1.0
+
+
+def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tmp_path):
+    likelihood = tr.likelihoods.HeteroscedasticNormal()
+    mean, variance = torch.zeros(2, 2), torch.full((2, 2), 0.1)
+    y = torch.tensor([[0.5], [40.0]])
+    verdict = likelihood.judge(Gate(1), y, mean, variance)
+    spread = 0.1 + math.exp(0.05)
+    assert float(verdict.weight[0]) == 1.0
+    # The second value finds a level of 1 that it raises itself, by a tenth of its clipped square.
+    level = 1 + (4 / 0.92 - 1) / 10
+    assert float(verdict.weight[1]) == pytest.approx(3.5**2 * level * spread / 1600, rel=1e-6)
+    heard = likelihood.hear(y, mean, variance, weight=verdict.weight)
+    d_mu, d_var = likelihood.messages(y, mean, variance)
+    torch.testing.assert_close(heard.d_mu, d_mu * verdict.weight.float())
+    torch.testing.assert_close(heard.d_var, d_var * verdict.weight.float())
+    assert torch.equal(heard.believed, d_var)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+    model = tr.TAGI(net, likelihood).update([[0.1, 0.2]], [[40.0]])
+    model.save(tmp_path / "model")
+    assert tr.TAGI.load(tmp_path / "model").surprises == model.surprises
 
 
 # --- exactness -----------------------------------------------------------------------------------

@@ -155,9 +155,12 @@ def test_bad_arguments_are_refused(make, error):
 
 
 def test_an_unsupported_module_is_named():
-    net = nn.Sequential(nn.Linear(2, 3), nn.Softmax(-1), nn.Linear(3, 1))
-    model = tr.TAGI(net, tr.likelihoods.Normal())
-    with pytest.raises(tr.NoMomentRule, match="softmax"):
+    class Cumulated(nn.Linear):
+        def forward(self, x):
+            return torch.cumprod(super().forward(x), -1)
+
+    model = tr.TAGI(Cumulated(2, 3), tr.likelihoods.Normal())
+    with pytest.raises(tr.NoMomentRule, match="cumprod"):
         model.predict(torch.ones(1, 2))
 
 

@@ -79,6 +79,34 @@ def test_the_information_of_a_stream_levels_off_at_the_memory(engine):
     assert 1 / float(model.posterior.variance) == pytest.approx(1 / prior + 49, rel=1e-3)
 
 
+@pytest.mark.parametrize("sigma", [NOISE, None])
+def test_dead_units_come_back_with_a_memory(sigma):
+    """A ReLU of a negative mean passes no message: only forgetting can bring its unit back."""
+    models = [tr.TAGI(net(), tr.likelihoods.Normal(sigma), gain=1.0) for _ in "12"]
+    x, y = stream(3000, 0.0, 0)
+    for model, memory in zip(models, (40, None), strict=True):
+        begun = model.posterior.loc.clone()
+        follow(model, x[:40], y[:40], memory)
+        model.posterior["2.bias"].loc.fill_(-5.0)
+        follow(model, x, y, memory)
+        if memory is not None:  # what is known of nothing goes back to where it began
+            torch.testing.assert_close(model.state.start, begun)
+    assert error(models[0], 0.0) < 0.25
+    assert error(models[1], 0.0) > 0.5
+
+
+def test_means_that_nothing_is_known_of_go_back_to_where_they_began():
+    """A weight of an input that is always 0 is never told anything."""
+    layer = nn.Linear(2, 1, bias=False)
+    model = tr.TAGI(layer, tr.likelihoods.Normal(1.0), seed=3)
+    begun = float(model.posterior.loc[1])
+    model.posterior.loc[1] = 7.0
+    for _ in range(50):
+        model.update([[1.0, 0.0]], [[1.0]], memory=20)
+    left = (1 - 0.1 / 20) ** 50  # a tenth of the rate of forgetting, as its variance is the prior's
+    assert float(model.posterior.loc[1]) == pytest.approx(begun + left * (7 - begun), rel=1e-4)
+
+
 def test_a_batch_forgets_as_much_as_its_rows():
     layer = nn.Linear(1, 1, bias=False)
     one = torch.ones(8, 1)

@@ -2,15 +2,41 @@
 
 import math
 
+import pytest
 import torch
+from torch.distributions import Gamma
+from torch.distributions import Normal as NormalDistribution
 
-from tractable.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal
+from tractable.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Family,
+    HeteroscedasticNormal,
+    Joint,
+    Laplace,
+    Mixture,
+    MultivariateNormal,
+    NegativeBinomial,
+    Normal,
+    Ordinal,
+    Poisson,
+    StudentT,
+    VonMises,
+)
 from tractable.testing import LikelihoodConformance
 
 D = torch.float64
 NOT_NUMBERS = [torch.tensor([0.0, math.nan, 1.0]), torch.tensor([0.0, math.inf, 1.0])]
 LABELS = torch.tensor([0, 3, 4])
 NOT_LABELS = [torch.tensor([0, 3, 99]), torch.tensor([-1, 3, 4]), torch.tensor([0.5, 3.0, 4.0])]
+
+
+def gamma(z):
+    return Gamma(torch.full_like(z, 3.0), 3 * torch.exp(-z))
+
+
+def wide_normal(z):
+    return NormalDistribution(z[..., 0], torch.exp(z[..., 1] / 2))
 
 
 class TestNormal(LikelihoodConformance):
@@ -73,3 +99,219 @@ class TestHeteroscedastic(LikelihoodConformance):
 
     def observed(self):
         return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
+
+
+NOT_COUNTS = (torch.tensor([1.0, -2.0, 0.0]), torch.tensor([0.5, 1.0, 2.0]))
+
+
+class TestPoisson(LikelihoodConformance):
+    log_concave = True
+    bad_targets = NOT_COUNTS
+
+    def make(self):
+        return Poisson()
+
+    def observed(self):
+        return torch.tensor([[0.0], [3.0], [7.0]], dtype=D)
+
+
+class TestSoftplusPoisson(TestPoisson):
+    def make(self):
+        return Poisson("softplus")
+
+
+class TestNegativeBinomial(TestPoisson):
+    def make(self):
+        return NegativeBinomial(1.5)
+
+
+class TestLearntNegativeBinomial(TestPoisson):
+    def make(self):
+        return NegativeBinomial()
+
+
+class TestLaplace(LikelihoodConformance):
+    log_concave = True
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return Laplace(0.4)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
+
+
+class TestLearntLaplace(TestLaplace):
+    def make(self):
+        return Laplace()
+
+
+class TestStudent(TestLaplace):
+    log_concave = False
+
+    def make(self):
+        return StudentT(3.0, 0.5)
+
+
+class TestLearntStudent(TestStudent):
+    def make(self):
+        return StudentT()
+
+
+class TestOrdinal(LikelihoodConformance):
+    log_concave = True
+    bad_targets = NOT_LABELS
+
+    def make(self):
+        return Ordinal(5)
+
+    def observed(self):
+        return torch.tensor([[0], [3], [4]])
+
+
+class TestOrdinalWithThresholds(TestOrdinal):
+    def make(self):
+        return Ordinal(5, [-1.0, 0.0, 0.5, 2.0])
+
+
+class TestLogit(TestBernoulli):
+    log_concave = True
+
+    def make(self):
+        return Bernoulli("logit")
+
+
+class TestManyLabels(LikelihoodConformance):
+    log_concave = True
+    width = 2
+    bad_targets = (torch.tensor([[0, 1], [1, 2], [0, 0]]), torch.tensor([[0.5, 1], [1, 1], [0, 0]]))
+
+    def make(self):
+        return Bernoulli("logit")
+
+    def observed(self):
+        return torch.tensor([[1, 0], [0, 0], [1, 1]])
+
+
+class TestMixture(LikelihoodConformance):
+    """At little doubt of the logits, where their expected softmax is nearly exact."""
+
+    width, components = 6, 3
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return Mixture(Normal(0.5), 3)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-1.0], [1.5]], dtype=D)
+
+    def outputs(self, seed=0):
+        mean, variance = super().outputs(seed)
+        variance[:, : self.components] *= 1e-6
+        return mean, variance
+
+
+class TestLearntMixture(TestMixture):
+    def make(self):
+        return Mixture(Normal(), 3)
+
+
+class TestMixtureDensityNetwork(TestMixture):
+    width, components = 6, 2
+    exact_predictive = False
+
+    def make(self):
+        return Mixture(HeteroscedasticNormal(), 2)
+
+
+class TestLaplaceMixture(TestMixture):
+    width, components = 4, 2
+
+    def make(self):
+        return Mixture(Laplace(), 2)
+
+
+class TestFamily(LikelihoodConformance):
+    log_concave = True
+    message_tolerance = 1e-7
+    bad_targets = (torch.tensor([1.0, -2.0, 1.0]), *NOT_NUMBERS)
+
+    def make(self):
+        return Family(gamma)
+
+    def observed(self):
+        return torch.tensor([[0.4], [2.0], [3.0]], dtype=D)
+
+    def to_load(self):
+        return self.make()
+
+    def test_its_arguments_make_it_again(self):
+        with pytest.raises(ValueError, match=r"load\(path, likelihood=Family"):
+            Family(**self.make().config())
+
+
+class TestFamilyOfTwoOutputs(TestFamily):
+    log_concave = False
+    width = 2
+    message_tolerance = 1e-6
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return Family(wide_normal, outputs=2)
+
+
+class TestMultivariateNormal(LikelihoodConformance):
+    width = 2
+    bad_targets = (torch.full((3, 2), math.nan),)
+
+    def make(self):
+        return MultivariateNormal(2, [[0.5, 0.3], [0.3, 0.4]])
+
+    def observed(self):
+        return torch.tensor([[0.4, 1.0], [0.0, 0.3], [2.0, -1.0]], dtype=D)
+
+
+class TestLearntMultivariateNormal(TestMultivariateNormal):
+    def make(self):
+        return MultivariateNormal(2)
+
+
+class TestJoint(LikelihoodConformance):
+    width = 3
+    bad_targets = (torch.full((3, 2), math.nan), torch.tensor([[0.0, 1.5], [1, 1], [2, 2]]))
+
+    def make(self):
+        return Joint(HeteroscedasticNormal(), Poisson())
+
+    exact_predictive = False
+
+    def observed(self):
+        return torch.tensor([[0.4, 2.0], [math.nan, 3.0], [2.0, math.nan]], dtype=D)
+
+    def test_good_targets_are_taken_as_they_are(self):
+        y = self.observed()
+        got = self.make().targets(y, torch.Size([3, self.width]))
+        assert torch.equal(got.isnan(), y.isnan())
+        assert torch.equal(got.nan_to_num(), y.nan_to_num())
+
+
+class TestLearntJoint(TestJoint):
+    width = 2
+
+    def make(self):
+        return Joint(Laplace(), NegativeBinomial())
+
+
+class TestVonMises(LikelihoodConformance):
+    bad_targets = NOT_NUMBERS
+
+    def make(self):
+        return VonMises(9.0)
+
+    def observed(self):
+        return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
+
+
+class TestLearntVonMises(TestVonMises):
+    def make(self):
+        return VonMises()

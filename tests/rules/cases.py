@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.rules import functions
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
 from tractable.testing import RuleCase
@@ -255,6 +256,11 @@ BILINEAR = [
 ]
 
 
+LINEAR += [Case(*row) for row in functions.LINEAR]
+BILINEAR += [Case(*row) for row in functions.BILINEAR]
+TANGENT = [RuleCase(*row, kind="tangent") for row in functions.TANGENT]
+
+
 @dataclass(frozen=True)
 class Curve:
     """An elementwise function; ``positive`` if it is defined for positive numbers only."""
@@ -266,6 +272,8 @@ class Curve:
     exact: bool = False
     """Whether ``activation_moments("exact")`` has a closed form."""
     always_exact: bool = False
+    bounded: bool = False
+    """Whether that mode has bounded moments, which are nearly exact."""
 
     def case(self, kind: Kind) -> RuleCase:
         """This curve, held to the tangent or to its exact moments."""
@@ -279,8 +287,8 @@ ELEMENTWISE = [
     Curve("leaky_relu", F.leaky_relu, smooth=False, exact=True),
     Curve("leaky_relu, 0.3", lambda x: F.leaky_relu(x, 0.3), smooth=False, exact=True),
     Curve("abs", torch.abs, smooth=False, exact=True),
-    Curve("tanh", torch.tanh),
-    Curve("sigmoid", torch.sigmoid),
+    Curve("tanh", torch.tanh, bounded=True),
+    Curve("sigmoid", torch.sigmoid, bounded=True),
     Curve("softplus", F.softplus),
     Curve("softplus, beta", lambda x: F.softplus(x, beta=2)),
     Curve("gelu", F.gelu),

@@ -1,7 +1,12 @@
 """The rules of the library against the battery for everybody's rules."""
 
-from tests.rules.cases import EXACT, LINEAR, LINEARISED
+import pytest
+
+from tests.rules.cases import EXACT, LINEAR, LINEARISED, TANGENT
 from tractable.testing import RuleConformance
+
+# Some functions of torch have no batching rule, which only the samples here would use.
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
 
 class TestLinear(RuleConformance):
@@ -14,3 +19,7 @@ class TestLinearised(RuleConformance):
 
 class TestExact(RuleConformance):
     cases = tuple(curve.case("exact") for curve in EXACT)
+
+
+class TestTangent(RuleConformance):
+    cases = TANGENT

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tractable import Gaussian, NoMomentRule
+from tractable import Gaussian
 from tractable.testing.monte_carlo import assert_moments_agree
 from tractable.testing.regimes import gaussian, generator, normal, uniform
 
@@ -61,9 +61,20 @@ def test_messages_go_to_the_entry_taken(pool: Any, shape: tuple[int, ...]) -> No
     torch.testing.assert_close(list(got), [transpose(d_mu), transpose(d_var)], rtol=0, atol=0)
 
 
-def test_indices_are_refused() -> None:
+def test_indices_are_those_of_the_means() -> None:
     x = separated((1, 1, 4, 4))
-    with pytest.raises((NoMomentRule, TypeError), match="indices"):
-        F.max_pool2d(x, 2, return_indices=True)
-    with pytest.raises((NoMomentRule, TypeError), match="indices"):
-        F.adaptive_max_pool2d(x, 2, return_indices=True)
+    for pool in (F.max_pool2d, F.adaptive_max_pool2d):
+        z, indices = pool(x, 2, return_indices=True)
+        assert torch.equal(indices, pool(x.loc, 2, return_indices=True)[1])
+        assert isinstance(z, Gaussian)
+        assert torch.equal(z.variance.flatten(), x.variance.flatten()[indices.flatten()])
+        torch.testing.assert_close(z.loc, pool(x, 2).loc, rtol=0, atol=0)
+
+
+def test_unpooling_puts_the_chosen_back() -> None:
+    x = separated((1, 2, 4))
+    z = F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2)
+    kept = z.loc != 0
+    assert int(kept.sum()) >= 3  # one of the means may be zero itself
+    assert torch.equal(z.variance[kept], x.variance[kept])
+    assert not z.variance[~kept & (x.loc != 0)].any()

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from tractable.attacks.budget import Norm, check_norm, lengths, per_row, shortened
 from tractable.learners import Learner
+from tractable.training.inputs import only_one
 
 Bounds = tuple[float, float] | None
 
@@ -49,7 +50,7 @@ def fgsm(
         batch_size: rows at once.
         options: of the learner's ``predict``, for example ``draws=10``.
     """
-    x, targets = learner.checked(X, y)
+    x, targets = _checked(learner, X, y)
     size = _size(epsilon, x)
     gradient = _uphill(learner, x, targets, targeted, batch_size, **options)
     moved = x + size * gradient.sign()
@@ -91,7 +92,7 @@ def pgd(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     check_norm(norm)
-    x, targets = learner.checked(X, y)
+    x, targets = _checked(learner, X, y)
     size = _size(epsilon, x)
     step = 2.5 * size / steps if step_size is None else step_size
     at = x.clone()
@@ -117,7 +118,7 @@ def robustness(
         epsilons: sizes.
         options: of the learner's ``predict``.
     """
-    x, targets = learner.checked(X, y)
+    x, targets = _checked(learner, X, y)
     sizes = [_size(epsilon, x) for epsilon in epsilons]
     direction = loss_gradient(learner, x, targets, **options).sign()
     accuracies = []
@@ -125,6 +126,11 @@ def robustness(
         labels = learner.predict((x + size * direction).clamp(0, 1), **options).labels
         accuracies.append(float((labels == targets.reshape(labels.shape)).double().mean()))
     return accuracies
+
+
+def _checked(learner: Learner, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+    x, targets = learner.checked(X, y)
+    return only_one(x, "an attack"), targets
 
 
 def loss_gradient(

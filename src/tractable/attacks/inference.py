@@ -41,6 +41,7 @@ from tractable.infer import observation
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical
 from tractable.likelihoods.base import class_targets
+from tractable.training.inputs import only_one
 
 DECIDED = 0.1
 """Mean from which on a decision, observed as +1 or -1, counts as made."""
@@ -114,7 +115,7 @@ def infer(
         raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
     if isinstance(budget, int | float):
         budget = Budget(float(budget))
-    x = model.format.inputs(images)
+    x = only_one(model.format.inputs(images), "an attack")
     if isinstance(x, Gaussian):
         raise TypeError("images are tensors: the prior's variance is sigma")
     pixel = torch.as_tensor(unit, dtype=x.dtype, device=x.device)

@@ -171,8 +171,27 @@ def predict(
 
 
 @app.command()
-def info(json: Json = False, debug: Debug = False) -> None:
-    """Versions, device and the data sets that are found here."""
+def info(
+    net: Annotated[
+        str | None,
+        typer.Argument(metavar="[NET]", help="module:name or file.py:name of a network."),
+    ] = None,
+    input_: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Shape of a batch, 4,3,32,32 or 4,16:int; repeatable."),
+    ] = None,
+    moments: Annotated[str, typer.Option(help="linear or exact, as TAGI takes it.")] = "linear",
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Versions, device and data sets; or which functions of a network have moment rules.
+
+    NET names a torch.nn.Module or a function that makes one, in a module or a file, which is
+    imported.
+    """
     from tractable.cli.commands import info as command
 
-    command.show(json)
+    if net is None:
+        command.show(json)
+    else:
+        command.show_network(net, input_ or [], moments, json)

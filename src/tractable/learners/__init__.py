@@ -3,6 +3,7 @@
 from tractable.errors import InvalidModelFile, NotFitted
 from tractable.learners.backprop import Backprop
 from tractable.learners.bbb import BayesByBackprop
+from tractable.learners.covered import Coverage, Covered, coverage
 from tractable.learners.ensemble import Ensemble
 from tractable.learners.laplace import Laplace
 from tractable.learners.learner import Learner
@@ -18,6 +19,8 @@ __all__ = [
     "BayesByBackprop",
     "Callback",
     "Checkpoint",
+    "Coverage",
+    "Covered",
     "Draws",
     "EarlyStopping",
     "Ensemble",
@@ -32,5 +35,6 @@ __all__ = [
     "Outputs",
     "Position",
     "State",
+    "coverage",
     "fit_many",
 ]

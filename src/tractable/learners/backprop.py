@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.learners.fresh import redraw
 from tractable.learners.gradient import (
     DROPOUT,
     Descent,
@@ -28,6 +29,7 @@ from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior, flat
 from tractable.priors import Prior, as_prior
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
 
 Init = Literal["fresh", "net"]
 
@@ -55,6 +57,7 @@ class BackpropMethod(GradientMethod):
             raise ValueError("mc_dropout needs a network with dropout layers")
         self.prior = None if prior is None else as_prior(prior)
         self.mc_dropout, self.scheme = mc_dropout, init
+        self.draws_masks = mc_dropout
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -73,11 +76,8 @@ class BackpropMethod(GradientMethod):
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
         module = self.network.module
         if self.scheme == "fresh":
-            with self.seeded_dropout(True, state.generator):
-                for part in module.modules():
-                    reset: Any = getattr(part, "reset_parameters", None)
-                    if reset is not None:
-                        reset()
+            with self.chance.seeded(state.generator):
+                redraw(module)
         first = flat([module.get_parameter(name).detach() for name in self.network.shapes])
         self.descent.start(state, [first], self.network)
         return state
@@ -89,14 +89,15 @@ class BackpropMethod(GradientMethod):
         return position.share
 
     def gradients(
-        self, state: GradientState, x: Tensor, y: Tensor, buffers: Named, weight: float
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: Named, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """See ``GradientMethod``."""
         w = state.vectors[0].detach()
         leaves = [part.requires_grad_() for part in self.network.split(w)]
-        log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
-        minus = log_likelihood.new_full((), -1.0)
-        gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
+        with self.holding(leaves, buffers):
+            log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
+            minus = log_likelihood.new_full((), -1.0)
+            gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
         parts = zip(gradients, leaves, strict=True)
         d_w = flat([torch.zeros_like(leaf) if g is None else g for g, leaf in parts])
         return log_likelihood.detach(), z, [self.with_prior(state, d_w, weight)]
@@ -127,19 +128,7 @@ class BackpropMethod(GradientMethod):
         for _ in range(draws if self.mc_dropout else 1):
             yield weights
 
-    def drawn(
-        self,
-        state: GradientState,
-        x: Tensor,
-        draws: int,
-        generator: torch.Generator,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        """See ``GradientMethod``."""
-        with self.seeded_dropout(self.mc_dropout, generator):
-            return super().drawn(state, x, draws, generator, batch_size)
-
-    def evaluate(self, state: GradientState, weights: list[Tensor], x: Tensor) -> Tensor:
+    def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
         """See ``GradientMethod``; dropout stays active with ``mc_dropout``."""
         if not self.mc_dropout:
             return super().evaluate(state, weights, x)
@@ -153,7 +142,7 @@ class BackpropMethod(GradientMethod):
             for layer in layers:
                 layer.eval()
 
-    def sample(self, state: GradientState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """The one function that is known, or one per mask with ``mc_dropout``."""
         drawn = super().sample(state, x, n, generator)
         return drawn if self.mc_dropout else drawn.expand(n, *drawn.shape[1:])

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.learners.chance import PREDICTION_SEED
 from tractable.learners.gradient import (
-    PREDICTION_SEED,
     Descent,
     GradientMethod,
     GradientState,
@@ -44,6 +44,7 @@ from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat, is_scale
 from tractable.priors import Normal, Prior, as_prior
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs, over
 
 _softplus: Any = torch.nn.functional.softplus  # its annotation leaves out ``out``
 
@@ -143,7 +144,7 @@ class BBBMethod(GradientMethod):
         return float(self.kl_weight)
 
     def gradients(
-        self, state: GradientState, x: Tensor, y: Tensor, buffers: Named, weight: float
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: Named, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
@@ -164,7 +165,7 @@ class BBBMethod(GradientMethod):
         state: GradientState,
         mu: Tensor,
         sigma: Tensor,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         buffers: Named,
         weight: float,
@@ -176,9 +177,10 @@ class BBBMethod(GradientMethod):
             eps = _fill_noise(state.scratch("eps") if i else d_sigma, state.generator)
             w = torch.addcmul(mu, sigma, eps, out=state.scratch("w"))  # eq. (8)
             leaves = [part.requires_grad_() for part in self.network.split(w)]
-            log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
             g = state.scratch("g") if i else d_mu
-            _minus_gradient(log_likelihood, leaves, g)
+            with self.holding(leaves, buffers):
+                log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
+                _minus_gradient(log_likelihood, leaves, g)
             if not self.closed:
                 g.sub_(self.prior.score(w, out=state.scratch("score")), alpha=weight)
             total += log_likelihood.detach()
@@ -196,7 +198,7 @@ class BBBMethod(GradientMethod):
         state: GradientState,
         mu: Tensor,
         sigma: Tensor,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         buffers: Named,
         weight: float,
@@ -207,7 +209,7 @@ class BBBMethod(GradientMethod):
         variances = [part.requires_grad_() for part in self.network.split(variance)]
         n = self.samples
         if n > 1:  # every row several times: each copy gets noise of its own
-            x, y = (t.repeat(n, *[1] * (t.ndim - 1)) for t in (x, y))
+            x, y = over(lambda part: _repeated(part, n), x), _repeated(y, n)
 
         def noise(shape: torch.Size) -> Tensor:
             return _noise(shape, mu, state.generator)
@@ -215,10 +217,11 @@ class BBBMethod(GradientMethod):
         weights: list[Tensor] = [
             Local.wrap(loc, variance, noise) for loc, variance in zip(locs, variances, strict=True)
         ]
-        log_likelihood, z = self.log_likelihood(state, weights, buffers, x, y)
-        log_likelihood = log_likelihood / n
         g = state.scratch("both", 2 * mu.numel())
-        _minus_gradient(log_likelihood, [*locs, *variances], g)
+        with self.holding(weights, buffers):
+            log_likelihood, z = self.log_likelihood(state, weights, buffers, x, y)
+            log_likelihood = log_likelihood / n
+            _minus_gradient(log_likelihood, [*locs, *variances], g)
         d_mu, d_sigma = g.chunk(2)
         d_sigma.mul_(sigma).mul_(2)
         if not self.closed:
@@ -268,7 +271,7 @@ class BBBMethod(GradientMethod):
             eps = _noise(mu.shape, mu, generator)
             yield self.network.split(torch.addcmul(mu, sigma, eps))
 
-    def sample(self, state: GradientState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
         with torch.no_grad():
             drawn = self.posterior(state).draws(n, generator)
@@ -406,6 +409,10 @@ def _fill_noise(vector: Tensor, generator: torch.Generator) -> Tensor:
     if vector.device.type == "cpu":
         return vector.normal_(generator=generator)
     return vector.copy_(_noise(vector.shape, vector, generator))
+
+
+def _repeated(rows: Tensor, n: int) -> Tensor:
+    return rows.repeat(n, *[1] * (rows.ndim - 1))
 
 
 def _noise(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -25,6 +25,7 @@ from torch import Tensor
 from tractable.errors import NonFiniteGradient
 from tractable.likelihoods import Likelihood
 from tractable.training.batches import Rows
+from tractable.training.inputs import Inputs
 
 BOUNDS = (1e-6, 1e8)
 """Of a prior precision that is tuned."""
@@ -127,11 +128,11 @@ class Survey(NamedTuple):
 
 
 def gauss_newton(
-    linearised: Callable[[Tensor], tuple[Tensor, Tensor]],
+    linearised: Callable[[Inputs], tuple[Tensor, Tensor]],
     likelihood: Likelihood,
-    pairs: Iterable[tuple[Tensor, Tensor]],
+    pairs: Iterable[tuple[Inputs, Tensor]],
     like: Tensor,
-    rows_at_once: Callable[[Tensor], int],
+    rows_at_once: Callable[[Inputs], int],
 ) -> Survey:
     """The generalised Gauss-Newton curvature of rows: the sum of ``J' L J``.
 

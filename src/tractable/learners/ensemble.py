@@ -22,7 +22,7 @@ from tractable.learners.method import Advance, Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Mixed
 from tractable.learners.tagi import TAGI
-from tractable.learners.together import learn_together
+from tractable.learners.together import can_learn_together, learn_together
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
 from tractable.likelihoods.gate import Surprises
@@ -31,6 +31,7 @@ from tractable.persistence.model_file import part, prefixed
 from tractable.posterior import Posterior
 from tractable.training.batches import Loader, Rows
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
 from tractable.training.parallel import run_each
 
 _TOGETHER_BELOW = 1 << 14  # parameters; above, products cost more than calls
@@ -58,6 +59,7 @@ class EnsembleMethod(Method[EnsembleState]):
         super().__init__(network, likelihood)
         self.n, self.member, self.kind = n, member, kind
         self.online, self.parallel = member.online, member.parallel
+        self.by_rows = member.by_rows
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -73,11 +75,11 @@ class EnsembleMethod(Method[EnsembleState]):
 
     # --- learning --------------------------------------------------------------------------
 
-    def update(self, state: EnsembleState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def update(self, state: EnsembleState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """Every member learns, or none."""
         self._all_or_none(state, lambda member: self.member.update(member, x, y, position))
 
-    def update_within(self, state: EnsembleState, x: Tensor, y: Tensor, memory: float) -> None:
+    def update_within(self, state: EnsembleState, x: Inputs, y: Tensor, memory: float) -> None:
         """See ``Method``; every member learns, or none."""
         self._all_or_none(state, lambda member: self.member.update_within(member, x, y, memory))
 
@@ -110,7 +112,7 @@ class EnsembleMethod(Method[EnsembleState]):
                 torch.randperm(len(source), generator=member.generator).to(order.device)
                 for member in state.members
             ]
-        if self.vectorised:
+        if self.vectorised and self._together(state, source):
             assert isinstance(self.member, BackpropMethod)
             learn_together(self.member, state.members, source, orders, progress, tell)
             return True
@@ -123,6 +125,10 @@ class EnsembleMethod(Method[EnsembleState]):
         )
         tell(source.batches)
         return True
+
+    def _together(self, state: EnsembleState, source: Rows) -> bool:
+        assert isinstance(self.member, BackpropMethod)
+        return can_learn_together(self.member, state.members[0], source)
 
     @property
     def vectorised(self) -> bool:
@@ -138,6 +144,7 @@ class EnsembleMethod(Method[EnsembleState]):
             and not self.network.initial_buffers()
             and size < _TOGETHER_BELOW
             and not self.likelihood.has_learnable_noise
+            and self.likelihood.takes_members
         )
 
     def end_epoch(self, state: EnsembleState) -> EpochRecord:
@@ -171,6 +178,12 @@ class EnsembleMethod(Method[EnsembleState]):
         """See ``Method``."""
         return self.member.held_out_scale(state.members[0], held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """See ``Method``."""
+        return self.member.held_out_log_prob(likelihood, y, mean, variance)
+
     def look_at(self, source: Rows | Loader) -> None:
         """See ``Method``."""
         self.member.look_at(source)
@@ -190,7 +203,7 @@ class EnsembleMethod(Method[EnsembleState]):
     # --- predicting ------------------------------------------------------------------------
 
     def outputs(
-        self, state: EnsembleState, x: Tensor, *, batch_size: int | None = None, **options: Any
+        self, state: EnsembleState, x: Inputs, *, batch_size: int | None = None, **options: Any
     ) -> Mixed:
         """The outputs of every member."""
         return Mixed([
@@ -198,7 +211,7 @@ class EnsembleMethod(Method[EnsembleState]):
             for member in state.members
         ])  # fmt: skip
 
-    def sample(self, state: EnsembleState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: EnsembleState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """A draw is one of the members, and one draw of that member's weights."""
         chosen = torch.randint(self.n, (n,), generator=generator).tolist()
         drawn = [self.member.sample(state.members[i], x, 1, generator) for i in chosen]
@@ -224,7 +237,7 @@ class EnsembleMethod(Method[EnsembleState]):
         """One posterior per member."""
         return [self.member.posterior(member) for member in state.members]
 
-    def output_shape(self, state: EnsembleState, x: Tensor) -> torch.Size:
+    def output_shape(self, state: EnsembleState, x: Inputs) -> torch.Size:
         """See ``Method``."""
         return self.member.output_shape(state.members[0], x)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -307,11 +308,20 @@ def _likelihood(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihoo
         raise InvalidModelFile(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
     held = part(tensors, "likelihood/").values()
     room = max([_FEW, *(size for tensor in held for size in tensor.shape)])
-    for key, value in config.items():
-        if isinstance(value, int) and not isinstance(value, bool):
-            checks.at_most(value, room, key)
+    for key, value in _whole_numbers(config):
+        checks.at_most(value, room, key)
     built: Likelihood = kind(**config)
     return built
+
+
+def _whole_numbers(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Those in the arguments of a likelihood, and of the likelihoods it is made of."""
+    for key, value in values.items():
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, dict):
+                yield from _whole_numbers(inner)
+            elif isinstance(inner, int) and not isinstance(inner, bool):
+                yield key, inner
 
 
 def _dtype(name: Any) -> torch.dtype:

@@ -12,7 +12,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import NonFiniteGradient
-from tractable.gaussian import Gaussian
 from tractable.learners import optimizers
+from tractable.learners.chance import PREDICTION_SEED, Chance
 from tractable.learners.method import Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
@@ -29,14 +29,13 @@ from tractable.learners.outputs import Draws
 from tractable.likelihoods import Likelihood, Normal
 from tractable.persistence import checks
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs, is_uncertain
 
 Schedule = Literal["constant", "cosine"] | Factory
 
 DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
 )  # fmt: skip
-PREDICTION_SEED = 7_919
-"""Predictions draw from a stream of their own, this far from the learner's seed."""
 _VALIDATION_DRAWS = 10
 _NOISE_ROWS = 500  # of a stream, that the noise is averaged over
 _NOISE_DRAWS = 5
@@ -116,17 +115,21 @@ class Descent:
 class GradientMethod(Method[GradientState]):
     """A method that follows the gradient of an objective."""
 
+    draws_masks = False
+    """Whether dropout stays active when predicting."""
+
     def __init__(self, network: Network, likelihood: Likelihood, descent: Descent) -> None:
         super().__init__(network, likelihood)
         self.descent = descent
         layers = network.module.modules()
         self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
+        self.chance = Chance(network.device, self.drops)
 
     # --- what a gradient method supplies ---------------------------------------------------
 
     @abstractmethod
     def gradients(
-        self, state: GradientState, x: Tensor, y: Tensor, buffers: Named, weight: float
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: Named, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Log-likelihood of the batch, outputs, and the gradient of each vector.
 
@@ -149,39 +152,32 @@ class GradientMethod(Method[GradientState]):
 
     # --- the network -----------------------------------------------------------------------
 
-    def run(self, weights: list[Tensor], buffers: Named, x: Tensor, train: bool) -> Tensor:
+    def run(self, weights: list[Tensor], buffers: Named, x: Inputs, train: bool) -> Tensor:
         """The network's output with these weights."""
-        if isinstance(x, Gaussian):
+        if is_uncertain(x):
             raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
-        named = dict(zip(self.network.shapes, weights, strict=True))
-        z = self.network({**named, **buffers}, x, train=train)
+        with self.holding(weights, buffers):
+            z = self.network.run(x, train=train)
         if not isinstance(z, Tensor):
             raise TypeError(f"the network must return one tensor, got {type(z).__name__}")
         return z
 
+    def holding(self, weights: list[Tensor], buffers: Named) -> AbstractContextManager[None]:
+        """The network with these weights inside the block, for a backward pass as well."""
+        named = dict(zip(self.network.shapes, weights, strict=True))
+        return self.network.holding({**named, **buffers})
+
     def log_likelihood(
-        self, state: GradientState, weights: list[Tensor], buffers: Named, x: Tensor, y: Tensor
+        self, state: GradientState, weights: list[Tensor], buffers: Named, x: Inputs, y: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Log likelihood of a batch under these weights, with dropout; and the outputs."""
-        with self.seeded_dropout(self.drops, state.generator):
+        with self.chance.lent(state.generator, train=True):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
 
-    @contextmanager
-    def seeded_dropout(self, wanted: bool, generator: torch.Generator) -> Iterator[None]:
-        """Dropout draws from torch's global generator: lend it a seed of ours, then put it back."""
-        if not wanted:
-            yield
-            return
-        seed = torch.randint(2**62, (), generator=generator).item()
-        device = self.network.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(int(seed))
-            yield
-
     # --- learning --------------------------------------------------------------------------
 
-    def update(self, state: GradientState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def update(self, state: GradientState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
         if position is not None or not infers_noise(state.likelihood, y):
             self.follow(state, x, y, position)
@@ -190,14 +186,14 @@ class GradientMethod(Method[GradientState]):
         self.follow(state, x, y, None)
         follow_noise(state.likelihood, guess, y)
 
-    def follow(self, state: GradientState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def follow(self, state: GradientState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """One step along the gradient of a batch, or raise and leave the state as it was."""
         before = state.generator.get_state()
-        rows, weight = self.shared_by(state, x.shape[0], position)
+        rows, weight = self.shared_by(state, len(x), position)
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         log_likelihood, z, gradients = self.gradients(state, x, y, buffers, weight)
         try:
-            self.step(state, float(log_likelihood), gradients, x.shape[0], position)
+            self.step(state, float(log_likelihood), gradients, len(x), position)
         except NonFiniteGradient:
             state.generator.set_state(before)
             raise
@@ -262,7 +258,7 @@ class GradientMethod(Method[GradientState]):
     def outputs(
         self,
         state: GradientState,
-        x: Tensor,
+        x: Inputs,
         *,
         batch_size: int | None = None,
         draws: int | None = None,
@@ -277,25 +273,26 @@ class GradientMethod(Method[GradientState]):
     def drawn(
         self,
         state: GradientState,
-        x: Tensor,
+        x: Inputs,
         draws: int,
         generator: torch.Generator,
         batch_size: int | None = None,
     ) -> Tensor:
         """Outputs of draws of the weights, stacked in front of the rows."""
         found = []
-        with torch.set_grad_enabled(x.requires_grad):
+        lent = self.chance.lent(generator, train=False, always=self.draws_masks)
+        with torch.set_grad_enabled(x.requires_grad), lent:
             for weights in self.weights(state, draws, generator):
                 rows = x.split(batch_size or len(x))
                 parts = [self.evaluate(state, weights, part) for part in rows]
                 found.append(parts[0] if len(parts) == 1 else torch.cat(parts))
         return torch.stack(found)
 
-    def evaluate(self, state: GradientState, weights: list[Tensor], x: Tensor) -> Tensor:
+    def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
         """Outputs for a prediction, under one draw of the weights."""
         return self.run(weights, state.buffers, x, train=False)
 
-    def sample(self, state: GradientState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Method``."""
         with torch.no_grad():
             return self.drawn(state, x, n, generator)
@@ -308,9 +305,10 @@ class GradientMethod(Method[GradientState]):
         log_prob = self.outputs(state, leaf, draws=draws).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
-    def output_shape(self, state: GradientState, x: Tensor) -> torch.Size:
+    def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
         """See ``Method``."""
-        with torch.no_grad():
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
             weights = self.network.split(state.vectors[0])
             return self.run(weights, state.buffers, x, train=False).shape
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from tractable.learners.batch_rule import BatchRule
 from tractable.learners.network import Network
-from tractable.likelihoods import Likelihood, Normal
+from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 
 _ONE_LAYER = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -36,10 +36,11 @@ class Guard:
         """
         if not robust or rule == "published":
             return NO_GUARD
-        normal = isinstance(likelihood, Normal)
+        normal = isinstance(likelihood, Normal | HeteroscedasticNormal)
+        known = type(likelihood) is Normal and not likelihood.gates
         return cls(
             limit=normal and not _exact(network),
-            gate=type(likelihood) is Normal and likelihood.gates,
+            gate=type(likelihood) in (Normal, HeteroscedasticNormal) and not known,
             statistics=True,
         )
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile
-from tractable.gaussian import Gaussian
 from tractable.learners import files
 from tractable.learners.locks import new_lock
 from tractable.learners.method import Method, State
@@ -22,6 +21,7 @@ from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
 from tractable.training.batches import Format
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs, measurable
 
 
 class Holder:
@@ -35,7 +35,8 @@ class Holder:
         fitted: whether any data were seen.
         run: how far the last ``fit`` got.
         flat_targets: whether targets came as a vector; None before any came.
-        shapes_known: shape of the output for shapes of inputs met so far.
+        shapes_known: shape of the output for forms of inputs met so far.
+        rows_apart: whether the network takes rows one by one, as far as is known.
         lock: held by whoever changes or reads the state.
     """
 
@@ -55,7 +56,8 @@ class Holder:
         self.flat_targets: bool | None = None
         self._support: Support | None = None
         self._later: deque[Tensor] = deque(maxlen=MOST_ROWS)
-        self.shapes_known: dict[tuple[int, ...], torch.Size] = {}
+        self.shapes_known: dict[tuple[Any, ...], torch.Size] = {}
+        self.rows_apart = True
         self.lock = new_lock(self)
 
     @classmethod
@@ -129,11 +131,11 @@ class Holder:
             self._later.clear()
             self._support = found
 
-    def remember(self, x: Tensor) -> None:
+    def remember(self, x: Inputs) -> None:
         """Note rows that were learnt after a fit, to be looked at when somebody asks."""
         if self._support is not None:
-            at = x.loc if isinstance(x, Gaussian) else x
-            if self._support.takes(at):
+            at = measurable(x)
+            if at is not None and self._support.takes(at):
                 self._later.append(at.clone())
 
     # --- copying and saving ----------------------------------------------------------------

@@ -30,6 +30,7 @@ from tractable.posterior import Posterior, trainable_shapes
 from tractable.priors import Normal
 from tractable.training.batches import Loader, Rows
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
 
 Structure = Literal["diagonal", "last_layer"]
 
@@ -49,6 +50,7 @@ class LaplaceState(GradientState):
 class LaplaceMethod(PostHoc[LaplaceState]):
     """See ``Laplace``."""
 
+    by_rows = True
     domains: ClassVar[dict[str, Domain]] = {"diagonal": "non-negative", "delta": "non-negative"}
 
     def __init__(
@@ -80,7 +82,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         state.curvature = Curvature(none.diag() if self.full else none)
         return state
 
-    def update(self, state: LaplaceState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def update(self, state: LaplaceState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """In a fit, a step of the optimizer; online, the rows' curvature is added to H as well.
 
         Online, a last layer steps to its mode given the rows (as an extended Kalman filter does),
@@ -138,23 +140,23 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         """A copy of those that are Gaussian, in double precision."""
         return state.vectors[0].detach()[-self.size :].to(torch.float64, copy=True)
 
-    def linearised(self, state: LaplaceState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def linearised(self, state: LaplaceState, x: Inputs) -> tuple[Tensor, Tensor]:
         """Outputs, and their derivative in the Gaussian weights."""
         z, jacobian = self.network.linearised(state.vectors[0], state.buffers, x, self.size)
         return z, jacobian if state.kept is None else jacobian * state.kept[-self.size :]
 
-    def rows_at_once(self, state: LaplaceState, x: Tensor) -> int:
+    def rows_at_once(self, state: LaplaceState, x: Inputs) -> int:
         """Rows whose Jacobians fit in memory."""
         return max(1, _AT_ONCE // (self.size * self.output_shape(state, x[:1]).numel()))
 
     def outputs(
-        self, state: LaplaceState, x: Tensor, *, batch_size: int | None = None, spread: bool = True
+        self, state: LaplaceState, x: Inputs, *, batch_size: int | None = None, spread: bool = True
     ) -> Moments:
         """Gaussians, in closed form; without ``spread``, the outputs at the mode alone."""
         if not spread:
             return self.at_mode(state, x, batch_size)
 
-        def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+        def moments(x: Inputs) -> tuple[Tensor, Tensor]:
             z, jacobian = self.linearised(state, x)
             wide = state.curvature.spread(jacobian, state.delta)
             return z, wide.square().sum(-1).reshape(z.shape)
@@ -164,11 +166,11 @@ class LaplaceMethod(PostHoc[LaplaceState]):
             mean, variance = in_batches(moments, x, rows)
         return Moments(mean, variance, state.likelihood)
 
-    def sample(self, state: LaplaceState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: LaplaceState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Functions ``f(x) + J(x) (w - w*)``."""
         noise = torch.randn(self.size, n, generator=generator, dtype=self.network.dtype)
 
-        def drawn(x: Tensor) -> tuple[Tensor]:
+        def drawn(x: Inputs) -> tuple[Tensor]:
             z, jacobian = self.linearised(state, x)
             change = state.curvature.spread(jacobian, state.delta) @ noise.to(z)
             return (z.unsqueeze(1) + change.mT.reshape(len(z), n, *z.shape[1:]),)

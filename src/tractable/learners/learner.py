@@ -15,27 +15,25 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
-from tractable.errors import InvalidInput
-from tractable.gaussian import Gaussian
 from tractable.learners import files
-from tractable.learners.holder import Holder
+from tractable.learners.checking import Checking
 from tractable.learners.method import Advance, Method, Position, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
-from tractable.learners.reservoir import WatchedLoader, kept_rows
+from tractable.learners.reservoir import kept_rows
 from tractable.learners.run import Run
 from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
 from tractable.training import holdout
-from tractable.training.batches import Format, Loader, Rows, as_tensor
+from tractable.training.batches import Format, Loader, Rows, as_inputs, as_tensor
 from tractable.training.callbacks import Callback, EpochRecord, call_all, would_stop
+from tractable.training.inputs import Inputs, measurable, only_one, over
 from tractable.training.progress import Progress
 
 
-class Learner(Holder):
+class Learner(Checking):
     """A network and a likelihood, and a way to learn the first under the second.
 
     A learner is used through a class that names its method, such as ``TAGI``.  It may be used by
@@ -108,7 +106,8 @@ class Learner(Holder):
         """Learn from data, in several epochs.
 
         Args:
-            X: inputs (array, tensor or ``Gaussian``, one row per observation), or a
+            X: inputs (array, tensor or ``Gaussian``, one row per observation); for a network of
+                several inputs a tuple of them, or a mapping by the names of ``forward``; or a
                 ``DataLoader`` of pairs.
             y: targets, one row per observation (a ``Gaussian`` where they have error bars of
                 their own); nothing with a ``DataLoader``.
@@ -117,7 +116,8 @@ class Learner(Holder):
             batch_size: rows per update; by default about a hundred updates an epoch, at most
                 32 rows each.
             validation: inputs and targets whose negative log-likelihood is recorded per epoch.
-            shuffle: draw a new order of the rows for every epoch.
+            shuffle: draw a new order of the rows for every epoch; not for a network that needs
+                all rows of a batch together, whose places may mean something.
             calibrate: fit the scale of the noise on rows held out from copies of this learner
                 (five folds of ten below 2,000 rows, one above), which costs those extra fits.
             callbacks: called after each epoch; one that returns True ends the training.
@@ -126,20 +126,21 @@ class Learner(Holder):
                 those of the run that wrote it.
             off_data: remember where the rows were (at most 1,000 of them, drawn at random, which
                 a saved file then holds), so that error bars grow away from them and predictions
-                have a ``novelty``; see ``tractable.learners.support``.  Not for row numbers of
-                embeddings.
+                have a ``novelty``; see ``tractable.learners.support``.  Not for row numbers,
+                several inputs (they have no common scale), or a network whose rows need each
+                other.
 
         Returns:
             The learner itself.
         """
-        source = self._source(X, y, batch_size, watch=off_data)
+        source = self.source(X, y, batch_size, watch=off_data)
         if epochs is None:
             epochs = holdout.usual_epochs(len(source))
         if epochs < 1:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
         scored = None if validation is None else self.checked(*validation)
         if calibrate:
-            holdout.check(self.likelihood, source)
+            self.check_hold_out(source)
         self.method.look_at(source)
         run = Run.planned(epochs, source, len(self.history), fingerprint=resume is not None)
         if resume is not None and Path(resume).is_file():
@@ -174,7 +175,7 @@ class Learner(Holder):
         """Learn from one more observation, or one more batch, online.
 
         A single observation may come without the batch dimension: a scalar target, or an input
-        vector.
+        vector (of several inputs, only with a scalar target).
 
         Args:
             x: inputs.
@@ -185,9 +186,10 @@ class Learner(Holder):
         """
         if memory is not None and not (math.isfinite(memory) and memory > 1):
             raise ValueError(f"memory must be a number of rows above 1, or None; got {memory!r}")
-        rows, seen = as_tensor(x, "inputs"), as_tensor(y, "targets")
-        if seen.ndim == 0 or rows.ndim == 1:
-            rows, seen = rows.unsqueeze(0), seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
+        rows, seen = as_inputs(x), as_tensor(y, "targets")
+        if seen.ndim == 0 or (isinstance(rows, Tensor) and rows.ndim == 1):
+            rows = over(lambda part: part.unsqueeze(0), rows)
+            seen = seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         rows, seen = self.checked(rows, seen)
         self.learn_batch(rows, seen, memory=memory)
         self.remember(rows)
@@ -195,7 +197,7 @@ class Learner(Holder):
 
     def learn_batch(
         self,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         position: Position | None = None,
         *,
@@ -236,7 +238,7 @@ class Learner(Holder):
 
         with self.lock:
             before, order = self.generator.get_state(), None
-            if shuffle and isinstance(source, Rows):
+            if shuffle and self.rows_apart and isinstance(source, Rows):
                 order = torch.randperm(len(source), generator=self.generator).to(self.device)
             try:
                 learn_rows(self.method, self.state, source, order, run.epoch / run.epochs, tell)
@@ -255,13 +257,13 @@ class Learner(Holder):
             self.history.append(record)
         return record
 
-    def _score(self, x: Tensor, y: Tensor) -> EpochRecord:
+    def _score(self, x: Inputs, y: Tensor) -> EpochRecord:
         log_prob = self.outputs(x, **self.method.scoring_options()).predictive().log_prob(y)
         return {"validation_nll": -float(log_prob.mean())}
 
     def _support_of(self, source: Rows | Loader) -> Support | None:
         """Where the rows of a fit were, and how steep the mean is there."""
-        kept = kept_rows(source, self.seed)
+        kept = kept_rows(source, self.seed) if self.rows_apart else None
         found = None if kept is None else Support.around(kept)
         if found is None or not self.likelihood.can_widen:
             return found
@@ -283,19 +285,17 @@ class Learner(Holder):
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        x = self.format.inputs(X)
-        self.output_shape(x)
+        x = self.inputs(X)
         predictive = self.outputs(x, batch_size=batch_size, **options).predictive()
-        at = x.loc if isinstance(x, Gaussian) else x
-        known = self.support
-        if known is not None and known.takes(at):
+        at, known = measurable(x), self.support
+        if known is not None and at is not None and known.takes(at):
             novelty = known.novelty(at)
             if known.slope is not None:
                 predictive = predictive.widened(known.extra_variance(at, novelty))
             predictive = predictive.marked(novelty)
         return predictive.flat() if self.flat_targets in (None, True) else predictive
 
-    def outputs(self, x: Tensor, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
+    def outputs(self, x: Inputs, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
         """What is known of the network's outputs at checked rows, without the noise.
 
         Args:
@@ -307,7 +307,7 @@ class Learner(Holder):
             found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)
             return found
 
-    def sample(self, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Outputs of ``n`` functions drawn from what is known at checked rows, ``[n, rows, ...]``.
 
         Within a draw all rows see the same weights.
@@ -316,59 +316,12 @@ class Learner(Holder):
             drawn: Tensor = self.method.sample(self.state, x, n, generator)
             return drawn
 
-    def input_gradient(self, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+    def input_gradient(self, x: Inputs, y: Tensor, **options: Any) -> Tensor:
         """Derivative in ``x`` of each checked row's log predictive density of ``y``."""
+        at = only_one(x, "a derivative in the input")
         with self.lock:
-            gradient: Tensor = self.method.input_gradient(self.state, x, y, **options)
+            gradient: Tensor = self.method.input_gradient(self.state, at, y, **options)
             return gradient
-
-    # --- checking --------------------------------------------------------------------------
-
-    def checked(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        """Inputs the network takes and targets the likelihood may have produced."""
-        x, targets = self.format.inputs(X), self.format.targets(y)
-        if targets.shape[:1] != x.shape[:1]:
-            raise InvalidInput(
-                f"inputs have {x.shape[0]} rows and targets "
-                f"{targets.shape[0] if targets.ndim else 'none'}"
-            )
-        outputs = self.output_shape(x)
-        checked = self.state.likelihood.targets(targets, outputs)
-        if self.flat_targets is None:
-            self.flat_targets = targets.ndim == 1
-        return x, checked
-
-    def output_shape(self, x: Tensor) -> torch.Size:
-        """Shape of the network's output for these rows; says so if it cannot take them."""
-        event = tuple(x.shape[1:])
-        if event not in self.shapes_known:
-            try:
-                with self.lock:
-                    shape = self.method.output_shape(self.state, x[:1])
-            except (RuntimeError, IndexError) as error:
-                raise InvalidInput(
-                    f"the network cannot take inputs of shape {tuple(x.shape)}: {error}"
-                ) from error
-            self.shapes_known[event] = shape[1:]
-        return torch.Size([x.shape[0], *self.shapes_known[event]])
-
-    def _source(
-        self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
-    ) -> Rows | Loader:
-        """The rows of a fit; ``watch`` keeps some of those that a loader brings."""
-        if isinstance(X, DataLoader):
-            if y is not None or batch_size is not None:
-                raise ValueError("a DataLoader brings its own targets and batches")
-            loader = Loader(X, self.format)
-            return WatchedLoader(loader, self.seed) if watch else loader
-        if y is None:
-            raise ValueError("fit needs targets: fit(X, y)")
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise ValueError(f"batch_size must be a whole number from 1, got {batch_size!r}")
-        x, targets = self.checked(X, y)
-        if batch_size is None:
-            batch_size = min(max(x.shape[0] // 100, 1), 32)
-        return Rows(x, targets, batch_size)
 
 
 # --- one epoch -------------------------------------------------------------------------------
@@ -386,6 +339,6 @@ def learn_rows(
     if method.learn_epoch(state, source, order, progress, tell):
         return
     for batch, (x, y) in enumerate(method.pairs(state, source, order)):
-        position = Position(x.shape[0] / len(source), progress, batch, source.batches)
+        position = Position(len(x) / len(source), progress, batch, source.batches)
         method.update(state, x, y, position)
         tell(1)

@@ -33,6 +33,7 @@ from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior
 from tractable.training.batches import Loader, Rows
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
 
 Named = dict[str, Tensor]
 Advance = Callable[[int], object]
@@ -88,6 +89,9 @@ class Method(ABC, Generic[S]):
     online: bool = False
     """Whether one pass over a stream is enough: updates do not forget and need no rehearsal."""
 
+    by_rows: bool = False
+    """Whether the method runs the network on single rows of a batch."""
+
     domains: ClassVar[dict[str, Domain]] = {}
     """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
 
@@ -105,18 +109,18 @@ class Method(ABC, Generic[S]):
         """The state before any data; ``likelihood`` is the state's own."""
 
     @abstractmethod
-    def update(self, state: S, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def update(self, state: S, x: Inputs, y: Tensor, position: Position | None) -> None:
         """Learn from one batch of checked rows, or raise and leave the state as it was.
 
         ``position`` is None for an online update.
         """
 
     @abstractmethod
-    def outputs(self, state: S, x: Tensor, *, batch_size: int | None = None) -> Outputs:
+    def outputs(self, state: S, x: Inputs, *, batch_size: int | None = None) -> Outputs:
         """What is known of the network's outputs at some rows (at most so many at once)."""
 
     @abstractmethod
-    def sample(self, state: S, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: S, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Outputs of ``n`` functions drawn from what is known, ``[n, rows, ...]``.
 
         Within a draw all rows see the same weights.
@@ -169,7 +173,7 @@ class Method(ABC, Generic[S]):
         state.likelihood.set_buffers(noise)
         state.generator.set_state(generator)
 
-    def update_within(self, state: S, x: Tensor, y: Tensor, memory: float) -> None:
+    def update_within(self, state: S, x: Inputs, y: Tensor, memory: float) -> None:
         """An online update after which about the last ``memory`` rows are remembered."""
         raise TypeError(
             f"{type(self).__name__} has no memory to state: only TAGI forgets in closed form"
@@ -191,7 +195,7 @@ class Method(ABC, Generic[S]):
 
     def pairs(
         self, state: S, source: Rows | Loader, order: Tensor | None = None
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one pass, inputs and targets checked."""
         for x, y in source.epoch(order):
             if isinstance(source, Loader):
@@ -228,6 +232,12 @@ class Method(ABC, Generic[S]):
         """The factor on the noise variance that suits held-out rows."""
         return state.likelihood.held_out_scale(held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """Log density of each row that was held out, to compare fits by."""
+        return likelihood.held_out_log_prob(y, mean, variance)
+
     def look_at(self, source: Rows | Loader) -> None:
         """Look at the rows of a fit before it begins, and warn of what would spoil it."""
 
@@ -239,7 +249,7 @@ class Method(ABC, Generic[S]):
         """Set the least certain weights to exactly zero with zero variance, for good."""
         raise TypeError(f"{type(self).__name__} cannot be pruned")
 
-    def output_shape(self, state: S, x: Tensor) -> torch.Size:
+    def output_shape(self, state: S, x: Inputs) -> torch.Size:
         """Shape of the network's output for these rows."""
         return self.outputs(state, x).moments()[0].shape
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive, mixture
+from tractable.training.inputs import Inputs
 
 
 class Outputs(ABC):
@@ -78,13 +79,13 @@ class Mixed(Outputs):
 
 
 def in_batches(
-    function: Callable[[Tensor], tuple[Tensor, ...]], x: Tensor, batch_size: int | None
+    function: Callable[[Inputs], tuple[Tensor, ...]], x: Inputs, batch_size: int | None
 ) -> tuple[Tensor, ...]:
     """A function of rows, applied to at most so many rows at once, and the results joined."""
     return joined([function(rows) for rows in chunks(x, batch_size)])
 
 
-def chunks(x: Tensor, batch_size: int | None) -> list[Tensor]:
+def chunks(x: Inputs, batch_size: int | None) -> list[Inputs]:
     """The rows in parts of at most ``batch_size``; all in one part if that is None."""
     if batch_size is None or len(x) <= batch_size:
         return [x]

@@ -12,6 +12,7 @@ from tractable.learners.gradient import GradientState
 from tractable.learners.method import Method, Named
 from tractable.learners.outputs import Moments
 from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
 
 P = TypeVar("P", bound=GradientState)
 
@@ -47,7 +48,7 @@ class PostHoc(Method[P]):
         log_prob = self.outputs(state, leaf).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
-    def at_mode(self, state: P, x: Tensor, batch_size: int | None) -> Moments:
+    def at_mode(self, state: P, x: Inputs, batch_size: int | None) -> Moments:
         """The outputs of the weights alone."""
         z = self.mode.outputs(state, x, batch_size=batch_size).values[0]
         return Moments(z, torch.zeros_like(z), state.likelihood)
@@ -56,7 +57,7 @@ class PostHoc(Method[P]):
         """What is around the weights is made at the end of a fit: until then they are watched."""
         return {"spread": False}
 
-    def output_shape(self, state: P, x: Tensor) -> torch.Size:
+    def output_shape(self, state: P, x: Inputs) -> torch.Size:
         """See ``Method``."""
         return self.mode.output_shape(state, x)
 

@@ -31,6 +31,12 @@ _LAYERS = {
     F.linear, F.conv1d, F.conv2d, F.conv3d,
     F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d,
 }  # fmt: skip
+_FORM = {
+    *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim", "layout")),
+    *(Tensor.size, Tensor.dim, Tensor.numel, Tensor.stride, Tensor.__len__),
+    *(Tensor.is_floating_point, Tensor.is_complex),
+}
+"""What can be said of a parameter without drawing it."""
 
 
 class Local(Tensor):
@@ -39,6 +45,8 @@ class Local(Tensor):
     loc: Tensor
     variance: Tensor
     noise: Noise
+    drawn: list[Tensor]
+    """Noise of the layers that the parameter was used in, in this pass."""
     _draw: Tensor | None
 
     @classmethod
@@ -48,13 +56,38 @@ class Local(Tensor):
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc, self.variance, self.noise, self._draw = loc, variance, noise, None
+        self.drawn = []
         return self
 
     def draw(self) -> Tensor:
         """One draw of the parameter, the same each time."""
         if self._draw is None:
-            self._draw = self.loc + self.variance.sqrt() * self.noise(self.loc.shape)
+            self._draw = self.loc + self.variance.sqrt() * self._outside_vmap(self.loc.shape)
         return self._draw
+
+    def _outside_vmap(self, shape: torch.Size) -> Tensor:
+        try:
+            return self.noise(shape)
+        except RuntimeError as error:
+            if "randomness" not in str(error):
+                raise
+            raise TypeError(
+                "estimator='local' cannot draw inside torch.func.vmap: use estimator='weights'"
+            ) from error
+
+    def noise_of_layer(self, shape: torch.Size) -> Tensor:
+        """Noise for the outputs of a layer; the same where a backward pass runs it again.
+
+        ``torch.utils.checkpoint`` does: then a layer must have been used but once.
+        """
+        if torch._C._current_graph_task_id() == -1:  # noqa: SLF001  (no backward pass; no public name)
+            self.drawn.append(self._outside_vmap(shape))
+        elif len(self.drawn) != 1:
+            raise TypeError(
+                "estimator='local' cannot repeat the noise of a checkpointed layer that is used "
+                "twice: use estimator='weights', or no checkpoint"
+            )
+        return self.drawn[-1]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """Both moments."""
@@ -64,8 +97,13 @@ class Local(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Sample the output of a layer; anything else sees a draw."""
         kwargs = kwargs or {}
-        if func in _LAYERS and isinstance(args[1], Local) and not isinstance(args[0], Local):
-            return _layer(func, *args, **kwargs)
+        if func in _LAYERS:
+            sampled = _layer(func, *args, **kwargs)
+            if sampled is not None:
+                return sampled
+        if func in _FORM:
+            with DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
         args, kwargs = tree_map(lambda a: a.draw() if isinstance(a, Local) else a, (args, kwargs))
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
@@ -79,12 +117,16 @@ class Local(Tensor):
 
 
 def _layer(
-    func: Any, a: Tensor, weight: Local, bias: Tensor | None = None, *args: Any, **kwargs: Any
-) -> Tensor:
+    func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any
+) -> Tensor | None:
+    """A sample of a layer's output; None unless it is the weight that is a parameter."""
+    if not isinstance(weight, Local) or isinstance(input, Local):
+        return None
     mean, variance = (bias.loc, bias.variance) if isinstance(bias, Local) else (bias, None)
-    gamma = func(a, weight.loc, mean, *args, **kwargs)  # eq. (17)
-    delta = func(a * a, weight.variance, variance, *args, **kwargs)  # eq. (18)
-    return _Perturb.apply(gamma, delta, weight.noise(gamma.shape))  # eq. (16)
+    gamma = func(input, weight.loc, mean, *args, **kwargs)  # eq. (17)
+    delta = func(input * input, weight.variance, variance, *args, **kwargs)  # eq. (18)
+    zeta = weight.noise_of_layer(gamma.shape)
+    return _Perturb.apply(gamma, delta, zeta)  # eq. (16)
 
 
 class _Perturb(torch.autograd.Function):

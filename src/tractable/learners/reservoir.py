@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from tractable.gaussian import Gaussian
 from tractable.learners import support
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs, measurable
 
 
 class WatchedLoader(Loader):
@@ -23,21 +23,22 @@ class WatchedLoader(Loader):
     """
 
     def __init__(self, source: Loader, seed: int) -> None:
-        super().__init__(source.loader, source.format)
+        super().__init__(source.loader, source.taken, source.format)
         self.seed = seed
         self.kept: Tensor | None = None
 
-    def epoch(self, order: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one pass."""
         self.kept, keys = None, torch.zeros(0, dtype=torch.float64)
         generator = support.generator(self.seed)
         for x, y in super().epoch(order):
-            keys = self._see(x, keys, generator)
+            at = measurable(x)
+            if at is not None:
+                keys = self._see(at, keys, generator)
             yield x, y
 
-    def _see(self, x: Tensor, keys: Tensor, generator: torch.Generator) -> Tensor:
+    def _see(self, rows: Tensor, keys: Tensor, generator: torch.Generator) -> Tensor:
         """Keep some rows of a batch; the numbers of all rows that are kept."""
-        rows = x.loc if isinstance(x, Gaussian) else x
         if self.kept is None:
             self.kept = rows[:0]
         if rows.shape[1:] != self.kept.shape[1:]:
@@ -52,11 +53,8 @@ class WatchedLoader(Loader):
 
 
 def kept_rows(source: Rows | Loader, seed: int) -> Tensor | None:
-    """Some rows of inputs of a fit, drawn at random; None for row numbers, or if none were kept."""
+    """Some rows of inputs of a fit, drawn at random; None if they cannot be compared."""
     if isinstance(source, Rows):
-        kept = support.drawn(source.x.loc if isinstance(source.x, Gaussian) else source.x, seed)
-    elif isinstance(source, WatchedLoader) and source.kept is not None:
-        kept = source.kept
-    else:
-        return None
-    return kept if kept.is_floating_point() else None
+        at = measurable(source.x)
+        return None if at is None else support.drawn(at, seed)
+    return source.kept if isinstance(source, WatchedLoader) else None

@@ -13,6 +13,7 @@ from tractable.errors import InvalidModelFile
 from tractable.gaussian import Gaussian
 from tractable.persistence.checks import at_most, of_type
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import tensors_of
 
 _MANY = 1 << 60
 
@@ -50,7 +51,7 @@ class Run:
         """A fit that is about to begin."""
         seen = None
         if fingerprint and isinstance(source, Rows):
-            seen = _fingerprint(source.x, source.y)
+            seen = _fingerprint(*tensors_of(source.x), source.y)
         return cls(0, epochs, len(source), source.batches, first_record, fingerprint=seen)
 
     def differs(self, other: Run) -> str | None:

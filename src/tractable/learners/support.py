@@ -155,7 +155,7 @@ class Support:
 
         Args:
             x: inputs.
-            novelty: of the same rows.
+            novelty: that of the same rows.
         """
         if self.slope is None:
             raise TypeError("the slope of the predicted mean is not known")

@@ -37,6 +37,7 @@ from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat
 from tractable.rules.activation import MODES, Mode
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs, tensors_of
 
 
 class TAGIMethod(Method[TAGIState]):
@@ -116,6 +117,8 @@ class TAGIMethod(Method[TAGIState]):
             began["relative_variance"] = 1.0
             if self.asked_gain is None:
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
+        if self.moments == "auto" and options.get("moments") == "linear":
+            began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
         return self if began == now else TAGIMethod(self.network, self.likelihood, **began)
 
@@ -128,24 +131,35 @@ class TAGIMethod(Method[TAGIState]):
         """The prior, with means drawn or brought along."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
         if self.guard.gate:
-            assert isinstance(likelihood, Normal)
-            state.gate = Gate(len(likelihood.noise_mean))
-        state.posterior = first_posterior(
-            self.network, self.scheme, self.start, self.fresh, state.generator
-        )
+            state.gate = Gate(len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1)
+        state.posterior = self._prior(state.generator)
         return state
 
-    def update(self, state: TAGIState, x: Tensor, y: Tensor, position: Position | None) -> None:
+    def _prior(self, generator: torch.Generator) -> Posterior:
+        return first_posterior(self.network, self.scheme, self.start, self.fresh, generator)
+
+    def update(self, state: TAGIState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
         rate = 0.0
         if position is not None:
             rate = self.forget * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
 
-    def update_within(self, state: TAGIState, x: Tensor, y: Tensor, memory: float) -> None:
-        """The precision goes the share ``1 - (1 - 1/N)^B`` of the way back to the prior's."""
+    def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory: float) -> None:
+        """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
+
+        To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
+        ``r v/v0`` of the way back to where they began.  They move a tenth of that, slowly enough
+        to cost no accuracy.  Without it, units that die (a ReLU of a negative mean passes no
+        message) stay dead, and a stream that goes on changing kills all of them.
+        """
         rate = -math.expm1(len(x) * math.log1p(-1 / memory))
         self.engine.update(state, x, y, rate, memory)
+        if state.start is None:
+            state.start = self._prior(torch.Generator().manual_seed(state.seed)).loc
+        posterior = state.posterior
+        share = torch.div(posterior.variance, posterior.flat_prior_variance, out=posterior.scratch)
+        posterior.loc.lerp_(state.start, share.mul_(_RETURN * rate))
 
     def learn_epoch(
         self,
@@ -158,13 +172,13 @@ class TAGIMethod(Method[TAGIState]):
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
-    def outputs(self, state: TAGIState, x: Tensor, *, batch_size: int | None = None) -> Moments:
+    def outputs(self, state: TAGIState, x: Inputs, *, batch_size: int | None = None) -> Moments:
         """Moments, in closed form."""
         parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
         mean, variance = joined(parts)
         return Moments(mean, variance, state.likelihood)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
         return self.engine.sample(state, x, n, generator)
 
@@ -225,12 +239,19 @@ class TAGIMethod(Method[TAGIState]):
             return state.likelihood.held_out_scale(held_out, outliers=True)
         return super().held_out_scale(state, held_out)
 
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """See ``Method``; a few wild rows must not decide."""
+        return likelihood.held_out_log_prob(y, mean, variance, outliers=self.guard.gate)
+
     def look_at(self, source: Rows | Loader) -> None:
         """Say so if the data come in raw units; a loader is not read to find out."""
         numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
         if not numbers or isinstance(source, Loader):
             return
-        for what, values in (("inputs", source.x), ("targets", source.y)):
+        inputs = [("inputs", part) for part in tensors_of(source.x)]
+        for what, values in (*inputs, ("targets", source.y)):
             size = _usual_size(values)
             if size > _RAW:
                 warnings.warn(
@@ -270,6 +291,10 @@ class TAGIMethod(Method[TAGIState]):
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
         locs, variances = ([part.detach() for part in parts] for parts in state.posterior.leaves)
         return self.eager.run(locs, variances, state.buffers, x, train=False)
+
+
+_RETURN = 0.1
+"""Of the way that tempering would move the means back to where they began."""
 
 
 def _fresh(init: Init, fresh: Sequence[str]) -> list[str]:
@@ -321,8 +346,9 @@ class TAGI(Learner):
             0.001 with ``init="net"``.
         fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
             that was put on a trained network.
-        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10) or
-            ``"exact"`` where a closed form exists.
+        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
+            ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
+            sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; 0 is the textbook method, for a single epoch or for streams.
@@ -335,13 +361,13 @@ class TAGI(Learner):
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
             with the kernel where it can and is faster.  The result is the same but for rounding.
-        robust: no single reading may wreck the model.  With ``Normal`` likelihoods and the damped
+        robust: no single reading may wreck the model.  With normal likelihoods and the damped
             rule, one value moves the weights of a network of several layers by three of their
             standard deviations at most (``tractable.learners.batch_rule``); where the noise is
-            inferred, or ``Normal(outliers=True)``, values far from all that was expected count
-            for less (``tractable.likelihoods.gate``) and are counted in ``surprises``; running
-            statistics of batch normalisation take in an odd batch slowly.  A network of one
-            linear layer with a known noise is exact, with it and without.
+            inferred or predicted, or ``Normal(outliers=True)``, values far from all that was
+            expected count for less (``tractable.likelihoods.gate``) and are counted in
+            ``surprises``; running statistics of batch normalisation take in an odd batch slowly.
+            A network of one linear layer with a known noise is exact, with it and without.
 
     An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
@@ -365,7 +391,7 @@ class TAGI(Learner):
         gain: float | None = None,
         relative_variance: float | None = None,
         fresh: Sequence[str] = (),
-        moments: Mode = "linear",
+        moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
         device: torch.device | str | None = None,

@@ -4,16 +4,36 @@ from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
+from tractable.likelihoods.family import Family
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
+from tractable.likelihoods.joint import Joint
+from tractable.likelihoods.laplace import Laplace
+from tractable.likelihoods.mixture import Mixture
+from tractable.likelihoods.multivariate_normal import MultivariateNormal
+from tractable.likelihoods.negative_binomial import NegativeBinomial
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.ordinal import Ordinal
+from tractable.likelihoods.poisson import Poisson
 from tractable.likelihoods.softmax import Softmax
+from tractable.likelihoods.student_t import StudentT
+from tractable.likelihoods.von_mises import VonMises
 
 __all__ = [
     "Bernoulli",
     "Categorical",
+    "Family",
     "HeteroscedasticNormal",
     "InvalidTarget",
+    "Joint",
+    "Laplace",
     "Likelihood",
+    "Mixture",
+    "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
+    "Ordinal",
+    "Poisson",
     "Softmax",
+    "StudentT",
+    "VonMises",
 ]

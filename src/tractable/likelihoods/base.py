@@ -46,6 +46,16 @@ class Likelihood(nn.Module, ABC):
     learnt by ``update_noise``.
     """
 
+    @property
+    def outputs_needed(self) -> int:
+        """Outputs of the network that a row of targets needs, for ``Joint``."""
+        return int(getattr(self, "outputs", 1))
+
+    @property
+    def targets_needed(self) -> int:
+        """Targets in a row, for ``Joint``."""
+        return 1
+
     @abstractmethod
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """``y`` checked and brought to the shape that the other methods take.
@@ -192,6 +202,11 @@ class Likelihood(nn.Module, ABC):
                 raise ValueError(f"{name} of {type(self).__name__} has NaN or infinite values")
 
     @property
+    def takes_members(self) -> bool:
+        """Whether ``vmap`` can run ``log_prob``, so that small ensembles learn in one pass."""
+        return True
+
+    @property
     def can_widen(self) -> bool:
         """Whether its targets are numbers, whose predictions widen away from the data."""
         return False
@@ -211,6 +226,19 @@ class Likelihood(nn.Module, ABC):
                 the scale.
         """
         raise TypeError(f"{type(self).__name__} has no noise to calibrate on held-out rows")
+
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """Log density of each row that was held out, to compare fits by.
+
+        Args:
+            y: targets.
+            mean: mean of the outputs.
+            variance: variance of the outputs.
+            outliers: score rows as the gate believes them, so that a few wild ones do not decide.
+        """
+        return self.predictive(mean, variance).log_prob(y).double()
 
     def rescale(self, scale: float) -> None:
         """Multiply the noise variance by a factor found by ``held_out_scale``."""
@@ -255,7 +283,8 @@ def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
             )
         y = y.reshape(shape)
     if y.is_floating_point() and (bad := non_finite(y)):
-        raise InvalidTarget(f"targets have {bad} NaN or infinite values")
+        row = int(torch.nonzero(~torch.isfinite(y))[0, 0])
+        raise InvalidTarget(f"targets have {bad} NaN or infinite values, the first in row {row}")
     return y
 
 
@@ -272,8 +301,9 @@ def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
     if y.is_floating_point() and not bool((labels == y).all()):
         raise InvalidTarget("labels must be whole numbers")
     if rows and not (int(labels.min()) >= 0 and int(labels.max()) < n_classes):
+        row = int(torch.nonzero((labels < 0) | (labels >= n_classes))[0, 0])
         raise InvalidTarget(
             f"labels must lie in 0..{n_classes - 1}, got values from "
-            f"{int(labels.min())} to {int(labels.max())}"
+            f"{int(labels.min())} to {int(labels.max())}; the first bad one is in row {row}"
         )
     return labels

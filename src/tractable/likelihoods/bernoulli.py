@@ -1,48 +1,132 @@
-"""Two classes, by a probit."""
+"""Two classes, or many yes-or-no answers at once, by a probit or a logit."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from tractable.likelihoods import probit
-from tractable.likelihoods.base import Likelihood, class_targets
+from tractable.errors import InvalidTarget
+from tractable.likelihoods import probit, quadrature
+from tractable.likelihoods.base import Likelihood, class_targets, no_error_bars
 from tractable.predictive import CategoricalPredictive
+
+Link = Literal["probit", "logit"]
 
 
 class Bernoulli(Likelihood):
-    """``P(y = 1 | z) = Phi(z)`` for one output; labels are 0 and 1."""
+    """``P(y = 1 | z) = Phi(z)``, or ``1 / (1 + e^-z)``; labels are 0 and 1.
+
+    One output per label: a row may have several (pixels, tags), in any shape.
+
+    Exact: the probit.  The logit's integral over a Gaussian is by quadrature, to ten digits.
+
+    Args:
+        link: ``"probit"``, in closed form; or ``"logit"``, whose log probability is minus the usual
+            binary cross-entropy.
+    """
+
+    def __init__(self, link: Link = "probit") -> None:
+        super().__init__()
+        if link not in ("probit", "logit"):
+            raise ValueError(f"link must be 'probit' or 'logit', got {link!r}")
+        self.link = link
+
+    @property
+    def takes_members(self) -> bool:
+        """Torch has no rule for the normal distribution function there."""
+        return self.link == "logit"
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
-        if outputs[1:].numel() != 1:
-            raise ValueError(
-                f"Bernoulli needs one output per row, the network gives {tuple(outputs[1:])}"
+        if outputs[1:].numel() == 1:
+            return class_targets(y, 2, outputs[0]).reshape(outputs)
+        no_error_bars(y)
+        if y.shape != outputs:
+            raise InvalidTarget(
+                f"Bernoulli needs one output per label: labels of shape {tuple(y.shape)} do not "
+                f"fit outputs of shape {tuple(outputs)}"
             )
-        return class_targets(y, 2, outputs[0]).reshape(outputs)
+        bad = (y != 0) & (y != 1)
+        if bool(bad.any()):
+            row = int(torch.nonzero(bad)[0, 0])
+            raise InvalidTarget(f"labels must be 0 or 1, got {y[bad][0].item():g} in row {row}")
+        return y.long()
+
+    # --- the logit, as a density of every output -------------------------------------------
+
+    def _log_sigmoid(self, sign: Tensor, z: Tensor) -> Tensor:
+        return logsigmoid(sign * z)
+
+    def _slopes(self, sign: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        p = torch.sigmoid(-sign * z)
+        return sign * p, -p * (1 - p)
+
+    def _nodes(self, sign: Tensor, mean: Tensor, variance: Tensor) -> quadrature.Nodes:
+        with torch.no_grad():
+            slopes = partial(self._slopes, sign)
+            peak = quadrature.find_peak(slopes, mean, variance, mean)
+            return quadrature.place(partial(self._log_sigmoid, sign), peak, mean, variance)
+
+    def _logit(self, sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log probability of every label, by quadrature in double precision."""
+        sign, m, v = sign.double(), mean.double(), variance.double()
+        nodes = self._nodes(sign, m.detach(), v.detach())
+        density = partial(self._log_sigmoid, sign)
+        return quadrature.log_evidence(density, nodes, m, v).to(mean.dtype)
+
+    # --- both ------------------------------------------------------------------------------
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
+        if self.link == "logit":
+            return self._log_sigmoid(2.0 * y - 1, z).flatten(1).sum(1)
         return self.log_evidence(y, z, torch.zeros_like(z))
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``log Phi(+-mean / sqrt(1 + variance))``."""
-        return probit.log_probability(2.0 * y - 1, mean, variance).flatten(1).sum(1)
+        """``log Phi(+-mean / sqrt(1 + variance))``, or the logit's integral."""
+        sign = 2.0 * y - 1
+        if self.link == "logit":
+            return self._logit(sign, mean, variance).flatten(1).sum(1)
+        return probit.log_probability(sign, mean, variance).flatten(1).sum(1)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``probit``."""
-        return probit.messages((2 * y - 1).to(mean.dtype), mean, variance)
+        """See ``probit`` and ``quadrature``."""
+        sign = (2 * y - 1).to(mean.dtype)
+        if self.link == "probit":
+            return probit.messages(sign, mean, variance)
+        sign, m, v = sign.double(), mean.double(), variance.double()
+        density = partial(self._log_sigmoid, sign)
+        z, weight = quadrature.posterior(density, self._nodes(sign, m, v), m, v)
+        d_mu, d_var = quadrature.messages(partial(self._slopes, sign), z, weight, m, v)
+        return d_mu.to(mean.dtype), d_var.to(mean.dtype)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """Exact: the probabilities, and how their entropy parts (see ``probit``)."""
-        score = (mean * torch.rsqrt(1 + variance)).flatten()
-        both = torch.stack([-score, score], dim=-1)
-        entropy = partial(probit.expected_entropy, mean.flatten(), variance.flatten())
-        return CategoricalPredictive(torch.special.log_ndtr(both).exp(), True, entropy)
+        if mean[0].numel() == 1:
+            mean, variance = mean.flatten(), variance.flatten()
+        if self.link == "probit":
+            score = mean * torch.rsqrt(1 + variance)
+            both = torch.special.log_ndtr(torch.stack([-score, score], dim=-1)).exp()
+            entropy = partial(probit.expected_entropy, mean, variance)
+        else:
+            signs = mean.new_tensor([-1.0, 1.0])
+            wide = [t.unsqueeze(-1).expand(*t.shape, 2) for t in (mean, variance)]
+            both = self._logit(signs.expand_as(wide[0]), *wide).exp()
+            entropy = partial(_logit_entropy, mean, variance)
+        return CategoricalPredictive(both, True, entropy)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {}
+        return {} if self.link == "probit" else {"link": self.link}
+
+
+def _logit_entropy(mean: Tensor, variance: Tensor) -> Tensor:
+    """Mean over ``z ~ N(mean, variance)`` of the entropy of a label, in nats."""
+    z, weight = quadrature.prior_nodes(mean, variance)
+    p, q = torch.sigmoid(z), torch.sigmoid(-z)
+    entropy = -(p * logsigmoid(z) + q * logsigmoid(-z))
+    return (weight * entropy).sum(0).to(mean.dtype)

@@ -82,6 +82,11 @@ class Categorical(Decisions):
         """Number of inner nodes of the tree."""
         return int(self.paths.shape[1])
 
+    @property
+    def takes_members(self) -> bool:
+        """Torch has no rule for the normal distribution function there."""
+        return self.link == "normal"
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if tuple(outputs[1:]) != (self.outputs,):

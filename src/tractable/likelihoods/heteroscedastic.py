@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Likelihood, real_targets
+from tractable.likelihoods.base import Heard, Likelihood, real_targets
+from tractable.likelihoods.gate import Gate, Verdict
 from tractable.predictive import NormalPredictive
 
 MOST_NODES = 180
@@ -52,6 +53,11 @@ class HeteroscedasticNormal(Likelihood):
         self.register_buffer("points", torch.tensor(points) * math.sqrt(2), persistent=False)
         log_weights = torch.tensor(np.log(weights)) - 0.5 * math.log(math.pi)
         self.register_buffer("log_weights", log_weights, persistent=False)
+
+    @property
+    def outputs_needed(self) -> int:
+        """See ``Likelihood``."""
+        return 2
 
     @property
     def can_widen(self) -> bool:
@@ -103,6 +109,30 @@ class HeteroscedasticNormal(Likelihood):
         d_var_2 = (r * (g * g + slope)).sum(-1) - d_mu_2**2
         d_mu = torch.cat([d_mu_1, d_mu_2], -1)
         return d_mu, torch.cat([d_var_1, d_var_2], -1).clamp(max=0)
+
+    def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
+        """What a gate says of observations; the noise is expected to be as ``predictive`` has it.
+
+        Its level is one for all targets, as the noise is a function and no number of each.
+        """
+        expected = self.predictive(mean, variance)
+        return gate.judge(y, expected.mean, expected.variance.double())
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``; a weight counts for the mean and for the noise of a target."""
+        d_mu, d_var = self.messages(y, mean, variance)
+        if weight is None:
+            return Heard(d_mu, d_var, d_var, {})
+        both = torch.cat([weight, weight], -1).to(d_mu.dtype)
+        return Heard(d_mu * both, d_var * both, d_var, {})
 
     def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
         """Moment-matched: the aleatoric variance is the mean of the log-normal noise."""

@@ -18,7 +18,6 @@ from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
 from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
-
 _AT_ONCE = 1 << 20  # numbers, of factors times held-out values
 
 
@@ -66,6 +65,11 @@ class Normal(Likelihood):
     def gates(self) -> bool:
         """Whether a robust learner weighs down values that are far off."""
         return self.learns_noise or self.outliers
+
+    @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.outputs
 
     @property
     def has_learnable_noise(self) -> bool:
@@ -217,6 +221,17 @@ class Normal(Likelihood):
             chi2 = square / total
             fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean(1))
         return float(log_scales[int(torch.cat(fits).argmax())].exp())
+
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """See ``Likelihood``."""
+        if not outliers:
+            return super().held_out_log_prob(y, mean, variance)
+        total = variance.double() + self.noise_mean
+        chi2 = (y - mean).double().square() / total
+        density = -0.5 * (gated(chi2) + total.log() + math.log(2 * math.pi))
+        return density.flatten(1).sum(1)
 
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``."""

@@ -41,13 +41,21 @@ class Softmax(Decisions):
 
     Args:
         classes: number of classes, at least two.
+        smoothing: share of every label that is spread evenly over the *other* classes while the
+            weights are learnt, against overconfidence: a label counts as ``1 - smoothing``, each
+            other class as ``smoothing / (classes - 1)``.  ``torch.nn.CrossEntropyLoss`` spreads
+            over all classes: its ``label_smoothing`` is this times ``classes / (classes - 1)``.
+            Predictions are not smoothed.
     """
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, smoothing: float = 0.0) -> None:
         super().__init__()
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}")
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}")
         self.classes = classes
+        self.smoothing = float(smoothing)
 
     @property
     def outputs(self) -> int:
@@ -65,7 +73,10 @@ class Softmax(Decisions):
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
-        return -torch.nn.functional.cross_entropy(z, y, reduction="none")
+        spread = self.smoothing * self.classes / (self.classes - 1)
+        return -torch.nn.functional.cross_entropy(
+            z, y, reduction="none", label_smoothing=min(spread, 1.0)
+        )
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log-softmax of the means, each shrunk by its own uncertainty."""
@@ -76,6 +87,9 @@ class Softmax(Decisions):
         s = _shrinkage(variance)
         p = (mean * s).softmax(-1)
         seen = torch.nn.functional.one_hot(y, self.classes).to(p.dtype)
+        if self.smoothing:
+            others = self.smoothing / (self.classes - 1)
+            seen = seen * (1 - self.smoothing - others) + others
         return s * (seen - p), -s * s * p * (1 - p)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
@@ -91,7 +105,8 @@ class Softmax(Decisions):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"classes": self.classes}
+        config: dict[str, Any] = {"classes": self.classes}
+        return {**config, "smoothing": self.smoothing} if self.smoothing else config
 
 
 def _shrinkage(variance: Tensor) -> Tensor:

@@ -39,6 +39,8 @@ def numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> Non
         domains: domain of each first word; ``"finite"`` for those that are not in it.
     """
     for name, tensor in tensors.items():
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor)
         if not tensor.is_floating_point():
             continue
         domain = domains.get(name.partition("/")[0], "finite")

@@ -35,7 +35,10 @@ Header = dict[str, Any]
 def write(path: str | Path, tensors: Mapping[str, Tensor], header: Header) -> None:
     """Write a model file, replacing an older one only when the new one is complete."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps({"format": FORMAT, **header})
+    pairs = sorted(name for name, tensor in plain.items() if tensor.is_complex())
+    for name in pairs:  # the format has no complex numbers of double precision
+        plain[name] = torch.view_as_real(plain[name].resolve_conj())
+    text = json.dumps({"format": FORMAT, **header, **({"complex": pairs} if pairs else {})})
     sealed = json.dumps({**json.loads(text), "checksum": _checksum(json.loads(text), plain)})
     if len(sealed) > LONGEST_HEADER:
         raise ValueError(
@@ -66,6 +69,9 @@ def read(path: str | Path) -> tuple[Tensors, Header]:
                 raise InvalidModelFile(
                     f"{path} is damaged: its checksum is not that of its contents"
                 )
+        for name in header.pop("complex", []):
+            # A copy, because complex numbers must not lie across the bounds of words in memory.
+            tensors[name] = torch.view_as_complex(tensors[name].clone())
     return tensors, header
 
 

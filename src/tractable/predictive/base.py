@@ -31,6 +31,16 @@ class Predictive(ABC):
     change.  None where nothing is known of the training rows, as after online updates only."""
 
     @property
+    def has_classes(self) -> bool:
+        """Whether the target is a class, so that there are ``probs``."""
+        return False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the target is a whole number, so that quantiles are."""
+        return False
+
+    @property
     @abstractmethod
     def mean(self) -> Tensor:
         """Expected value of the target (of its one-hot code, for classes)."""
@@ -62,6 +72,15 @@ class Predictive(ABC):
     @abstractmethod
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """``n`` draws of the targets, stacked in front."""
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """Probability of at most ``y``, of each output by itself."""
+        raise TypeError(f"{type(self).__name__} has no distribution function")
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable value of the target."""
+        raise TypeError(f"{type(self).__name__} does not say where its mode is")
 
     def quantile(self, q: float) -> Tensor:
         """The value below which a share ``q`` of the probability lies."""
@@ -116,4 +135,6 @@ class Predictive(ABC):
 
     def pooled(self, draws: int) -> Predictive:
         """The even mixture of ``draws`` predictions, whose rows stand here one after the other."""
-        raise TypeError(f"{type(self).__name__} does not say how its draws are mixed")
+        from tractable.predictive.pooled import PooledPredictive
+
+        return self if draws == 1 else PooledPredictive((self,), (draws,))

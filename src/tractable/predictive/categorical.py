@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tractable.predictive.base import Predictive
+from tractable.predictive.search import check_share
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,24 @@ class CategoricalPredictive(Predictive):
             row's label, in nats; called only when ``epistemic`` or ``aleatoric`` is asked for.
             ``None``: nothing is known of the weights, so all the entropy counts as aleatoric.
         novelty: how unlike the training rows each row is; it does not change the probabilities.
+        ordered: the classes are levels from low to high, so that there are quantiles.
     """
 
     probabilities: Tensor
     binary: bool = False
     expected_entropy: Callable[[], Tensor] | None = field(default=None, compare=False, repr=False)
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
+    ordered: bool = False
+
+    @property
+    def has_classes(self) -> bool:
+        """See ``Predictive``."""
+        return True
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable class."""
+        return self.labels
 
     @property
     def probs(self) -> Tensor:
@@ -72,7 +85,26 @@ class CategoricalPredictive(Predictive):
         y = torch.as_tensor(y, device=self.probabilities.device).long()
         y = y.reshape(self.probabilities.shape[:-1])
         chosen = self.probabilities.gather(-1, y.unsqueeze(-1)).squeeze(-1)
-        return chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
+        found = chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
+        # a row of several labels is judged as a whole
+        return found.flatten(1).sum(1) if self.several else found
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """Probability of at most the level ``y``, where classes are ordered."""
+        if not self.ordered:
+            return super().cdf(y)
+        y = torch.as_tensor(y, device=self.probabilities.device)
+        y = y.reshape(self.probabilities.shape[:-1]).unsqueeze(-1)
+        levels = torch.arange(self.probabilities.shape[-1], device=y.device)
+        return (self.probabilities * (levels <= y)).sum(-1)
+
+    def quantile(self, q: float) -> Tensor:
+        """The lowest level that with those below has a share ``q``, where classes are ordered."""
+        if not self.ordered:
+            return super().quantile(q)
+        check_share(q)
+        below = self.probabilities.cumsum(-1) < q
+        return below.sum(-1).clamp(max=self.probabilities.shape[-1] - 1)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of labels."""
@@ -80,12 +112,20 @@ class CategoricalPredictive(Predictive):
         draws = torch.multinomial(rows, n, replacement=True, generator=generator)
         return draws.T.reshape(n, *self.probabilities.shape[:-1])
 
-    def pooled(self, draws: int) -> CategoricalPredictive:
-        """Mean probabilities: for classes, the mixture is of the same kind."""
+    @property
+    def several(self) -> bool:
+        """Whether a row has several labels, which a mixture makes depend on each other."""
+        return self.probabilities.ndim > 2
+
+    def pooled(self, draws: int) -> Predictive:
+        """Mean probabilities: for one label, the mixture is of the same kind."""
+        if self.several:
+            return super().pooled(draws)
         return CategoricalPredictive(
             self.probabilities.unflatten(0, (draws, -1)).mean(0),
             self.binary,
             partial(_mean_over_draws, self, draws),
+            ordered=self.ordered,
         )
 
     def double(self) -> CategoricalPredictive:
@@ -101,6 +141,7 @@ def mean_probabilities(parts: Sequence[CategoricalPredictive]) -> CategoricalPre
         torch.stack([part.probs for part in parts]).mean(0),
         parts[0].binary,
         partial(_mean_over_parts, tuple(parts)),
+        ordered=all(part.ordered for part in parts),
     )
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import torch
 
+from tractable.predictive.angle import AnglePredictive, mean_angles
 from tractable.predictive.base import Predictive
 from tractable.predictive.categorical import CategoricalPredictive, mean_probabilities
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
+from tractable.predictive.pooled import pool
 
 
 def mixture(parts: list[Predictive]) -> Predictive:
     """The even mixture of several predictives of the same rows, for example of an ensemble.
 
-    A part that is a mixture itself counts with as many draws as it has.
+    A part that is a mixture of draws itself counts with as many draws as it has.  Any kind of
+    predictive will do, but numbers and classes do not mix.
     """
     if not parts:
         raise ValueError("a mixture needs at least one predictive")
     labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
-    if len(labels) == len(parts):
+    if len(labels) == len(parts) and not any(part.several for part in labels):
         return mean_probabilities(labels)
+    angles = [part for part in parts if isinstance(part, AnglePredictive)]
+    if len(angles) == len(parts):
+        return mean_angles(angles)
     stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
     normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
     if len(normals) == len(parts):
@@ -28,5 +34,7 @@ def mixture(parts: list[Predictive]) -> Predictive:
             torch.cat([part.within for part in normals]),
             torch.cat([part.noise for part in normals]),
         )
-    kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
-    raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
+    if len({part.has_classes for part in parts}) > 1:
+        kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
+        raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
+    return pool(parts)

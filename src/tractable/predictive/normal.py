@@ -58,6 +58,15 @@ class NormalPredictive(Predictive):
         )
         return density if density.ndim < 2 else density.flatten(1).sum(1)
 
+    def cdf(self, y: Tensor) -> Tensor:
+        """Normal distribution function."""
+        return torch.special.ndtr((like(y, self.location) - self.location) / self.std)
+
+    @property
+    def mode(self) -> Tensor:
+        """The mean."""
+        return self.location
+
     def quantile(self, q: float) -> Tensor:
         """Normal quantile."""
         if not 0 < q < 1:

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from tractable.predictive import search
 from tractable.predictive.base import Predictive
 from tractable.predictive.shapes import like
+
+_STARTS = 32
+"""Draws that are tried as the mode, at most."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,19 @@ class NormalMixturePredictive(Predictive):
         if density.ndim > 2:
             density = density.flatten(2).sum(2)
         return density.logsumexp(0) - math.log(len(density))
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """Mean of the normal distribution functions."""
+        std = (self.within + self.noise).sqrt()
+        return torch.special.ndtr((like(y, self.draws[0]) - self.draws) / std).mean(0)
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable value near the draws; one of them, where a row has several outputs."""
+        few = self.draws[:: max(len(self.draws) // _STARTS, 1)].double()
+        alone = few[0, 0].numel() == 1
+        found = search.climb(self.log_prob, few, self.std.double() / 4, whole=False, alone=alone)
+        return found.to(self.draws.dtype)
 
     def quantile(self, q: float) -> Tensor:
         """The root of the mixture's distribution function, by Newton steps inside a bracket."""

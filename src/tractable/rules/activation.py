@@ -2,8 +2,10 @@
 
 Exact: linear functions; in the mode ``"exact"``, mean and variance where there is a closed form
 (relu and its kin, exp, sine, cosine); squares in both modes.
-Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in both, the
-result counts as Gaussian.
+Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in the mode
+``"exact"``, sigmoid and tanh have bounded moments that are nearly right; in both, the result counts
+as Gaussian.  ``"auto"`` takes the tangent, but sine and cosine, whose tangent has no bound, are
+exact.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -20,18 +23,19 @@ from tractable.gaussian import Gaussian, moment_rule, spellings
 from tractable.moments import activation as act
 from tractable.rules.carrier import Elementwise, Kernel, Rectifier, squared
 
-Mode = Literal["linear", "exact"]
-MODES: tuple[Mode, ...] = ("linear", "exact")
+Mode = Literal["auto", "linear", "exact"]
+MODES: tuple[Mode, ...] = ("auto", "linear", "exact")
 
-_mode: ContextVar[Mode] = ContextVar("activation_moments", default="linear")
+_mode: ContextVar[Mode] = ContextVar("activation_moments", default="auto")
 
 
 @contextmanager
 def activation_moments(mode: Mode) -> Iterator[None]:
     """Within this block activations use ``"linear"`` (eq. 10) or ``"exact"`` moments.
 
-    ``"exact"`` applies where a closed form exists (relu, leaky_relu, abs, exp, sin, cos); other
-    activations stay linearised.
+    ``"exact"`` applies where a closed form exists (relu, leaky_relu, abs, exp, sin, cos), and gives
+    sigmoid and tanh bounded moments, which are nearly so; other activations stay linearised.
+    ``"auto"`` is exact for sine and cosine only.
     """
     if mode not in MODES:
         raise ValueError(f"moments must be one of {', '.join(MODES)}; got {mode!r}")
@@ -44,11 +48,15 @@ def activation_moments(mode: Mode) -> Iterator[None]:
 
 def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
     """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
-    return Gaussian.wrap(*Elementwise.apply(z.loc, z.variance, kernel))
+    mean, variance = Elementwise.apply(z.loc, z.variance, kernel)
+    return Gaussian.wrap(mean, variance, z.common)
 
 
 def activation_rule(
-    *functions: Any, linear: act.Linearized, exact: act.Exact | None = None
+    *functions: Any,
+    linear: act.Linearized,
+    exact: act.Exact | None = None,
+    exact_by_default: bool = False,
 ) -> Callable[..., Gaussian]:
     """Register the moment rule of an elementwise torch function.
 
@@ -57,6 +65,7 @@ def activation_rule(
         linear: maps the mean (and the function's own options) to ``(phi(mu), phi'(mu))``.
         exact: maps mean and variance to ``(E[phi], var phi, cov(phi, z) / var)``, if there is a
             closed form.
+        exact_by_default: whether ``"auto"`` moments are the exact ones.
 
     >>> import math, torch
     >>> rule = activation_rule(
@@ -69,7 +78,8 @@ def activation_rule(
 
     def rule(input: Gaussian, *options: Any, **named: Any) -> Gaussian:
         named.pop("inplace", None)
-        closed_form = exact if _mode.get() == "exact" else None
+        mode = _mode.get()
+        closed_form = exact if mode == "exact" or (exact_by_default and mode == "auto") else None
 
         def kernel(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             if closed_form is not None:
@@ -87,12 +97,15 @@ def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
     """``max(0, input)``; the linearised one has a carrier of its own, for speed."""
     if _mode.get() == "exact":
         return elementwise(input, act.exact_relu)
-    return Gaussian.wrap(*Rectifier.apply(input.loc, input.variance))
+    mean, variance = Rectifier.apply(input.loc, input.variance)
+    return Gaussian.wrap(mean, variance, input.common)
 
 
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)
-activation_rule(*spellings("tanh"), linear=act.tanh)
-activation_rule(*spellings("sigmoid"), linear=act.sigmoid)
+activation_rule(*spellings("tanh"), linear=act.tanh, exact=act.bounded_tanh)
+activation_rule(
+    *spellings("sigmoid"), torch.special.expit, linear=act.sigmoid, exact=act.bounded_sigmoid
+)
 activation_rule(F.softplus, linear=act.softplus)
 activation_rule(F.gelu, linear=act.gelu)
 activation_rule(F.silu, linear=act.silu)
@@ -101,8 +114,23 @@ activation_rule(*spellings("exp"), linear=act.exp, exact=act.exact_exp)
 activation_rule(*spellings("log"), linear=act.log)
 activation_rule(*spellings("sqrt"), linear=act.sqrt)
 activation_rule(*spellings("reciprocal"), linear=act.reciprocal)
-activation_rule(*spellings("sin"), linear=act.sin, exact=act.exact_sin)
-activation_rule(*spellings("cos"), linear=act.cos, exact=act.exact_cos)
+activation_rule(*spellings("sin"), linear=act.sin, exact=act.exact_sin, exact_by_default=True)
+activation_rule(*spellings("cos"), linear=act.cos, exact=act.exact_cos, exact_by_default=True)
 activation_rule(
     *spellings("abs"), *spellings("absolute"), linear=act.absolute, exact=act.exact_absolute
 )
+
+
+@moment_rule(*spellings("rrelu"))
+def rrelu(
+    input: Gaussian, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> Gaussian:
+    """The slope below zero is the mean one: the weights are uncertain already."""
+    return F.leaky_relu(input, (lower + upper) / 2)  # type: ignore[return-value]
+
+
+@moment_rule(F.glu)
+def glu(input: Gaussian, dim: int = -1) -> Gaussian:
+    """One half times the sigmoid of the other; the halves are taken as independent."""
+    value, gate = input.chunk(2, dim)
+    return value * gate.sigmoid()  # type: ignore[return-value]

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.rules.bilinear import moments_of, multiply
+from tractable.rules import positions
+from tractable.rules.bilinear import moments_of, multiply, scaled
 
 Operand = Gaussian | Tensor | float
 
@@ -25,12 +26,18 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
     if var_y is not None and alpha != 1:
         var_y = var_y * alpha**2
     if var_x is not None and var_y is not None:
-        return Gaussian.wrap(loc, var_x + var_y)
+        assert isinstance(input, Gaussian)
+        assert isinstance(other, Gaussian)
+        both = var_x + var_y
+        return Gaussian.wrap(loc, both, positions.of_sum(input, other, alpha**2, both))
+    part = input if isinstance(input, Gaussian) else other
+    assert isinstance(part, Gaussian)
     variance = var_y if var_x is None else var_x
     assert variance is not None
+    common = part.common if variance.shape == loc.shape else None
     # A view even where the shape is the same: the variance message to the sum must not be mixed
     # with what its Gaussian part hears from elsewhere.
-    return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype))
+    return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype), common)
 
 
 @moment_rule(*spellings("add"), Tensor.__add__, Tensor.__radd__)
@@ -58,7 +65,7 @@ def reflected_subtract(input: Operand, other: Operand, *, alpha: float = 1) -> G
 @moment_rule(*spellings("neg"), *spellings("negative"), Tensor.__neg__)
 def negate(input: Gaussian) -> Gaussian:
     """``-input``."""
-    return Gaussian.wrap(-input.loc, input.variance.view_as(input.variance))
+    return Gaussian.wrap(-input.loc, input.variance.view_as(input.variance), input.common)
 
 
 @moment_rule(
@@ -74,7 +81,7 @@ def divide(input: Operand, other: Operand, *, rounding_mode: Any = None) -> Gaus
     if isinstance(other, Gaussian):
         return multiply(input, other.reciprocal())
     assert isinstance(input, Gaussian)
-    return Gaussian.wrap(input.loc / other, input.variance / other / other)
+    return scaled(input, input.loc / other, input.variance / other / other)
 
 
 @moment_rule(Tensor.__rtruediv__, Tensor.__rdiv__)

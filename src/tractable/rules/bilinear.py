@@ -17,6 +17,7 @@ from tractable.gaussian import Gaussian, moment_rule, spellings
 from tractable.moments import activation as act
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
+from tractable.rules import positions
 from tractable.rules.activation import elementwise
 from tractable.rules.carrier import Bilinear
 
@@ -41,7 +42,13 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
         shape[1 if isinstance(map, Convolution) else -1] = -1
         return constant + b.reshape(shape)  # type: ignore[return-value]
     b_moments = (None, None) if b is None else moments_of(b)
-    return Gaussian.wrap(*Bilinear.apply(map, *moments_of(x), *moments_of(w), *b_moments))
+    loc, variance = Bilinear.apply(map, *moments_of(x), *moments_of(w), *b_moments)
+    return Gaussian.wrap(loc, variance, positions.of_product(map, x, w, b, variance))
+
+
+def scaled(x: Gaussian, loc: Tensor, variance: Tensor) -> Gaussian:
+    """The moments of ``x`` times constants."""
+    return Gaussian.wrap(loc, variance, x.common if loc.shape == x.shape else None)
 
 
 @moment_rule(F.linear)
@@ -145,7 +152,7 @@ def multiply(input: Operand | float, other: Operand | float) -> Gaussian:
     x, c = (input, other) if isinstance(input, Gaussian) else (other, input)
     assert isinstance(x, Gaussian)
     # Not c * c first: it would overflow for integers and round to the precision of c.
-    return Gaussian.wrap(x.loc * c, x.variance * c * c)
+    return scaled(x, x.loc * c, x.variance * c * c)
 
 
 @moment_rule(*spellings("square"))

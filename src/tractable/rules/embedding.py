@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -25,3 +26,42 @@ def embedding(input: Tensor, weight: Gaussian, *args: Any, **kwargs: Any) -> Gau
         F.embedding(input, weight.loc, *args, **kwargs),
         F.embedding(input, weight.variance, *args, **kwargs),
     )
+
+
+@moment_rule(F.embedding_bag)
+def embedding_bag(
+    input: Tensor,
+    weight: Gaussian,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Gaussian:
+    """Sums, means or maxima of the rows of a bag."""
+    if max_norm is not None or scale_grad_by_freq or isinstance(per_sample_weights, Gaussian):
+        raise TypeError(
+            "embedding_bag of a Gaussian needs max_norm=None, scale_grad_by_freq=False and "
+            "constant per_sample_weights"
+        )
+    if mode == "max":
+        if input.dim() != 2 or padding_idx is not None:
+            raise TypeError("embedding_bag of a Gaussian with mode='max' takes rows of equal size")
+        return F.embedding(input, weight).amax(1)  # type: ignore[return-value]
+    bags: dict[str, Any] = {"include_last_offset": include_last_offset, "padding_idx": padding_idx}
+
+    def run(table: Tensor, mode: str, factors: Tensor | None) -> Tensor:
+        return F.embedding_bag(input, table, offsets, mode=mode, per_sample_weights=factors, **bags)
+
+    loc = run(weight.loc, mode, per_sample_weights)
+    factors = None if per_sample_weights is None else per_sample_weights**2
+    variance = run(weight.variance, "sum", factors)
+    if mode == "mean":
+        with torch.no_grad():
+            count = run(torch.ones_like(weight.loc[:, :1]), "sum", None).clamp_min(1)
+        variance = variance / count**2
+    return Gaussian.wrap(loc, variance)

@@ -1,12 +1,14 @@
 """Rules of the pooling functions; see ``tractable.moments.pool``.
 
-Exact: averages of independent entries.
-Approximate: the maximum is the entry of greatest mean, with that entry's variance; overlapping
-windows share entries and count as independent.
+Exact: averages of independent entries, and of all positions of a layer that shares its weights.
+Approximate: averages of some positions that share weights (``tractable.moments.positions``); the
+maximum is the entry of greatest mean, with that entry's variance; overlapping windows share
+entries and count as independent.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.pool import adaptive_weights, select
+from tractable.rules import positions
 
 Size = int | tuple[int, ...]
 
@@ -38,16 +41,53 @@ def _average(function: Any, dims: int) -> Any:
             options += (divisor_override,)
         loc = function(input.loc, *options)
         variance = function(input.variance, *options)
-        kernel = _per_dim(kernel_size, dims)
+        kernel = torch.Size(_per_dim(kernel_size, dims)).numel()
         if not any(_per_dim(padding, dims)) and not ceil_mode:
-            return Gaussian.wrap(loc, variance / (divisor_override or torch.Size(kernel).numel()))
-        return Gaussian.wrap(loc, variance * _window_weight(input.loc, function, dims, options))
+            divisor = divisor_override or kernel
+            return _windows(input, loc, variance, kernel / divisor, 1 / divisor, dims)
+        sums = _window_sums(input.loc, function, dims, options)
+        return _windows(input, loc, variance, *sums, dims)
 
     return rule
 
 
-def _window_weight(x: Tensor, function: Any, dims: int, options: tuple[Any, ...]) -> Tensor:
-    """The weight ``a`` that all entries of a window share: ``A(1) = n a``, and n is a count."""
+def _windows(
+    input: Gaussian,
+    loc: Tensor,
+    average: Tensor,
+    inside: Tensor | float,
+    weight: Tensor | float,
+    dims: int,
+    few: int = 1,
+) -> Gaussian:
+    """Means over windows whose weights add up to ``inside``, each entry having ``weight``.
+
+    What all positions have in common says little of the neighbours in a small window: where there
+    are more than ``few`` windows, their entries count as independent (as published), and only the
+    mean over all of them is handed on.
+    """
+    if input.common is None:
+        return Gaussian.wrap(loc, average * weight)
+    at = tuple(range(input.ndim - dims, input.ndim))
+    if loc.shape[-dims:].numel() > few:
+        variance = average * weight
+    else:
+        pooled = positions.pooled_of(input)
+        if pooled is None or pooled.dims != at:
+            return Gaussian.wrap(loc, average * weight)
+        variance = positions.averaged(input, pooled, average, inside, weight)[0]
+    whole = inside.mean() if isinstance(inside, Tensor) else inside
+    return Gaussian.wrap(loc, variance, positions.of_windows(input, variance, whole, at))
+
+
+_FEW = 4
+"""Windows of adaptive pooling at most, for each to hold a fair share of all positions."""
+
+
+def _window_sums(
+    x: Tensor, function: Any, dims: int, options: tuple[Any, ...]
+) -> tuple[Tensor, Tensor]:
+    """``A(1) = n a`` and the weight ``a`` that all n entries of a window share."""
     ones = x.new_ones((1, 1, *x.shape[-dims:]))
     with torch.no_grad():
         shared = function(ones, *options)
@@ -61,27 +101,27 @@ def _window_weight(x: Tensor, function: Any, dims: int, options: tuple[Any, ...]
         else:
             count = function(ones, kernel, stride, padding, ceil_mode, True, 1)
         weight = shared / count
-    return weight.reshape(weight.shape[-dims:])
+    shape = weight.shape[-dims:]
+    return shared.reshape(shape), weight.reshape(shape)
 
 
 def _adaptive_average(function: Any, dims: int) -> Any:
     def rule(input: Gaussian, output_size: Any) -> Gaussian:
         loc = function(input.loc, output_size)
-        variance = function(input.variance, output_size)
+        weight: Any = 1.0
         for dim in range(-dims, 0):
-            weight = adaptive_weights(input.shape[dim], loc.shape[dim], loc)
-            variance = variance * weight.reshape([-1] + [1] * (-dim - 1))
-        return Gaussian.wrap(loc, variance)
+            one = adaptive_weights(input.shape[dim], loc.shape[dim], loc)
+            weight = weight * one.reshape([-1] + [1] * (-dim - 1))
+        return _windows(input, loc, function(input.variance, output_size), 1.0, weight, dims, _FEW)
 
     return rule
 
 
 def _maximum(function: Any, dims: int) -> Any:
-    def rule(input: Gaussian, *args: Any, return_indices: bool = False, **kwargs: Any) -> Gaussian:
-        if return_indices:
-            raise TypeError("max pooling of a Gaussian cannot return indices")
+    def rule(input: Gaussian, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
         loc, indices = function(input.loc, *args, return_indices=True, **kwargs)
-        return Gaussian.wrap(loc, select(input.variance, indices, dims))
+        z = Gaussian.wrap(loc, select(input.variance, indices, dims), input.common)
+        return (z, indices) if return_indices else z
 
     return rule
 
@@ -102,3 +142,17 @@ for _dims, _functions in (
     (3, (F.adaptive_max_pool3d,)),
 ):
     moment_rule(*_functions)(_maximum(_functions[0], _dims))
+for _dims, _name in (
+    (1, "max_pool1d"),
+    (2, "max_pool2d"),
+    (3, "max_pool3d"),
+    (1, "adaptive_max_pool1d"),
+    (2, "adaptive_max_pool2d"),
+    (3, "adaptive_max_pool3d"),
+    (2, "fractional_max_pool2d"),
+    (3, "fractional_max_pool3d"),
+):
+    _rule = _maximum(getattr(F, _name), _dims)
+    moment_rule(getattr(F, f"{_name}_with_indices"))(partial(_rule, return_indices=True))
+    if _name.startswith("fractional"):
+        moment_rule(getattr(F, _name))(_rule)

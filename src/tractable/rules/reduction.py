@@ -1,25 +1,84 @@
 """Rules of ``sum`` and ``mean``.
 
 Exact: for independent entries.
-Approximate: covariances between entries, where there are any, are dropped.
+Approximate: covariances between entries, where there are any, are dropped; but for what positions
+that share weights have in common, see ``tractable.moments.positions``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.moments.positions import Pooled, count_of
+from tractable.rules import positions
+from tractable.rules.positions import Common
 
 
 @moment_rule(*spellings("sum"))
 def total(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     """Means add, variances add."""
-    return Gaussian.wrap(input.loc.sum(*args, **kwargs), input.variance.sum(*args, **kwargs))
+    loc = input.loc.sum(*args, **kwargs)
+    found = _over_positions(input, *args, **kwargs)
+    if found is None:
+        return Gaussian.wrap(loc, input.variance.sum(*args, **kwargs))
+    entries = input.numel() // loc.numel()
+    return Gaussian.wrap(loc, found[0] * entries**2, found[1])
 
 
 @moment_rule(*spellings("mean"))
 def average(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     """The sum over n entries, divided by n: the variance by n squared."""
     loc = input.loc.mean(*args, **kwargs)
+    found = _over_positions(input, *args, **kwargs)
+    if found is not None:
+        return Gaussian.wrap(loc, *found)
     entries = input.numel() / max(loc.numel(), 1)
     return Gaussian.wrap(loc, input.variance.mean(*args, **kwargs) / entries)
+
+
+def _over_positions(
+    input: Gaussian,
+    dim: int | tuple[int, ...] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    out: Any = None,
+) -> tuple[Tensor, Common | None] | None:
+    """Variance of a mean, and what its positions have in common; None if it is over none."""
+    pooled = positions.pooled_of(input)
+    if pooled is None or dtype is not None or input.numel() == 0:
+        return None
+    dim = axis if dim is None else dim
+    given = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = tuple(sorted(d % input.ndim for d in given)) or tuple(range(input.ndim))
+    here = tuple(d for d in dims if d in pooled.dims)
+    if not here:
+        return None
+    return _mean_over(input, pooled, here, tuple(d for d in dims if d not in here), keepdim)
+
+
+def _mean_over(
+    input: Gaussian, pooled: Pooled, here: tuple[int, ...], rest: tuple[int, ...], keepdim: bool
+) -> tuple[Tensor, Common | None]:
+    """Over the positions ``here`` first, then over the rest, which is independent."""
+    windows = input.variance.mean(here, keepdim=True)
+    count = count_of(input.shape, here)
+    variance, whole = positions.averaged(input, pooled, windows, 1.0, 1 / count)
+    if rest:
+        others = count_of(input.shape, rest)
+        variance, whole = (v.mean(rest, keepdim=True) / others for v in (variance, whole))
+    left = tuple(d for d in pooled.dims if d not in here)
+    common = None
+    if left:
+        kept = variance
+        common = Common(lambda: positions.state(whole, kept, left))
+    if keepdim:
+        return variance, common
+    shape, gone = variance.shape, (*here, *rest)
+    if common is not None:
+        common = common.moved(shape, lambda t: t.squeeze(gone))
+    return variance.squeeze(gone), common

@@ -78,6 +78,7 @@ class Fit:
         likelihood, seen, mean, variance = holdout.seen_by(self.learner, rows, targets)
         support = self.learner.support
         if support is not None and support.slope is not None:
+            assert isinstance(rows, Tensor)
             extra = support.extra_variance(rows, support.novelty(rows))
             variance = variance + extra.reshape(mean.shape)
         return likelihood, seen, mean, variance
@@ -154,7 +155,7 @@ class Trials:
         Args:
             setting: what to fit.
             rows: which rows, of each fit.
-            members: of each learner.
+            members: how many each learner has.
             first: number of the first fit, which sets its seed.
             off_data: whether the learners remember where their rows were.
             progress: whether to show a bar.

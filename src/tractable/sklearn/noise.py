@@ -38,7 +38,7 @@ class NoiseModel:
     """Factors on the noise variance of every target.
 
     Attributes:
-        coefficients: of the constant, the predicted mean and every column, one line per target.
+        coefficients: those of a constant, the predicted mean and every column, one line a target.
     """
 
     coefficients: Tensor

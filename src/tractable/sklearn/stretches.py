@@ -91,6 +91,7 @@ def _seen(fit: Fit, trials: Trials, out: Tensor, factor: float) -> Seen:
     support = learner.support
     assert isinstance(noise, Normal)
     assert support is not None
+    assert isinstance(rows, Tensor)
     extra = support.extra_variance(rows, support.novelty(rows)).reshape(mean.shape)
     return (
         (y - mean).double().square(),

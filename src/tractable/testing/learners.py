@@ -204,6 +204,12 @@ class LearnerConformance(ABC):
         assert torch.equal(first, fitted.predict(regression()[0]).mean)
         assert self.state(fitted) == before
 
+    def test_whole_numbers_are_numbers(self, fitted: Any) -> None:
+        x = torch.arange(8).reshape(4, 2)
+        wanted = fitted.predict(x.float()).mean
+        assert torch.equal(fitted.predict(x).mean, wanted)
+        assert torch.equal(fitted.predict(x.numpy().astype(np.int16)).mean, wanted)
+
     def test_targets_in_a_column_give_predictions_in_a_column(self, model: Any) -> None:
         x, y = regression()
         model.fit(x, y.unsqueeze(1), epochs=1, batch_size=16)
@@ -322,9 +328,16 @@ class LearnerConformance(ABC):
             records.append({k: v for k, v in model.history[0].items() if k != "seconds"})
         assert records[0] == pytest.approx(records[1], rel=0.5)
 
-    def test_what_cannot_be_calibrated_says_so_before_it_learns(self) -> None:
+    def test_labels_are_calibrated_or_it_says_so_before_it_learns(self) -> None:
         model = self.make(self.net(self.class_outputs), self.classes_likelihood(), seed=0)
         before = self.state(model)
+        if model.likelihood.can_calibrate:
+            plain = model.clone().fit(*classes(), epochs=1)
+            model.fit(*classes(), epochs=1, calibrate=True)
+            found, other = (m.predict(classes()[0]) for m in (model, plain))
+            assert not torch.equal(found.probs, other.probs)
+            assert torch.allclose(found.probs.sum(1), torch.ones(len(found.probs)))
+            return
         with pytest.raises(TypeError, match="noise"):
             model.fit(*classes(), epochs=1, calibrate=True)
         assert self.state(model) == before

@@ -11,7 +11,8 @@
         def observed(self):
             return torch.tensor([[0.0], [3.0], [7.0]], dtype=torch.float64)
 
-pytest then runs all of it, with three rows.
+pytest then runs all of it, with three rows: is the evidence the integral of the likelihood, are the
+messages its derivatives, and does every learner fit, predict, mix and save with it?
 """
 
 from __future__ import annotations
@@ -19,15 +20,26 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import tractable as tr
 from tractable.likelihoods import Likelihood
+from tractable.predictive import Predictive
 
 ROWS = 3
+COPIES = 4
+"""How often the three observations are learnt."""
+LEARNERS: dict[str, dict[str, Any]] = {
+    "TAGI": {},
+    "BayesByBackprop": {"lr": 1e-3, "draws": 4},
+    "Backprop": {"lr": 1e-3},
+    "Laplace": {"lr": 1e-3},
+}
 DRAWS = 200_000
 STANDARD_ERRORS = 5
 
@@ -46,6 +58,12 @@ class LikelihoodConformance(ABC):
 
     message_tolerance: ClassVar[float] = 1e-9
     """Relative error of messages that are written out, against derivatives of the evidence."""
+
+    log_concave: ClassVar[bool] = False
+    """Whether an observation can only make an output more certain: nothing is cut off then."""
+
+    learners: ClassVar[Sequence[str]] = tuple(LEARNERS)
+    """Learners that can use it."""
 
     @abstractmethod
     def make(self) -> Likelihood:
@@ -133,6 +151,20 @@ class LikelihoodConformance(ABC):
             assert (d_var <= 0).all()
             assert (-d_var * variance <= 1 + 1e-5).all()
 
+    def test_log_concave_ones_are_not_cut_off(self) -> None:
+        """The second derivative of the log evidence is negative by itself."""
+        if not self.log_concave:
+            pytest.skip("an observation may make an output less certain")
+        likelihood, y = self.make(), self.observed()
+        mean, variance = self.outputs(seed=8)
+        for k in range(self.width):
+            step = torch.zeros_like(mean)
+            step[:, k] = 1e-3
+            near = [likelihood.log_evidence(y, mean + way * step, variance) for way in (-1, 0, 1)]
+            bend = (near[0] - 2 * near[1] + near[2]) / 1e-6
+            got = likelihood.messages(y, mean, variance)[1][:, k]
+            torch.testing.assert_close(got, bend, rtol=1e-3, atol=1e-4)
+
     # --- predictions and files ---------------------------------------------------------------
 
     def test_the_density_of_a_prediction_is_the_evidence(self) -> None:
@@ -149,3 +181,71 @@ class LikelihoodConformance(ABC):
         again = type(likelihood)(**likelihood.config())
         assert again.config() == likelihood.config()
         assert again.state_dict().keys() == likelihood.state_dict().keys()
+
+    # --- learners ----------------------------------------------------------------------------
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """A few inputs, and the three observations several times over."""
+        y = self.observed()
+        inputs = torch.randn(ROWS * COPIES, 2, generator=torch.Generator().manual_seed(7))
+        return inputs, y.repeat(COPIES, *[1] * (y.ndim - 1))
+
+    def fitted(self, learner: str, members: int = 0) -> tr.Learner:
+        """A learner of that name, or an ensemble of such, after two epochs."""
+        x, y = self.rows()
+        net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, self.width))
+        kind, options = getattr(tr, learner), LEARNERS[learner]
+        if members:
+            kind, options = tr.Ensemble, {**options, "learner": kind, "n": members}
+        model: tr.Learner = kind(net, self.make(), seed=1, **options)
+        return model.fit(x, y, epochs=2, batch_size=6, progress=False)
+
+    def check_prediction(self, p: Predictive, y: Tensor) -> None:
+        """A prediction is a distribution: finite, its parts sum up, and it can be drawn from."""
+        log_prob = p.log_prob(y)
+        assert log_prob.shape == y.shape[:1]
+        assert torch.isfinite(log_prob).all()
+        assert torch.isfinite(p.mean).all()
+        total = p.entropy if p.has_classes else p.variance
+        torch.testing.assert_close(p.epistemic + p.aleatoric, total, equal_nan=True)
+        assert (p.epistemic >= -1e-5 * total.abs()).all()
+        drawn = p.sample(3, torch.Generator().manual_seed(0))
+        assert drawn.shape[:2] == (3, len(y))
+        assert torch.equal(drawn, p.sample(3, torch.Generator().manual_seed(0)))
+
+    @pytest.mark.parametrize("learner", LEARNERS)
+    def test_every_learner_fits_and_predicts(self, learner: str) -> None:
+        if learner not in self.learners:
+            pytest.skip(f"{learner} cannot use it")
+        x, y = self.rows()
+        self.check_prediction(self.fitted(learner).predict(x), y)
+
+    @pytest.mark.parametrize("learner", ["TAGI", "BayesByBackprop", "Backprop"])
+    def test_an_ensemble_mixes_its_members(self, learner: str) -> None:
+        if learner not in self.learners:
+            pytest.skip(f"{learner} cannot use it")
+        x, y = self.rows()
+        many = self.fitted(learner, members=2)
+        assert isinstance(many, tr.Ensemble)
+        mixed = many.predict(x)
+        self.check_prediction(mixed, y)
+        each = torch.stack([member.predict(x).log_prob(y) for member in many.members])
+        want = each.double().logsumexp(0) - math.log(2)
+        torch.testing.assert_close(mixed.log_prob(y).double(), want, rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("learner", ["TAGI", "Backprop"])
+    def test_a_file_brings_it_back(self, learner: str, tmp_path: Path) -> None:
+        if learner not in self.learners:
+            pytest.skip(f"{learner} cannot use it")
+        x, y = self.rows()
+        model = self.fitted(learner)
+        model.save(tmp_path / "model.tr")
+        again = tr.Learner.load(tmp_path / "model.tr", likelihood=self.to_load())
+        assert torch.equal(again.predict(x).log_prob(y), model.predict(x).log_prob(y))
+        for name, buffer in again.likelihood.named_buffers():
+            assert torch.equal(buffer, dict(model.likelihood.named_buffers())[name])
+
+    def to_load(self) -> Likelihood | None:
+        """What ``load`` needs besides the file: nothing, for a likelihood of the library."""
+        own = type(self.make()).__module__.startswith("tractable.likelihoods")
+        return None if own else self.make()

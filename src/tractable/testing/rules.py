@@ -23,8 +23,8 @@ from tractable.rules.activation import activation_moments
 from tractable.testing.monte_carlo import assert_moments_agree
 from tractable.testing.regimes import REGIMES, gaussian, generator, leaves, normal, wrapped
 
-Kind = Literal["linear", "linearised", "exact"]
-KINDS: tuple[Kind, ...] = ("linear", "linearised", "exact")
+Kind = Literal["linear", "linearised", "exact", "tangent"]
+KINDS: tuple[Kind, ...] = ("linear", "linearised", "exact", "tangent")
 _STEP = 1e-5  # of a central difference: its error is of the order of 1e-10
 
 
@@ -41,7 +41,7 @@ class RuleCase:
     kind: Kind = "linear"
     """``"linear"``: linear in each argument, with exact moments.  ``"linearised"``: entry by
     entry, with the moments of its tangent at the mean.  ``"exact"``: entry by entry, with exact
-    moments."""
+    moments.  ``"tangent"``: any function, with the moments of its tangent at the means."""
     positive: bool = False
     """Whether the function is defined for positive numbers only."""
     scale: float = 1.0
@@ -75,6 +75,16 @@ class RuleCase:
             tangent = self.function(loc) + slope * -loc
             return lambda rows: tangent + slope * rows.reshape(-1, *self.shapes[0])
 
+        if self.kind == "tangent":
+            value = self.function(*(g.loc for g in inputs)).reshape(-1)
+            parts = list(zip(self.jacobians(inputs), inputs, strict=True))
+            return lambda *rows: (
+                value
+                + sum(
+                    (row - g.loc.reshape(-1)) @ j.T for row, (j, g) in zip(rows, parts, strict=True)
+                )
+            )
+
         def function(*rows: Tensor) -> Tensor:
             arguments = [r.reshape(-1, *s) for r, s in zip(rows, self.shapes, strict=True)]
             return torch.vmap(self.function)(*arguments)
@@ -88,7 +98,7 @@ class RuleCase:
 
     def jacobians(self, inputs: list[Gaussian]) -> list[Tensor]:
         """``cov(output, input) / var(input)`` for each argument, flat: outputs by inputs."""
-        if self.kind == "linear":
+        if self.kind in ("linear", "tangent"):
             locs = tuple(g.loc for g in inputs)
             found = torch.func.jacrev(self.function, argnums=tuple(range(len(locs))))(*locs)
             return [j.reshape(-1, loc.numel()) for j, loc in zip(found, locs, strict=True)]

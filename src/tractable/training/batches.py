@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
 from tractable.likelihoods.base import non_finite
+from tractable.training.inputs import Inputs, Several, over, parts_of, tensors_of
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,24 @@ class Format:
 
     @classmethod
     def of(cls, net: nn.Module, dtype: torch.dtype, device: torch.device) -> Format:
-        """Integer inputs are row numbers for a network with embeddings, else just numbers."""
+        """Integer inputs are row numbers for a network with embeddings, else just numbers.
+
+        A network without embeddings that takes them only as integers, because it looks something
+        up by them, gets them as integers: see ``Learner.inputs``.
+        """
         embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in net.modules())
         return cls(dtype, device, embeds)
 
-    def inputs(self, x: Any) -> Tensor:
+    def inputs(self, x: Any) -> Inputs:
         """Finite inputs on the device, at least one row."""
-        if isinstance(x, Gaussian):
-            return x.to(device=self.device, dtype=self.dtype)
-        tensor = as_tensor(x, "inputs")
+        taken = over(self._input, as_inputs(x))
+        if len({len(part) for part in tensors_of(taken)}) != 1:
+            raise InvalidInput(f"several inputs need the same number of rows each: got {taken}")
+        return taken
+
+    def _input(self, tensor: Tensor) -> Tensor:
+        if isinstance(tensor, Gaussian):
+            return tensor.to(device=self.device, dtype=self.dtype)
         if tensor.is_complex():
             raise InvalidInput(f"inputs must be real numbers, got {tensor.dtype}")
         if tensor.ndim == 0 or tensor.shape[0] == 0:
@@ -57,6 +67,16 @@ class Format:
         tensor = as_tensor(y, "targets")
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, dtype)
+
+
+def as_inputs(values: Any) -> Inputs:
+    """What a user gave as inputs: a tensor, or several for a tuple of arrays or a mapping."""
+    parts = parts_of(values)
+    if parts is None:
+        return as_tensor(values, "inputs")
+    if isinstance(parts, dict):
+        return Several({str(k): as_tensor(v, f"inputs {k!r}") for k, v in parts.items()})
+    return Several(tuple(as_tensor(v, f"inputs {i}") for i, v in enumerate(parts)))
 
 
 def as_tensor(values: Any, what: str) -> Tensor:
@@ -85,19 +105,19 @@ def as_tensor(values: Any, what: str) -> Tensor:
 class Rows:
     """Inputs and targets held in memory, cut into batches."""
 
-    def __init__(self, x: Tensor, y: Tensor, batch_size: int) -> None:
+    def __init__(self, x: Inputs, y: Tensor, batch_size: int) -> None:
         self.x, self.y, self.batch_size = x, y, batch_size
 
     def __len__(self) -> int:
         """Number of rows."""
-        return int(self.x.shape[0])
+        return len(self.x)
 
     @property
     def batches(self) -> int:
         """Number of batches of an epoch."""
         return -(-len(self) // self.batch_size)
 
-    def epoch(self, order: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one pass, in the given order of rows."""
         for start in range(0, len(self), self.batch_size):
             if order is None:
@@ -108,10 +128,19 @@ class Rows:
 
 
 class Loader:
-    """A torch ``DataLoader`` of pairs; the loader decides batches and order."""
+    """A torch ``DataLoader`` of pairs; the loader decides batches and order.
 
-    def __init__(self, loader: DataLoader[Any], format: Format) -> None:
-        self.loader, self.format = loader, format
+    Args:
+        loader: yields inputs and targets.  Several inputs come as a tuple, a list or by name, or
+            one after the other before the targets.
+        taken: makes of inputs what the network takes.
+        format: makes tensors of targets.
+    """
+
+    def __init__(
+        self, loader: DataLoader[Any], taken: Callable[[Any], Inputs], format: Format
+    ) -> None:
+        self.loader, self.taken, self.format = loader, taken, format
 
     def __len__(self) -> int:
         """Number of rows, as far as the loader knows."""
@@ -125,9 +154,13 @@ class Loader:
         """Number of batches of an epoch."""
         return len(self.loader)
 
-    def epoch(self, order: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one pass."""
         for batch in self.loader:
-            if not isinstance(batch, list | tuple) or len(batch) != 2:
+            if not isinstance(batch, list | tuple) or len(batch) < 2:
                 raise InvalidInput("the data loader must yield pairs (inputs, targets)")
-            yield self.format.inputs(batch[0]), self.format.targets(batch[1])
+            *given, y = batch
+            x = tuple(given) if len(given) > 1 else given[0]
+            if isinstance(x, list) and all(isinstance(part, Tensor) for part in x):
+                x = tuple(x)  # torch collates tuples to lists
+            yield self.taken(x), self.format.targets(y)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tractable.likelihoods.base import HeldOut, Likelihood
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs
 from tractable.training.parallel import fit_many
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def split(learner: Learner, rows: int, held_out: int) -> tuple[Tensor, Tensor]:
 
 
 def held_out(
-    learner: Learner, x: Tensor, y: Tensor, parts: Sequence[Tensor], **options: Any
+    learner: Learner, x: Inputs, y: Tensor, parts: Sequence[Tensor], **options: Any
 ) -> list[HeldOut]:
     """Fit a copy of the learner to the other rows of each part; its moments of the part.
 
@@ -65,7 +66,7 @@ def held_out(
     return [seen_by(twin, x[out], y[out]) for twin, out in zip(fitted, parts, strict=True)]
 
 
-def seen_by(fitted: Learner, x: Tensor, y: Tensor) -> HeldOut:
+def seen_by(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
     """What a fitted learner says of rows it has not seen."""
     return (fitted.likelihood, y, *fitted.outputs(x).moments())
 
@@ -142,5 +143,5 @@ def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
     for likelihood, targets, mean, variance in seen:
         scaled = copy.deepcopy(likelihood)
         scaled.rescale(scale)
-        parts.append(scaled.predictive(mean, variance).log_prob(targets).double())
+        parts.append(learner.method.held_out_log_prob(scaled, targets, mean, variance))
     return torch.cat(parts), scale

@@ -86,7 +86,9 @@ def trained(rows: Rows, epochs: int, seed: int) -> nn.Module:
     model = tr.Backprop(Classifier(body(), HALF), Softmax(HALF), lr=1e-3, seed=seed)
     model.fit(*rows, epochs=epochs, batch_size=32, off_data=False)
     whole = model.posterior.mean_module(Classifier(body(), HALF))
-    return whole.get_submodule("body")
+    trunk = whole.body
+    assert isinstance(trunk, nn.Module)
+    return trunk
 
 
 def fitted(

@@ -41,6 +41,9 @@ class Bandit:
         replay: memory to rehearse; ``None`` learns every reward once.  By default none if
             the learner's method is online (``Method.online``: TAGI), else a ``Replay()``.
         reward_scale: rewards are divided by it before they are learnt.
+        memory: for rewards that change with time: about how many of the last ones to remember
+            (``Learner.update``), for a learner that has a memory to state (TAGI) and rehearses
+            nothing.  By default nothing is forgotten.
         seed: of the generator that policy and rehearsal draw from.
 
     Attributes:
@@ -65,6 +68,7 @@ class Bandit:
         actions: int,
         replay: Replay | Literal["auto"] | None = "auto",
         reward_scale: float = 1.0,
+        memory: float | None = None,
         seed: int = 0,
     ) -> None:
         if not isinstance(learner, Learner):
@@ -77,11 +81,16 @@ class Bandit:
             raise ValueError(f"reward_scale must be a positive number, got {reward_scale}")
         if replay == "auto":
             replay = None if learner.method.online else Replay()
+        if memory is not None and not (math.isfinite(memory) and memory > 1):
+            raise ValueError(f"memory must be a number of rewards above 1, or None; got {memory!r}")
+        if memory is not None and replay is not None:
+            raise ValueError("with a replay, that is the memory: give Replay(capacity) instead")
         self.learner = learner
         self.policy = policy_of(Thompson() if policy is None else policy)
         self.features, self.actions = features, actions
         self.replay = copy.deepcopy(replay)
         self.reward_scale = float(reward_scale)
+        self.memory = None if memory is None else float(memory)
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
         self.history = History()
@@ -122,7 +131,7 @@ class Bandit:
         x = self._see(context)[number : number + 1]
         y = self._targets(x.new_tensor([self._reward(reward)]))
         if self.replay is None:
-            self.learner.learn_batch(x, y)
+            self.learner.learn_batch(x, y, memory=self.memory)
         else:
             self.replay.add(x, y)
             self.replay.rehearse(self.learner, self.generator)
@@ -157,7 +166,7 @@ class Bandit:
             self.replay.add(x, targets)
             return self
         for i in range(len(x)):
-            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1])
+            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1], memory=self.memory)
         return self
 
     def run(

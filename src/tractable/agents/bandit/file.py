@@ -58,6 +58,7 @@ def described(agent: Bandit) -> dict[str, Any]:
         "actions": agent.actions,
         "replay": None if agent.replay is None else agent.replay.config(),
         "reward_scale": agent.reward_scale,
+        "memory": agent.memory,
         "seed": agent.seed,
     }
 

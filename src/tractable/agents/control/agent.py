@@ -278,11 +278,11 @@ class TAGIControl:
             for k, chosen in enumerate(order.split(s.batch_size)):
                 x = inputs[chosen]
                 # Checked once, when they were seen: learn_batch instead of update.
-                self.value.learn_batch(x, targets[chosen])
+                self.value.learn_batch(x, targets[chosen], memory=s.memory)
                 states = x[:, : self.n_states].contiguous()
                 mean, output_variance = self.policy.outputs(states, batch_size=None).moments()
                 advice = advise(self.value, states, mean, output_variance)
-                self.policy.learn_batch(states, advice.target)
+                self.policy.learn_batch(states, advice.target, memory=s.memory)
                 if k % _WATCHED == 0:
                     watched.append(metrics(mean, output_variance, advice))
         return dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -23,6 +24,8 @@ class ControlSettings:
         gain: factor on the prior variances 1/fan_in.
         scale_observations: whether observations are scaled by what was seen.
         scale_rewards: whether rewards are.
+        memory: for a world that changes: about how many of the last rows both networks remember
+            (``Learner.update``); by default they forget nothing.
     """
 
     horizon: int = 1024
@@ -38,6 +41,7 @@ class ControlSettings:
     gain: float = 1.0
     scale_observations: bool = True
     scale_rewards: bool = True
+    memory: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -50,6 +54,10 @@ class ControlSettings:
         for name in ("sigma_v", "sigma_min", "gain"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.memory is not None and not 1 < self.memory < math.inf:
+            raise ValueError(
+                f"memory must be a number of rows above 1, or None; got {self.memory!r}"
+            )
         for name in ("policy_hidden", "value_hidden"):
             if not getattr(self, name) or min(getattr(self, name)) < 1:
                 raise ValueError(f"{name} must name at least one layer of at least one unit")

@@ -9,8 +9,11 @@ from pathlib import Path
 import torch
 
 from tractable import config
-from tractable.cli import output
+from tractable.cli import network, output
+from tractable.cli.errors import BadUse
 from tractable.data import store
+from tractable.learners import coverage
+from tractable.rules.activation import MODES, Mode
 
 EXTRAS = ("scikit-learn", "matplotlib", "pooch", "optuna", "gymnasium", "stable-baselines3")
 
@@ -52,3 +55,25 @@ def show(json: bool) -> None:
         return
     rows = [[k, ", ".join(v) if isinstance(v, list) else str(v)] for k, v in found.items()]
     output.show_table(["", ""], rows)
+
+
+def show_network(name: str, shapes: list[str], moments: str, json: bool) -> None:
+    """Print which functions of a network have moment rules."""
+    modes: dict[str, Mode] = {mode: mode for mode in MODES}
+    if moments not in modes:
+        raise BadUse(f"--moments must be one of {', '.join(MODES)}, got {moments!r}")
+    found = coverage(network.named(name), network.batch(shapes), moments=modes[moments])
+    if json:
+        functions = [{"name": f.name, "calls": f.calls, "kind": f.kind} for f in found.functions]
+        output.as_json({
+            "complete": found.complete,
+            "functions": functions,
+            "missing": list(found.missing),
+            "unreached": list(found.unreached),
+            "warnings": list(found.warnings),
+        })  # fmt: skip
+        return
+    rows = [[f.name, str(f.calls), f.kind] for f in found.functions]
+    output.show_table(["function", "calls", "moments"], rows)
+    for word in found.words():
+        output.say(f"- {word}")

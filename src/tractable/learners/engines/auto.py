@@ -28,6 +28,7 @@ from tractable.learners.network import Network
 from tractable.likelihoods import Likelihood
 from tractable.rules.activation import Mode
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class AutoEngine(Engine):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -132,13 +133,13 @@ class AutoEngine(Engine):
             return False
         return self.kernel.learn_epoch(state, source, order, forget, tell)
 
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
         limits = self.limits
         fast = self._within(len(x), limits.predict_work, limits.predict_parameters)
         return self._which(fast, x).outputs(state, x)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
         fast = len(x) <= self.limits.drawn_together
         return self._which(fast, x).sample(state, x, n, generator)
@@ -154,5 +155,5 @@ class AutoEngine(Engine):
     def _within(self, rows: int, work: float, parameters: float) -> bool:
         return self.parameters <= parameters and self.parameters * rows <= work
 
-    def _which(self, fast: bool, x: Tensor) -> Engine:
+    def _which(self, fast: bool, x: Inputs) -> Engine:
         return self.kernel if fast and self.kernel.takes(x) else self.eager

@@ -17,6 +17,7 @@ from tractable.learners.method import Advance, State
 from tractable.likelihoods.gate import Gate
 from tractable.posterior import Posterior
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs
 
 EngineName = Literal["auto", "torch", "native"]
 ENGINES: tuple[EngineName, ...] = ("auto", "torch", "native")
@@ -40,6 +41,8 @@ class TAGIState(State):
     """The posterior of all parameters; its vectors are changed in place."""
     gate: Gate | None = None
     """On values far from all that was expected, if there is one."""
+    start: Tensor | None = field(default=None, repr=False)
+    """Means that the weights began with, once a stream with a memory has asked for them."""
 
 
 class Engine(ABC):
@@ -54,7 +57,7 @@ class Engine(ABC):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -70,11 +73,11 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """Mean and variance of the network's outputs."""
 
     @abstractmethod
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Outputs of all rows under draws of the weights, ``[n, rows, ...]``."""
 
     @abstractmethod

@@ -22,6 +22,7 @@ from tractable.learners.engines.eager import TorchEngine
 from tractable.learners.method import Named
 from tractable.likelihoods import Likelihood
 from tractable.posterior import flat
+from tractable.training.inputs import Inputs, is_uncertain
 
 
 class CompiledEngine(Engine):
@@ -40,7 +41,7 @@ class CompiledEngine(Engine):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -50,7 +51,7 @@ class CompiledEngine(Engine):
         The gate looks at one row after the other, which no graph can hold: where there is one,
         the outputs are computed beforehand to weigh the rows.
         """
-        if isinstance(x, Gaussian) or isinstance(y, Gaussian):
+        if is_uncertain(x) or isinstance(y, Gaussian):
             self.eager.update(state, x, y, forget, memory)
             return
         posterior, verdict = state.posterior, None
@@ -59,19 +60,20 @@ class CompiledEngine(Engine):
             with torch.no_grad():
                 z = self.eager.run(*posterior.leaves, buffers, x, train=True)
                 verdict = self.eager.judge(state, y, z)
-        loc, variance, buffers, noise, finite = self._call(
-            state.likelihood,
-            memory,
-            posterior.loc,
-            posterior.variance,
-            state.buffers,
-            dict(state.likelihood.named_buffers(remove_duplicate=False)),
-            x,
-            y,
-            None if verdict is None else verdict.weight,
-            posterior.flat_prior_variance if forget > 0 else None,
-            torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
-        )
+        with self.eager.chance.lent(state.generator, train=True):
+            loc, variance, buffers, noise, finite = self._call(
+                state.likelihood,
+                memory,
+                posterior.loc,
+                posterior.variance,
+                state.buffers,
+                dict(state.likelihood.named_buffers(remove_duplicate=False)),
+                x,
+                y,
+                None if verdict is None else verdict.weight,
+                posterior.flat_prior_variance if forget > 0 else None,
+                torch.tensor(forget, dtype=posterior.loc.dtype, device=posterior.loc.device),
+            )
         if not bool(finite):
             raise NonFiniteUpdate(NON_FINITE)
         posterior.loc.copy_(loc)
@@ -81,11 +83,11 @@ class CompiledEngine(Engine):
         if state.gate is not None and verdict is not None:
             state.gate.take(verdict)
 
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
         return self.eager.outputs(state, x)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
         return self.eager.sample(state, x, n, generator)
 
@@ -115,7 +117,7 @@ class CompiledEngine(Engine):
         variance: Tensor,
         buffers: Named,
         noise: Named,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         weight: Tensor | None,
         prior: Tensor | None,

@@ -8,25 +8,29 @@ into new means and variances.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tractable.errors import NonFiniteUpdate
-from tractable.gaussian import Gaussian
+from tractable.errors import NoMomentRule, NonFiniteUpdate
+from tractable.gaussian import Gaussian, messages_carried
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
+from tractable.learners.chance import PREDICTION_SEED, Chance
 from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
 from tractable.learners.network import Network
-from tractable.likelihoods import Likelihood, Normal
+from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import Heard
 from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
 from tractable.rules.norm import wary_statistics
+from tractable.training.inputs import Inputs, over
 
 _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
 
@@ -40,6 +44,7 @@ class TorchEngine(Engine):
         self, network: Network, moments: Mode, rule: BatchRule, guard: Guard = NO_GUARD
     ) -> None:
         self.network, self.moments, self.rule, self.guard = network, moments, rule, guard
+        self.chance = Chance(network.device)
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
@@ -47,7 +52,7 @@ class TorchEngine(Engine):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -55,18 +60,19 @@ class TorchEngine(Engine):
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
-        with torch.enable_grad():
-            z = self.run(*posterior.leaves, buffers, x, train=True)
-        verdict = self.judge(state, y, z)
-        heard, shift, g_var, step = self.messages(
-            state.likelihood,
-            posterior.leaves,
-            z,
-            y,
-            scratch=self._pieces(posterior.scratch)[0],
-            weight=None if verdict is None else verdict.weight,
-            memory=memory,
-        )
+        with torch.enable_grad(), self.running(*posterior.leaves, buffers):
+            with self.chance.lent(state.generator, train=True):
+                z = self.forward(x, train=True)
+            verdict = self.judge(state, y, z)
+            heard, shift, g_var, step = self.messages(
+                state.likelihood,
+                posterior.leaves,
+                z,
+                y,
+                scratch=self._pieces(posterior.scratch)[0],
+                weight=None if verdict is None else verdict.weight,
+                memory=memory,
+            )
         alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
         if not finite:
             raise NonFiniteUpdate(NON_FINITE)
@@ -87,7 +93,7 @@ class TorchEngine(Engine):
         """What the gate says of a batch, if there is one; nothing is changed."""
         if state.gate is None:
             return None
-        assert isinstance(state.likelihood, Normal)
+        assert isinstance(state.likelihood, Normal | HeteroscedasticNormal)
         return state.likelihood.judge(state.gate, y, z.loc.detach(), z.variance.detach())
 
     def messages(
@@ -141,15 +147,44 @@ class TorchEngine(Engine):
         return heard, shift, g_var, step
 
     def run(
-        self, locs: list[Tensor], variances: list[Tensor], buffers: Named, x: Tensor, train: bool
+        self, locs: list[Tensor], variances: list[Tensor], buffers: Named, x: Inputs, train: bool
     ) -> Gaussian:
         """The Gaussian of the network's output, with its graph."""
-        parameters: Named = {
+        with self.running(locs, variances, buffers):
+            return self.forward(x, train=train)
+
+    @contextmanager
+    def running(
+        self, locs: list[Tensor], variances: list[Tensor], buffers: Named
+    ) -> Iterator[None]:
+        """The network with Gaussian parameters inside the block, for messages backward as well."""
+        tensors: Named = {
             name: Gaussian.wrap(loc, variance)
             for name, loc, variance in zip(self.network.shapes, locs, variances, strict=True)
         }
-        with activation_moments(self.moments), wary_statistics(self.guard.statistics):
-            z = self.network({**parameters, **buffers}, x, train=train)
+        tensors.update(buffers)
+        with (
+            activation_moments(self.moments),
+            wary_statistics(self.guard.statistics),
+            messages_carried(torch.is_grad_enabled()),
+            self.network.holding(tensors),
+        ):
+            yield
+        for name, buffer in buffers.items():
+            if isinstance(buffer, Gaussian):  # filled with a state: what is kept is its mean
+                buffers[name] = buffer.loc.detach()
+
+    def forward(self, x: Inputs, *, train: bool) -> Gaussian:
+        """The Gaussian of the output, inside ``running``."""
+        try:
+            z = self.network.run(over(_own, x), train=train)
+        except RuntimeError as error:
+            if "functorch transforms" not in str(error):
+                raise
+            raise NoMomentRule(
+                "torch.func.vmap and its kin do not run on Gaussians: write the network for a "
+                "batch of rows, or use a learner that draws weights"
+            ) from error
         if not isinstance(z, Gaussian):
             raise TypeError(
                 f"the network must return one tensor that depends on its parameters, got "
@@ -157,15 +192,16 @@ class TorchEngine(Engine):
             )
         return z
 
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
-        with torch.no_grad():
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
             z = self.run(*state.posterior.leaves, state.buffers, x, train=False)
         return z.loc, z.variance
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
-        with torch.no_grad():
+        with torch.no_grad(), self.chance.lent(generator, train=False):
             weights = state.posterior.draws(n, generator)
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)
@@ -195,3 +231,8 @@ class TorchEngine(Engine):
         if self.at_once:
             return [[vector] for vector in vectors]
         return [self.network.split(vector) for vector in vectors]
+
+
+def _own(x: Tensor) -> Tensor:
+    """A tensor of its own: a network that adds to its input in place makes it a Gaussian."""
+    return x.detach() if type(x) is Tensor and not x.requires_grad else x

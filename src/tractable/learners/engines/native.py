@@ -25,6 +25,7 @@ from tractable.learners.network import Network
 from tractable.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tractable.rules.activation import Mode
 from tractable.training.batches import Loader, Rows
+from tractable.training.inputs import Inputs, only_one
 from tractable.training.parallel import stop_if_cancelled
 
 _log = logging.getLogger("tractable")
@@ -163,7 +164,7 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
             )
         kind = "inferred" if likelihood.learns_noise else "normal"
         return {"likelihood": kind, "tree_noise": 1.0, "paths": None}
-    if type(likelihood) is Bernoulli and outputs == 1:
+    if type(likelihood) is Bernoulli and outputs == 1 and likelihood.link == "probit":
         paths = torch.tensor([[-1], [1]], dtype=torch.int8)
         return {"likelihood": "probit_tree", "tree_noise": 1.0, "paths": paths.numpy()}
     if type(likelihood) is Categorical and likelihood.outputs == outputs:
@@ -207,8 +208,10 @@ class NativeEngine(Engine):
         """What the loops use here."""
         return str(self.kernel.instructions)
 
-    def takes(self, x: Tensor) -> bool:
+    def takes(self, x: Inputs) -> bool:
         """Whether the kernel can read such inputs."""
+        if not isinstance(x, Tensor):
+            return False
         rows = x.shape[1:]
         width = rows.numel() if self.chain.flattens else rows[-1] if len(rows) == 1 else -1
         return width == self.chain.inputs and x.dtype == torch.float32 and len(x) > 0
@@ -216,7 +219,7 @@ class NativeEngine(Engine):
     def update(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         forget: float,
         memory: float | None = None,
@@ -248,7 +251,7 @@ class NativeEngine(Engine):
     def _learn(
         self,
         state: TAGIState,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         order: Tensor | None,
         batch_size: int,
@@ -300,15 +303,15 @@ class NativeEngine(Engine):
             tell(learnt - reported)
         return learnt
 
-    def outputs(self, state: TAGIState, x: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
         mean, variance = self.kernel.predict(*_parameters(state), *_inputs(x))
         return torch.from_numpy(mean), torch.from_numpy(variance)
 
-    def sample(self, state: TAGIState, x: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
         normals = torch.randn(n * len(x) * self.kernel.units, generator=generator)
-        drawn = self.kernel.draw(*_parameters(state), _rows(x), n, normals.numpy())
+        drawn = self.kernel.draw(*_parameters(state), _inputs(x)[0], n, normals.numpy())
         return torch.from_numpy(drawn)
 
     def snapshot(self, state: TAGIState) -> Snapshot:
@@ -332,10 +335,10 @@ def _parameters(state: TAGIState) -> tuple[Any, Any]:
     return posterior.loc.detach().numpy(), posterior.variance.detach().numpy()
 
 
-def _inputs(x: Tensor) -> tuple[Any, Any]:
+def _inputs(x: Inputs) -> tuple[Any, Any]:
     if isinstance(x, Gaussian):
         return _rows(x.loc), _rows(x.variance)
-    return _rows(x), None
+    return _rows(only_one(x, "engine='native'")), None
 
 
 _NO_NOISE = torch.zeros(0, dtype=torch.float64)

@@ -1,0 +1,83 @@
+"""Where the random functions that a network calls draw from.
+
+Dropout, stochastic depth or ``torch.randn_like`` in a module's forward read torch's global
+generator.  A learner lends it a seed of its own generator for the pass and puts it back, so that
+the same seed gives the same result, and nothing outside is disturbed.
+
+Lending costs some ten microseconds, so it is done only for networks that draw.  Whether one does is
+found out by looking: in the first pass of each mode, and in the passes 2, 4, 8, ... after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+PREDICTION_SEED = 7_919
+"""Predictions draw from a stream of their own, this far from the learner's seed."""
+
+
+class Chance:
+    """Lends the global generator seeds of a learner's own, where a network draws.
+
+    Args:
+        device: device that the network computes on.
+        drops: whether it is known to draw when training.
+    """
+
+    def __init__(self, device: torch.device, drops: bool = False) -> None:
+        self.devices = [device] if device.type == "cuda" else []
+        self.draws = {True: drops, False: False}
+        self.passes = {True: 0, False: 0}
+
+    @contextmanager
+    def lent(
+        self, source: torch.Generator | int, *, train: bool, always: bool = False
+    ) -> Iterator[None]:
+        """A pass of the network within this block draws from ``source``, a generator or a seed."""
+        if not always and not self.draws[train]:
+            self.passes[train] += 1
+            number = self.passes[train]
+            if number & (number - 1):  # no power of two: not looked at
+                yield
+                return
+        # The generator goes on only for a pass in training that drew: predictions are the same at
+        # every call, and a network that draws nothing leaves it as it was.
+        generator = _generator(source)
+        with self.seeded(_twin(generator)):
+            start = self._states()
+            yield
+            drew = any(not torch.equal(a, b) for a, b in zip(start, self._states(), strict=True))
+        self.draws[train] |= drew
+        if train and self.draws[True]:
+            _seed(generator)
+
+    @contextmanager
+    def seeded(self, generator: torch.Generator) -> Iterator[None]:
+        """Within this block torch's global generator has a seed drawn from ``generator``."""
+        seed = _seed(generator)
+        with torch.random.fork_rng(self.devices):
+            torch.manual_seed(seed)
+            yield
+
+    def _states(self) -> list[torch.Tensor]:
+        found = [torch.get_rng_state()]
+        return found + [torch.cuda.get_rng_state(device) for device in self.devices]
+
+
+def _seed(generator: torch.Generator) -> int:
+    return int(torch.randint(2**62, (), generator=generator).item())
+
+
+def _twin(generator: torch.Generator) -> torch.Generator:
+    twin = torch.Generator()
+    twin.set_state(generator.get_state())
+    return twin
+
+
+def _generator(source: torch.Generator | int) -> torch.Generator:
+    if isinstance(source, int):
+        return torch.Generator().manual_seed(source)
+    return source

@@ -1,0 +1,41 @@
+"""First weights anew: every layer's own ``reset_parameters``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+
+def redraw(module: nn.Module) -> None:
+    """Have all layers draw their parameters again, from torch's global generator."""
+    for part in module.modules():
+        reset: Any = getattr(part, "reset_parameters", None)
+        if reset is None:
+            continue
+        if parametrize.is_parametrized(part):
+            _redraw_parametrized(part)
+        else:
+            reset()
+
+
+def _redraw_parametrized(part: nn.Module) -> None:
+    """A parametrised weight is computed: what is drawn must be assigned, to reach what it is of."""
+    names = list(part.parametrizations)  # type: ignore[arg-type]
+    own = dict(part.named_parameters(recurse=False))
+    values = own | {name: getattr(part, name) for name in names}
+    # The layer as its class would make it.  (remove_parametrizations would change the class, which
+    # all copies of the layer share.)
+    bare: Any = object.__new__(type(part).__bases__[0])
+    vars(bare).update(vars(part), _modules={}, _parameters={})
+    for name, value in values.items():
+        bare.register_parameter(name, nn.Parameter(value.detach().clone()))
+    bare.reset_parameters()
+    with torch.no_grad():
+        for name, drawn in bare.named_parameters():
+            if name in names:
+                setattr(part, name, drawn.detach())
+            else:
+                own[name].copy_(drawn)

@@ -1,0 +1,294 @@
+"""Several targets of different kinds at once, some of which may be missing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidTarget
+from tractable.likelihoods.base import Heard, Likelihood, no_error_bars
+from tractable.likelihoods.nested import described, made
+from tractable.predictive import Predictive
+
+
+class Joint(Likelihood):
+    """Targets side by side, each with a likelihood of its own, independent given the outputs.
+
+    Targets are the columns of one array, in the order of the parts; the outputs of the network as
+    well.  A target that is NaN is missing: it sends no message and counts for nothing, so rows may
+    have some targets and not others (several tasks, labels for a few rows).
+
+    Exact: as its parts are.
+
+    Args:
+        likelihoods: the parts.
+        parts: the same, for a file.
+    """
+
+    def __init__(
+        self, *likelihoods: Likelihood, parts: Sequence[Likelihood | Mapping[str, Any]] = ()
+    ) -> None:
+        super().__init__()
+        found = [made(part) for part in (*likelihoods, *parts)]
+        if len(found) < 2:
+            raise ValueError(f"Joint needs at least two likelihoods, got {len(found)}")
+        self.parts = nn.ModuleList([copy.deepcopy(part) for part in found])
+
+    @property
+    def each(self) -> list[Likelihood]:
+        """The parts."""
+        return cast("list[Likelihood]", list(self.parts))
+
+    @property
+    def outputs_needed(self) -> int:
+        """See ``Likelihood``."""
+        return sum(part.outputs_needed for part in self.each)
+
+    @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return sum(part.targets_needed for part in self.each)
+
+    @property
+    def takes_members(self) -> bool:
+        """Which targets are missing differs from member to member."""
+        return False
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        no_error_bars(y)
+        if tuple(outputs[1:]) != (self.outputs_needed,):
+            raise ValueError(
+                f"the parts need {self.outputs_needed} outputs per row, the network gives "
+                f"{tuple(outputs[1:])}"
+            )
+        if y.shape != (outputs[0], self.targets_needed):
+            raise InvalidTarget(
+                f"the parts have {self.targets_needed} targets per row, got shape {tuple(y.shape)} "
+                f"for {outputs[0]} rows"
+            )
+        y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
+        if not bool((~y.isnan()).any()):
+            raise InvalidTarget(f"all targets are missing, from row 0 to {len(y) - 1}")
+        for part, rows, own, _ in self._pieces(y, torch.zeros(outputs, device=y.device)):
+            try:
+                part.targets(own, torch.Size([len(own), part.outputs_needed]))
+            except ValueError as error:
+                missing = len(rows) - len(own)
+                note = f" (rows counted without {missing} missing ones)" if missing else ""
+                raise InvalidTarget(f"{type(part).__name__}: {error}{note}") from error
+        return y
+
+    def _pieces(
+        self, y: Tensor, *outputs: Tensor
+    ) -> Iterator[tuple[Likelihood, Tensor, Tensor, list[Tensor]]]:
+        """For each part: itself, which rows are there, their targets and their outputs."""
+        column = first = 0
+        for part in self.each:
+            own = y[:, column : column + part.targets_needed]
+            there = ~own.isnan().any(1)
+            slices = [z[:, first : first + part.outputs_needed] for z in outputs]
+            column, first = column + part.targets_needed, first + part.outputs_needed
+            yield part, there, own[there], [z[there] for z in slices]
+
+    def _checked(self, part: Likelihood, own: Tensor) -> Tensor:
+        """Targets as the part takes them: labels become whole numbers again."""
+        return part.targets(own, torch.Size([len(own), part.outputs_needed]))
+
+    def _summed(
+        self, y: Tensor, ask: Callable[..., Tensor], like: Tensor, *outputs: Tensor
+    ) -> Tensor:
+        total = like.new_zeros(len(y))
+        for part, there, own, mine in self._pieces(y, *outputs):
+            if len(own):
+                found = ask(part, self._checked(part, own), *mine).to(like.dtype)
+                total = total.index_add(0, torch.nonzero(there).flatten(), found)
+        return total
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """Sum over the targets that are there."""
+        return self._summed(y, lambda part, *at: part.log_prob(*at), z, z)
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Sum over the targets that are there."""
+        return self._summed(y, lambda part, *at: part.log_evidence(*at), mean, mean, variance)
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Each part's own; nothing where a target is missing."""
+        heard = self.hear(y, mean, variance)
+        return heard.d_mu, heard.d_var
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``."""
+        first, second = torch.zeros_like(mean), torch.zeros_like(mean)
+        noise: dict[str, Tensor] = {}
+        column = 0
+        for k, (part, there, own, (m, v)) in enumerate(self._pieces(y, mean, variance)):
+            if len(own):
+                heard = part.hear(self._checked(part, own), m, v, memory=memory)
+                rows = torch.nonzero(there)
+                columns = torch.arange(column, column + m.shape[1], device=m.device)
+                first[rows, columns], second[rows, columns] = heard.d_mu, heard.d_var
+                noise |= {f"parts.{k}.{name}": value for name, value in heard.noise.items()}
+            column += part.outputs_needed
+        return Heard(first, second, second, noise)
+
+    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+        """The parts' own."""
+        return self.hear(y, mean, variance).noise
+
+    # --- noise -----------------------------------------------------------------------------
+
+    @property
+    def has_learnable_noise(self) -> bool:
+        """Whether a part learns one."""
+        return any(part.has_learnable_noise for part in self.each)
+
+    def set_buffers(self, values: dict[str, Tensor]) -> None:
+        """See ``Likelihood``; names lead to the parts."""
+        for name, value in values.items():
+            _, k, rest = name.split(".", 2)
+            self.each[int(k)].set_buffers({rest: value})
+
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """See ``Likelihood``."""
+        for k, part in enumerate(self.each):
+            start = f"parts.{k}."
+            own = {n.removeprefix(start): t for n, t in values.items() if n.startswith(start)}
+            part.check_buffers(own)
+
+    def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+        """The parts' statistics one after the other."""
+        if not self.has_learnable_noise:
+            return None
+        y = y.repeat(len(z) // len(y), 1)
+        found = []
+        for part, _, own, (mine,) in self._pieces(y, z):
+            if not part.has_learnable_noise:
+                continue
+            empty = self._empty(part)
+            seen = part.sufficient_statistics(self._checked(part, own), mine) if len(own) else None
+            found.append((empty if seen is None else seen).flatten().double().to(z.device))
+        return torch.cat(found)
+
+    def _empty(self, part: Likelihood) -> Tensor:
+        """No statistics of a part, in their shape."""
+        y = self._checked(part, torch.zeros(1, part.targets_needed))
+        seen = part.sufficient_statistics(y, torch.zeros(1, part.outputs_needed))
+        assert seen is not None
+        return torch.zeros_like(seen, dtype=torch.float64)
+
+    def m_step(self, statistics: Tensor) -> None:
+        """Each part's own; one whose targets were all missing keeps its noise."""
+        start = 0
+        for part in self.each:
+            if part.has_learnable_noise:
+                shape = self._empty(part).shape
+                mine = statistics[start : start + shape.numel()]
+                start += shape.numel()
+                if bool(mine.any()):
+                    part.m_step(mine.reshape(shape))
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> JointPredictive:
+        """The parts' predictions, side by side."""
+        found, first = [], 0
+        for part in self.each:
+            columns = slice(first, first + part.outputs_needed)
+            found.append(part.predictive(mean[:, columns], variance[:, columns]))
+            first += part.outputs_needed
+        return JointPredictive(tuple(found), tuple(part.targets_needed for part in self.each))
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"parts": [described(part) for part in self.each]}
+
+
+@dataclass(frozen=True)
+class JointPredictive(Predictive):
+    """Predictions of several targets, side by side; ``parts`` has each by itself.
+
+    Args:
+        parts: the predictions.
+        columns: how many targets each has.
+        novelty: how unlike the training rows each row is; see ``Predictive``.
+    """
+
+    parts: tuple[Predictive, ...]
+    columns: tuple[int, ...]
+    novelty: Tensor | None = field(default=None, compare=False, repr=False)
+
+    def beside(self, look: Callable[[Predictive], Tensor]) -> Tensor:
+        """What each part says, in columns of its own."""
+        found = [look(part) for part in self.parts]
+        return torch.cat([values.reshape(len(values), -1) for values in found], 1)
+
+    @property
+    def mean(self) -> Tensor:
+        """Means of all targets (of classes, the probabilities)."""
+        return self.beside(lambda part: part.mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """Variances of all targets."""
+        return self.beside(lambda part: part.variance)
+
+    @property
+    def epistemic(self) -> Tensor:
+        """What more data would remove, target by target."""
+        return self.beside(lambda part: part.epistemic)
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """What the data hide, target by target."""
+        return self.beside(lambda part: part.aleatoric)
+
+    def log_prob(self, y: Tensor) -> Tensor:
+        """Sum over the targets of a row that are not NaN."""
+        y = torch.as_tensor(y)
+        total = torch.zeros(len(y), dtype=torch.float64, device=self.mean.device)
+        for part, own in zip(self.parts, y.split(list(self.columns), 1), strict=True):
+            there = ~own.isnan().any(1)
+            found = part.log_prob(own.nan_to_num(0.0)).double()
+            total = total + torch.where(there.to(found.device), found, torch.zeros_like(found))
+        return total.to(self.mean.dtype)
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """Of each target by itself."""
+        y = torch.as_tensor(y)
+        found = [
+            part.cdf(own).reshape(len(y), -1)
+            for part, own in zip(self.parts, y.split(list(self.columns), 1), strict=True)
+        ]
+        return torch.cat(found, 1)
+
+    def quantile(self, q: float) -> Tensor:
+        """Of each target by itself."""
+        return self.beside(lambda part: part.quantile(q))
+
+    @property
+    def mode(self) -> Tensor:
+        """Of each target by itself."""
+        return self.beside(lambda part: part.mode)
+
+    def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+        """Draws of all targets."""
+        drawn = [part.sample(n, generator) for part in self.parts]
+        return torch.cat([values.reshape(*values.shape[:2], -1) for values in drawn], 2)
+
+    def double(self) -> JointPredictive:
+        """See ``Predictive``."""
+        novelty = None if self.novelty is None else self.novelty.double()
+        return JointPredictive(tuple(part.double() for part in self.parts), self.columns, novelty)

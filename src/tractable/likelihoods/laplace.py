@@ -1,0 +1,122 @@
+"""Numbers whose errors have sharp peaks and long tails: least absolute deviations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import Laplace as Distribution
+from torch.special import log_ndtr
+
+from tractable.likelihoods.base import real_targets
+from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.per_output import over_nodes
+from tractable.predictive import MixturePredictive
+
+_LEAST_VARIANCE = 1e-24
+_LEAST_SCALE = 1e-6
+
+
+class Laplace(Learnt):
+    """``p(y|z) = exp(-|y - z| / b) / 2b``, for targets of about unit scale.
+
+    With ``e = y - mean`` the evidence is a sum of two halves, those of ``z`` below and above ``y``:
+
+        e^{v / 2b^2} / 2b [ e^{-e/b} Phi((e - v/b) / sqrt v) + e^{e/b} Phi(-(e + v/b) / sqrt v) ]
+
+    and with the share r of the first half the messages are ``(2 r - 1) / b`` and
+    ``4 r (1 - r) / b^2 - N(e; 0, v) / (b^2 evidence)``.
+
+    Exact: the evidence, the messages and the expected statistic of the scale.
+
+    Args:
+        scale: b; None learns it, one for each output.
+        outputs: number of outputs, needed when the scale is learnt.
+    """
+
+    def __init__(self, scale: float | None = None, outputs: int = 1) -> None:
+        super().__init__(scale, outputs, 1.0, "scale")
+
+    @property
+    def scale(self) -> Tensor:
+        """The scale of every output."""
+        return self.parameter
+
+    @property
+    def can_widen(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        self.check_outputs(outputs)
+        return real_targets(y, outputs)
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        b = self.parameter.to(z.dtype)
+        return (-(y - z).abs() / b - (2 * b).log()).flatten(1).sum(1)
+
+    def _halves(self, e: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Arguments of the two normal distribution functions, and the logs of the two terms."""
+        b, std = self.parameter, variance.sqrt()
+        below, above = e / std - std / b, -(e / std + std / b)
+        return below, above, log_ndtr(below) - e / b, log_ndtr(above) + e / b
+
+    def _log_density(self, e: Tensor, variance: Tensor) -> Tensor:
+        b = self.parameter
+        _, _, low, high = self._halves(e, variance)
+        return torch.logaddexp(low, high) + variance / (2 * b * b) - (2 * b).log()
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """In closed form, in double precision."""
+        v = variance.double().clamp_min(_LEAST_VARIANCE)
+        found = self._log_density(y.double() - mean.double(), v)
+        return found.flatten(1).sum(1).to(mean.dtype)
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """In closed form; see the class."""
+        b, dtype = self.parameter, mean.dtype
+        v = variance.double().clamp_min(_LEAST_VARIANCE)
+        e = y.double() - mean.double()
+        _, _, low, high = self._halves(e, v)
+        d_mu = torch.tanh(0.5 * (low - high)) / b
+        normal = -0.5 * (e * e / v + v.log() + math.log(2 * math.pi))
+        log_evidence = torch.logaddexp(low, high) + v / (2 * b * b) - (2 * b).log()
+        peak = torch.exp(normal - log_evidence) / (b * b)
+        d_var = 1 / (b * b) - d_mu * d_mu - peak
+        return d_mu.to(dtype), torch.maximum(d_var.clamp(max=0), -1 / v).to(dtype)
+
+    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``E|y - z|``: the means of two truncated normals, each with its share."""
+        v = variance.clamp_min(_LEAST_VARIANCE)
+        below, above, low, high = self._halves(y - mean, v)
+        share = torch.sigmoid(low - high)
+        return v.sqrt() * (share * _beyond(below) + (1 - share) * _beyond(above))
+
+    def parameter_of(self, statistic: Tensor) -> Tensor:
+        """The mean absolute error."""
+        return statistic.clamp_min(_LEAST_SCALE)
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
+        """Exact: the density.  Approximate: the rest, as a mixture over 61 values of the output."""
+        return over_nodes(self, self.distribution, mean, variance)
+
+    def distribution(self, z: Tensor) -> Distribution:
+        """The distribution of targets, given the outputs."""
+        return Distribution(z, self.parameter.to(z.dtype).expand_as(z), validate_args=False)
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"scale": self.given, "outputs": self.outputs}
+
+
+def _beyond(t: Tensor) -> Tensor:
+    """``E[t - x]`` of ``x ~ N(0, 1)`` below ``t``: ``t + phi(t) / Phi(t)``, never negative."""
+    ratio = torch.exp(-0.5 * t * t - 0.5 * math.log(2 * math.pi) - log_ndtr(t))
+    # far in the tail the sum cancels; there it is 1 / |t| (1 - 2 / t^2)
+    far = t < -1e4
+    small = 1 / torch.where(far, -t, torch.ones_like(t))
+    return torch.where(far, small, (t + ratio).clamp_min(0))

@@ -1,0 +1,160 @@
+"""A noise that is learnt beside the weights: online EM.
+
+A likelihood with a scale, a dispersion or a concentration has a sufficient statistic for it, whose
+mean over the rows gives the parameter of greatest likelihood.  Given Gaussian outputs the statistic
+is expected under their posterior.  TAGI averages it over rows as they come (Cappe & Moulines,
+"On-line expectation-maximization algorithm for latent data models", 2009); the gradient learners
+sum it over an epoch with drawn outputs.
+
+Exact: the expected statistic and the parameter that belongs to it.
+Approximate: the parameter is a point, without a posterior of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from tractable.likelihoods.base import Heard, Likelihood
+
+FIRST_ROWS = 10.0
+"""Rows that the first guess counts for."""
+MOST_ROWS = 1000.0
+"""Rows that an average reaches back at most: outputs of long ago were not yet learnt."""
+
+
+class Learnt(Likelihood):
+    """One parameter of the noise per output, given or learnt.
+
+    To supply: ``expected`` and ``parameter_of``, besides what a ``Likelihood`` needs.
+
+    Args:
+        given: the parameter, or None to learn it.
+        outputs: number of targets in a row, each with a parameter of its own.
+        first: statistic to begin with.
+        name: what the parameter is called.
+    """
+
+    statistic: Tensor
+    parameter: Tensor
+    rows: Tensor
+
+    def __init__(self, given: float | None, outputs: int, first: float, name: str) -> None:
+        super().__init__()
+        if given is not None and not (math.isfinite(given) and given > 0):
+            raise ValueError(f"{name} must be a positive number, got {given}")
+        if outputs < 1:
+            raise ValueError(f"outputs must be at least 1, got {outputs}")
+        self.given, self.outputs = given, outputs
+        start = torch.full((outputs,), first, dtype=torch.float64)
+        self.register_buffer("statistic", start)
+        value = self.parameter_of(start) if given is None else torch.full_like(start, given)
+        self.register_buffer("parameter", value)
+        self.register_buffer("rows", torch.tensor(FIRST_ROWS, dtype=torch.float64))
+
+    # --- to supply -------------------------------------------------------------------------
+
+    @abstractmethod
+    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The statistic of every target, expected under the outputs' posterior."""
+
+    @abstractmethod
+    def parameter_of(self, statistic: Tensor) -> Tensor:
+        """The parameter of greatest likelihood, given the mean of the statistic."""
+
+    # --- what follows ----------------------------------------------------------------------
+
+    @property
+    def learns(self) -> bool:
+        """Whether the parameter is learnt from the data."""
+        return self.given is None
+
+    @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.outputs
+
+    @property
+    def has_learnable_noise(self) -> bool:
+        """A parameter that is given stays."""
+        return self.learns
+
+    def check_outputs(self, outputs: torch.Size) -> None:
+        """Refuse a network whose outputs have no parameter each."""
+        if self.learns and outputs[-1] != self.outputs:
+            raise ValueError(
+                f"the network has {outputs[-1]} outputs and the likelihood {self.outputs}: "
+                f"give {type(self).__name__}(outputs={outputs[-1]})"
+            )
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``."""
+        d_mu, d_var = self.messages(y, mean, variance)
+        if not self.learns:
+            return Heard(d_mu, d_var, d_var, {})
+        y, mean, variance = y.double(), mean.double(), variance.double()
+        noise = self.averaged(self.expected(y, mean, variance), memory=memory)
+        return Heard(d_mu, d_var, d_var, noise)
+
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, weight: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """New values of the buffers; ``weight`` says how much each row counts."""
+        if not self.learns:
+            return {}
+        seen = self.expected(y.double(), mean.double(), variance.double())
+        return self.averaged(seen, weight=weight)
+
+    def averaged(
+        self, seen: Tensor, *, weight: Tensor | None = None, memory: float | None = None
+    ) -> dict[str, Tensor]:
+        """The average with the statistics of a batch in it, and the parameter of that."""
+        by_row = seen.reshape(-1, seen.shape[-1])
+        if weight is None:
+            number = torch.full_like(self.rows, len(by_row))
+            mean = by_row.mean(0)
+        else:
+            share = weight.double().reshape(-1, *[1] * (seen.ndim - 1)).expand_as(seen)
+            share = share.reshape(by_row.shape)[:, :1]
+            number = share.sum()
+            mean = (share * by_row).sum(0) / number.clamp_min(1e-30)
+        rows = self.rows.clamp(max=MOST_ROWS if memory is None else min(memory, MOST_ROWS))
+        gain = number / (rows + number)
+        statistic = self.statistic + gain * (mean.expand_as(self.statistic) - self.statistic)
+        return {
+            "statistic": statistic,
+            "parameter": self.parameter_of(statistic),
+            "rows": rows + number,
+        }
+
+    def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+        """The statistics summed over the rows, and the number of rows."""
+        if not self.learns:
+            return None
+        y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1)).double()
+        z = z.double()
+        seen = self.expected(y, z, torch.zeros_like(z)).reshape(-1, self.outputs)
+        return torch.cat([seen.sum(0), seen.new_tensor([len(seen)])])
+
+    def m_step(self, statistics: Tensor) -> None:
+        """The parameter of greatest expected likelihood."""
+        self.statistic = statistics[:-1] / statistics[-1]
+        self.parameter = self.parameter_of(self.statistic)
+
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """A scale is positive, and so is a number of rows."""
+        super().check_buffers(values)
+        for name in ("parameter", "rows"):
+            if bool((values[name] <= 0).any()):
+                raise ValueError(f"{name} of the noise must be positive")

@@ -1,0 +1,238 @@
+"""Targets with several peaks: mixture density networks, in closed form under Gaussian outputs.
+
+The outputs are K logits and then the outputs of each of the K components, one after the other.
+With the weights ``pi = softmax(logits)`` and Gaussian outputs that are independent, the evidence is
+
+    sum_k E[pi_k] evidence_k(y)
+
+in which only ``E[pi_k]`` is approximate: ``p_k = softmax(m_k / sqrt(1 + pi v_k / 8))``, as in
+``Softmax``.  With the responsibilities ``r_k`` of the terms and the first and second derivative
+``d, h`` of a component's log evidence, the messages to its outputs are ``r d`` and
+``r h + r (1 - r) d^2``, and to the logits, shrunk by ``s``, ``s (r - p)`` and
+``s^2 (r (1 - r) - p (1 - p))``.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from tractable.likelihoods.base import Heard, Likelihood
+from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.learnt_normal import LearntNormal
+from tractable.likelihoods.nested import made
+from tractable.likelihoods.normal import Normal
+from tractable.predictive import PooledPredictive, Predictive
+
+
+class Mixture(Likelihood):
+    """One of K components, chosen with probabilities that the network gives as well.
+
+    Exact: the evidence, but for the expected weights.
+    Approximate: those; and an observation that makes an output *less* certain leaves its variance.
+
+    Args:
+        component: likelihood of the components: ``HeteroscedasticNormal()``, whose widths the
+            network predicts, ``Normal()``, ``Laplace()``, ``StudentT()``, ... with a noise of its
+            own each; a noise that is not given is learnt by responsibilities.
+        components: their number K, at least two.
+    """
+
+    def __init__(self, component: Likelihood | dict[str, Any], components: int) -> None:
+        super().__init__()
+        component = made(component)
+        if components < 2:
+            raise ValueError(f"a mixture needs at least 2 components, got {components}")
+        if isinstance(component, Normal) and component.learns_noise:
+            component = LearntNormal(None, component.outputs)
+        self.components = components
+        self.parts = nn.ModuleList([copy.deepcopy(component) for _ in range(components)])
+
+    @property
+    def each(self) -> list[Likelihood]:
+        """The components."""
+        return cast("list[Likelihood]", list(self.parts))
+
+    @property
+    def outputs_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.components * (1 + self.each[0].outputs_needed)
+
+    @property
+    def targets_needed(self) -> int:
+        """See ``Likelihood``."""
+        return self.each[0].targets_needed
+
+    @property
+    def can_widen(self) -> bool:
+        """See ``Likelihood``."""
+        return self.each[0].can_widen
+
+    @property
+    def takes_members(self) -> bool:
+        """As its components do."""
+        return self.each[0].takes_members
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        k = self.components
+        if len(outputs) != 2 or outputs[1] <= k or (outputs[1] - k) % k:
+            raise ValueError(
+                f"a mixture of {k} needs {k} logits and as many outputs for each component "
+                f"({k} + {k} m in all), the network gives {tuple(outputs[1:])}"
+            )
+        return self.each[0].targets(y, torch.Size([outputs[0], (outputs[1] - k) // k]))
+
+    def _split(self, outputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Logits, and the outputs of each component."""
+        k = self.components
+        return outputs[:, :k], outputs[:, k:].chunk(k, 1)
+
+    # --- evidence --------------------------------------------------------------------------
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        logits, parts = self._split(z)
+        each = [part.log_prob(y, own) for part, own in zip(self.each, parts, strict=True)]
+        return (torch.stack(each, 1) + logits.log_softmax(1)).logsumexp(1)
+
+    def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log of weight times evidence of every component."""
+        (logits, means), (spread, variances) = self._split(mean), self._split(variance)
+        each = [
+            part.log_evidence(y, m, v)
+            for part, m, v in zip(self.each, means, variances, strict=True)
+        ]
+        return torch.stack(each, 1) + (logits * _shrinkage(spread)).log_softmax(1)
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log of the sum over components."""
+        return self._terms(y, mean, variance).logsumexp(1)
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """See the module."""
+        return self._messages(y, mean, variance, self._terms(y, mean, variance).softmax(1))
+
+    def _messages(
+        self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        (logits, means), (spread, variances) = self._split(mean), self._split(variance)
+        s = _shrinkage(spread)
+        p = (logits * s).softmax(1)
+        first, second = [s * (share - p)], [s * s * (share * (1 - share) - p * (1 - p))]
+        columns = share.split(1, 1)
+        for part, m, v, r in zip(self.each, means, variances, columns, strict=True):
+            d, h = part.messages(y, m, v)
+            first.append(r * d)
+            second.append(r * h + r * (1 - r) * d * d)
+        most = 1 / variance.clamp_min(torch.finfo(variance.dtype).tiny)
+        return torch.cat(first, 1), torch.maximum(torch.cat(second, 1).clamp(max=0), -most)
+
+    # --- noise -----------------------------------------------------------------------------
+
+    @property
+    def has_learnable_noise(self) -> bool:
+        """Whether the components have a noise that is not given."""
+        return self.each[0].has_learnable_noise
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``."""
+        share = self._terms(y, mean, variance).softmax(1)
+        d_mu, d_var = self._messages(y, mean, variance, share)
+        return Heard(d_mu, d_var, d_var, self._noise(y, mean, variance, share))
+
+    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+        """The noise of each component, by the rows that it is responsible for."""
+        return self._noise(y, mean, variance, self._terms(y, mean, variance).softmax(1))
+
+    def _noise(self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        if not self.has_learnable_noise:
+            return found
+        _, means = self._split(mean)
+        _, variances = self._split(variance)
+        for k, (part, m, v) in enumerate(zip(self.each, means, variances, strict=True)):
+            assert isinstance(part, Learnt)
+            new = part.update_noise(y, m, v, weight=share[:, k])
+            found |= {f"parts.{k}.{name}": value for name, value in new.items()}
+        return found
+
+    def set_buffers(self, values: dict[str, Tensor]) -> None:
+        """See ``Likelihood``; names lead to the components."""
+        for name, value in values.items():
+            _, k, rest = name.split(".", 2)
+            self.each[int(k)].set_buffers({rest: value})
+
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """See ``Likelihood``."""
+        for k, part in enumerate(self.each):
+            start = f"parts.{k}."
+            own = {n.removeprefix(start): t for n, t in values.items() if n.startswith(start)}
+            part.check_buffers(own)
+
+    def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
+        """Statistics of every component, weighted by responsibilities; rows are components."""
+        if not self.has_learnable_noise:
+            return None
+        y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1))
+        share = self._terms(y, z, torch.zeros_like(z)).softmax(1).double()
+        _, means = self._split(z.double())
+        rows = []
+        for k, (part, m) in enumerate(zip(self.each, means, strict=True)):
+            assert isinstance(part, Learnt)
+            r = share[:, k : k + 1]
+            seen = part.expected(y.double(), m, torch.zeros_like(m))
+            rows.append(torch.cat([(r * seen).sum(0).expand(part.outputs), r.sum(0)]))
+        return torch.stack(rows)
+
+    def m_step(self, statistics: Tensor) -> None:
+        """The noise of every component; one that explains no row keeps its own."""
+        for part, row in zip(self.each, statistics, strict=True):
+            if float(row[-1]) > 1e-6:
+                part.m_step(row)
+
+    # --- predictions -----------------------------------------------------------------------
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> Predictive:
+        """The components' predictions, mixed; what lies between them is aleatoric.
+
+        Epistemic is the variance of the expected target, to first order in the outputs.
+        """
+        (logits, means), (spread, variances) = self._split(mean), self._split(variance)
+        each = [
+            part.predictive(m, v) for part, m, v in zip(self.each, means, variances, strict=True)
+        ]
+        p = (logits * _shrinkage(spread)).softmax(1)
+        weights = p.T
+        shape = (*weights.shape, *[1] * (each[0].mean.ndim - 1))
+        centres, share = torch.stack([part.mean for part in each]), weights.reshape(shape)
+        middle = (share * centres).sum(0)
+        inner = (share**2 * torch.stack([part.epistemic for part in each])).sum(0)
+        moved = (share * (centres - middle)) ** 2 * spread.T.reshape(shape)
+        total = PooledPredictive(tuple(each), (1,) * len(each), weights)
+        return PooledPredictive(
+            total.parts, total.draws, weights, torch.minimum(inner + moved.sum(0), total.variance)
+        )
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        part = self.each[0]
+        own = part.config()
+        name = "Normal" if isinstance(part, LearntNormal) else type(part).__name__
+        return {"component": {"name": name, **own}, "components": self.components}
+
+
+def _shrinkage(variance: Tensor) -> Tensor:
+    return torch.rsqrt(1 + math.pi / 8 * variance)

@@ -1,0 +1,121 @@
+"""Counts that scatter more than Poisson's."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from tractable.likelihoods import quadrature
+from tractable.likelihoods.base import Heard
+from tractable.likelihoods.counts import count_targets
+from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.per_output import PerOutput
+from tractable.predictive.families import NegativeBinomialCounts
+
+_LEAST, _MOST = 1e-4, 1e8
+_SOLVE = 3
+
+
+class NegativeBinomial(PerOutput, Learnt):
+    """Counts of mean ``m = exp(z)`` and variance ``m + m^2 / dispersion``, one output for each.
+
+    A Poisson count whose rate is multiplied by a Gamma variable of mean 1: the smaller
+    ``dispersion``, the more it scatters; without end it is ``Poisson``.
+
+    Exact: the evidence, to ten digits by quadrature; the expected statistic of the dispersion.
+
+    Args:
+        dispersion: None learns it, one for each output.
+        outputs: number of counts in a row, needed when the dispersion is learnt.
+    """
+
+    def __init__(self, dispersion: float | None = None, outputs: int = 1) -> None:
+        Learnt.__init__(self, dispersion, outputs, _statistic_of(1.0), "dispersion")
+
+    @property
+    def dispersion(self) -> Tensor:
+        """The dispersion of every output."""
+        return self.parameter
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        self.check_outputs(outputs)
+        return count_targets(y, outputs)
+
+    def distribution(self, z: Tensor) -> NegativeBinomialCounts:
+        """See ``PerOutput``."""
+        r = self.parameter.to(z.dtype)
+        return NegativeBinomialCounts(r.expand_as(z), logits=z - r.log(), validate_args=False)
+
+    def log_density(self, y: Tensor, z: Tensor) -> Tensor:
+        """In terms of ``t = z - log r``: ``y t - (y + r) log(1 + e^t)`` and what has no ``z``."""
+        r = self.parameter.to(z.dtype)
+        t = z - r.log()
+        constant = torch.lgamma(y + r) - torch.lgamma(r) - torch.lgamma(y + 1)
+        # y t - (y + r) softplus(t) without cancelling: of y (t - softplus(t)) for large t
+        return constant - y * softplus(-t) - r * softplus(t)
+
+    def slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """``y - (y + r) p`` and ``-(y + r) p (1 - p)`` with ``p = m / (m + r)``."""
+        r = self.parameter.to(z.dtype)
+        t = z - r.log()
+        p, q = torch.sigmoid(t), torch.sigmoid(-t)
+        return y * q - r * p, -(y + r) * p * q
+
+    def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Between the mean and the output that would predict ``y``, by their precisions."""
+        at = torch.log(y + 0.5)
+        precision = -self.slopes(y, at)[1]
+        return (mean + variance * precision * at) / (1 + variance * precision)
+
+    def hear(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """See ``Likelihood``; messages and dispersion by the same nodes."""
+        dtype = mean.dtype
+        y, mean, variance = y.double(), mean.double(), variance.double()
+        z, share = self.posterior(y, mean, variance)
+        both = quadrature.messages(partial(self.slopes, y), z, share, mean, variance)
+        d_mu, d_var = (d.to(dtype) for d in both)
+        noise = self.averaged(self._statistic(y, z, share), memory=memory) if self.learns else {}
+        return Heard(d_mu, d_var, d_var, noise)
+
+    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``E[g - log g]`` of the multiplier, which is ``Gamma(y + r, m + r)`` once y is seen."""
+        if not bool(variance.any()):
+            return self._statistic(y, mean.unsqueeze(0), torch.ones_like(mean).unsqueeze(0))
+        return self._statistic(y, *self.posterior(y, mean, variance))
+
+    def _statistic(self, y: Tensor, z: Tensor, share: Tensor) -> Tensor:
+        r = self.parameter
+        log_rate = torch.logaddexp(z, r.log())  # of the Gamma variable
+        known = (y + r) * torch.exp(-log_rate) + log_rate
+        return (share * known).sum(0) - torch.digamma(y + r)
+
+    def parameter_of(self, statistic: Tensor) -> Tensor:
+        """``log r - psi(r) = E[g - log g] - 1``, by Newton steps from Minka's approximation."""
+        wanted = (statistic - 1).clamp_min(1e-8)
+        r = (3 - wanted + ((wanted - 3) ** 2 + 24 * wanted).sqrt()) / (12 * wanted)
+        for _ in range(_SOLVE):
+            miss = r.log() - torch.digamma(r) - wanted
+            r = r * torch.exp(-(miss / (1 - r * torch.polygamma(1, r))).clamp(-2, 2))
+        return r.clamp(_LEAST, _MOST)
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"dispersion": self.given, "outputs": self.outputs}
+
+
+def _statistic_of(dispersion: float) -> float:
+    r = torch.tensor(dispersion, dtype=torch.float64)
+    return float(1 + r.log() - torch.digamma(r))

@@ -1,0 +1,89 @@
+"""Counts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from tractable.likelihoods.counts import count_targets
+from tractable.likelihoods.per_output import PerOutput
+from tractable.predictive.families import PoissonCounts
+
+Link = Literal["exp", "softplus"]
+
+_LEAST_RATE = 1e-290
+_LEAST_VARIANCE = 1e-30
+_SOLVE = 5
+
+
+class Poisson(PerOutput):
+    """``y ~ Poisson(exp(z))``: counts 0, 1, 2, ..., one output for each.
+
+    Exact: the evidence, to ten digits by quadrature; ``log y!`` is exact.
+
+    Args:
+        link: ``"exp"``: the output is the log rate; ``"softplus"``: the rate is ``log(1 + e^z)``,
+            which grows in proportion to the output instead of exponentially.
+    """
+
+    def __init__(self, link: Link = "exp") -> None:
+        super().__init__()
+        if link not in ("exp", "softplus"):
+            raise ValueError(f"link must be 'exp' or 'softplus', got {link!r}")
+        self.link = link
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        return count_targets(y, outputs)
+
+    def rate(self, z: Tensor) -> Tensor:
+        """The expected count of an output."""
+        return z.exp() if self.link == "exp" else softplus(z).clamp_min(_LEAST_RATE)
+
+    def log_rate(self, z: Tensor) -> Tensor:
+        """Its logarithm, also where the rate is nearly nought."""
+        if self.link == "exp":
+            return z
+        safe = z.clamp_min(-30.0)  # below, log(1 + e^z) is e^z
+        return torch.where(z < -30.0, z, softplus(safe).log())
+
+    def distribution(self, z: Tensor) -> PoissonCounts:
+        """See ``PerOutput``."""
+        return PoissonCounts(self.rate(z), validate_args=False)
+
+    def log_density(self, y: Tensor, z: Tensor) -> Tensor:
+        """``y log(rate) - rate - log y!``."""
+        return y * self.log_rate(z) - self.rate(z) - torch.lgamma(y + 1)
+
+    def slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """With the rate ``r``: ``(y / r - 1) r'`` and ``(y / r - 1) r'' - y (r' / r)^2``."""
+        rate = self.rate(z)
+        if self.link == "exp":
+            return y - rate, -rate
+        first = torch.sigmoid(z)
+        grown = first * torch.exp(-self.log_rate(z))  # the log rate's derivative
+        over = y * grown - first
+        return over, over * (1 - first) - y * grown * grown
+
+    def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The rate is about the output where that is above zero."""
+        return y
+
+    def peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """For a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``, by Newton steps."""
+        if self.link == "softplus":
+            return super().peak(y, mean, variance)
+        v = variance.clamp_min(_LEAST_VARIANCE)
+        a = v.log() + mean + v * y
+        u = torch.where(a > 1, a.clamp_min(1).log(), a)
+        for _ in range(_SOLVE):
+            grown = u.exp()
+            u = (a + grown * (u - 1)) / (grown + 1)
+        return (v * y - u.exp()) * v.rsqrt()
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"link": self.link}

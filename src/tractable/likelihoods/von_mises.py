@@ -1,0 +1,221 @@
+"""Directions: angles in radians.
+
+The von Mises density ``exp(k cos(y - z)) / (2 pi I_0(k))`` is a Fourier series, and a Gaussian
+output multiplies its n-th term by ``exp(-n^2 v / 2)``, so with ``A_n = I_n(k) / I_0(k)``
+
+    p(y) = 1/2pi [ 1 + 2 sum_n A_n exp(-n^2 v / 2) cos n (y - mean) ]
+
+with as many terms as count.  Where both the output and the noise are narrow the sum of the series
+cancels for directions far off, and even nodes over the output serve instead, as many as the
+narrower of the two needs.  Both are exact to about ten digits; the messages are their derivatives.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.errors import InvalidTarget
+from tractable.likelihoods.base import real_targets
+from tractable.likelihoods.learnt import Learnt
+from tractable.predictive.angle import AnglePredictive
+
+_WIDE = 0.5
+"""Output variance from which the series is used: its least value is then 1e-4 of the greatest."""
+_FLAT = 4.0
+"""Concentration up to which it is, for the same reason."""
+_MOST_TERMS = 400
+_MOST_NODES = 4096
+_LEAST, _MOST = 1e-4, 1e6
+_MOST_TURNS = 2
+
+
+class VonMises(Learnt):
+    """``y ~ VonMises(z, kappa)``: an angle in radians around the output, which may wind on.
+
+    Exact: the evidence, its derivatives and the expected statistic of the concentration.
+    Approximate: an observation that makes an output *less* certain leaves its variance as it is.
+
+    Args:
+        kappa: concentration, about one over the variance of a narrow noise; None learns it.
+        outputs: number of angles in a row, needed when the concentration is learnt.
+    """
+
+    def __init__(self, kappa: float | None = None, outputs: int = 1) -> None:
+        super().__init__(kappa, outputs, 0.4464, "kappa")  # of kappa = 1
+
+    @property
+    def kappa(self) -> Tensor:
+        """The concentration of every output."""
+        return self.parameter
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``; angles that seem to be in degrees are refused."""
+        self.check_outputs(outputs)
+        y = real_targets(y, outputs)
+        if not y.is_floating_point():
+            y = y.to(torch.get_default_dtype())
+        if not y.numel():
+            return y
+        size, row = y.abs().reshape(len(y), -1).amax(1).max(0)
+        if float(size) > _MOST_TURNS * 2 * math.pi:
+            raise InvalidTarget(
+                f"angles must be in radians, got {float(size):g} in row {int(row)}: if these are "
+                f"degrees, give torch.deg2rad(y); else take whole turns off"
+            )
+        return y
+
+    def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
+        """See ``Likelihood``."""
+        k = self.parameter.to(z.dtype)
+        density = k * (torch.cos(y - z) - 1) - (2 * math.pi * torch.special.i0e(k)).log()
+        return density.flatten(1).sum(1)
+
+    # --- by the series ---------------------------------------------------------------------
+
+    def _ratios(self, number: int) -> Tensor:
+        """``A_n`` for n = 0, 1, ..., in front of the outputs."""
+        columns = [bessel_ratios(float(k), number) for k in self.parameter]
+        return torch.tensor(columns, dtype=torch.float64, device=self.parameter.device).T
+
+    def _series(self, way: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Density times 2 pi, its first and second derivative in the mean, and with a cosine."""
+        v = variance.clamp_min(0)
+        terms = _terms(float(self.parameter.max()), float(v.min()))
+        a = self._ratios(terms + 1)
+        shape = (terms, *[1] * (way.ndim - 1), a.shape[1])
+        n = torch.arange(1, terms + 1, dtype=way.dtype, device=way.device)
+        n = n.reshape(-1, *[1] * way.ndim)
+        fade = 2 * torch.exp(-0.5 * n * n * v)
+        cosine, sine = torch.cos(n * way), torch.sin(n * way)
+        rho = a[1:-1].reshape(shape) * fade
+        beside = 0.5 * (a[:-2] + a[2:]).reshape(shape) * fade
+        return (
+            1 + (rho * cosine).sum(0),
+            (n * rho * sine).sum(0),
+            -(n * n * rho * cosine).sum(0),
+            a[1] + (beside * cosine).sum(0),
+        )
+
+    # --- by nodes --------------------------------------------------------------------------
+
+    def _nodes(self, way: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log of the terms of the sum, and cosine and sine of ``y - z``, nodes in front."""
+        k, v = self.parameter, variance.clamp_min(1e-20)
+        std = v.sqrt()
+        with torch.no_grad():
+            # a peak is at most so far from the mean, in deviations of the output
+            reach = (k * std).clamp(max=1.5 * math.pi / std) + 8.3
+            needed = 2 * reach * (1 + k * v).sqrt() / 0.6
+            number = int(needed.max().clamp(32, _MOST_NODES))
+            share = torch.linspace(-1, 1, number, dtype=way.dtype, device=way.device)
+            e = reach * share.reshape(-1, *[1] * way.ndim)
+            log_weight = (2 * reach / (number - 1)).log() - 0.5 * math.log(2 * math.pi)
+            log_weight = log_weight - 0.5 * e * e
+        left = way - std * e
+        cosine = torch.cos(left)
+        constant = (2 * math.pi * torch.special.i0e(k)).log()
+        return k * (cosine - 1) - constant + log_weight, cosine, torch.sin(left)
+
+    def _by_series(self, variance: Tensor) -> Tensor:
+        return (variance >= _WIDE) | (self.parameter <= _FLAT)
+
+    # --- evidence --------------------------------------------------------------------------
+
+    def _looked_at(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Log evidence, both derivatives in the mean, and the expected cosine of ``y - z``."""
+        turn = 2 * math.pi
+        way = y - mean
+        way = way - turn * (way.detach() / turn).round()
+        wide = self._by_series(variance)
+        p, first, second, beside = self._series(way, torch.where(wide, variance, _WIDE))
+        p = p.clamp_min(1e-300)
+        d = first / p
+        by_series = (p.log() - math.log(turn), d, second / p - d * d, beside / p)
+        if bool(wide.all()):
+            return by_series
+        k = self.parameter
+        terms, cosine, sine = self._nodes(way, torch.where(wide, 0.01, variance))
+        weight = terms.softmax(0)
+        d = (weight * k * sine).sum(0)
+        bend = (weight * ((k * sine - d) ** 2 - k * cosine)).sum(0)
+        by_nodes = (terms.logsumexp(0), d, bend, (weight * cosine).sum(0))
+        return tuple(torch.where(wide, a, b) for a, b in zip(by_series, by_nodes, strict=True))
+
+    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """In double precision; see the module."""
+        found = self._looked_at(y.double(), mean.double(), variance.double())[0]
+        return found.flatten(1).sum(1).to(mean.dtype)
+
+    def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives of the series, or averages over the nodes."""
+        v = variance.double()
+        _, d_mu, d_var, _ = self._looked_at(y.double(), mean.double(), v)
+        d_var = torch.maximum(d_var.clamp(max=0), -1 / v.clamp_min(1e-300))
+        return d_mu.to(mean.dtype), d_var.to(mean.dtype)
+
+    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``E[cos(y - z)]``."""
+        return self._looked_at(y, mean, variance)[3]
+
+    def parameter_of(self, statistic: Tensor) -> Tensor:
+        """``A_1(kappa)`` is the mean cosine: Newton steps from Best and Fisher's approximation."""
+        r = statistic.clamp(1e-4, 1 - 1e-7)
+        low = 2 * r + r**3 + 5 * r**5 / 6
+        middle = -0.4 + 1.39 * r + 0.43 / (1 - r)
+        high = 1 / (r**3 - 4 * r**2 + 3 * r)
+        k = torch.where(r < 0.53, low, torch.where(r < 0.85, middle, high))
+        for _ in range(3):
+            a = torch.special.i1e(k) / torch.special.i0e(k)
+            step = (a - r) / (1 - a / k - a * a).clamp_min(1e-14)
+            k = torch.maximum(k - step, k / 2)
+        return k.clamp(_LEAST, _MOST)
+
+    # --- predictions -----------------------------------------------------------------------
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> AnglePredictive:
+        """Exact: the density and the coefficients of all moments."""
+        m, v = mean.double(), variance.double()
+        terms = _terms(float(self.parameter.max()), float(v.min()))
+        n = torch.arange(1, terms + 1, dtype=m.dtype, device=m.device)
+        n = n.reshape(-1, *[1] * m.ndim)
+        directions = torch.exp(1j * n * m - 0.5 * n * n * v)
+        a = self._ratios(terms)[1:].reshape(terms, *[1] * (m.ndim - 1), -1)
+        density = partial(_density, copy.deepcopy(self), m, v)
+        return AnglePredictive(directions * a, directions, density, dtype=mean.dtype)
+
+    def config(self) -> dict[str, Any]:
+        """See ``Likelihood``."""
+        return {"kappa": self.given, "outputs": self.outputs}
+
+
+def bessel_ratios(kappa: float, number: int) -> list[float]:
+    """``I_n(kappa) / I_0(kappa)`` for n = 0 .. number, by the recurrence from above.
+
+    ``r_n = I_n / I_{n-1} = 1 / (2 n / kappa + r_{n+1})`` forgets where it began (Amos 1974).
+    """
+    start = number + 40 + int(6 * math.sqrt(kappa))  # what is forgotten is exp(-n^2 / kappa)
+    ratio = kappa / (start + 0.5 + math.hypot(start + 0.5, kappa))
+    ratios = []
+    for n in range(start - 1, 0, -1):
+        ratio = 1 / (2 * n / kappa + ratio)
+        ratios.append(ratio)
+    found = [1.0]
+    for ratio in reversed(ratios[-number:] if number else []):
+        found.append(found[-1] * ratio)
+    return found
+
+
+def _terms(kappa: float, variance: float) -> int:
+    """How many terms of the series count, with a noise and an output at least as wide."""
+    spread = variance + 1 / (kappa + 0.5)
+    return int(min(max(math.ceil(math.sqrt(76 / spread)), 24), _MOST_TERMS))
+
+
+def _density(likelihood: VonMises, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+    return likelihood.log_evidence(y, mean, variance)

@@ -1,0 +1,224 @@
+"""The variance of a mean over positions, where positions share the weights that made them.
+
+The pixels of a feature map, or the steps of a sequence, are computed with the same weights: their
+errors are alike and hardly average out, so that a mean over P of them keeps far more than 1/P of
+their variance.  One number per row and channel says how much: ``V``, the variance of the mean over
+all positions.  It follows a network at the cost of a layer at a single position, because a mean
+over positions commutes with everything that is linear and the same at each of them.
+
+With ``a`` the mean over positions of the input's means (per offset k of a kernel), ``f`` the share
+of the positions where an offset lies inside the image, and weights ``N(mu, s)``:
+
+    V' = sum s (a^2 + f^2 V) + sum_c V (sum_k mu f)^2 + s_bias                     a layer
+    V = rho (mean sqrt v)^2 + (1 - rho) mean v / P          defines the common share rho, which
+                                                            functions of each entry do not change
+    var = mean v (1/n + r (1 - 1/n)),  V = mean v (1/P + r (1 - 1/P))       a mean over n of P
+
+Messages: ``cov(mean z, w) = a var w`` is what the summed messages of the means give already.  The
+message of a variance goes back the way V came: ``a^2 d_var`` to a weight, where the squares of P
+messages would add up to less, by up to a factor P.
+
+Exact: V of a layer on constant inputs; of one on uncertain inputs too, up to the borders of
+a convolution.
+Approximate: a function that acts entry by entry leaves the common share as it is; means over some
+of the positions take all pairs as equally correlated; correlations between channels are dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.moments.maps import Convolution
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What is known of the mean over positions of a state."""
+
+    variance: Tensor
+    """V, of size one where the positions were; messages go back through it."""
+    share: Tensor
+    """The share rho of the variance that the positions have in common, without a graph."""
+    dims: tuple[int, ...]
+    """The dimensions of the state that hold positions, from the front."""
+
+
+def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Pooled:
+    """What is known of ``count`` states, ``few`` of whose variances are given, and of V."""
+    with torch.no_grad():
+        alone, together = _bounds(few.sqrt(), dims, count)
+        room = (together - alone).clamp_min(torch.finfo(few.dtype).eps * together)
+        share = (mean_variance - alone) / torch.where(room > 0, room, 1)
+    return Pooled(mean_variance, share, dims)
+
+
+def count_of(shape: torch.Size, dims: tuple[int, ...]) -> int:
+    """How many positions there are."""
+    return math.prod(shape[dim] for dim in dims)
+
+
+def valued(value: Tensor, source: Tensor) -> Tensor:
+    """``value``, whose messages go to ``source`` in proportion to it."""
+    if not source.requires_grad:
+        return value
+    with torch.no_grad():
+        tiny = torch.finfo(value.dtype).tiny ** 0.5
+        factor = value / source.clamp_min(tiny)
+    return value + factor * (source - source.detach())
+
+
+def sampled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Some 30 positions, evenly spread: enough for a mean of variances, and cheap."""
+    most = _SAMPLED[min(len(dims), len(_SAMPLED)) - 1]
+    index: list[Any] = [slice(None)] * x.ndim
+    for dim in dims:
+        step = (x.shape[dim] + most // 2) // most
+        if step > 1:
+            index[dim] = slice(step // 2, None, step)
+    return x[tuple(index)].contiguous()
+
+
+_SAMPLED = (36, 6, 3)
+"""Positions along each dimension, for one, two and three dimensions."""
+
+
+def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...], count: int) -> Tensor:
+    """Variance of the mean of ``count`` states, some of whose (signed) deviations are given.
+
+    ``rho (mean sd)^2 + (1 - rho) mean sd^2 / P``
+    """
+    alone, together = _bounds(deviation, dims, count)
+    return torch.clamp_min(alone + share * (together - alone), 0)
+
+
+def _bounds(deviation: Tensor, dims: tuple[int, ...], count: int) -> tuple[Tensor, Tensor]:
+    """Variance of the mean of states that have nothing and all in common."""
+    alone = (deviation * deviation).mean(dims, keepdim=True) / count
+    return alone, deviation.mean(dims, keepdim=True).square()
+
+
+def independent(variance: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """V of a state whose positions are independent, or one and the same."""
+    full = tuple(dim for dim in dims if variance.shape[dim] > 1)
+    if not full:
+        return variance
+    return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
+
+
+def mean_variance(few: Tensor, pooled: Pooled, count: int) -> Tensor:
+    """V of ``count`` states now, ``few`` of whose variances are given."""
+    with torch.no_grad():
+        value = loaded(few.sqrt(), pooled.share, pooled.dims, count)
+    return valued(value, pooled.variance)
+
+
+def window_variance(
+    average: Tensor,
+    inside: Tensor | float,
+    weight: Tensor | float,
+    mean_variance: Tensor,
+    dims: tuple[int, ...],
+    count: int,
+) -> Tensor:
+    """Variance of the means over windows.
+
+    Args:
+        average: the same means of the variances.
+        inside: the sum of the weights of each window (less than one where it is padded).
+        weight: the weight that each entry of a window has, ``1 / n``.
+        mean_variance: V.
+        dims: the dimensions that hold positions.
+        count: the number of all positions.
+    """
+    extra = (inside - weight) / (1 - 1 / count)
+    with torch.no_grad():
+        level = average.mean(dims, keepdim=True)
+        per_level = extra / level.clamp_min(torch.finfo(level.dtype).tiny)
+    alone = average * (weight - extra / count)
+    return torch.addcmul(alone, average.detach(), per_level * mean_variance)
+
+
+# --- layers ----------------------------------------------------------------------------------
+
+
+def linear(
+    mean: Tensor, incoming: Tensor | None, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+) -> Tensor:
+    """V of ``x w^T + b``, from the mean over positions of the means of x and V of x.
+
+    As in every rule, a message to a factor holds the squared *mean* of the other one.
+    """
+    parts = []
+    if var_w is not None:
+        parts.append(F.linear((mean * mean).detach(), var_w, var_b))
+    elif var_b is not None:
+        parts.append(var_b)
+    if incoming is not None:
+        parts.append(F.linear(incoming, (w * w).detach()))
+        if var_w is not None:
+            parts.append(F.linear(incoming.detach(), var_w.detach()))
+    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
+
+
+def convolution(
+    geometry: Convolution,
+    x: Tensor,
+    incoming: Tensor | None,
+    w: Tensor,
+    var_w: Tensor | None,
+    var_b: Tensor | None,
+    out: torch.Size,
+) -> Tensor:
+    """V of a convolution of ``x``, whose means are given in full, with V of x."""
+    kernel, groups = w.shape[2:], geometry.groups
+    ones = (1,) * len(kernel)
+    spatial = tuple(range(2, x.ndim))
+    inside, mean = x.new_ones(()), x.detach()
+    for d in reversed(range(len(kernel))):
+        way = geometry.stride[d], geometry.padding[d], geometry.dilation[d]
+        met = x.new_tensor(_meetings(x.shape[d + 2], kernel[d], out[d + 2], *way))
+        inside = met.sum(1).reshape(-1, *ones[d + 1 :]) * inside
+        if var_w is not None:
+            mean = (mean.movedim(d + 2, -1) @ met.t()).movedim(-1, d + 2)
+    parts = []
+    if var_w is not None:
+        parts.append(_at_one_position(mean * mean, var_w, var_b, groups))
+    elif var_b is not None:
+        parts.append(var_b.reshape(-1, *ones))
+    if incoming is not None:
+        with torch.no_grad():
+            through = (w * inside).sum(spatial, keepdim=True).square()
+        parts.append(_at_one_position(incoming, through, None, groups))
+        if var_w is not None:
+            with torch.no_grad():
+                cross = (var_w * (inside * inside)).sum(spatial, keepdim=True)
+                parts.append(_at_one_position(incoming, cross, None, groups))
+    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
+
+
+def _at_one_position(x: Tensor, w: Tensor, b: Tensor | None, groups: int) -> Tensor:
+    """A convolution whose kernel is as large as its input."""
+    ones = (1,) * (x.ndim - 2)
+    if groups > 1:
+        return Convolution(ones, (0,) * len(ones), ones, groups).apply(x, w, b)
+    z = F.linear(x.flatten(1), w.flatten(1), b)
+    return z.reshape(*z.shape, *ones)
+
+
+@cache
+def _meetings(
+    size: int, kernel: int, out: int, stride: int, padding: int, dilation: int
+) -> tuple[tuple[float, ...], ...]:
+    """Per offset of the kernel along a dimension, the share of the output that meets each entry."""
+    ways = [[i + padding - dilation * k for i in range(size)] for k in range(kernel)]
+    return tuple(
+        tuple(1 / out if way % stride == 0 and 0 <= way < stride * out else 0.0 for way in row)
+        for row in ways
+    )

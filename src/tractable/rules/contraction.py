@@ -1,0 +1,204 @@
+"""Products beyond layers: ``einsum``, ``addmm`` and its kin, outer and inner products.
+
+Exact: mean and variance of every entry, for independent factors.
+Approximate: entries of a result share factors and count as independent; so do the partial products
+of three or more factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.moments.bilinear import Needs, Pulled
+from tractable.rules.bilinear import matmul, multiply, product
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """``einsum`` of two tensors, no index of which is summed in one of them alone."""
+
+    x: str
+    w: str
+    z: str
+
+    def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+        """See ``BilinearMap``."""
+        z = torch.einsum(f"{self.x},{self.w}->{self.z}", x, w)
+        return z if b is None else z + b
+
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+        """See ``BilinearMap``."""
+        to_x = torch.einsum(f"{self.z},{self.w}->{self.x}", d, w) if needs[0] else None
+        to_w = torch.einsum(f"{self.z},{self.x}->{self.w}", d, x) if needs[1] else None
+        return to_x, to_w, d if needs[2] else None
+
+
+def _spell_out(equation: str, operands: list[Any]) -> tuple[list[str], str]:
+    """The indices of every operand and of the result, without dots."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    free = [c for c in _LETTERS if c not in equation]
+    most = 0
+    for i, (term, operand) in enumerate(zip(terms, operands, strict=True)):
+        if "..." in term:
+            hidden = operand.dim() - len(term.replace("...", ""))
+            most = max(most, hidden)
+            terms[i] = term.replace("...", "".join(free[-hidden:]) if hidden else "")
+    dots = "".join(free[-most:]) if most else ""
+    if arrow:
+        return terms, right.replace("...", dots)
+    letters = "".join(terms)
+    once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in dots)
+    return terms, dots + "".join(once)
+
+
+def _alone(operand: Any, term: str, kept: str) -> tuple[Any, str]:
+    """Sum over the indices that nothing else has, and take diagonals."""
+    wanted = "".join(dict.fromkeys(c for c in term if c in kept))
+    if wanted == term:
+        return operand, term
+    equation = f"{term}->{wanted}"
+    if isinstance(operand, Gaussian):
+        loc, variance = (torch.einsum(equation, m) for m in (operand.loc, operand.variance))
+        return Gaussian.wrap(loc, variance), wanted
+    return torch.einsum(equation, operand), wanted
+
+
+def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
+    (x, left), (w, right) = (
+        _alone(x, terms[0], kept + terms[1]),
+        _alone(w, terms[1], kept + terms[0]),
+    )
+    z = "".join(dict.fromkeys(c for c in left + right if c in kept))
+    if not isinstance(x, Gaussian) and not isinstance(w, Gaussian):
+        return torch.einsum(f"{left},{right}->{z}", x, w), z
+    # A broadcast index of size one in one operand only: torch allows it where dots stand.
+    sizes: dict[str, int] = {}
+    for term, operand in ((left, x), (right, w)):
+        for c, n in zip(term, operand.shape, strict=True):
+            sizes[c] = max(sizes.get(c, 1), n)
+    x, w = (t.expand([sizes[c] for c in term]) for t, term in ((x, left), (w, right)))
+    return product(Contraction(left, right, z), x, w), z
+
+
+@moment_rule(torch.einsum)
+def einsum(equation: str, *operands: Any) -> Any:
+    """A sum of products; three or more factors are multiplied from left to right."""
+    factors = list(operands[0] if isinstance(operands[0], list | tuple) else operands)
+    terms, result = _spell_out(equation, factors)
+    z, term = factors[0], terms[0]
+    for i in range(1, len(factors)):
+        kept = result + "".join(terms[i + 1 :])
+        z, term = _pair(z, factors[i], (term, terms[i]), kept)
+    z, term = _alone(z, term, result)
+    return z if term == result else z.permute([term.index(c) for c in result])
+
+
+def _weighed(z: Any, factor: Any) -> Any:
+    return z if isinstance(factor, int | float) and factor == 1 else z * factor
+
+
+def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    if isinstance(beta, int | float) and beta == 0:
+        return _weighed(product, alpha)
+    return _weighed(input, beta) + _weighed(product, alpha)
+
+
+@moment_rule(*spellings("addmm"), *spellings("baddbmm"), *spellings("addmv"))
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta input + alpha mat1 @ mat2``."""
+    return _added(input, mat1 @ mat2, beta, alpha)
+
+
+@moment_rule(*spellings("addbmm"))
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``addmm`` with the products of a batch summed."""
+    return _added(input, (batch1 @ batch2).sum(0), beta, alpha)
+
+
+@moment_rule(*spellings("addr"))
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta input + alpha vec1 vec2^T``."""
+    return _added(input, outer(vec1, vec2), beta, alpha)
+
+
+@moment_rule(*spellings("addcmul"))
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """``input + value tensor1 tensor2``."""
+    return _added(input, tensor1 * tensor2, 1, value)
+
+
+@moment_rule(*spellings("addcdiv"))
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """``input + value tensor1 / tensor2``."""
+    return _added(input, tensor1 / tensor2, 1, value)
+
+
+@moment_rule(*spellings("mv"), *spellings("dot"), *spellings("vdot"))
+def vector_product(input: Any, other: Any) -> Any:
+    """The matrix product, with vectors."""
+    if input is other:
+        return (input * input).sum()
+    return matmul(input, other)
+
+
+@moment_rule(*spellings("inner"))
+def inner(input: Any, other: Any) -> Any:
+    """Products summed over the last dimension of both."""
+    return (
+        input * other
+        if not input.dim() or not other.dim()
+        else torch.tensordot(input, other, dims=([-1], [-1]))
+    )
+
+
+@moment_rule(*spellings("outer"), *spellings("ger"))
+def outer(input: Any, vec2: Any) -> Any:
+    """Every product of an entry with an entry."""
+    return multiply(input.unsqueeze(1), vec2.unsqueeze(0))
+
+
+@moment_rule(torch.tensordot)
+def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+    """Products summed over pairs of dimensions."""
+    if isinstance(dims, int):
+        dims = (range(a.dim() - dims, a.dim()), range(dims))
+    left, right = ([d % t.dim() for d in part] for part, t in zip(dims, (a, b), strict=True))
+    first, second = list(_LETTERS[: a.dim()]), list(_LETTERS[a.dim() : a.dim() + b.dim()])
+    for i, j in zip(left, right, strict=True):
+        second[j] = first[i]
+    rest = [c for i, c in enumerate(first) if i not in left]
+    rest += [c for j, c in enumerate(second) if j not in right]
+    return einsum(f"{''.join(first)},{''.join(second)}->{''.join(rest)}", a, b)
+
+
+@moment_rule(F.bilinear)
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """``input1^T weight input2 + bias`` for every output."""
+    z = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return z if bias is None else z + bias
+
+
+@moment_rule(torch.linalg.multi_dot, torch.chain_matmul)
+def multi_dot(*tensors: Any) -> Any:
+    """The product of several matrices, from left to right."""
+    factors = tensors[0] if isinstance(tensors[0], list | tuple) else tensors
+    z = factors[0]
+    for factor in factors[1:]:
+        z = z @ factor
+    return z
+
+
+@moment_rule(Tensor.__rpow__)
+def reflected_power(input: Gaussian, other: Any) -> Any:
+    """``other ** input`` for a positive constant."""
+    base = torch.as_tensor(other, dtype=input.dtype, device=input.device)
+    return torch.exp(multiply(input, base.log()))

@@ -1,0 +1,187 @@
+"""Functions that are linear with coefficients one, or move entries, in all their tensors together.
+
+They act on both moments in the same way; what is constant among their arguments has no variance.
+
+Exact: for independent entries.
+Approximate: sums that share entries (cumulative ones, overlapping windows) count as independent.
+"""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from tractable.gaussian import Gaussian, Rule, in_place, moment_rule, name_of, spellings
+from tractable.rules.bilinear import moments_of
+from tractable.rules.shape import constant, join, move, split
+
+_MOVES = """
+    moveaxis swapdims unfold fold pixel_shuffle pixel_unshuffle channel_shuffle
+    native_channel_shuffle repeat_interleave rot90 fliplr flipud diag diag_embed diagflat take
+    atleast_1d atleast_2d atleast_3d as_strided cumsum trace squeeze_copy positive half bfloat16
+    type resolve_conj resolve_neg pin_memory unsafe_chunk unsafe_split im2col col2im view_as_real
+    alias_copy conj
+"""
+_SEVERAL = "hsplit vsplit dsplit unsafe_chunk unsafe_split"
+_FILL = """
+    scatter scatter_add index_copy index_put index_fill masked_fill masked_scatter select_scatter
+    slice_scatter diagonal_scatter put fill
+"""
+_JOINS = "vstack dstack column_stack row_stack hstack block_diag"
+_VALUES = {"masked_fill", "scatter", "index_fill", "fill", "fill_", "__setitem__"}
+
+
+def on_both(function: Any) -> Rule:
+    """The rule that applies a function to means and to variances."""
+    name = name_of(function)
+
+    def without_variance(value: Any) -> Any:
+        if isinstance(value, Gaussian):
+            return value.variance
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return torch.zeros_like(value)
+        return 0.0 if isinstance(value, float) else value
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        means = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, (args, kwargs))
+        spreads = tree_map(without_variance, (args, kwargs))
+        if name in _VALUES:
+            spreads = _without_number(*spreads)
+        return Gaussian.wrap(function(*means[0], **means[1]), function(*spreads[0], **spreads[1]))
+
+    return rule
+
+
+def _without_number(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The value that is written has no variance, though it be an integer."""
+    if "value" in kwargs and isinstance(kwargs["value"], Number):
+        return args, {**kwargs, "value": 0}
+    if args and isinstance(args[-1], Number) and "value" not in kwargs:
+        return (*args[:-1], 0), kwargs
+    return args, kwargs
+
+
+def _existing(names: str) -> Any:
+    for name in names.split():
+        try:
+            yield from spellings(name)
+        except AttributeError:  # an older torch
+            continue
+
+
+for _function in _existing(_MOVES):
+    moment_rule(_function)(move(_function))
+for _function in _existing(_SEVERAL):
+    moment_rule(_function)(split(_function))
+for _function in _existing(_FILL):
+    moment_rule(_function)(on_both(_function))
+for _function in _existing(_JOINS):
+    moment_rule(_function)(join(_function))
+for _property in ("H", "mH", "data", "real"):
+    _getter = getattr(Tensor, _property).__get__
+    moment_rule(_getter)(move(_getter))
+for _function in (
+    F.max_unpool1d,
+    F.max_unpool2d,
+    F.max_unpool3d,
+):
+    moment_rule(_function)(move(_function))
+
+
+@moment_rule(*spellings("index_add"))
+def index_add(input: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1) -> Gaussian:
+    """``input``, with the rows of ``alpha source`` added at ``index``."""
+    (x, var_x), (y, var_y) = moments_of(input), moments_of(source)
+    variance = torch.zeros_like(x) if var_x is None else var_x
+    if var_y is not None:
+        variance = variance.index_add(dim, index, var_y, alpha=alpha * alpha)
+    return Gaussian.wrap(x.index_add(dim, index, y, alpha=alpha), variance)
+
+
+@moment_rule(*spellings("scatter_reduce"))
+def scatter_reduce(
+    input: Any, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True
+) -> Gaussian:
+    """Sums, means, products and extremes of what falls together; the last ones by the means."""
+    x, y = (g if isinstance(g, Gaussian) else constant(g) for g in (input, src))
+
+    def spread(x: Tensor, y: Tensor) -> Tensor:
+        return x.scatter_reduce(dim, index, y, reduce, include_self=include_self)
+
+    return scattered(spread, x, y, dim, index)
+
+
+def scattered(function: Any, x: Gaussian, y: Gaussian, dim: int, index: Tensor) -> Gaussian:
+    """The tangent of a function that sends each entry of ``y`` to one place of ``x``."""
+    cut = tuple(slice(0, n) for n in index.shape)
+    y = y[cut]  # type: ignore[assignment]
+    locs = [x.loc.detach().clone().requires_grad_(), y.loc.detach().clone().requires_grad_()]
+    with torch.enable_grad():
+        value = function(*locs)
+        slopes = torch.autograd.grad(value.sum(), locs)
+    variance = x.variance * slopes[0].square()
+    variance = variance.scatter_add(dim, index, y.variance * slopes[1].square())
+    return Gaussian.wrap(function(x.loc, y.loc), variance)
+
+
+@moment_rule(Tensor.__setitem__)
+def assign(target: Tensor, index: Any, value: Any) -> None:
+    """``target[index] = value``, under all names of ``target``."""
+    (x, var_x), (y, var_y) = moments_of(target), moments_of(value)
+    loc = x.clone()
+    variance = torch.zeros_like(x) if var_x is None else var_x.clone()
+    index = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, index)
+    loc[index] = y
+    variance[index] = 0.0 if var_y is None else var_y
+    in_place(target, Gaussian.wrap(loc, variance))
+
+
+@moment_rule(Tensor.copy_)
+def copy(target: Tensor, source: Any, non_blocking: bool = False) -> Any:
+    """``target`` takes the values of ``source``."""
+    g = source if isinstance(source, Gaussian) else constant(source.to(target.dtype))
+    return in_place(target, g.expand(target.shape))  # type: ignore[arg-type]
+
+
+@moment_rule(Tensor.zero_)
+def zero(target: Any) -> Any:
+    """All zeros, without variance."""
+    return target.fill_(0.0)
+
+
+@moment_rule(torch.broadcast_tensors)
+def broadcast_tensors(*tensors: Any) -> list[Any]:
+    """All of the same shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    shape = torch.broadcast_shapes(*(t.shape for t in tensors))
+    return [t.expand(shape) for t in tensors]
+
+
+@moment_rule(torch.meshgrid)
+def meshgrid(*tensors: Any, indexing: str = "ij") -> list[Any]:
+    """Coordinates of a grid, each a copy of one axis."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    sizes = [t.numel() for t in tensors]
+    grids = [
+        t.reshape([-1 if i == j else 1 for j in range(len(tensors))]).expand(sizes)
+        for i, t in enumerate(tensors)
+    ]
+    return [g.transpose(0, 1) for g in grids] if indexing == "xy" else grids
+
+
+@moment_rule(*spellings("diff"))
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours, ``n`` times over."""
+    parts = [part for part in (prepend, input, append) if part is not None]
+    z = torch.cat(parts, dim) if len(parts) > 1 else input
+    for _ in range(n):
+        size = z.shape[dim] - 1
+        z = z.narrow(dim, 1, size) - z.narrow(dim, 0, size)
+    return z

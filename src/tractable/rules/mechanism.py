@@ -1,0 +1,79 @@
+"""The rule of a torch function that has none in the table, where its kind says what it must be.
+
+Three mechanisms, tried in this order: a function in place is the plain one, written back under all
+names of its target; what torch tags as pointwise is linearised with its derivative by autograd
+(``tangent``); a composite of ``torch.nn.functional`` runs its own Python body on Gaussians.
+Anything else has no rule, and is refused by name.
+
+Exact: writing back.
+Approximate: whatever the rules that are found approximate; a body takes its steps as independent.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType
+from typing import Any
+
+from torch import Tensor
+
+from tractable.gaussian import Gaussian, Rule, in_place, name_of, rule_of, spellings
+from tractable.rules.shape import constant
+from tractable.rules.tangent import is_pointwise, pointwise
+
+_BODIES = ("torch.nn.functional", "torch.functional")
+_NEVER = {"requires_grad_", "set_", "resize_", "resize_as_", "share_memory_", "rename_"}
+
+
+def rule_for(function: Any) -> Rule | None:
+    """The rule that the kind of this function asks for, or None."""
+    return _written_back(function) or _pointwise(function) or _body(function)
+
+
+def _written_back(function: Any) -> Rule | None:
+    """``x.add_(y)``: the rule of ``x.add(y)``, whose result ``x`` then holds."""
+    name = name_of(function)
+    if not name.endswith("_") or name.endswith("__") or name in _NEVER:
+        return None
+    try:
+        found = [rule for plain in spellings(name[:-1]) if (rule := rule_of(plain)) is not None]
+    except AttributeError:
+        return None
+    if not found:
+        return None
+    rule = found[0]
+
+    def run(target: Tensor, *args: Any, **kwargs: Any) -> Any:
+        z = rule(target, *args, **kwargs)
+        return in_place(target, z if isinstance(z, Gaussian) else constant(z))
+
+    return run
+
+
+def _pointwise(function: Any) -> Rule | None:
+    return pointwise(function) if is_pointwise(name_of(function)) else None
+
+
+def _body(function: Any) -> Rule | None:
+    """The Python of a composite function, without its question whether a rule takes over."""
+    plain = inspect.unwrap(function) if callable(function) else function
+    if not isinstance(plain, FunctionType) or plain.__module__ not in _BODIES:
+        return None
+    names = {n: lambda *_: False for n in plain.__globals__ if n.startswith("has_torch_function")}
+    body = FunctionType(
+        plain.__code__,
+        {**plain.__globals__, **names},
+        plain.__name__,
+        plain.__defaults__,
+        plain.__closure__,
+    )
+    body.__kwdefaults__ = plain.__kwdefaults__
+    return body
+
+
+def python_body(function: Any) -> Rule:
+    """The Python body of a function of ``torch.nn.functional``, to be run on Gaussians."""
+    body = _body(function)
+    if body is None:
+        raise TypeError(f"{name_of(function)} has no Python body")
+    return body

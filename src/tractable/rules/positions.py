@@ -1,0 +1,310 @@
+"""Carries through a network what the positions of a state have in common.
+
+``Gaussian.common`` is either None or a ``Common``: a promise of ``moments.positions.Pooled``, kept
+when a mean over positions asks for it.  So networks that never average over positions pay nothing,
+except where no graph is recorded: there it is computed at once, because waiting would keep the
+states of all layers in memory.
+
+A rule that acts entry by entry, or takes some of the positions, hands on ``x.common``; one that
+ignores it loses it, and positions count as independent again.
+
+Exact: one layer on constant inputs, and functions that only move its entries.
+Approximate: all else; see ``tractable.moments.positions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.moments import positions as at
+from tractable.moments.bilinear import BilinearMap
+from tractable.moments.maps import Convolution, Linear, Multiply
+from tractable.moments.positions import Pooled
+
+Operand = Gaussian | Tensor
+Make = Callable[[], Pooled | None]
+
+
+class Common:
+    """What the positions of a state have in common, computed when first asked for."""
+
+    __slots__ = ("_found", "_make")
+
+    def __init__(self, make: Make) -> None:
+        self._make: Make | None = make
+        self._found: Pooled | None = None
+        if not torch.is_grad_enabled():
+            self.pooled()
+
+    def pooled(self) -> Pooled | None:
+        """The variance of the mean over positions, or None where it could not be followed."""
+        if self._make is not None:
+            self._found = self._make()
+            self._make = None  # and with it the states it was made of
+        return self._found
+
+    def moved(self, shape: torch.Size, function: Callable[[Tensor], Tensor]) -> Common:
+        """The same after a function that only moves entries of a state of this shape."""
+        return Common(lambda: _moved(self.pooled(), shape, function))
+
+
+def pooled_of(x: Any) -> Pooled | None:
+    """What is known of the mean over positions of an operand."""
+    common = x.common if isinstance(x, Gaussian) else None
+    return None if common is None else common.pooled()
+
+
+def variance_of_mean(x: Gaussian, dims: tuple[int, ...]) -> Tensor:
+    """V over the given dimensions, of a state that may lack some of them in front."""
+    pooled = pooled_of(x)
+    if pooled is not None and pooled.dims == dims:
+        few = at.sampled(x.variance.detach(), dims)
+        return at.mean_variance(few, pooled, at.count_of(x.shape, dims))
+    return at.independent(x.variance, dims)
+
+
+def state(variance_of_mean: Tensor, z: Tensor, dims: tuple[int, ...]) -> Pooled | None:
+    """What is known of a state with variances ``z``."""
+    count = at.count_of(z.shape, dims)
+    if count < 2:
+        return None
+    return at.pooled(variance_of_mean, at.sampled(z.detach(), dims), dims, count)
+
+
+def of_product(
+    map: BilinearMap, x: Operand, w: Operand, b: Operand | None, variance: Tensor
+) -> Common | None:
+    """What the positions of ``map(x, w) + b`` have in common."""
+    if isinstance(map, Linear) and x.ndim > 2:
+        return _of_layer(map, x, w, b, variance, tuple(range(1, x.ndim - 1)))
+    if isinstance(map, Convolution) and not map.transposed:
+        return _of_layer(map, x, w, b, variance, tuple(range(2, x.ndim)))
+    if isinstance(map, Multiply):
+        assert isinstance(x, Gaussian)
+        assert isinstance(w, Gaussian)
+        if x.common is not None or w.common is not None:
+            left, right = _as_is(x), _as_is(w)
+            return Common(lambda: _of_multiply(left, right, variance))
+    return None
+
+
+def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common | None:
+    """What the positions of ``x + y`` have in common, where ``factor`` multiplies var y."""
+    if x.common is None and y.common is None:
+        return None
+    x, y = _as_is(x), _as_is(y)
+
+    def make() -> Pooled | None:
+        known = pooled_of(x) or pooled_of(y)
+        if known is None:
+            return None
+        dims = _aligned(known, x if pooled_of(x) is not None else y, variance)
+        parts = [variance_of_mean(_raised(g, variance.ndim), dims) for g in (x, y)]
+        return state(parts[0] + parts[1] * factor, variance, dims)
+
+    return Common(make)
+
+
+def resized(x: Gaussian, shape: torch.Size) -> Common | None:
+    """What positions have in common when some are added or taken away, as padding does."""
+    common = x.common
+    if common is None:
+        return None
+
+    def make() -> Pooled | None:
+        pooled = common.pooled()
+        if pooled is None:
+            return None
+        rest = (d for d in range(x.ndim) if d not in pooled.dims)
+        return pooled if all(x.shape[d] == shape[d] for d in rest) else None
+
+    return Common(make)
+
+
+def of_parts(parts: Sequence[Gaussian], dim: int, variance: Tensor) -> Common | None:
+    """What the positions have in common of parts that are put together along ``dim``."""
+    if all(part.common is None for part in parts):
+        return None
+    parts = [_as_is(part) for part in parts]
+
+    def make() -> Pooled | None:
+        known = next((p for p in map(pooled_of, parts) if p is not None), None)
+        if known is None:
+            return None
+        along = dim % variance.ndim
+        pieces = [variance_of_mean(part, known.dims) for part in parts]
+        if along not in known.dims:
+            return state(torch.cat(pieces, along), variance, known.dims)
+        total = variance.shape[along]
+        weighted = [
+            v * (part.shape[along] / total) ** 2 for v, part in zip(pieces, parts, strict=True)
+        ]
+        return state(torch.stack(weighted).sum(0), variance, known.dims)
+
+    return Common(make)
+
+
+def averaged(
+    x: Gaussian, pooled: Pooled, average: Tensor, inside: Tensor | float, weight: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Variances of means over windows of positions, and V of the state that they form."""
+    whole = variance_of_mean(x, pooled.dims)
+    count = at.count_of(x.shape, pooled.dims)
+    found = at.window_variance(average, inside, weight, whole, pooled.dims, count)
+    return found, whole
+
+
+def of_windows(
+    x: Gaussian, variance: Tensor, inside: Tensor | float, dims: tuple[int, ...]
+) -> Common | None:
+    """What means over windows have in common: their mean is that of all positions."""
+    common, incoming = x.common, _incoming(x, dims)
+    few, count = at.sampled(variance.detach(), dims), at.count_of(variance.shape, dims)
+    if common is None or count < 2:
+        return None
+
+    def make() -> Pooled | None:
+        pooled, whole = common.pooled(), incoming()
+        if pooled is None or pooled.dims != dims or whole is None:
+            return None
+        return at.pooled(whole * inside**2, few, dims, count)
+
+    return Common(make)
+
+
+def _of_layer(
+    map: Linear | Convolution,
+    x: Operand,
+    w: Operand,
+    b: Operand | None,
+    variance: Tensor,
+    dims: tuple[int, ...],
+) -> Common | None:
+    """Of variances only some are kept: waiting with all of them would cost memory, and time."""
+    shape, count = variance.shape, at.count_of(variance.shape, dims)
+    if count < 2 or not (isinstance(w, Gaussian) or (isinstance(x, Gaussian) and x.common)):
+        return None
+    incoming, loc = _incoming(x, dims), _loc(x)
+    (mu_w, var_w), var_b = (_loc(w), _variance(w)), _variance(b)
+    few = at.sampled(variance.detach(), dims)
+
+    def make() -> Pooled:
+        inward = incoming()
+        if isinstance(map, Convolution):
+            found = at.convolution(map, loc, inward, mu_w, var_w, var_b, shape)
+        else:
+            with torch.no_grad():
+                mean = loc.mean(dims, keepdim=True)
+            found = at.linear(mean, inward, mu_w, var_w, var_b)
+        return at.pooled(found, few, dims, count)
+
+    return Common(make)
+
+
+def _incoming(x: Operand, dims: tuple[int, ...]) -> Callable[[], Tensor | None]:
+    """V of an input, when it is asked for."""
+    if not isinstance(x, Gaussian):
+        return lambda: None
+    common, count, variance = x.common, at.count_of(x.shape, dims), x.variance
+    if common is None:
+        return lambda: at.independent(variance, dims)
+    few = at.sampled(variance.detach(), dims)
+
+    def make() -> Tensor:
+        pooled = common.pooled()
+        if pooled is not None and pooled.dims == dims:
+            return at.mean_variance(few, pooled, count)
+        return few.mean(dims, keepdim=True) / count
+
+    return make
+
+
+def _of_multiply(x: Gaussian, w: Gaussian, variance: Tensor) -> Pooled | None:
+    """Two loadings and their product: ``mu_w sd_x``, ``mu_x sd_w`` and ``sd_x sd_w``."""
+    first = x if pooled_of(x) is not None else w
+    known = pooled_of(first)
+    if known is None:
+        return None
+    dims = _aligned(known, first, variance)
+    (mu_x, v_x, rho_x, from_x), (mu_w, v_w, rho_w, from_w) = (
+        _loading(_raised(g, variance.ndim), dims) for g in (x, w)
+    )
+    with torch.no_grad():
+        sd_x, sd_w = v_x.sqrt(), v_w.sqrt()
+        count = at.count_of(variance.shape, dims)
+        of_x = at.loaded(mu_w * sd_x, rho_x, dims, count)
+        of_w = at.loaded(mu_x * sd_w, rho_w, dims, count)
+        both = at.loaded(sd_x * sd_w, rho_x * rho_w, dims, count)
+    total = at.valued(of_x, from_x) + at.valued(of_w, from_w) + both
+    return state(total, variance, dims)
+
+
+def _loading(g: Gaussian, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Any, Tensor]:
+    """Mean, variance, common share, and V, through which messages go back."""
+    known = pooled_of(g)
+    found = variance_of_mean(g, dims)
+    loc, variance = (at.sampled(m.detach(), dims) for m in (g.loc, g.variance))
+    if known is not None and known.dims == dims:
+        return loc, variance, known.share, found
+    alone = any(g.shape[dim] > 1 for dim in dims)
+    return loc, variance, 0.0 if alone else 1.0, found
+
+
+def _as_is(g: Gaussian) -> Gaussian:
+    """The same as it is now, whatever a function in place makes of it before it is asked for."""
+    return Gaussian.wrap(g.loc, g.variance, g.common)
+
+
+def _raised(g: Gaussian, ndim: int) -> Gaussian:
+    """The same with dimensions of size one in front, as broadcasting would add them."""
+    missing = ndim - g.ndim
+    if not missing:
+        return g
+    shape = (*[1] * missing, *g.shape)
+    return Gaussian.wrap(g.loc.reshape(shape), g.variance.reshape(shape))
+
+
+def _aligned(pooled: Pooled, x: Tensor, z: Tensor) -> tuple[int, ...]:
+    """The positions' dimensions, counted in a result that may have more in front."""
+    return tuple(dim + z.ndim - x.ndim for dim in pooled.dims)
+
+
+def _moved(
+    pooled: Pooled | None, shape: torch.Size, function: Callable[[Tensor], Tensor]
+) -> Pooled | None:
+    """Where the positions are after a move: their copies have no stride, if it is a view."""
+    if pooled is None:
+        return None
+    try:
+        looked = function(torch.empty_strided(shape, _strides(shape, pooled.dims), device="meta"))
+    except RuntimeError:  # a view that mixes positions with others
+        return None
+    dims = tuple(d for d in range(looked.ndim) if looked.shape[d] > 1 and not looked.stride(d))
+    if not dims:
+        return None
+    variance, share = (function(t.expand(shape)) for t in (pooled.variance, pooled.share))
+    first: list[Any] = [slice(0, 1) if d in dims else slice(None) for d in range(variance.ndim)]
+    return Pooled(variance[tuple(first)], share[tuple(first)], dims)
+
+
+def _strides(shape: torch.Size, free: tuple[int, ...]) -> list[int]:
+    """Those of a state whose positions are copies."""
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(range(len(shape))):
+        if dim not in free:
+            strides[dim] = step
+            step *= shape[dim]
+    return strides
+
+
+def _loc(x: Operand) -> Tensor:
+    return x.loc if isinstance(x, Gaussian) else x
+
+
+def _variance(x: Operand | None) -> Tensor | None:
+    return x.variance if isinstance(x, Gaussian) else None

@@ -1,0 +1,50 @@
+"""Questions about Gaussians that have a plain answer: it is that of their means.
+
+Exact: shapes, types and what is made new of them.
+Approximate: comparisons, positions of the largest, tests for zero: the means stand for the values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from tractable.gaussian import Gaussian, Rule, moment_rule, spellings
+
+_ASKED = """
+    eq ne lt le gt ge less less_equal greater greater_equal not_equal isnan isinf isfinite isneginf
+    isposinf isreal signbit argmax argmin argsort nonzero count_nonzero equal allclose isclose any
+    all logical_and logical_or logical_not logical_xor searchsorted bucketize is_nonzero
+    is_same_size result_type
+"""
+_NEW = """
+    zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones
+    new_full new_empty new_tensor
+"""
+_OPERATORS = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
+
+
+def _mean(value: Any) -> Any:
+    return value.loc.detach() if isinstance(value, Gaussian) else value
+
+
+def of_means(function: Any) -> Rule:
+    """The rule that asks the function about the means."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map(_mean, (args, kwargs))
+        return function(*args, **kwargs)
+
+    return rule
+
+
+for _name in (_ASKED + _NEW).split():
+    for _function in spellings(_name):
+        moment_rule(_function)(of_means(_function))
+for _name in _OPERATORS.split():
+    if hasattr(Tensor, _name):
+        moment_rule(getattr(Tensor, _name))(of_means(getattr(Tensor, _name)))
+moment_rule(torch.isin)(of_means(torch.isin))

@@ -1,0 +1,65 @@
+"""Rules of softmax and its logarithm, with their Jacobian; see ``tractable.moments.softmax``.
+
+Exact: that the probabilities sum to one, so that what all inputs share does not count.
+Approximate: the tangent at the means stands for the function; the results count as independent,
+though they sum to one (attention has a rule of its own, which knows that they do).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.moments.softmax import log_softmax_variance, softmax_variance
+
+
+def _cast(input: Gaussian, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+    if dtype is None or dtype == input.dtype:
+        return input.loc, input.variance
+    return input.loc.to(dtype), input.variance.to(dtype)
+
+
+def _dim(input: Gaussian, dim: int | None) -> int:
+    """Where none is given, torch takes the first of vectors and volumes, else the second."""
+    if dim is not None:
+        return dim
+    return 0 if input.dim() in (0, 1, 3) else 1
+
+
+@moment_rule(*spellings("softmax"), torch.special.softmax)
+def softmax(
+    input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Gaussian:
+    """Probabilities that sum to one along ``dim``."""
+    mu, var = _cast(input, _dtype(_stacklevel, dtype))
+    dim = _dim(input, dim)
+    p = torch.softmax(mu, dim)
+    return Gaussian.wrap(p, softmax_variance(p.detach(), var, dim))
+
+
+@moment_rule(*spellings("log_softmax"), torch.special.log_softmax)
+def log_softmax(
+    input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Gaussian:
+    """The logarithms of such probabilities."""
+    mu, var = _cast(input, _dtype(_stacklevel, dtype))
+    dim = _dim(input, dim)
+    logs = torch.log_softmax(mu, dim)
+    return Gaussian.wrap(logs, log_softmax_variance(logs.detach().exp(), var, dim))
+
+
+def _dtype(second: Any, dtype: Any) -> torch.dtype | None:
+    """``torch.softmax(x, 1, torch.float64)`` has the type where ``F.softmax`` has its level."""
+    return second if isinstance(second, torch.dtype) else dtype
+
+
+@moment_rule(F.softmin)
+def softmin(
+    input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Gaussian:
+    """The softmax of the negative."""
+    return softmax(-input, dim, _stacklevel, dtype)

@@ -1,0 +1,105 @@
+"""Rules of functions that scale vectors to length one, and of distances and angles.
+
+The dependence of a scale on what it scales is kept: with ``y = x / |x|`` the Jacobian is
+``(delta_kj - y_k y_j) / |x|``.
+
+Exact: the Jacobian at the means; the zero-variance limit.
+Approximate: the curvature over the width of the inputs; results of one vector count as
+independent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.rules.mechanism import python_body
+from tractable.rules.tangent import reduction
+
+
+def _scaled_variance(y: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:
+    """Variance of ``x / length``, whose Jacobian is ``(delta - y y^T) / length``."""
+    part = y.square() * var
+    others = (part.sum(dims, keepdim=True) - part).clamp_min(0)
+    own = var * (1 - y.square()).square()
+    return (own + y.square() * others) / length.square()
+
+
+_any_norm = python_body(F.normalize)
+
+
+@moment_rule(F.normalize)
+def normalize(
+    input: Gaussian, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Any:
+    """``input`` divided by its length."""
+    if out is not None:  # spectral norm keeps the direction of the means
+        return F.normalize(input.loc.detach(), p, dim, eps, out=out)
+    if p != 2:
+        return _any_norm(input, p, dim, eps)
+    length = input.loc.norm(2, dim, keepdim=True).clamp_min(eps)
+    y = input.loc / length
+    spread = _scaled_variance(y.detach(), input.variance, length.detach(), dim)
+    return Gaussian.wrap(y, spread)
+
+
+def _of_pair(function: Any, a: Any, b: Any, dim: int, keepdim: bool = False) -> Gaussian:
+    """The tangent of a function that makes one number of two vectors along ``dim``."""
+    if a is b:
+        return reduction(lambda x: function(x, x), [a], dim, keepdim)
+    a, b = torch.broadcast_tensors(a, b)
+    inputs = [t for t in (a, b) if isinstance(t, Gaussian)]
+
+    def of(*values: Tensor) -> Tensor:
+        given = iter(values)
+        x, y = (next(given) if isinstance(t, Gaussian) else t for t in (a, b))
+        result: Tensor = function(x, y)
+        return result
+
+    return reduction(of, inputs, dim, keepdim)
+
+
+@moment_rule(*spellings("cosine_similarity"))
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Gaussian:
+    """The cosine of the angle between two vectors."""
+    return _of_pair(lambda a, b: F.cosine_similarity(a, b, dim, eps), x1, x2, dim)
+
+
+@moment_rule(*spellings("pairwise_distance"))
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Gaussian:
+    """The length of the difference of two vectors."""
+
+    def distance(a: Tensor, b: Tensor) -> Tensor:
+        return F.pairwise_distance(a, b, p, eps, keepdim)
+
+    return _of_pair(distance, x1, x2, -1, keepdim)
+
+
+@moment_rule(torch.cdist)
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Gaussian:
+    """The lengths of all differences between two sets of vectors."""
+    return _of_pair(
+        lambda a, b: torch.linalg.vector_norm(a - b, p, -1), x1.unsqueeze(-2), x2.unsqueeze(-3), -1
+    )
+
+
+@moment_rule(torch.norm_except_dim)
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    """The lengths of all slices along ``dim``."""
+    if dim == -1:
+        return v.norm(pow)
+    rows = v.transpose(0, dim).flatten(1).norm(pow, 1)
+    return rows.reshape([-1] + [1] * (v.dim() - 1)).transpose(0, dim)
+
+
+@moment_rule(torch._weight_norm)  # noqa: SLF001  (torch has no public name)
+def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    """``g v / |v|``, slice by slice along ``dim``."""
+    rest = [d for d in range(v.dim()) if d != dim]
+    return normalize(v, dim=rest if dim >= 0 else list(range(v.dim()))) * g

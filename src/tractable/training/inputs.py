@@ -1,0 +1,152 @@
+"""Rows of inputs: one tensor, or several that a network takes together.
+
+``Inputs`` is either.  Both have a length, take row numbers, slices and masks in brackets, and are
+split into batches; what runs a network (``tractable.learners.network``) hands several tensors over
+by position or by name.  So nothing between the user and the network asks which of the two it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from tractable.gaussian import Gaussian
+
+Parts = tuple[Tensor, ...] | dict[str, Tensor]
+
+
+class Several:
+    """Several inputs, row by row.
+
+    Args:
+        parts: a tuple, for a network called as ``net(a, b)``, or tensors by name, for
+            ``net(ids=a, mask=b)``; all with the same number of rows.
+
+    >>> both = Several((torch.zeros(4, 2), torch.arange(4)))
+    >>> len(both), len(both[1:3]), [len(part) for part in both.split(3)]
+    (4, 2, [3, 1])
+    >>> both.into(lambda a, b: a[:, 0] + b)
+    tensor([0., 1., 2., 3.])
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The inputs, without their names."""
+        return list(self.parts.values() if isinstance(self.parts, dict) else self.parts)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.tensors[0])
+
+    def __getitem__(self, rows: Any) -> Several:
+        """Some rows of every input."""
+        return self.map(lambda part: part[rows])
+
+    def split(self, size: int) -> list[Several]:
+        """The rows in parts of at most ``size``."""
+        return [self[i : i + size] for i in range(0, len(self), size)]
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Several:
+        """A function of every input."""
+        if isinstance(self.parts, dict):
+            return Several({name: function(part) for name, part in self.parts.items()})
+        return Several(tuple(function(part) for part in self.parts))
+
+    def into(self, function: Callable[..., Any]) -> Any:
+        """Call a function with the inputs, by position or by name."""
+        return function(**self.parts) if isinstance(self.parts, dict) else function(*self.parts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs are."""
+        return self.tensors[0].device
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a derivative in any of them is wanted."""
+        return any(part.requires_grad for part in self.tensors)
+
+    def __repr__(self) -> str:
+        """Names and shapes."""
+        names = self.parts if isinstance(self.parts, dict) else range(len(self.parts))
+        shapes = zip(names, self.tensors, strict=True)
+        return f"Several({', '.join(f'{n}: {tuple(t.shape)}' for n, t in shapes)})"
+
+
+Inputs = Tensor | Several
+
+
+def _flatten(several: Several) -> tuple[list[Any], Any]:
+    parts = several.parts
+    return several.tensors, tuple(parts) if isinstance(parts, dict) else None
+
+
+def _unflatten(tensors: Any, names: Any) -> Several:
+    parts = tuple(tensors)
+    return Several(parts if names is None else dict(zip(names, parts, strict=True)))
+
+
+# So that torch.func.vmap and the tracer of compiled steps look inside.
+pytree.register_pytree_node(Several, _flatten, _unflatten)
+
+
+def parts_of(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
+    """What a user gave as several inputs: a tuple of arrays, or a mapping; None if it is one.
+
+    >>> parts_of((torch.zeros(2), torch.ones(2))) is None, parts_of(((1.0, 2.0), (3.0, 4.0)))
+    (False, None)
+    """
+    if isinstance(given, Several):
+        return given.parts
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, tuple) and given and all(hasattr(part, "shape") for part in given):
+        return given
+    return None
+
+
+def over(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
+    """A function of one input, or of each of several."""
+    return x.map(function) if isinstance(x, Several) else function(x)
+
+
+def tensors_of(x: Inputs) -> list[Tensor]:
+    """One input, or each of several."""
+    return x.tensors if isinstance(x, Several) else [x]
+
+
+def form(x: Inputs) -> tuple[Any, ...]:
+    """What distinguishes rows of inputs from others that a network may take differently."""
+    names = tuple(x.parts) if isinstance(x, Several) and isinstance(x.parts, dict) else None
+    shapes = [(tuple(part.shape[1:]), part.is_floating_point()) for part in tensors_of(x)]
+    return (isinstance(x, Several), names, *shapes)
+
+
+def is_uncertain(x: Inputs) -> bool:
+    """Whether an input is a ``Gaussian``."""
+    return any(isinstance(part, Gaussian) for part in tensors_of(x))
+
+
+def measurable(x: Inputs) -> Tensor | None:
+    """The tensor in which distances between rows can be measured; None if there is none.
+
+    There is none for several inputs, which have no common scale, and for row numbers.
+    """
+    if isinstance(x, Several):
+        return None
+    at = x.loc if isinstance(x, Gaussian) else x
+    return at if at.is_floating_point() else None
+
+
+def only_one(x: Inputs, what: str) -> Tensor:
+    """The input, where something is defined for networks of one input only."""
+    if isinstance(x, Several):
+        raise TypeError(f"{what} is for networks of one input; there are {len(x.tensors)}")
+    return x

@@ -1,0 +1,74 @@
+"""Rows to learn from and to test on: hourly counts of bikes, and Bishop's inverse problem."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tractable.data.store import FOLDER
+from tractable.errors import DataNotFound
+
+NUMBERS = ("holiday", "workingday", "temp", "atemp", "hum", "windspeed")
+NAMES = ("mnth", "hr", "weathersit", "weekday")
+TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Task:
+    """Standardised inputs and targets, to learn from and to test on."""
+
+    x: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+
+
+def bike_file() -> Path:
+    """Where the counts are: in the local folder of data sets.
+
+    Raises:
+        DataNotFound: they are not there.
+    """
+    folder = os.environ.get(FOLDER, "")
+    path = Path(folder).expanduser() / "counts" / "Bikeshare.csv"
+    if not folder or not path.is_file():
+        raise DataNotFound(
+            f"counts/Bikeshare.csv is not in the folder that {FOLDER} names: it is "
+            f"data/Bikeshare.csv of the package ISLP"
+        )
+    return path
+
+
+def bikes(path: Path, seed: int) -> Task:
+    """Counts of rented bikes by hour; a fifth of the hours is tested on.
+
+    Names of months, hours, weather and weekdays are one column each for every value.
+    """
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    columns = [np.array([[float(line[name]) for name in NUMBERS] for line in lines])]
+    for name in NAMES:
+        seen = sorted({line[name] for line in lines})
+        columns.append(np.array([[float(line[name] == value) for value in seen] for line in lines]))
+    x = np.concatenate(columns, 1)
+    y = np.array([[float(line["bikers"])] for line in lines])
+    order = np.random.default_rng(seed).permutation(len(y))
+    test, train = np.split(order, [int(TEST_SHARE * len(y))])
+    x = (x - x[train].mean(0)) / (x[train].std(0) + 1e-9)
+    parts = (x[train], y[train], x[test], y[test])
+    return Task(*(torch.tensor(part, dtype=torch.float32) for part in parts))
+
+
+def inverse(rows: int, seed: int) -> Task:
+    """``x = t + 0.3 sin(2 pi t) + noise``, of which t is to be found (Bishop 1994)."""
+    generator = torch.Generator().manual_seed(seed)
+    t, u = torch.rand(2, 2 * rows, 1, generator=generator)
+    x = t + 0.3 * torch.sin(2 * torch.pi * t) + 0.1 * (2 * u - 1)
+    x, y = (x - x[:rows].mean()) / x[:rows].std(), (t - t[:rows].mean()) / t[:rows].std()
+    return Task(x[:rows], y[:rows], x[rows:], y[rows:])

@@ -1,0 +1,52 @@
+"""What every method scored on every fold of every table, kept in a file of the results' folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tractable.persistence.files import write_text
+
+FILE = "folds.json"
+
+Fold = dict[str, float]
+"""Scores and seconds of one method on one fold."""
+
+
+class Kept:
+    """Finished folds, by table and method.
+
+    Args:
+        folder: of the results; what its file holds is gone on from.
+        resume: False to begin without it.
+    """
+
+    def __init__(self, folder: Path, *, resume: bool = True) -> None:
+        self.path = folder / FILE
+        self.folds: dict[str, dict[str, list[Fold]]] = {}
+        if resume and self.path.is_file():
+            self.folds = json.loads(self.path.read_text())
+
+    def of(self, table: str, method: str) -> list[Fold]:
+        """The finished folds of one method on one table."""
+        return self.folds.get(table, {}).get(method, [])
+
+    def add(self, table: str, method: str, fold: Fold) -> None:
+        """Keep one more."""
+        short = {key: float(f"{value:.5g}") for key, value in fold.items()}
+        self.folds.setdefault(table, {}).setdefault(method, []).append(short)
+        self.write()
+
+    def drop(self, table: str, method: str) -> None:
+        """Forget one method on one table, so that it is computed anew."""
+        self.folds.get(table, {}).pop(method, None)
+
+    def write(self) -> None:
+        """One line for each table and method, so that a change is seen in the file's history."""
+        tables = [
+            f"{json.dumps(table)}: {{\n"
+            + ",\n".join(f"{json.dumps(m)}: {json.dumps(found)}" for m, found in methods.items())
+            + "\n}"
+            for table, methods in self.folds.items()
+        ]
+        write_text(self.path, "{\n" + ",\n".join(tables) + "\n}\n")

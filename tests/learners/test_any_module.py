@@ -1,0 +1,364 @@
+"""Modules as users write them, under every learner."""
+
+import threading
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils import parametrizations
+from torch.utils.checkpoint import checkpoint
+
+import tractable as tr
+
+LEARNERS = {
+    "tagi": tr.TAGI,
+    "bbb": tr.BayesByBackprop,
+    "local": lambda *a, **k: tr.BayesByBackprop(*a, estimator="local", **k),
+    "backprop": tr.Backprop,
+    "laplace": tr.Laplace,
+    "last layer": lambda *a, **k: tr.Laplace(*a, structure="last_layer", **k),
+    "ensemble": lambda *a, **k: tr.Ensemble(*a, n=2, **k),
+}
+GRADIENT = [name for name in LEARNERS if name != "tagi"]
+
+
+@pytest.fixture(params=LEARNERS)
+def learner(request):
+    return LEARNERS[request.param]
+
+
+def rows(n=24):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(n, 2, generator=generator)
+    return x, (x[:, :1] - 0.5 * x[:, 1:]) + 0.1 * torch.randn(n, 1, generator=generator)
+
+
+def learnt(make, net, x, y, batch_size=8, shuffle=True, **options):
+    """Everything that two epochs and an update taught a learner."""
+    model = make(net, tr.likelihoods.Normal(0.5), seed=1, **options)
+    fit = {"epochs": 2, "batch_size": batch_size, "shuffle": shuffle, "off_data": False}
+    model.fit(x, y, **fit).update(x, y)
+    return model, {n: t.clone() for n, t in model.state_dict().items()}
+
+
+def same(one, other, tolerance=0.0):
+    assert one.keys() == other.keys()
+    for name in one:
+        a, b = one[name].double(), other[name].double()
+        assert torch.allclose(a, b, rtol=tolerance, atol=tolerance), name
+
+
+# --- outputs -----------------------------------------------------------------------------------
+
+
+class Squeezed(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x).squeeze()
+
+
+@pytest.mark.parametrize("flat", [lambda m: nn.Sequential(*m, nn.Flatten(0)), Squeezed])
+def test_one_number_a_row_is_a_column(learner, flat):
+    x, y = rows()
+    layers = [nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)]
+    column, wanted = learnt(learner, nn.Sequential(*layers), x, y[:, 0])
+    made = flat(layers) if flat is not Squeezed else Squeezed(*layers)
+    vector, found = learnt(learner, made, x, y[:, 0])
+    same(wanted, found, 1e-6)  # a chain of layers may go to the compiled kernel
+    p = vector.predict(x)
+    assert p.mean.shape == p.log_prob(y[:, 0]).shape == (24,)
+    assert torch.allclose(p.mean, column.predict(x).mean, atol=1e-6)
+    assert vector.predict(x[:1]).mean.shape == (1,)
+
+
+def test_an_output_without_rows_is_refused(learner):
+    class Total(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).sum(0, keepdim=True)
+
+    model = learner(Total(2, 1), tr.likelihoods.Normal(0.5))
+    with pytest.raises(tr.errors.InvalidInput, match="a row of outputs for each row"):
+        model.update(*rows())
+
+
+# --- complex numbers -----------------------------------------------------------------------------
+
+
+class Turned(nn.Linear):
+    def __init__(self):
+        super().__init__(2, 1)
+        self.register_buffer("c", torch.tensor([1 + 2j]))
+
+    def forward(self, x):
+        return super().forward((x * self.c).abs())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_complex_buffers_stay_complex(learner, dtype, tmp_path):
+    x, y = rows()
+    model, _ = learnt(learner, Turned(), x, y, dtype=dtype)
+    assert model.net.c.dtype is dtype.to_complex()
+    assert model.net.c.imag.item() == 2
+    model.save(tmp_path / "model.tr")
+    again = tr.Learner.load(tmp_path / "model.tr", net=Turned())
+    assert torch.equal(again.predict(x).mean, model.predict(x).mean)
+
+
+def test_a_complex_buffer_counts_as_in_torch():
+    net = Turned()
+    x, _ = rows()
+    model = tr.Backprop(net, tr.likelihoods.Normal(0.5), init="net")
+    assert torch.allclose(model.predict(x).mean, net(x)[:, 0], atol=1e-6)
+
+
+def test_a_complex_parameter_is_refused():
+    net = nn.Linear(2, 1)
+    net.c = nn.Parameter(torch.tensor([1 + 2j]))
+    with pytest.raises(TypeError, match="complex64"):
+        tr.Backprop(net, tr.likelihoods.Normal(0.5))
+    net.c.requires_grad_(False)
+    assert tr.Backprop(net, tr.likelihoods.Normal(0.5), dtype=torch.float64).net.c.imag == 2
+
+
+# --- integers ------------------------------------------------------------------------------------
+
+
+class OneHot(nn.Linear):
+    def forward(self, x):
+        return super().forward(F.one_hot(x[:, 0], 3).to(self.weight.dtype))
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Parameter(torch.randn(3, 2)), nn.Linear(2, 1)
+
+    def forward(self, x):
+        return self.head(self.table[x[:, 0]])
+
+
+def test_integers_that_something_is_looked_up_by_stay_integers(learner):
+    x = torch.arange(24).reshape(-1, 1) % 3
+    y = x.float() - 1
+    model, found = learnt(learner, OneHot(3, 1), x, y)
+    _, wanted = learnt(learner, nn.Linear(3, 1), F.one_hot(x[:, 0], 3).float(), y)
+    same(wanted, found, 1e-5)
+    assert model.predict(x.numpy()).mean.shape == (24, 1)
+    with pytest.raises(tr.errors.InvalidInput, match="index tensor"):
+        model.predict(x.float())
+
+
+def test_rows_of_a_parameter_are_looked_up(learner):
+    x = torch.arange(24).reshape(-1, 1) % 3
+    _, found = learnt(learner, Table(), x, x.float() - 1)
+    start = learner(Table(), tr.likelihoods.Normal(0.5), seed=1).state_dict()
+    assert any(not torch.equal(found[n], t) for n, t in start.items() if n.endswith("table"))
+
+
+# --- rows that need each other -------------------------------------------------------------------
+
+
+class Rolled(nn.Linear):
+    """Every row gets the features of the one before, as in a graph."""
+
+    def forward(self, x):
+        return super().forward(x[torch.arange(24).roll(1)])
+
+
+@pytest.mark.parametrize("name", [n for n in LEARNERS if n not in ("laplace", "last layer")])
+def test_rows_may_need_each_other(name):
+    x, y = rows()
+    model, found = learnt(LEARNERS[name], Rolled(2, 1), x, y, batch_size=None)
+    _, wanted = learnt(LEARNERS[name], nn.Linear(2, 1), x.roll(1, 0), y, 24, shuffle=False)
+    same(wanted, found, 1e-5)
+    assert model.fit(x, y, epochs=1).predict(x).novelty is None
+    with pytest.raises(tr.errors.InvalidInput, match="holds rows out"):
+        model.fit(x, y, epochs=1, calibrate=True)
+    with pytest.raises(tr.errors.InvalidInput, match="out of bounds"):
+        model.fit(x[:7], y[:7])
+
+
+def test_a_learner_that_goes_row_by_row_says_so():
+    with pytest.raises(tr.errors.InvalidInput, match="one row at a time"):
+        tr.Laplace(Rolled(2, 1), tr.likelihoods.Normal(0.5)).update(*rows())
+
+
+# --- networks that cannot be copied, or not yet --------------------------------------------------
+
+
+def test_what_cannot_be_run_with_other_weights_says_what_to_do(learner):
+    normal = tr.likelihoods.Normal(0.5)
+    with pytest.raises(TypeError, match="run the network once"):
+        learner(nn.Sequential(nn.LazyLinear(3), nn.Linear(3, 1)), normal)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated
+        scripted = torch.jit.script(nn.Linear(2, 1))
+    with pytest.raises(TypeError, match="layer '0' is a compiled TorchScript"):
+        learner(nn.Sequential(scripted), normal)
+    net = nn.Linear(2, 1)
+    net.lock = threading.Lock()
+    with pytest.raises(TypeError, match="cannot copy this Linear"):
+        learner(net, normal)
+
+
+def test_a_lazy_network_that_was_run_is_like_any_other(learner):
+    net = nn.LazyLinear(1)
+    x, y = rows()
+    net(x[:2])
+    assert learner(net, tr.likelihoods.Normal(0.5)).update(x, y).fitted
+
+
+class Keeps(nn.Module):
+    """Leaves tensors with a graph behind, as many modules do to look at them later."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(2, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        self.seen = [torch.tanh(self.body(x))]
+        return self.head(self.seen[0])
+
+
+def test_what_a_pass_left_behind_does_not_prevent_copies(learner):
+    x, y = rows()
+    net = Keeps()
+    net(x)
+    model, _ = learnt(learner, net, x, y)
+    twin = model.clone()
+    assert torch.equal(twin.predict(x).mean, model.predict(x).mean)
+    assert model.fit(x, y, epochs=1, calibrate=True).run.scale is not None
+
+
+# --- parametrised weights ------------------------------------------------------------------------
+
+
+def old(function):
+    """The same by a hook, as before torch had parametrisations."""
+
+    def make(layer):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(layer)
+
+    return make
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch.func.vmap
+@pytest.mark.parametrize("name", GRADIENT)
+@pytest.mark.parametrize(
+    "norm",
+    [
+        parametrizations.weight_norm,
+        parametrizations.spectral_norm,
+        parametrizations.orthogonal,
+        old(nn.utils.weight_norm),
+        old(nn.utils.spectral_norm),
+    ],
+    ids=["weight", "spectral", "orthogonal", "old weight", "old spectral"],
+)
+def test_parametrised_layers_are_learnt(name, norm):
+    x, y = rows()
+    net = nn.Sequential(norm(nn.Linear(2, 4)), nn.Tanh(), nn.Linear(4, 1))
+    model, found = learnt(LEARNERS[name], net, x, y)
+    start = LEARNERS[name](net, tr.likelihoods.Normal(0.5), seed=1).state_dict()
+    own = [n for n in start if "/0." in n and "loc/" in n and "bias" not in n]
+    assert own
+    assert all(not torch.equal(start[n], found[n]) for n in own)
+    assert torch.equal(model.clone().predict(x).mean, model.predict(x).mean)
+
+
+@pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm", "orthogonal"])
+def test_parametrised_layers_start_by_the_seed(norm):
+    net = getattr(parametrizations, norm)(nn.Linear(3, 4)).eval()
+    own = net.weight.clone()
+    normal = tr.likelihoods.Normal(0.5)
+    a, b, c = (tr.Backprop(net, normal, seed=seed).net.eval().weight for seed in (1, 1, 2))
+    assert torch.equal(a, b)
+    assert not torch.isclose(a, c).any()
+    assert torch.equal(net.weight, own)
+
+
+# --- parts that run again, and parts that run row by row -----------------------------------------
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, again=True):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 4))
+        self.head, self.again = nn.Linear(4, 1), again
+
+    def forward(self, x):
+        h = checkpoint(self.body, x, use_reentrant=False) if self.again else self.body(x)
+        return self.head(torch.relu(h))
+
+
+@pytest.mark.parametrize("options", [{}, {"moments": "exact"}], ids=["linear", "exact"])
+def test_a_checkpoint_changes_nothing(learner, options):
+    if options and learner is not tr.TAGI:
+        return
+    x, y = rows()
+    _, wanted = learnt(learner, Checkpointed(False), x, y, **options)
+    _, found = learnt(learner, Checkpointed(), x, y, **options)
+    same(wanted, found, 1e-6)
+
+
+def test_local_noise_is_not_repeated_for_a_layer_that_is_used_twice():
+    class Twice(Checkpointed):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Linear(2, 2)
+            self.head = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.head(checkpoint(lambda h: self.body(self.body(h)), x, use_reentrant=False))
+
+    model = tr.BayesByBackprop(Twice(), tr.likelihoods.Normal(0.5), estimator="local")
+    with pytest.raises(TypeError, match="used twice"):
+        model.update(*rows())
+
+
+class RowByRow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(2, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(torch.func.vmap(self.body)(x)))
+
+
+class AtOnce(RowByRow):
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+
+@pytest.mark.parametrize("name", [n for n in GRADIENT if n != "local"])
+def test_vmap_inside_changes_nothing(name):
+    x, y = rows()
+    _, wanted = learnt(LEARNERS[name], AtOnce(), x, y)
+    _, found = learnt(LEARNERS[name], RowByRow(), x, y)
+    same(wanted, found, 1e-5)
+
+
+def test_vmap_inside_is_refused_by_name_where_it_cannot_be():
+    normal = tr.likelihoods.Normal(0.5)
+    with pytest.raises(tr.NoMomentRule, match="vmap"):
+        tr.TAGI(RowByRow(), normal).update(*rows())
+    with pytest.raises(TypeError, match=r"local.*vmap"):
+        tr.BayesByBackprop(RowByRow(), normal, estimator="local").update(*rows())
+
+
+# --- weights by keyword --------------------------------------------------------------------------
+
+
+class ByKeyword(nn.Linear):
+    def forward(self, x):
+        return F.linear(x, bias=self.bias, weight=self.weight)
+
+
+def test_weights_may_be_given_by_keyword(learner):
+    x, y = rows()
+    _, wanted = learnt(learner, nn.Linear(2, 1), x, y)
+    _, found = learnt(learner, ByKeyword(2, 1), x, y)
+    same(wanted, found, 1e-5)

@@ -1,0 +1,111 @@
+"""Random functions that a network calls draw from the learner's generator, under every learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable.learners.chance import Chance
+
+X, Y = torch.randn(16, 4, generator=torch.Generator().manual_seed(0)), torch.ones(16, 1)
+
+
+class Dropped(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(F.dropout(x, 0.5, self.training))
+
+
+class Noisy(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        z = super().forward(x)
+        return z + torch.randn_like(z)
+
+
+class Attending(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 1, dropout=0.5, batch_first=True)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unflatten(1, (2, 2))
+        z: Tensor = self.head(self.attention(x, x, x, need_weights=False)[0].flatten(1))
+        return z
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(2, 2, 2, dropout=0.5, batch_first=True)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.head(self.lstm(x.unflatten(1, (2, 2)))[0].flatten(1))
+        return z
+
+
+NETS: list[Any] = [lambda: Dropped(4, 1), lambda: Noisy(4, 1), Attending, Recurrent]
+LEARNERS: list[Any] = [tr.TAGI, tr.BayesByBackprop, tr.Backprop]
+
+
+@pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("make", NETS, ids=["F.dropout", "randn_like", "attention", "LSTM"])
+def test_the_global_seed_is_neither_read_nor_touched(kind: Any, make: Any) -> None:
+    torch.manual_seed(5)
+    net = make()
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        learner = kind(net, tr.likelihoods.Normal(1.0), seed=3)
+        for _ in range(3):
+            learner.update(X, Y)
+        prediction = learner.predict(X)
+        assert torch.equal(torch.get_rng_state(), before)
+        found.append((learner.posterior.loc.clone(), prediction.mean, prediction.std))
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_predictions_are_the_same_at_every_call() -> None:
+    learner: Any = tr.BayesByBackprop(Noisy(4, 1), tr.likelihoods.Normal(1.0), seed=3, draws=3)
+    first = learner.predict(X).mean
+    for _ in range(3):
+        assert torch.equal(learner.predict(X).mean, first)
+
+
+def test_steps_differ_in_what_they_draw() -> None:
+    """A seed for every pass, not one for all."""
+    chance = Chance(torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    drawn = []
+    for _ in range(5):
+        with chance.lent(generator, train=True):
+            drawn.append(float(torch.rand(())))
+    assert len(set(drawn)) == 5
+
+
+def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
+    chance = Chance(torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    before = generator.get_state()
+    for _ in range(9):
+        with chance.lent(generator, train=True):
+            pass
+    assert torch.equal(generator.get_state(), before)
+    assert not chance.draws[True]
+
+
+def test_one_that_begins_to_draw_later_is_found_out() -> None:
+    chance = Chance(torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    for number in range(1, 9):
+        with chance.lent(generator, train=True):
+            if number > 2:
+                torch.rand(())
+    assert chance.draws[True]
