@@ -343,7 +343,7 @@ class TAGI(Learner):
             1.  Numbers for both are in ``docs/gotchas.md``.
         relative_variance: prior variance of the weights over that of the first means: by default
             1, as published, if a gain is given or the network is shallow, and less with depth;
-            0.01 with ``init="net"``.
+            0.001 with ``init="net"``.
         fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
             that was put on a trained network.
         moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
