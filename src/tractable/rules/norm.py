@@ -47,9 +47,14 @@ def _moments(x: Operand) -> norm.Moments:
     return (x.loc, x.variance) if isinstance(x, Gaussian) else (x, None)
 
 
-def _operand(moments: norm.Moments) -> Operand:
+def _operand(moments: norm.Moments, input: Operand) -> Operand:
+    """The result of normalising ``input``, in its shape."""
     loc, variance = moments
-    return loc if variance is None else Gaussian.wrap(loc, variance)
+    loc = loc.reshape(input.shape)
+    if variance is None:
+        return loc
+    common = input.common if isinstance(input, Gaussian) else None
+    return Gaussian.wrap(loc, variance.reshape(input.shape), common)
 
 
 def _affine(z: Any, weight: Any, bias: Any, shape: list[int] | None = None) -> Any:
@@ -81,7 +86,7 @@ def batch_norm(
     z: Operand
     if training and (entries > 1 or not running):
         moments, centre, spread = norm.standardized_channels(*_moments(input), eps)
-        z = _operand(moments)
+        z = _operand(moments, input)
         if running_mean is not None and running_var is not None:
             seen = spread * (entries / max(entries - 1, 1))
             _follow(running_mean, running_var, centre, seen, momentum, eps)
@@ -118,7 +123,7 @@ def layer_norm(
     """Statistics over the last dimensions of each sample."""
     kept = input.dim() - len(normalized_shape)
     flat = input if len(normalized_shape) == 1 else input.flatten(kept)
-    z = _operand(norm.standardized(*_moments(flat), eps)).reshape(input.shape)
+    z = _operand(norm.standardized(*_moments(flat), eps), input)
     return _affine(z, weight, bias)
 
 
@@ -133,7 +138,7 @@ def group_norm(
 ) -> Gaussian:
     """Statistics over groups of channels of each sample."""
     grouped = input.reshape(input.shape[0], num_groups, -1)
-    z = _operand(norm.standardized(*_moments(grouped), eps)).reshape(input.shape)
+    z = _operand(norm.standardized(*_moments(grouped), eps), input)
     return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
 
 
@@ -157,7 +162,9 @@ def instance_norm(
         loc = _moments(positions)[0].detach()
         spread, centre = torch.var_mean(loc, -1)
         _follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)
-    z = _operand(norm.standardized(*_moments(positions), eps)).reshape(input.shape)
+    z = _operand(norm.standardized(*_moments(positions), eps), positions).reshape(input.shape)
+    if isinstance(z, Gaussian):
+        z.common = None  # their mean is zero, whatever the weights
     return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
 
 
@@ -172,4 +179,4 @@ def rms_norm(
     loc, variance = _moments(input)
     small = torch.finfo(loc.dtype).eps if eps is None else eps
     dims = list(range(-len(normalized_shape), 0))
-    return _affine(_operand(norm.scaled_to_unit(loc, variance, dims, small)), weight, None)
+    return _affine(_operand(norm.scaled_to_unit(loc, variance, dims, small), input), weight, None)

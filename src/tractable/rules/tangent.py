@@ -133,7 +133,10 @@ def pointwise(function: Any) -> Rule:
         if len(shapes) > 1:
             shape = torch.broadcast_shapes(*shapes)
             inputs = [Gaussian.wrap(g.loc.expand(shape), g.variance.expand(shape)) for g in inputs]
-        return tangent(of, inputs)
+        z = tangent(of, inputs)
+        if len(inputs) == 1:  # what acts entry by entry leaves what positions have in common
+            z.common = inputs[0].common
+        return z
 
     return rule
 
