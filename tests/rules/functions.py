@@ -130,7 +130,6 @@ TANGENT: list[Row] = [
     ("inverse", lambda x: torch.inverse(x + 9 * torch.eye(3, dtype=x.dtype)), ((3, 3),)),
     ("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1), ((2, 4), (2, 4))),
     ("pairwise_distance", lambda x, y: F.pairwise_distance(x, y), ((2, 4), (2, 4))),
-    ("cdist", lambda x, y: torch.cdist(x, y), ((3, 2), (2, 2))),
     ("hypot", torch.hypot, ((2, 3), (2, 1))),
     ("lerp", torch.lerp, ((2, 3), (2, 3), (2, 3))),
     ("hypot of one thing twice", lambda x: torch.hypot(x, x), ((5,),)),

@@ -74,7 +74,7 @@ class Start:
 
 
 PUBLISHED = Start(0.25, 1.0)
-NARROW = 0.01
+NARROW = 0.001
 """Relative variance of weights that a network brings along."""
 
 
@@ -97,7 +97,8 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     if anatomy.norms and anatomy.attention:
         return Start(2.0, min(0.3, 1.5 / depth))
     if anatomy.norms:
-        return Start(2 / (1 + anatomy.sums), min(0.5 / depth, 4 / depth**2))
+        gain = 1 / (1 + anatomy.sums) if anatomy.sums else 2.0  # only of the head: what is
+        return Start(gain, min(0.5 / depth, 4 / depth**2))  # normalised forgets its size
     if depth <= _SHALLOW:
         return PUBLISHED
     if anatomy.convolutions:

@@ -117,6 +117,8 @@ class TAGIMethod(Method[TAGIState]):
             began["relative_variance"] = 1.0
             if self.asked_gain is None:
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
+        if self.moments == "auto" and options.get("moments") == "linear":
+            began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
         return self if began == now else TAGIMethod(self.network, self.likelihood, **began)
 
@@ -341,7 +343,7 @@ class TAGI(Learner):
             1.  Numbers for both are in ``docs/gotchas.md``.
         relative_variance: prior variance of the weights over that of the first means: by default
             1, as published, if a gain is given or the network is shallow, and less with depth;
-            0.01 with ``init="net"``.
+            0.001 with ``init="net"``.
         fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
             that was put on a trained network.
         moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),

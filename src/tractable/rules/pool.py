@@ -58,12 +58,18 @@ def _windows(
     inside: Tensor | float,
     weight: Tensor | float,
     dims: int,
+    few: int = 1,
 ) -> Gaussian:
-    """Means over windows whose weights add up to ``inside``, each entry having ``weight``."""
+    """Means over windows whose weights add up to ``inside``, each entry having ``weight``.
+
+    What all positions have in common says little of the neighbours in a small window: where there
+    are more than ``few`` windows, their entries count as independent (as published), and only the
+    mean over all of them is handed on.
+    """
     if input.common is None:
         return Gaussian.wrap(loc, average * weight)
     at = tuple(range(input.ndim - dims, input.ndim))
-    if loc.shape[-dims:].numel() > _FEW:
+    if loc.shape[-dims:].numel() > few:
         variance = average * weight
     else:
         pooled = positions.pooled_of(input)
@@ -75,11 +81,7 @@ def _windows(
 
 
 _FEW = 4
-"""Windows at most, for each to hold a fair share of all positions.
-
-What all positions have in common says little of the neighbours in a small window: there they count
-as independent, and only the mean over all of them is handed on.
-"""
+"""Windows of adaptive pooling at most, for each to hold a fair share of all positions."""
 
 
 def _window_sums(
@@ -110,7 +112,7 @@ def _adaptive_average(function: Any, dims: int) -> Any:
         for dim in range(-dims, 0):
             one = adaptive_weights(input.shape[dim], loc.shape[dim], loc)
             weight = weight * one.reshape([-1] + [1] * (-dim - 1))
-        return _windows(input, loc, function(input.variance, output_size), 1.0, weight, dims)
+        return _windows(input, loc, function(input.variance, output_size), 1.0, weight, dims, _FEW)
 
     return rule
 

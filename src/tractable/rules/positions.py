@@ -8,7 +8,8 @@ states of all layers in memory.
 A rule that acts entry by entry, or takes some of the positions, hands on ``x.common``; one that
 ignores it loses it, and positions count as independent again.
 
-Exact, Approximate: see ``tractable.moments.positions``.
+Exact: one layer on constant inputs, and functions that only move its entries.
+Approximate: all else; see ``tractable.moments.positions``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Rules of functions that scale vectors to length one, and of distances and angles.
 
 The dependence of a scale on what it scales is kept: with ``y = x / |x|`` the Jacobian is
-``(delta_kj - y_k y_j) / |x|`` (and ``y_k y_j / N`` for the root of the mean square).
+``(delta_kj - y_k y_j) / |x|``.
 
 Exact: the Jacobian at the means; the zero-variance limit.
 Approximate: the curvature over the width of the inputs; results of one vector count as
-independent.  Statistics of ``rms_norm`` and ``instance_norm`` are those of the uncertain states,
-as in the other normalisation layers.
+independent.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from tractable.rules.mechanism import python_body
 from tractable.rules.tangent import reduction
 
 
-def _scaled_variance(y: Tensor, var: Tensor, length: Tensor, dims: Any, entries: float) -> Tensor:
-    """Variance of ``x / length``, whose Jacobian is ``(delta - y y^T / entries) / length``."""
+def _scaled_variance(y: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:
+    """Variance of ``x / length``, whose Jacobian is ``(delta - y y^T) / length``."""
     part = y.square() * var
     others = (part.sum(dims, keepdim=True) - part).clamp_min(0)
-    own = var * (1 - y.square() / entries).square()
-    return (own + (y / entries).square() * others) / length.square()
+    own = var * (1 - y.square()).square()
+    return (own + y.square() * others) / length.square()
 
 
 _any_norm = python_body(F.normalize)
@@ -44,56 +43,8 @@ def normalize(
         return _any_norm(input, p, dim, eps)
     length = input.loc.norm(2, dim, keepdim=True).clamp_min(eps)
     y = input.loc / length
-    spread = _scaled_variance(y.detach(), input.variance, length.detach(), dim, 1.0)
+    spread = _scaled_variance(y.detach(), input.variance, length.detach(), dim)
     return Gaussian.wrap(y, spread)
-
-
-@moment_rule(*spellings("rms_norm"))
-def rms_norm(
-    input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
-) -> Any:
-    """``input`` divided by the root of its mean square."""
-    if not isinstance(input, Gaussian):
-        return F.rms_norm(input, normalized_shape, None, eps) * weight
-    dims = list(range(-len(normalized_shape), 0))
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
-    power = input.loc.square() + input.variance.detach()
-    length = (power.mean(dims, keepdim=True) + eps).sqrt()
-    y = input.loc / length
-    entries = float(torch.Size(normalized_shape).numel())
-    spread = _scaled_variance(y.detach(), input.variance, length.detach(), dims, entries)
-    z = Gaussian.wrap(y, spread)
-    return z if weight is None else z * weight
-
-
-@moment_rule(F.instance_norm, torch.instance_norm)
-def instance_norm(
-    input: Any,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> Any:
-    """Group normalisation with one channel per group; running statistics where they are asked."""
-    if not use_input_stats:
-        return F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if running_mean is not None and running_var is not None:
-        _note(input, running_mean, running_var, momentum)
-    return F.group_norm(input, input.shape[1], weight, bias, eps)
-
-
-@torch.no_grad()
-def _note(input: Any, running_mean: Tensor, running_var: Tensor, momentum: float) -> None:
-    loc = (input.loc if isinstance(input, Gaussian) else input).flatten(2)
-    spread = loc.var(-1, correction=1)
-    if isinstance(input, Gaussian):
-        spread = spread + input.variance.flatten(2).mean(-1)
-    running_mean.lerp_(loc.mean((0, 2)), momentum)
-    running_var.lerp_(spread.mean(0), momentum)
 
 
 def _of_pair(function: Any, a: Any, b: Any, dim: int, keepdim: bool = False) -> Gaussian:
