@@ -116,7 +116,7 @@ def test_info_says_which_functions_of_a_network_have_rules(call, tmp_path):
         (("torch.nn:Foo", "--input", "2"), "did you mean 'Fold'"),
         (("torch.nn:Identity",), "give the shape of a batch"),
         (("torch.nn:Identity", "--input", "2,x"), "a shape is like 4,3,32,32"),
-        (("torch.nn:Identity", "--input", "2", "--moments", "odd"), "must be one of linear, exact"),
+        (("torch.nn:Identity", "--input", "2", "--moments", "odd"), "must be one of"),
         (("math:inf", "--input", "2"), "is no torch.nn.Module"),
     ],
 )

@@ -146,7 +146,7 @@ def test_predicting_in_pieces_changes_nothing():
 
 def test_calibration_fits_the_noise_to_rows_that_were_held_out():
     x, y = data(200)
-    learner = model().fit(x, y, epochs=20, calibrate=True)
+    learner = model("native").fit(x, y, epochs=20, calibrate=True)
     fresh_x, fresh_y = data(2000, seed=9)
     low, high = learner.predict(fresh_x).interval(0.9)
     assert 0.8 < ((fresh_y > low) & (fresh_y < high)).float().mean() < 0.97

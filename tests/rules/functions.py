@@ -80,15 +80,6 @@ LINEAR: list[Row] = [
     ("einsum, diagonal", lambda x: torch.einsum("ii->i", x), ((3, 3),)),
     ("einsum, transposed sum", lambda x: torch.einsum("ijk->kj", x), ((2, 3, 2),)),
     ("addcmul of constants", lambda x: torch.addcmul(x, torch.ones(3), torch.ones(3)), ((2, 3),)),
-    ("embedding_bag, mean", lambda w: F.embedding_bag(_PLACES[:, :2], w), ((3, 2),)),
-    (
-        "embedding_bag, weighed sum",
-        lambda w: F.embedding_bag(
-            _PLACES[:, :2], w, mode="sum", per_sample_weights=torch.full((2, 2), 0.5).to(w.dtype)
-        ),
-        ((3, 2),),
-    ),
-    ("affine_grid", lambda t: F.affine_grid(t, [1, 1, 2, 2], align_corners=False), ((1, 2, 3),)),
     (
         "grid_sample at certain points",
         lambda x: F.grid_sample(x, _POINTS.to(x.dtype), align_corners=False),

@@ -147,3 +147,31 @@ def test_what_is_made_new_of_a_gaussian_is_certain() -> None:
     for z in (g.new_zeros(2), torch.zeros_like(g), g.new_ones(1), torch.full_like(g, 2.0)):
         assert type(z) is Tensor
         assert z.dtype == torch.float64
+
+
+PLACES = torch.tensor([[0, 2], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda w: F.embedding_bag(PLACES, w), (3, 2)),
+        (
+            lambda w: F.embedding_bag(
+                PLACES, w, mode="sum", per_sample_weights=torch.full((2, 2), 0.5).to(w.dtype)
+            ),
+            (3, 2),
+        ),
+        (lambda t: F.affine_grid(t, [1, 1, 2, 2], align_corners=False), (1, 2, 3)),
+    ],
+    ids=["embedding_bag", "embedding_bag, weighed", "affine_grid"],
+)
+def test_linear_maps_that_torch_cannot_batch_have_the_moments_of_their_matrix(function, shape):
+    """Drawing for these is slow; their matrix says all."""
+    draw = torch.Generator().manual_seed(0)
+    loc, variance = (torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(2))
+    matrix = torch.autograd.functional.jacobian(function, loc).reshape(-1, loc.numel())
+    z = function(Gaussian(loc, variance))
+    assert torch.allclose(z.loc, function(loc))
+    expected = (matrix.square() @ variance.flatten()).reshape(z.shape)
+    assert torch.allclose(z.variance, expected)

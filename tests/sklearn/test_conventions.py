@@ -32,8 +32,8 @@ GRADIENT = {**SMALL, "epochs": 8, "lr": 0.1}
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 @parametrize_with_checks(
     [
-        TAGIRegressor(**SMALL, epochs=12),
-        TAGIClassifier(**SMALL, epochs=12),
+        TAGIRegressor(**SMALL, epochs=12, members=2, shrink=False),
+        TAGIClassifier(**SMALL, epochs=12, members=2, shrink=False),
         BBBRegressor(**GRADIENT, draws=2),
         BBBClassifier(**GRADIENT, draws=2),
         NetRegressor(**GRADIENT),

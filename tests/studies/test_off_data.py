@@ -52,7 +52,7 @@ def test_the_same_model_is_scored_with_and_without_widening(table):
 
 def test_a_run_in_miniature(table, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "uci", lambda name: table)
-    monkeypatch.setattr(run, "KINDS", {"TAGI": run.tagi})
+    monkeypatch.setattr(run, "KINDS", {"TAGI": run.single})
     words = "--quick --sets wine --gaps 1 --toys 1"
     run.main([*words.split(), "--out", str(tmp_path)])
     found = json.loads((tmp_path / "results.json").read_text())["metrics"]

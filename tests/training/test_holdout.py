@@ -12,7 +12,7 @@ from tractable.sklearn import TAGIRegressor
 
 def test_small_noisy_data_are_not_learnt_by_heart():
     X, y = load_diabetes(return_X_y=True)
-    chosen = cross_val_score(TAGIRegressor(random_state=0), X, y, cv=3).mean()
+    chosen = cross_val_score(TAGIRegressor(random_state=0, members=1), X, y, cv=3).mean()
     given = TAGIRegressor((64, 64), random_state=0, epochs=40, members=1, shrink=False)
     many = cross_val_score(given, X, y, cv=3).mean()
     assert chosen > 0.46  # a linear model has 0.49

@@ -265,7 +265,7 @@ def _odd(name: str, args: tuple[Any, ...], moments: Mode) -> Iterable[str]:
     x = args[0] if args else None
     features = name == "sum" and args[1:2] == (-1,)  # as a softmax by hand sums them
     pooled = "avg_pool" in name or (name in ("mean", "sum") and not features)
-    if pooled and isinstance(x, Tensor) and x.ndim > 2:
+    if pooled and isinstance(x, Gaussian) and x.ndim > 2 and x.common is None:
         yield (
             f"{name} over positions that share weights: they count as independent, and the "
             f"variance comes out too small (0.2 to 0.7 of the true one after convolutions)"
