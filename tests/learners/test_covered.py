@@ -19,6 +19,13 @@ class Odd(nn.Module):
         return torch.fft.rfft(e / e.sum(-1, keepdim=True)).real
 
 
+class Flip(nn.Module):
+    """After which it is not followed what positions have in common."""
+
+    def forward(self, x):
+        return x.flip(-1)
+
+
 def kinds(found):
     return {function.name: function.kind for function in found.functions}
 
@@ -36,7 +43,9 @@ def test_functions_are_counted_and_told_apart():
     assert kinds(found)["conv2d"] == kinds(found)["flatten"] == "exact"
     assert kinds(found)["relu"] == kinds(found)["batch_norm"] == "linearised"
     assert kinds(tr.coverage(net, x, moments="exact"))["relu"] == "exact"
-    assert any("share weights" in warning for warning in found.warnings)
+    assert not any("share weights" in warning for warning in found.warnings)
+    lost = nn.Sequential(nn.Conv2d(1, 4, 3), Flip(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert any("share weights" in warning for warning in tr.coverage(lost, x).warnings)
     assert all(torch.equal(own[name], tensor) for name, tensor in net.state_dict().items())
     tr.TAGI(net, tr.likelihoods.Normal(0.5)).update(x, torch.zeros(5, 1))
 
