@@ -198,3 +198,10 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
         net[0].weight[0, 0] = torch.nan
     with pytest.raises(ValueError, match=r"0\.weight has NaN"):
         tr.TAGI(net, Normal(0.1), init="net")
+
+
+@pytest.mark.parametrize("net", [nn.BatchNorm1d(3), nn.LayerNorm(3), nn.GroupNorm(1, 3)], ids=str)
+def test_a_network_without_any_matrix_begins_too(net):
+    x = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    model = tr.TAGI(net, tr.likelihoods.Normal(0.5)).update(x, torch.zeros(8, 3))
+    assert bool(torch.isfinite(model.predict(x).std).all())

@@ -91,7 +91,7 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     >>> usual_start(Anatomy(depth=8), numbers=False)
     Start(gain=1.0, relative_variance=0.125)
     """
-    depth, sums = anatomy.depth, max(anatomy.sums, 1)
+    depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
     if anatomy.recurrent:
         return Start(2.0, 0.3)
     if anatomy.norms and anatomy.attention:
