@@ -40,3 +40,31 @@ def test_in_place_changes_nothing_about_a_mean_over_positions():
     before = model.posterior.loc.clone()
     model.update(x, torch.ones(3, 1))
     assert not torch.equal(before, model.posterior.loc)
+
+
+class Cached(nn.Module):
+    """As caches of attention do: the first step is joined to an empty tensor without dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.head = nn.Linear(2, 4), nn.Linear(4, 1)
+
+    def forward(self, x):
+        h = self.lift(x)
+        return self.head(torch.cat([torch.zeros(0), h], dim=-2).mean(1))
+
+
+def test_an_empty_part_changes_nothing():
+    x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
+    net = Cached()
+    weights = {n: Gaussian(p.detach(), 0.05) for n, p in net.named_parameters()}
+    found = torch.func.functional_call(net, weights, (x,))
+    plain = nn.Sequential(net.lift, Mean(), net.head)
+    named = dict(zip(dict(plain.named_parameters()), weights.values(), strict=True))
+    expected = torch.func.functional_call(plain, named, (x,))
+    assert torch.allclose(found.variance, expected.variance)
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(1)

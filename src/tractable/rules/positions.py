@@ -130,7 +130,7 @@ def of_parts(parts: Sequence[Gaussian], dim: int, variance: Tensor) -> Common | 
     """What the positions have in common of parts that are put together along ``dim``."""
     if all(part.common is None for part in parts):
         return None
-    parts = [_as_is(part) for part in parts]
+    parts = [_as_is(part) for part in parts if part.numel()]  # torch lets an empty one be flat
 
     def make() -> Pooled | None:
         known = next((p for p in map(pooled_of, parts) if p is not None), None)
