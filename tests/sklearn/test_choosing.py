@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -64,7 +66,7 @@ def scripted(scores):
             self.x = torch.zeros(1, 3)
             self.asked = []
 
-        def tried(self, setting):
+        def tried(self, setting, members=1):
             self.asked.append(setting)
             draw = torch.Generator().manual_seed(len(self.asked))
             scatter = 0.1 * torch.randn(200, generator=draw, dtype=torch.float64)
@@ -102,6 +104,17 @@ def test_a_linear_model_is_taken_where_the_network_is_no_better():
     given = scripted(lambda s: 0.0)
     assert every(given, Setting((), 7), epochs=False).setting == Setting((), 7)
     assert {s.epochs for s in given.asked} == {7}
+
+
+def test_a_network_is_compared_with_a_linear_model_as_the_ensemble_it_will_be():
+    first = Setting((64, 64), 40)
+    script = scripted(lambda s: 0.0)
+    alone = script.tried
+    script.tried = lambda s, members=1: replace(
+        alone(s), log_probs=alone(s).log_probs + (0.1 if members == 3 else 0.0)
+    )
+    assert every(script, first).setting.hidden == ()
+    assert every(script, first, members=3).setting == first
 
 
 def test_noise_asks_for_fewer_epochs():

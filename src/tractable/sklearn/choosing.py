@@ -10,7 +10,8 @@ In turn are chosen
 1. the number of epochs: every epoch takes the same rows for new evidence, so many serve data that
    are nearly exact, and few those that are mostly noise;
 2. weights of the columns (``tractable.sklearn.relevance``);
-3. a linear model in place of the network, unless the network is better.
+3. a linear model in place of the network, unless the network is better, as an ensemble: several
+   networks are better than one, and several linear models are all the same.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class Tried:
 
     Attributes:
         setting: what was tried.
+        members: of how many networks.
         log_probs: log-likelihood of every held-out row.
         factor: what the noise variance was multiplied by to suit them.
     """
@@ -97,6 +99,7 @@ class Tried:
     setting: Setting
     log_probs: Tensor = field(repr=False)
     factor: float = 1.0
+    members: int = 1
 
     def beats(self, other: Tried) -> bool:
         """Whether it is better by more than the standard error of the difference."""
@@ -133,6 +136,7 @@ class Trials:
     ) -> None:
         self.make, self.x, self.y, self.parts = make, x, y, parts
         self.seed, self.batch_size = seed, batch_size
+        self._judged: tuple[Setting, int, list[Fit]] | None = None
 
     def kept(self, out: Tensor) -> Tensor:
         """The other rows."""
@@ -205,11 +209,22 @@ class Trials:
             found.append([Missed(*column, self.x[out]) for column in columns])
         return [Missed.joined(parts) for parts in zip(*found, strict=True)]
 
-    def tried(self, setting: Setting) -> Tried:
+    def judged(self, setting: Setting, members: int) -> list[Fit]:
+        """Ensembles from which the parts were held out; those of the last setting are kept."""
+        if self._judged is None or self._judged[:2] != (setting, members):
+            kept = [self.kept(out) for out in self.parts]
+            fits = self.fits(setting, kept, members=members, off_data=True)
+            self._judged = setting, members, fits
+        return self._judged[2]
+
+    def tried(self, setting: Setting, members: int = 1) -> Tried:
         """Held-out log-likelihoods of a setting."""
-        fits = self.fits(setting, [self.kept(out) for out in self.parts])
+        if members == 1:
+            fits = self.fits(setting, [self.kept(out) for out in self.parts])
+        else:
+            fits = self.judged(setting, members)
         log_probs, factor = holdout.score(fits[0].learner, self.held_out(fits))
-        return Tried(setting, log_probs, factor)
+        return Tried(setting, log_probs, factor, members)
 
 
 def parts_of(rows: int, seed: int) -> list[Tensor]:
@@ -220,7 +235,7 @@ def parts_of(rows: int, seed: int) -> list[Tensor]:
 
 
 def choose(
-    trials: Trials, first: Setting, *, epochs: bool, linear: bool, weigh: bool
+    trials: Trials, first: Setting, *, epochs: bool, linear: bool, weigh: bool, members: int = 1
 ) -> tuple[Tried, list[Tried]]:
     """The setting that suits held-out rows, and all that were tried.
 
@@ -230,12 +245,13 @@ def choose(
         epochs: whether to choose the number of epochs.
         linear: whether to try a linear model.
         weigh: whether to try weights of the columns.
+        members: of the networks that a linear model is compared with.
     """
     best = trials.tried(first)
     seen = [best]
 
-    def look(setting: Setting) -> Tried:
-        seen.append(trials.tried(setting))
+    def look(setting: Setting, members: int = 1) -> Tried:
+        seen.append(trials.tried(setting, members))
         return seen[-1]
 
     if epochs:
@@ -254,6 +270,8 @@ def choose(
         simple = max(flat, key=lambda tried: tried.mean)
         if weighs:
             simple = _best_of(simple, [look(replace(simple.setting, rounds=ROUNDS))])
+        if members > 1 and not best.beats(simple):
+            best = look(best.setting, members)
         best = best if best.beats(simple) else simple
     return best, seen
 

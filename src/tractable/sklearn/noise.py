@@ -9,7 +9,7 @@ a log-linear model (Harvey, "Estimating regression models with multiplicative he
 1976) fitted to the errors of rows that are held out.  The coefficients have a normal prior of
 variance 1 / (number of columns), and ``u`` is cut at three deviations, so that the noise stays
 bounded beyond the data.  The model is taken if one half of the held-out rows is better predicted
-by that of the other half than by a constant; a near tie keeps the constant.  Wild errors hardly
+by that of the other half than by a constant, by two standard errors.  Wild errors hardly
 move the coefficients, but they count in full when the two are compared: where large errors are
 rare but real, a noise that is small elsewhere must not win.
 
@@ -118,7 +118,7 @@ def _chosen(missed: Missed, seed: int) -> Tensor:
         varying, one = fitted(seen), fitted(seen, constant=True)
         gained.append(new.log_probs(varying, gate=False) - new.log_probs(one, gate=False))
     gain = torch.cat(gained)
-    clearly = bool(gain.mean() > gain.std() / len(gain) ** 0.5)
+    clearly = bool(gain.mean() > 2 * gain.std() / len(gain) ** 0.5)
     return fitted(missed, constant=not clearly)
 
 

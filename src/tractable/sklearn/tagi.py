@@ -73,6 +73,7 @@ class _ByTAGI(Estimator):
                 epochs=self.epochs is None,
                 linear=self.hidden is None,
                 weigh=self.shrink is None,
+                members=min(self.members, _JUDGED),
             )
             setting = best.setting
         fit = self._fitted(trials, setting, spare=wanted is True and rows >= holdout.MANY_ROWS)
@@ -104,8 +105,7 @@ class _ByTAGI(Estimator):
         )
         if not kept:
             return fit
-        few = min(self.members, _JUDGED)
-        judged = [fit] if spare else trials.fits(setting, kept, members=few, off_data=True)
+        judged = [fit] if spare else trials.judged(setting, min(self.members, _JUDGED))
         return self._suited(trials, setting, fit, judged)
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
