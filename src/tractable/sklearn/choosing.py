@@ -91,7 +91,7 @@ class Tried:
 
     Attributes:
         setting: what was tried.
-        members: of how many networks.
+        members: how many networks there were.
         log_probs: log-likelihood of every held-out row.
         factor: what the noise variance was multiplied by to suit them.
     """
@@ -245,7 +245,7 @@ def choose(
         epochs: whether to choose the number of epochs.
         linear: whether to try a linear model.
         weigh: whether to try weights of the columns.
-        members: of the networks that a linear model is compared with.
+        members: how many networks a linear model is compared with.
     """
     best = trials.tried(first)
     seen = [best]
