@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import Heard, Likelihood, no_error_bars
-from tractable.likelihoods.nested import described, made
+from tractable.likelihoods.nested import Nested, described, made
 from tractable.predictive import Predictive
 
 
-class Joint(Likelihood):
+class Joint(Nested):
     """Targets side by side, each with a likelihood of its own, independent given the outputs.
 
     Targets are the columns of one array, in the order of the parts; the outputs of the network as
@@ -33,16 +32,10 @@ class Joint(Likelihood):
     def __init__(
         self, *likelihoods: Likelihood, parts: Sequence[Likelihood | Mapping[str, Any]] = ()
     ) -> None:
-        super().__init__()
         found = [made(part) for part in (*likelihoods, *parts)]
         if len(found) < 2:
             raise ValueError(f"Joint needs at least two likelihoods, got {len(found)}")
-        self.parts = nn.ModuleList([copy.deepcopy(part) for part in found])
-
-    @property
-    def each(self) -> list[Likelihood]:
-        """The parts."""
-        return cast("list[Likelihood]", list(self.parts))
+        super().__init__(found)
 
     @property
     def outputs_needed(self) -> int:
@@ -77,7 +70,7 @@ class Joint(Likelihood):
             raise InvalidTarget(f"all targets are missing, from row 0 to {len(y) - 1}")
         for part, rows, own, _ in self._pieces(y, torch.zeros(outputs, device=y.device)):
             try:
-                part.targets(own, torch.Size([len(own), part.outputs_needed]))
+                self._checked(part, own)
             except ValueError as error:
                 missing = len(rows) - len(own)
                 note = f" (rows counted without {missing} missing ones)" if missing else ""
@@ -156,19 +149,6 @@ class Joint(Likelihood):
     def has_learnable_noise(self) -> bool:
         """Whether a part learns one."""
         return any(part.has_learnable_noise for part in self.each)
-
-    def set_buffers(self, values: dict[str, Tensor]) -> None:
-        """See ``Likelihood``; names lead to the parts."""
-        for name, value in values.items():
-            _, k, rest = name.split(".", 2)
-            self.each[int(k)].set_buffers({rest: value})
-
-    def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """See ``Likelihood``."""
-        for k, part in enumerate(self.each):
-            start = f"parts.{k}."
-            own = {n.removeprefix(start): t for n, t in values.items() if n.startswith(start)}
-            part.check_buffers(own)
 
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
         """The parts' statistics one after the other."""

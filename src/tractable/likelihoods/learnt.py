@@ -26,6 +26,11 @@ MOST_ROWS = 1000.0
 """Rows that an average reaches back at most: outputs of long ago were not yet learnt."""
 
 
+def remembered(rows: Tensor, memory: float | None) -> Tensor:
+    """How many of the rows seen an average still counts."""
+    return rows.clamp(max=MOST_ROWS if memory is None else min(memory, MOST_ROWS))
+
+
 class Learnt(Likelihood):
     """One parameter of the noise per output, given or learnt.
 
@@ -129,7 +134,7 @@ class Learnt(Likelihood):
             share = share.reshape(by_row.shape)[:, :1]
             number = share.sum()
             mean = (share * by_row).sum(0) / number.clamp_min(1e-30)
-        rows = self.rows.clamp(max=MOST_ROWS if memory is None else min(memory, MOST_ROWS))
+        rows = remembered(self.rows, memory)
         gain = number / (rows + number)
         statistic = self.statistic + gain * (mean.expand_as(self.statistic) - self.statistic)
         return {

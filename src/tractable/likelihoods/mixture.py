@@ -14,22 +14,21 @@ in which only ``E[pi_k]`` is approximate: ``p_k = softmax(m_k / sqrt(1 + pi v_k 
 
 from __future__ import annotations
 
-import copy
-import math
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable.likelihoods.base import Heard, Likelihood
 from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.learnt_normal import LearntNormal
-from tractable.likelihoods.nested import made
+from tractable.likelihoods.nested import Nested, made
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.softmax import shrinkage
 from tractable.predictive import PooledPredictive, Predictive
 
 
-class Mixture(Likelihood):
+class Mixture(Nested):
     """One of K components, chosen with probabilities that the network gives as well.
 
     Exact: the evidence, but for the expected weights.
@@ -43,19 +42,13 @@ class Mixture(Likelihood):
     """
 
     def __init__(self, component: Likelihood | dict[str, Any], components: int) -> None:
-        super().__init__()
         component = made(component)
         if components < 2:
             raise ValueError(f"a mixture needs at least 2 components, got {components}")
         if isinstance(component, Normal) and component.learns_noise:
             component = LearntNormal(None, component.outputs)
+        super().__init__([component] * components)
         self.components = components
-        self.parts = nn.ModuleList([copy.deepcopy(component) for _ in range(components)])
-
-    @property
-    def each(self) -> list[Likelihood]:
-        """The components."""
-        return cast("list[Likelihood]", list(self.parts))
 
     @property
     def outputs_needed(self) -> int:
@@ -107,7 +100,7 @@ class Mixture(Likelihood):
             part.log_evidence(y, m, v)
             for part, m, v in zip(self.each, means, variances, strict=True)
         ]
-        return torch.stack(each, 1) + (logits * _shrinkage(spread)).log_softmax(1)
+        return torch.stack(each, 1) + (logits * shrinkage(spread)).log_softmax(1)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log of the sum over components."""
@@ -121,7 +114,7 @@ class Mixture(Likelihood):
         self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
         (logits, means), (spread, variances) = self._split(mean), self._split(variance)
-        s = _shrinkage(spread)
+        s = shrinkage(spread)
         p = (logits * s).softmax(1)
         first, second = [s * (share - p)], [s * s * (share * (1 - share) - p * (1 - p))]
         columns = share.split(1, 1)
@@ -169,19 +162,6 @@ class Mixture(Likelihood):
             found |= {f"parts.{k}.{name}": value for name, value in new.items()}
         return found
 
-    def set_buffers(self, values: dict[str, Tensor]) -> None:
-        """See ``Likelihood``; names lead to the components."""
-        for name, value in values.items():
-            _, k, rest = name.split(".", 2)
-            self.each[int(k)].set_buffers({rest: value})
-
-    def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """See ``Likelihood``."""
-        for k, part in enumerate(self.each):
-            start = f"parts.{k}."
-            own = {n.removeprefix(start): t for n, t in values.items() if n.startswith(start)}
-            part.check_buffers(own)
-
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
         """Statistics of every component, weighted by responsibilities; rows are components."""
         if not self.has_learnable_noise:
@@ -214,7 +194,7 @@ class Mixture(Likelihood):
         each = [
             part.predictive(m, v) for part, m, v in zip(self.each, means, variances, strict=True)
         ]
-        p = (logits * _shrinkage(spread)).softmax(1)
+        p = (logits * shrinkage(spread)).softmax(1)
         weights = p.T
         shape = (*weights.shape, *[1] * (each[0].mean.ndim - 1))
         centres, share = torch.stack([part.mean for part in each]), weights.reshape(shape)
@@ -232,7 +212,3 @@ class Mixture(Likelihood):
         own = part.config()
         name = "Normal" if isinstance(part, LearntNormal) else type(part).__name__
         return {"component": {"name": name, **own}, "components": self.components}
-
-
-def _shrinkage(variance: Tensor) -> Tensor:
-    return torch.rsqrt(1 + math.pi / 8 * variance)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods.base import Heard, Likelihood, real_targets
-from tractable.likelihoods.learnt import FIRST_ROWS, MOST_ROWS
+from tractable.likelihoods.learnt import FIRST_ROWS, remembered
 from tractable.predictive import NormalPredictive, PooledPredictive, Predictive
 from tractable.predictive.shapes import like
 
@@ -115,7 +115,7 @@ class MultivariateNormal(Likelihood):
     ) -> dict[str, Tensor]:
         if not self.learns:
             return {}
-        rows = self.rows.clamp(max=MOST_ROWS if memory is None else min(memory, MOST_ROWS))
+        rows = remembered(self.rows, memory)
         gain = len(y) / (rows + len(y))
         seen = self.expected(y.double(), mean.double(), variance.double())
         return {

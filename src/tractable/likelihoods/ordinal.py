@@ -21,7 +21,7 @@ from torch.special import log_ndtr
 
 from tractable.likelihoods import quadrature
 from tractable.likelihoods.base import Heard, Likelihood, class_targets
-from tractable.likelihoods.learnt import FIRST_ROWS, MOST_ROWS
+from tractable.likelihoods.learnt import FIRST_ROWS, remembered
 from tractable.predictive import CategoricalPredictive
 
 _OUTSIDE = 1e6
@@ -177,7 +177,7 @@ class Ordinal(Likelihood):
         if not self.learns:
             return {}
         number = y.numel()
-        rows = self.rows.clamp(max=MOST_ROWS if memory is None else min(memory, MOST_ROWS))
+        rows = remembered(self.rows, memory)
         gain = number / (rows + number)
         score, seen = self.scores(y, mean, variance)
         information = self.information + gain * (seen / number - self.information)

@@ -80,11 +80,11 @@ class Softmax(Decisions):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log-softmax of the means, each shrunk by its own uncertainty."""
-        return self.log_prob(y, mean * _shrinkage(variance))
+        return self.log_prob(y, mean * shrinkage(variance))
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives of ``log_evidence``: ``s (1[y=k] - p)`` and ``-s^2 p (1 - p)``."""
-        s = _shrinkage(variance)
+        s = shrinkage(variance)
         p = (mean * s).softmax(-1)
         seen = torch.nn.functional.one_hot(y, self.classes).to(p.dtype)
         if self.smoothing:
@@ -98,7 +98,7 @@ class Softmax(Decisions):
             mean * self.noise_scale.rsqrt().to(mean),
             variance / self.noise_scale.to(mean),
         )
-        probs = (mean * _shrinkage(variance)).softmax(-1)
+        probs = (mean * shrinkage(variance)).softmax(-1)
         return CategoricalPredictive(
             probs, expected_entropy=partial(_expected_entropy, mean, variance)
         )
@@ -109,7 +109,8 @@ class Softmax(Decisions):
         return {**config, "smoothing": self.smoothing} if self.smoothing else config
 
 
-def _shrinkage(variance: Tensor) -> Tensor:
+def shrinkage(variance: Tensor) -> Tensor:
+    """The factor on the mean of a logit that stands for its uncertainty."""
     return torch.rsqrt(1 + math.pi / 8 * variance)
 
 

@@ -75,14 +75,18 @@ class Fit:
 
     def heldout(self, x: Tensor, y: Tensor) -> HeldOut:
         """What it says of rows that it has not seen, widened where they are unlike its own."""
+        (likelihood, seen, mean, variance), growth = self.seen(x, y)
+        return likelihood, seen, mean, variance if growth is None else variance + growth
+
+    def seen(self, x: Tensor, y: Tensor) -> tuple[HeldOut, Tensor | None]:
+        """The same not widened, and by how much the variance of each row is to grow, if it is."""
         rows, targets = self.learner.checked(x * self.weights.to(x), y)
-        likelihood, seen, mean, variance = holdout.seen_by(self.learner, rows, targets)
-        support = self.learner.support
-        if support is not None and support.slope is not None:
-            assert isinstance(rows, Tensor)
-            extra = support.extra_variance(rows, support.novelty(rows))
-            variance = variance + extra.reshape(mean.shape)
-        return likelihood, seen, mean, variance
+        found, support = holdout.seen_by(self.learner, rows, targets), self.learner.support
+        if support is None or support.slope is None:
+            return found, None
+        assert isinstance(rows, Tensor)
+        extra = support.extra_variance(rows, support.novelty(rows))
+        return found, extra.reshape(found[2].shape)
 
 
 @dataclass(frozen=True)

@@ -84,15 +84,9 @@ def _slab(x: Tensor, number: int, steep: Tensor, generator: torch.Generator) -> 
 
 
 def _seen(fit: Fit, trials: Trials, out: Tensor, factor: float) -> Seen:
-    learner, x = fit.learner, trials.x[out] * fit.weights.to(trials.x)
-    rows, y = learner.checked(x, trials.y[out])
-    mean, variance = learner.outputs(rows).moments()
-    noise = learner.likelihood
-    support = learner.support
+    (noise, y, mean, variance), extra = fit.seen(trials.x[out], trials.y[out])
     assert isinstance(noise, Normal)
-    assert support is not None
-    assert isinstance(rows, Tensor)
-    extra = support.extra_variance(rows, support.novelty(rows)).reshape(mean.shape)
+    assert extra is not None
     return (
         (y - mean).double().square(),
         variance.double() + factor * noise.noise_mean.to(mean.device),
