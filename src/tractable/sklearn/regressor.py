@@ -15,7 +15,7 @@ from tractable.likelihoods import Normal
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import Predictive
-from tractable.sklearn import files
+from tractable.sklearn import files, logarithm
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.noise import NoiseModel
@@ -25,13 +25,15 @@ class Regressor(RegressorMixin, Estimator):
     """Real targets, one or several per row, each with a normal noise that is inferred.
 
     Attributes:
-        target_scaler_: what standardises the targets.
+        target_scaler_: what standardises the targets, or their logarithms.
+        log_target_: whether the logarithm of the target was learnt.
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
         noise_model_: factors on the noise of each row; None where one noise serves all.
     """
 
     target_scaler_: Standardizer
+    log_target_: bool
     n_outputs_: int
     column_weights_: Tensor
     noise_model_: NoiseModel | None
@@ -46,12 +48,14 @@ class Regressor(RegressorMixin, Estimator):
         """
         x, targets, flat = self._checked(X, y, reset=True)
         x, counts = clipped(x)
-        scaler, of_targets = Standardizer.fit(x), Standardizer.fit(targets)
-        outputs = targets.shape[1]
-        fit = self._learn(
-            Normal(outputs=outputs), outputs, scaler.transform(x), of_targets.transform(targets)
-        )
+        scaler = Standardizer.fit(x)
+        rows = scaler.transform(x)
+        log_target = self._wants_logarithm(rows, targets)
+        targets = targets.log() if log_target else targets
+        of_targets, outputs = Standardizer.fit(targets), targets.shape[1]
+        fit = self._learn(Normal(outputs=outputs), outputs, rows, of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
+        self.log_target_ = log_target
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
         self.clipped_ = counts.numpy()
         return self
@@ -68,6 +72,9 @@ class Regressor(RegressorMixin, Estimator):
             scalers, learner = self._begin(x, targets)
         else:
             scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
+            if self.log_target_:
+                logarithm.check(targets)
+                targets = targets.log()
         self._continue(learner, scalers[0].transform(x), scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
@@ -85,6 +92,8 @@ class Regressor(RegressorMixin, Estimator):
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
         rescaled = predictive.rescaled(scaler.mean, scaler.scale)
+        if self.log_target_:
+            rescaled = logarithm.exponential(rescaled, self._growth(x, predictive))
         return rescaled.flat() if self._flat else rescaled
 
     @overload
@@ -130,6 +139,16 @@ class Regressor(RegressorMixin, Estimator):
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _wants_logarithm(self, x: Tensor, y: Tensor) -> bool:
+        """Whether to learn the logarithm of these targets at standardised rows."""
+        return False
+
+    def _growth(self, x: Tensor, predictive: Predictive) -> Tensor:
+        """How much of the epistemic variance of a logarithm comes from being off the data."""
+        calm = self.learner_.outputs(self.learner_.inputs(x)).predictive().double()
+        grown = (predictive.epistemic - calm.epistemic.reshape(predictive.mean.shape)).clamp_min(0)
+        return grown * self.target_scaler_.scale.square()
+
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Tensor, bool]:
         """Inputs, a matrix of targets, and whether they came as a vector."""
         X, y = validate_data(
@@ -154,7 +173,7 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_ = None
+        self.noise_model_, self.log_target_ = None, False
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
@@ -162,12 +181,14 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
             tensors["noise/weights"] = self.column_weights_.double()
-        return tensors, {"flat": self._flat}
+        values = {"flat": self._flat}
+        return tensors, values | ({"log_target": True} if self.log_target_ else {})
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
+        self.log_target_ = checks.of_type(values.get("log_target", False), bool, "log_target")
         columns = len(self.input_scaler_.mean)
         self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
         held = part(tensors, "noise/")
