@@ -58,6 +58,18 @@ def test_moments_of_a_mixture_by_drawing():
     assert bool(((share - 0.9).abs() < 5 * 0.3 / n**0.5).all())
 
 
+def test_a_shift_moves_all_but_the_spread():
+    got = several()
+    moved = LogNormalPredictive(got.logarithm, 0.7)
+    for name in ("mean", "mode"):
+        assert torch.allclose(getattr(moved, name), getattr(got, name) - 0.7)
+    assert torch.allclose(moved.variance, got.variance)
+    assert torch.allclose(moved.quantile(0.3), got.quantile(0.3) - 0.7)
+    y = torch.tensor([[0.1], [0.5], [2.0]], dtype=D)
+    assert torch.allclose(moved.log_prob(y - 0.7), got.log_prob(y))
+    assert torch.allclose(moved.cdf(y - 0.7), got.cdf(y))
+
+
 def test_doubt_off_the_data_widens_and_leaves_the_mean():
     got = several().flat()
     wide = got.widened(torch.tensor([0.0, 1.0, 50.0], dtype=D))

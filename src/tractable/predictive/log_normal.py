@@ -34,12 +34,14 @@ class LogNormalPredictive(Predictive):
     doubt.
 
     Args:
-        logarithm: what is known of the logarithm of the target.
+        logarithm: what is known of the logarithm of the target plus ``shift``.
+        shift: what was added to the target before taking its logarithm.
         growth: part of its epistemic variance that does not count in the mean.
         novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
     logarithm: NormalMixturePredictive
+    shift: float = 0.0
     growth: Tensor | None = None
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
@@ -49,7 +51,7 @@ class LogNormalPredictive(Predictive):
         of, calm = self.logarithm, self.logarithm.within
         if self.growth is not None:
             calm = (calm - self.growth).clamp_min(0)
-        return _exp(of.draws + (calm + of.noise) / 2).mean(0)
+        return _exp(of.draws + (calm + of.noise) / 2).mean(0) - self.shift
 
     @property
     def variance(self) -> Tensor:
@@ -71,8 +73,8 @@ class LogNormalPredictive(Predictive):
         return _exp(2 * (of.draws + of.within) + of.noise + _log_expm1(of.noise), 2).mean(0)
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row, summed over its outputs; none below zero."""
-        y = like(y, self.logarithm.draws[0])
+        """Log density of each row, summed over its outputs; none below ``-shift``."""
+        y = like(y, self.logarithm.draws[0]) + self.shift
         possible = y > 0
         log = torch.where(possible, y, torch.ones_like(y)).log()
         jacobian = log if log.ndim < 2 else log.flatten(1).sum(1)
@@ -81,13 +83,13 @@ class LogNormalPredictive(Predictive):
 
     def cdf(self, y: Tensor) -> Tensor:
         """That of the logarithm."""
-        y = like(y, self.logarithm.draws[0])
+        y = like(y, self.logarithm.draws[0]) + self.shift
         share = self.logarithm.cdf(torch.where(y > 0, y, torch.ones_like(y)).log())
         return torch.where(y > 0, share, torch.zeros_like(share))
 
     def quantile(self, q: float) -> Tensor:
         """The exponential of that of the logarithm."""
-        return _exp(self.logarithm.quantile(q))
+        return _exp(self.logarithm.quantile(q)) - self.shift
 
     @property
     def mode(self) -> Tensor:
@@ -96,15 +98,16 @@ class LogNormalPredictive(Predictive):
         starts = (of.draws - of.within - of.noise)[:: max(len(of.draws) // _STARTS, 1)].double()
 
         def density(log: Tensor) -> Tensor:
-            return self.log_prob(_exp(log))
+            return self.log_prob(_exp(log) - self.shift)
 
         step = (of.within + of.noise).mean(0).sqrt().double() / 4
         alone = starts[0, 0].numel() == 1
-        return _exp(search.climb(density, starts, step, whole=False, alone=alone)).to(of.draws)
+        found = search.climb(density, starts, step, whole=False, alone=alone)
+        return (_exp(found) - self.shift).to(of.draws)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """The exponential of draws of the logarithm."""
-        return _exp(self.logarithm.sample(n, generator))
+        return _exp(self.logarithm.sample(n, generator)) - self.shift
 
     def flat(self) -> LogNormalPredictive:
         """One number per row instead of a column."""
@@ -117,7 +120,7 @@ class LogNormalPredictive(Predictive):
         """See ``Predictive``."""
         growth = None if self.growth is None else self.growth.double()
         novelty = None if self.novelty is None else self.novelty.double()
-        return LogNormalPredictive(self.logarithm.double(), growth, novelty)
+        return LogNormalPredictive(self.logarithm.double(), self.shift, growth, novelty)
 
     def noisier(self, factors: Tensor) -> LogNormalPredictive:
         """See ``Predictive``; the noise is that of the logarithm."""

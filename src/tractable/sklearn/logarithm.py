@@ -5,9 +5,10 @@ more often than far below it.  Their logarithm has neither: one noise serves, an
 negative.  Held-out rows tell whether that is so: the same network is fitted to both, and what
 counts is the density of the target itself,
 
-    log p(y) = log p(log y) - log y,
+    log p(y) = log p(log(y + c)) - log(y + c),
 
-row by row; the logarithm is taken if it is better by more than the standard error.
+row by row; the logarithm is taken if it is better by more than the standard error.  The shift c is
+a fiftieth of the median: so a target of zero, if one comes, is rare and not impossible.
 """
 
 from __future__ import annotations
@@ -25,26 +26,38 @@ from tractable.predictive import (
 from tractable.sklearn.choosing import Setting, Trials, Tried, Wanted
 from tractable.training import holdout
 
+SHIFT = 0.02
+"""Of the median: is added to a target before the logarithm is taken."""
 LESS_SKEWED = 0.7
 """The skewness of the logarithm over that of the target must be less."""
 
 
-def check(y: Tensor) -> None:
-    """Refuse targets that have no logarithm."""
-    wrong = (y <= 0).nonzero()
+def shifted(y: Tensor, shift: float) -> Tensor:
+    """The logarithm of targets and a shift.
+
+    Raises:
+        ValueError: there is none.
+    """
+    wrong = (y + shift <= 0).nonzero()
     if len(wrong):
         row, column = wrong[0].tolist()
         raise ValueError(
             f"the logarithm of the target is learnt, which must then be positive; row {row} has "
             f"{float(y[row, column]):g}"
         )
+    return (y + shift).log()
 
 
 def possible(y: Tensor) -> bool:
     """Whether it is worth trying: one positive target, whose logarithm is clearly less skewed."""
     if y.shape[1] != 1 or not bool((y > 0).all()):
         return False
-    return abs(_skewness(y.log())) < LESS_SKEWED * _skewness(y)
+    return abs(_skewness((y + shift_of(y)).log())) < LESS_SKEWED * _skewness(y)
+
+
+def shift_of(y: Tensor) -> float:
+    """What is added to a positive target."""
+    return SHIFT * float(y.median())
 
 
 def _skewness(y: Tensor) -> float:
@@ -61,7 +74,7 @@ def helps(
         plain: fits to the standardised target.
         logs: fits to its standardised logarithm, with the same rows held out.
         setting: how the networks are made and taught.
-        scalers: what standardised the target, and its logarithm.
+        scalers: what standardised the target, and its (shifted) logarithm.
     """
     own, other = (_densities(trials, setting) for trials in (plain, logs))
     log_y = scalers[1].inverse(logs.y[torch.cat(list(logs.parts))].double()).squeeze(1)
@@ -79,14 +92,15 @@ def _densities(trials: Trials, setting: Setting) -> Tensor:
     return torch.cat([likelihood.predictive(m, v).log_prob(y).double() for _, y, m, v in seen])
 
 
-def exponential(of: Predictive, growth: Tensor | None) -> LogNormalPredictive:
+def exponential(of: Predictive, shift: float, growth: Tensor | None) -> LogNormalPredictive:
     """The predictive of a target whose logarithm has this one.
 
     Args:
         of: what is known of the logarithm.
+        shift: what was added to the target.
         growth: what was added to its epistemic variance off the data.
     """
     if isinstance(of, NormalPredictive):
         of = of.pooled(1)
     assert isinstance(of, NormalMixturePredictive)
-    return LogNormalPredictive(of, growth, of.novelty)
+    return LogNormalPredictive(of, shift, growth, of.novelty)

@@ -26,14 +26,15 @@ class Regressor(RegressorMixin, Estimator):
 
     Attributes:
         target_scaler_: what standardises the targets, or their logarithms.
-        log_target_: whether the logarithm of the target was learnt.
+        log_shift_: what was added to the target, of which the logarithm was learnt; None if the
+            target itself was.
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
         noise_model_: factors on the noise of each row; None where one noise serves all.
     """
 
     target_scaler_: Standardizer
-    log_target_: bool
+    log_shift_: float | None
     n_outputs_: int
     column_weights_: Tensor
     noise_model_: NoiseModel | None
@@ -50,12 +51,12 @@ class Regressor(RegressorMixin, Estimator):
         x, counts = clipped(x)
         scaler = Standardizer.fit(x)
         rows = scaler.transform(x)
-        log_target = self._wants_logarithm(rows, targets)
-        targets = targets.log() if log_target else targets
+        shift = self._log_shift(rows, targets)
+        targets = targets if shift is None else logarithm.shifted(targets, shift)
         of_targets, outputs = Standardizer.fit(targets), targets.shape[1]
         fit = self._learn(Normal(outputs=outputs), outputs, rows, of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
-        self.log_target_ = log_target
+        self.log_shift_ = shift
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
         self.clipped_ = counts.numpy()
         return self
@@ -72,9 +73,8 @@ class Regressor(RegressorMixin, Estimator):
             scalers, learner = self._begin(x, targets)
         else:
             scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
-            if self.log_target_:
-                logarithm.check(targets)
-                targets = targets.log()
+            if self.log_shift_ is not None:
+                targets = logarithm.shifted(targets, self.log_shift_)
         self._continue(learner, scalers[0].transform(x), scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
@@ -92,8 +92,9 @@ class Regressor(RegressorMixin, Estimator):
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
         rescaled = predictive.rescaled(scaler.mean, scaler.scale)
-        if self.log_target_:
-            rescaled = logarithm.exponential(rescaled, self._growth(x, predictive))
+        if self.log_shift_ is not None:
+            growth = self._growth(x, predictive)
+            rescaled = logarithm.exponential(rescaled, self.log_shift_, growth)
         return rescaled.flat() if self._flat else rescaled
 
     @overload
@@ -139,9 +140,14 @@ class Regressor(RegressorMixin, Estimator):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _wants_logarithm(self, x: Tensor, y: Tensor) -> bool:
-        """Whether to learn the logarithm of these targets at standardised rows."""
-        return False
+    def _log_shift(self, x: Tensor, y: Tensor) -> float | None:
+        """What to add to these targets and learn the logarithm of; None to learn them as they are.
+
+        Args:
+            x: standardised inputs.
+            y: targets.
+        """
+        return None
 
     def _growth(self, x: Tensor, predictive: Predictive) -> Tensor:
         """How much of the epistemic variance of a logarithm comes from being off the data."""
@@ -173,7 +179,7 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_, self.log_target_ = None, False
+        self.noise_model_, self.log_shift_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
@@ -181,14 +187,18 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
             tensors["noise/weights"] = self.column_weights_.double()
-        values = {"flat": self._flat}
-        return tensors, values | ({"log_target": True} if self.log_target_ else {})
+        values: dict[str, Any] = {"flat": self._flat}
+        return tensors, values if self.log_shift_ is None else values | {"shift": self.log_shift_}
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
-        self.log_target_ = checks.of_type(values.get("log_target", False), bool, "log_target")
+        self.log_shift_ = None
+        if "shift" in values:
+            self.log_shift_ = checks.of_type(values["shift"], float, "shift")
+            if not self.log_shift_ > 0:
+                raise ValueError(f"the shift of a logarithm in the file is {self.log_shift_}")
         columns = len(self.input_scaler_.mean)
         self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
         held = part(tensors, "noise/")

@@ -260,22 +260,25 @@ class TAGIRegressor(_ByTAGI, Regressor):
         if self.log_target not in (None, True, False):
             raise ValueError(f"log_target must be True, False or None, got {self.log_target!r}")
 
-    def _wants_logarithm(self, x: Tensor, y: Tensor) -> bool:
+    def _log_shift(self, x: Tensor, y: Tensor) -> float | None:
         self._check_settings()
-        if self.log_target is not None:
-            if self.log_target:
-                logarithm.check(y)
-            return self.log_target
-        if not logarithm.possible(y):
-            return False
-        scalers = Standardizer.fit(y), Standardizer.fit(y.log())
-        plain, logs = (
+        if self.log_target is False or (self.log_target is None and not logarithm.possible(y)):
+            return None
+        if self.log_target:
+            logarithm.shifted(y, 0.0)  # which refuses what is not positive
+        shift = logarithm.shift_of(y)
+        if self.log_target:
+            return shift
+        logs = logarithm.shifted(y, shift)
+        scalers = Standardizer.fit(y), Standardizer.fit(logs)
+        trials = [
             self._trials(Normal(), 1, x, scaler.transform(target))
-            for scaler, target in zip(scalers, (y, y.log()), strict=True)
-        )
-        if not plain.parts:
-            return False
-        return logarithm.helps(plain, logs, self._first_setting(len(x)), scalers)
+            for scaler, target in zip(scalers, (y, logs), strict=True)
+        ]
+        if not trials[0].parts:
+            return None
+        setting = self._first_setting(len(x))
+        return shift if logarithm.helps(trials[0], trials[1], setting, scalers) else None
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         seed = self._seed()
