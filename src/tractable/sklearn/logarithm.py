@@ -28,7 +28,7 @@ from tractable.training import holdout
 
 SHIFT = 0.02
 """Of the median: is added to a target before the logarithm is taken."""
-LESS_SKEWED = 0.7
+LESS_SKEWED = 0.5
 """The skewness of the logarithm over that of the target must be less."""
 
 
