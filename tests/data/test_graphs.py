@@ -73,4 +73,6 @@ def test_the_published_molecules(real_data):
         1,
     ]
     assert first.x[:20, 2].sum() == 20
-    assert sorted(torch.cat(found.folds).tolist()) == list(range(188))
+    tested = torch.cat(found.folds).tolist()
+    assert len(tested) == len(set(tested)) == 180  # eight are in no fold
+    assert 0 <= min(tested) <= max(tested) < 188
