@@ -27,8 +27,9 @@ of the positions take all pairs as equally correlated; correlations between chan
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -44,19 +45,28 @@ class Pooled:
 
     variance: Tensor
     """V, of size one where the positions were; messages go back through it."""
-    share: Tensor
-    """The share rho of the variance that the positions have in common, without a graph."""
     dims: tuple[int, ...]
     """The dimensions of the state that hold positions, from the front."""
+    measure: Callable[[], Tensor]
+    """Finds the share."""
+
+    @cached_property
+    def share(self) -> Tensor:
+        """The share rho of the variance that the positions have in common, without a graph."""
+        return self.measure()
 
 
 def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Pooled:
     """What is known of ``count`` states, ``few`` of whose variances are given, and of V."""
+    value = mean_variance.detach()
+    return Pooled(mean_variance, dims, lambda: _share(value, few, dims, count))
+
+
+def _share(value: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
     with torch.no_grad():
         alone, together = _bounds(few.sqrt(), dims, count)
         room = (together - alone).clamp_min(torch.finfo(few.dtype).eps * together)
-        share = (mean_variance - alone) / torch.where(room > 0, room, 1)
-    return Pooled(mean_variance, share, dims)
+        return (value - alone) / torch.where(room > 0, room, 1)
 
 
 def count_of(shape: torch.Size, dims: tuple[int, ...]) -> int:
@@ -165,6 +175,16 @@ def linear(
         if var_w is not None:
             parts.append(F.linear(incoming.detach(), var_w.detach()))
     return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
+
+
+def scaled(
+    mean: Tensor, incoming: Tensor, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+) -> Tensor:
+    """V of ``x w + b`` whose ``w`` and ``b`` are the same at all positions."""
+    found = incoming * (w * w).detach()
+    if var_w is not None:
+        found = found + (mean * mean) * var_w + (incoming * var_w).detach()
+    return found if var_b is None else found + var_b
 
 
 def convolution(
