@@ -15,7 +15,16 @@ from tractable.likelihoods import Categorical, Likelihood
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
 from tractable.sklearn import noise, stretches
-from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, choose, parts_of
+from tractable.sklearn.choosing import (
+    ROUNDS,
+    Fit,
+    Setting,
+    Trials,
+    Tried,
+    Wanted,
+    choose,
+    parts_of,
+)
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.network import dense
@@ -93,20 +102,15 @@ class _ByTAGI(Estimator):
             setting: what was chosen.
             spare: whether there are rows enough not to learn from those held out.
         """
-        kept = [trials.kept(out) for out in trials.parts]
-        all_rows = torch.arange(len(trials.x))
-        (fit,) = trials.fits(
-            setting,
-            kept[:1] if spare else [all_rows],
-            members=self.members,
-            first=0,
-            off_data=True,
-            progress=self.verbose > 0,
-        )
-        if not kept:
-            return fit
-        judged = [fit] if spare else trials.judged(setting, min(self.members, _JUDGED))
-        return self._suited(trials, setting, fit, judged)
+        rows = trials.kept(trials.parts[0]) if spare else torch.arange(len(trials.x))
+        final = Wanted(setting, rows, 0, self.members, off_data=True)
+        bar = self.verbose > 0
+        if spare or not trials.parts:
+            (fit,) = judged = trials.fits([final], progress=bar)
+        else:
+            members = min(self.members, _JUDGED)
+            judged, (fit,) = trials.judged(setting, members, [final], progress=bar)
+        return self._suited(trials, setting, fit, judged) if trials.parts else fit
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         """A fit whose noise suits what held-out rows say of copies of it (or of itself)."""
