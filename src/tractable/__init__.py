@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Ensemble,
         Laplace,
         Learner,
+        Output,
         coverage,
     )
     from tractable.posterior import Posterior
@@ -50,6 +51,7 @@ __all__ = [
     "Learner",
     "NoMomentRule",
     "NormalPredictive",
+    "Output",
     "Posterior",
     "Predictive",
     "activation_moments",
@@ -72,7 +74,7 @@ _HOMES = {
     "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
-        "Ensemble", "Laplace", "Learner", "coverage",
+        "Ensemble", "Laplace", "Learner", "Output", "coverage",
     ),
     "posterior": ("Posterior",),
     "predictive": ("NormalPredictive", "Predictive"),
