@@ -40,6 +40,11 @@ class Bernoulli(Likelihood):
         """Torch has no rule for the normal distribution function there."""
         return self.link == "logit"
 
+    @property
+    def can_doubt(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
         if outputs[1:].numel() == 1:

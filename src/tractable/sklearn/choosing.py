@@ -125,7 +125,7 @@ class Wanted:
     Attributes:
         setting: how the network is made and taught.
         rows: which rows.
-        number: of the selection of rows, which sets the seed.
+        number: which selection of rows it is; sets the seed.
         members: how many the learner has.
         off_data: whether it remembers where its rows were.
         start: weights of the columns that one more round of weighing begins with; by default they

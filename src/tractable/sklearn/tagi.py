@@ -10,11 +10,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.data import Standardizer
 from tractable.learners import TAGI, Ensemble, Learner
-from tractable.likelihoods import Categorical, Likelihood
+from tractable.likelihoods import Categorical, Likelihood, Normal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
-from tractable.sklearn import noise, stretches
+from tractable.sklearn import logarithm, noise, stretches
 from tractable.sklearn.choosing import (
     ROUNDS,
     Fit,
@@ -65,17 +66,9 @@ class _ByTAGI(Estimator):
 
     def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
         self._check_settings()
-
-        def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
-            net = dense(x.shape[1], hidden, outputs, self.activation)
-            return self._of(net, likelihood, members, seed)
-
-        seed, rows = self._seed(), len(x)
-        wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
-        parts = parts_of(rows, seed) if wanted else []
-        trials = Trials(make, x, y, parts, seed=seed, batch_size=self.batch_size)
+        rows, trials = len(x), self._trials(likelihood, outputs, x, y)
         setting, tried = self._first_setting(rows), list[Tried]()
-        if wanted:
+        if trials.parts:
             best, tried = choose(
                 trials,
                 setting,
@@ -85,9 +78,22 @@ class _ByTAGI(Estimator):
                 members=min(self.members, _JUDGED),
             )
             setting = best.setting
-        fit = self._fitted(trials, setting, spare=wanted is True and rows >= holdout.MANY_ROWS)
+        many = self.calibrate is True and rows >= holdout.MANY_ROWS
+        fit = self._fitted(trials, setting, spare=many)
         self.chosen_, self.tried_ = setting, tried
         return fit
+
+    def _trials(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Trials:
+        """Fits to standardised rows, some of which are held out if they are enough."""
+
+        def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
+            net = dense(x.shape[1], hidden, outputs, self.activation)
+            return self._of(net, likelihood, members, seed)
+
+        seed, rows = self._seed(), len(x)
+        wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
+        parts = parts_of(rows, seed) if wanted else []
+        return Trials(make, x, y, parts, seed=seed, batch_size=self.batch_size)
 
     def _first_setting(self, rows: int) -> Setting:
         epochs = holdout.usual_epochs(rows) if self.epochs is None else int(self.epochs)
@@ -204,6 +210,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
         shrink: weigh columns by how much they matter; by default where held-out rows gain by it.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
+        log_target: learn the logarithm of the target, which must be positive; by default where
+            held-out rows gain by it, if there is one target (``tractable.sklearn.logarithm``).
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -229,6 +237,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         calibrate: bool | Literal["refit"] = True,
         shrink: bool | None = None,
         memory: float | None = None,
+        log_target: bool | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -242,8 +251,34 @@ class TAGIRegressor(_ByTAGI, Regressor):
         self.calibrate = calibrate
         self.shrink = shrink
         self.memory = memory
+        self.log_target = log_target
         self.random_state = random_state
         self.verbose = verbose
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.log_target not in (None, True, False):
+            raise ValueError(f"log_target must be True, False or None, got {self.log_target!r}")
+
+    def _log_shift(self, x: Tensor, y: Tensor) -> float | None:
+        self._check_settings()
+        if self.log_target is False or (self.log_target is None and not logarithm.possible(y)):
+            return None
+        if self.log_target:
+            logarithm.shifted(y, 0.0)  # which refuses what is not positive
+        shift = logarithm.shift_of(y)
+        if self.log_target:
+            return shift
+        logs = logarithm.shifted(y, shift)
+        scalers = Standardizer.fit(y), Standardizer.fit(logs)
+        trials = [
+            self._trials(Normal(), 1, x, scaler.transform(target))
+            for scaler, target in zip(scalers, (y, logs), strict=True)
+        ]
+        if not trials[0].parts:
+            return None
+        setting = self._first_setting(len(x))
+        return shift if logarithm.helps(trials[0], trials[1], setting, scalers) else None
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         seed = self._seed()
