@@ -18,7 +18,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, Likelihood
+from tractable.likelihoods.base import Likelihood, real_targets
 
 FIRST_ROWS = 10.0
 """Rows that the first guess counts for."""
@@ -95,7 +95,7 @@ class Learnt(Likelihood):
                 f"give {type(self).__name__}(outputs={outputs[-1]})"
             )
 
-    def hear(
+    def update_noise(
         self,
         y: Tensor,
         mean: Tensor,
@@ -103,23 +103,12 @@ class Learnt(Likelihood):
         *,
         weight: Tensor | None = None,
         memory: float | None = None,
-    ) -> Heard:
-        """See ``Likelihood``."""
-        d_mu, d_var = self.messages(y, mean, variance)
-        if not self.learns:
-            return Heard(d_mu, d_var, d_var, {})
-        y, mean, variance = y.double(), mean.double(), variance.double()
-        noise = self.averaged(self.expected(y, mean, variance), memory=memory)
-        return Heard(d_mu, d_var, d_var, noise)
-
-    def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, weight: Tensor | None = None
     ) -> dict[str, Tensor]:
         """New values of the buffers; ``weight`` says how much each row counts."""
         if not self.learns:
             return {}
         seen = self.expected(y.double(), mean.double(), variance.double())
-        return self.averaged(seen, weight=weight)
+        return self.averaged(seen, weight=weight, memory=memory)
 
     def averaged(
         self, seen: Tensor, *, weight: Tensor | None = None, memory: float | None = None
@@ -163,3 +152,22 @@ class Learnt(Likelihood):
         for name in ("parameter", "rows"):
             if bool((values[name] <= 0).any()):
                 raise ValueError(f"{name} of the noise must be positive")
+
+
+class LearntScale(Learnt):
+    """Real numbers that scatter around their outputs, with a scale that is given or learnt."""
+
+    @property
+    def scale(self) -> Tensor:
+        """The scale of every output."""
+        return self.parameter
+
+    @property
+    def can_widen(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        self.check_outputs(outputs)
+        return real_targets(y, outputs)

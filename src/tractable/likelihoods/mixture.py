@@ -96,11 +96,22 @@ class Mixture(Nested):
     def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log of weight times evidence of every component."""
         (logits, means), (spread, variances) = self._split(mean), self._split(variance)
-        each = [
-            part.log_evidence(y, m, v)
-            for part, m, v in zip(self.each, means, variances, strict=True)
-        ]
-        return torch.stack(each, 1) + (logits * shrinkage(spread)).log_softmax(1)
+        if self.has_learnable_noise:
+            each = [
+                part.log_evidence(y, m, v)
+                for part, m, v in zip(self.each, means, variances, strict=True)
+            ]
+            found = torch.stack(each, 1)
+        else:
+            evidence = self.each[0].log_evidence(*self._below(y, mean, variance))
+            found = evidence.reshape(len(y), -1)
+        return found + (logits * shrinkage(spread)).log_softmax(1)
+
+    def _below(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Components that are all alike as rows below each other, so that one call serves them."""
+        k = self.components
+        m, v = (outputs[:, k:].reshape(len(y) * k, -1) for outputs in (mean, variance))
+        return y.repeat_interleave(k, 0), m, v
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log of the sum over components."""
@@ -117,11 +128,18 @@ class Mixture(Nested):
         s = shrinkage(spread)
         p = (logits * s).softmax(1)
         first, second = [s * (share - p)], [s * s * (share * (1 - share) - p * (1 - p))]
-        columns = share.split(1, 1)
-        for part, m, v, r in zip(self.each, means, variances, columns, strict=True):
-            d, h = part.messages(y, m, v)
-            first.append(r * d)
-            second.append(r * h + r * (1 - r) * d * d)
+        if self.has_learnable_noise:
+            pairs = [
+                part.messages(y, m, v)
+                for part, m, v in zip(self.each, means, variances, strict=True)
+            ]
+            d, h = (torch.stack(both, 1) for both in zip(*pairs, strict=True))
+        else:
+            both = self.each[0].messages(*self._below(y, mean, variance))
+            d, h = (part.reshape(len(y), self.components, -1) for part in both)
+        r = share.unsqueeze(-1)
+        first.append((r * d).flatten(1))
+        second.append((r * h + r * (1 - r) * d * d).flatten(1))
         most = 1 / variance.clamp_min(torch.finfo(variance.dtype).tiny)
         return torch.cat(first, 1), torch.maximum(torch.cat(second, 1).clamp(max=0), -most)
 
@@ -144,13 +162,17 @@ class Mixture(Nested):
         """See ``Likelihood``."""
         share = self._terms(y, mean, variance).softmax(1)
         d_mu, d_var = self._messages(y, mean, variance, share)
-        return Heard(d_mu, d_var, d_var, self._noise(y, mean, variance, share))
+        return Heard(d_mu, d_var, d_var, self._noise(y, mean, variance, share, memory))
 
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+    ) -> dict[str, Tensor]:
         """The noise of each component, by the rows that it is responsible for."""
-        return self._noise(y, mean, variance, self._terms(y, mean, variance).softmax(1))
+        return self._noise(y, mean, variance, self._terms(y, mean, variance).softmax(1), memory)
 
-    def _noise(self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor) -> dict[str, Tensor]:
+    def _noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor, memory: float | None
+    ) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         if not self.has_learnable_noise:
             return found
@@ -158,7 +180,7 @@ class Mixture(Nested):
         _, variances = self._split(variance)
         for k, (part, m, v) in enumerate(zip(self.each, means, variances, strict=True)):
             assert isinstance(part, Learnt)
-            new = part.update_noise(y, m, v, weight=share[:, k])
+            new = part.update_noise(y, m, v, weight=share[:, k], memory=memory)
             found |= {f"parts.{k}.{name}": value for name, value in new.items()}
         return found
 

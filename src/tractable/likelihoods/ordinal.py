@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.special import log_ndtr
 
 from tractable.likelihoods import quadrature
-from tractable.likelihoods.base import Heard, Likelihood, class_targets
+from tractable.likelihoods.base import Likelihood, class_targets
 from tractable.likelihoods.learnt import FIRST_ROWS, remembered
 from tractable.predictive import CategoricalPredictive
 
@@ -154,26 +154,10 @@ class Ordinal(Likelihood):
         least = torch.arange(len(moved), dtype=moved.dtype, device=moved.device) * _LEAST_GAP
         return (moved - least).cummax(0).values + least
 
-    def hear(
-        self,
-        y: Tensor,
-        mean: Tensor,
-        variance: Tensor,
-        *,
-        weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
-        """See ``Likelihood``."""
-        d_mu, d_var = self.messages(y, mean, variance)
-        return Heard(d_mu, d_var, d_var, self._followed(y, mean, variance, memory))
-
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
-        """The thresholds after a natural gradient step."""
-        return self._followed(y, mean, variance, None)
-
-    def _followed(
-        self, y: Tensor, mean: Tensor, variance: Tensor, memory: float | None
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
     ) -> dict[str, Tensor]:
+        """The thresholds after a natural gradient step."""
         if not self.learns:
             return {}
         number = y.numel()
