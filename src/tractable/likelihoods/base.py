@@ -216,6 +216,14 @@ class Likelihood(nn.Module, ABC):
         return True
 
     @property
+    def can_average(self) -> bool:
+        """Whether outputs of several networks for the same rows may be averaged.
+
+        Not where the same prediction has several outputs: components in another order, turns.
+        """
+        return True
+
+    @property
     def can_widen(self) -> bool:
         """Whether its targets are numbers, whose predictions widen away from the data."""
         return False

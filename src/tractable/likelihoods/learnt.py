@@ -18,7 +18,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Likelihood, real_targets
+from tractable.likelihoods.base import HeldOut, Likelihood, real_targets
+from tractable.likelihoods.scaling import best_scale
 
 FIRST_ROWS = 10.0
 """Rows that the first guess counts for."""
@@ -34,7 +35,7 @@ def remembered(rows: Tensor, memory: float | None) -> Tensor:
 class Learnt(Likelihood):
     """One parameter of the noise per output, given or learnt.
 
-    To supply: ``expected`` and ``parameter_of``, besides what a ``Likelihood`` needs.
+    To supply: ``expected``, ``parameter_of`` and ``rescale``, besides what a ``Likelihood`` needs.
 
     Args:
         given: the parameter, or None to learn it.
@@ -146,6 +147,22 @@ class Learnt(Likelihood):
         self.statistic = statistics[:-1] / statistics[-1]
         self.parameter = self.parameter_of(self.statistic)
 
+    # --- held-out rows ---------------------------------------------------------------------
+
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
+        """See ``Likelihood``; tails are the likelihood's own."""
+        return best_scale(held_out)
+
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """See ``Likelihood``; the evidence is the prediction's density."""
+        return self.log_evidence(y, mean.double(), variance.double())
+
+    @abstractmethod
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``."""
+
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A scale is positive, and so is a number of rows."""
         super().check_buffers(values)
@@ -171,3 +188,7 @@ class LearntScale(Learnt):
         """See ``Likelihood``."""
         self.check_outputs(outputs)
         return real_targets(y, outputs)
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``; the square of a scale goes with the variance."""
+        self.parameter = self.parameter * scale**0.5

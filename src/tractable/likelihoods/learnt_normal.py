@@ -52,6 +52,10 @@ class LearntNormal(LearntScale):
         """The mean squared residual, above a floor: a component must not collapse on one row."""
         return statistic.clamp_min(_LEAST_VARIANCE)
 
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``; the parameter is the variance itself."""
+        self.parameter = self.parameter * scale
+
     def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
         """See ``Likelihood``."""
         return NormalPredictive(mean, variance, self.parameter.to(mean.dtype).expand_as(mean))

@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, Likelihood
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood
 from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.learnt_normal import LearntNormal
 from tractable.likelihoods.nested import Nested, made
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.scaling import best_scale
 from tractable.likelihoods.softmax import shrinkage
 from tractable.predictive import PooledPredictive, Predictive
 
@@ -64,6 +65,11 @@ class Mixture(Nested):
     def can_widen(self) -> bool:
         """See ``Likelihood``."""
         return self.each[0].can_widen
+
+    @property
+    def can_average(self) -> bool:
+        """Components may come in another order."""
+        return False
 
     @property
     def takes_members(self) -> bool:
@@ -204,6 +210,20 @@ class Mixture(Nested):
         for part, row in zip(self.each, statistics, strict=True):
             if float(row[-1]) > 1e-6:
                 part.m_step(row)
+
+    @property
+    def can_calibrate(self) -> bool:
+        """Whether the components have a noise that held-out rows can set."""
+        return self.each[0].can_calibrate
+
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
+        """One factor for the noise of all components."""
+        return best_scale(held_out)
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``."""
+        for part in self.each:
+            part.rescale(scale)
 
     # --- predictions -----------------------------------------------------------------------
 

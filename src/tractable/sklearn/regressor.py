@@ -1,4 +1,4 @@
-"""Regression: standardised targets, an inferred noise, and predictions in the data's own units."""
+"""Regression: targets of a kind, an inferred noise, and predictions in the data's own units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.learners import Learner
-from tractable.likelihoods import Normal
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import Predictive
@@ -19,10 +18,13 @@ from tractable.sklearn import files
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.noise import NoiseModel
+from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
 
 
 class Regressor(RegressorMixin, Estimator):
-    """Real targets, one or several per row, each with a normal noise that is inferred.
+    """Numbers, one or several per row, with a noise that is inferred.
+
+    Most kinds of targets are standardised (``tractable.sklearn.targets``).
 
     Attributes:
         target_scaler_: what standardises the targets.
@@ -46,11 +48,10 @@ class Regressor(RegressorMixin, Estimator):
         """
         x, targets, flat = self._checked(X, y, reset=True)
         x, counts = clipped(x)
-        scaler, of_targets = Standardizer.fit(x), Standardizer.fit(targets)
-        outputs = targets.shape[1]
-        fit = self._learn(
-            Normal(outputs=outputs), outputs, scaler.transform(x), of_targets.transform(targets)
-        )
+        kind = self._kind()
+        likelihood, outputs = kind.likelihood(targets)
+        scaler, of_targets = Standardizer.fit(x), kind.scaler(targets)
+        fit = self._learn(likelihood, outputs, scaler.transform(x), of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
         self.clipped_ = counts.numpy()
@@ -84,8 +85,9 @@ class Regressor(RegressorMixin, Estimator):
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
-        rescaled = predictive.rescaled(scaler.mean, scaler.scale)
-        return rescaled.flat() if self._flat else rescaled
+        if self._kind().standardised:
+            predictive = predictive.rescaled(scaler.mean, scaler.scale)
+        return predictive.flat() if self._flat else predictive
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = ...) -> Array: ...
@@ -144,9 +146,13 @@ class Regressor(RegressorMixin, Estimator):
         return tensor(X), targets, y.ndim == 1
 
     def _begin(self, x: Tensor, y: Tensor) -> tuple[tuple[Standardizer, Standardizer], Learner]:
-        outputs = y.shape[1]
-        learner = self._begin_learner(Normal(outputs=outputs), outputs, x)
-        return (Standardizer.fit(x), Standardizer.fit(y)), learner
+        kind = self._kind()
+        learner = self._begin_learner(*kind.likelihood(y), x)
+        return (Standardizer.fit(x), kind.scaler(y)), learner
+
+    def _kind(self) -> TargetKind:
+        """What the targets are."""
+        return kind_of(getattr(self, "likelihood", NORMAL))
 
     def _adopt(
         self, scalers: tuple[Standardizer, Standardizer], learner: Learner, flat: bool

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.learners import TAGI, Ensemble, Learner
-from tractable.likelihoods import Categorical, Likelihood
+from tractable.likelihoods import Categorical, Likelihood, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
 from tractable.sklearn import noise, stretches
@@ -19,7 +19,9 @@ from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, choo
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.network import dense
+from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.targets import COMPILED, FEW_EPOCHS, FULL_BATCH, NORMAL
 from tractable.training import holdout
 
 HIDDEN = (64, 64)
@@ -64,16 +66,20 @@ class _ByTAGI(Estimator):
         seed, rows = self._seed(), len(x)
         wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
         parts = parts_of(rows, seed) if wanted else []
-        trials = Trials(make, x, y, parts, seed=seed, batch_size=self.batch_size)
+        fast = isinstance(likelihood, COMPILED)
+        size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
+        trials = Trials(make, x, y, parts, seed=seed, batch_size=size)
         setting, tried = self._first_setting(rows), list[Tried]()
+        if not fast and self.epochs is None:
+            setting = replace(setting, epochs=FEW_EPOCHS)
         if wanted:
             best, tried = choose(
                 trials,
                 setting,
                 epochs=self.epochs is None,
                 linear=self.hidden is None,
-                weigh=self.shrink is None,
-                members=min(self.members, _JUDGED),
+                weigh=self.shrink is None and fast,
+                members=min(self.members, _JUDGED) if fast else 1,
             )
             setting = best.setting
         fit = self._fitted(trials, setting, spare=wanted is True and rows >= holdout.MANY_ROWS)
@@ -105,11 +111,15 @@ class _ByTAGI(Estimator):
         )
         if not kept:
             return fit
-        judged = [fit] if spare else trials.judged(setting, min(self.members, _JUDGED))
+        fast = isinstance(fit.learner.likelihood, COMPILED)
+        copies = min(self.members, _JUDGED) if fast else 1
+        judged = [fit] if spare else trials.judged(setting, copies)
         return self._suited(trials, setting, fit, judged)
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         """A fit whose noise suits what held-out rows say of copies of it (or of itself)."""
+        if not fit.learner.likelihood.can_calibrate:
+            return fit
         fit.learner.rescale_noise(holdout.noise_scale(fit.learner, trials.held_out(judged)))
         return fit
 
@@ -185,6 +195,12 @@ class TAGIRegressor(_ByTAGI, Regressor):
             linear model where held-out rows find it as good.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.  The first four run in the compiled kernel.
+        likelihood: what the targets are: ``"normal"``, ``"heteroscedastic"``, ``"laplace"``,
+            ``"student_t"``, ``"mixture"``, ``"poisson"``, ``"negative_binomial"`` or
+            ``"von_mises"`` (``tractable.sklearn.targets``).  What is said above of error bars off
+            the data, of wild targets and of a noise that depends on the inputs is of the first.
+            With those that the kernel does not serve (all but normal, heteroscedastic and poisson)
+            at most 40 epochs are tried, in batches of 32, and columns are not weighed.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; not of ``partial_fit``.
@@ -217,6 +233,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         hidden: Any = None,
         activation: str = "relu",
         *,
+        likelihood: str = NORMAL,
         gain: float = 0.25,
         forget: float = 0.3,
         members: int = 5,
@@ -230,6 +247,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.likelihood = likelihood
         self.gain = gain
         self.forget = forget
         self.members = members
@@ -242,6 +260,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
         self.verbose = verbose
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
+        if self.likelihood != NORMAL:
+            return super()._suited(trials, setting, fit, judged)
         seed = self._seed()
         growth = stretches.growth(trials, setting, judged, seed)
         for learner in {id(f): f.learner for f in (fit, *judged)}.values():
@@ -266,6 +286,9 @@ class TAGIClassifier(_ByTAGI, Classifier):
         link: ``"probit"``, a model of labels, whose probabilities are better where classes
             overlap; or ``"normal"``, as published, which takes labels as numbers and learns
             faster where they do not (digits, images).  See ``tractable.likelihoods.Categorical``.
+        ordered: whether the classes are levels with an order (grades, stages), learnt as
+            ``tractable.likelihoods.Ordinal``: True takes the order that sorting gives, a list of
+            all labels its own order, from the lowest.  ``link`` then says nothing.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: as for ``TAGIRegressor``; 0, the textbook method, served classes slightly better.
         members: as for ``TAGIRegressor``.
@@ -291,6 +314,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         activation: str = "relu",
         *,
         link: Link = "probit",
+        ordered: Ordered = False,
         gain: float = 0.25,
         forget: float = 0.0,
         members: int = 5,
@@ -305,6 +329,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.hidden = hidden
         self.activation = activation
         self.link = link
+        self.ordered = ordered
         self.gain = gain
         self.forget = forget
         self.members = members
@@ -316,5 +341,5 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _likelihood(self, classes: int) -> Categorical:
-        return Categorical(classes, link=self.link)
+    def _likelihood(self, classes: int) -> Categorical | Ordinal:
+        return likelihood_of_classes(classes, self.ordered, Categorical(classes, link=self.link))
