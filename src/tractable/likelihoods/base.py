@@ -229,6 +229,11 @@ class Likelihood(nn.Module, ABC):
         return False
 
     @property
+    def can_doubt(self) -> bool:
+        """Whether its targets are labels, whose probabilities even out away from the data."""
+        return False
+
+    @property
     def can_calibrate(self) -> bool:
         """Whether there is a noise whose scale held-out rows can set."""
         return type(self).held_out_scale is not Likelihood.held_out_scale

@@ -27,8 +27,9 @@ class Predictive(ABC):
     novelty: Tensor | None = None
     """How unlike the training rows each row is: 0 for those that lie among them, else how much
     farther it is from the nearest than they are from each other, in standard deviations of the
-    inputs.  For numbers it has widened ``epistemic``; the probabilities of classes it does not
-    change.  None where nothing is known of the training rows, as after online updates only."""
+    inputs.  For numbers it has widened ``epistemic``; the probabilities of classes it has evened
+    out where inputs have few columns.  None where nothing is known of the training rows, as after
+    online updates only."""
 
     @property
     def has_classes(self) -> bool:

@@ -14,7 +14,7 @@ from tractable.learners import Learner
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import Predictive
-from tractable.sklearn import files
+from tractable.sklearn import files, logarithm
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.noise import NoiseModel
@@ -27,13 +27,16 @@ class Regressor(RegressorMixin, Estimator):
     Most kinds of targets are standardised (``tractable.sklearn.targets``).
 
     Attributes:
-        target_scaler_: what standardises the targets.
+        target_scaler_: what standardises the targets, or their logarithms.
+        log_shift_: what was added to the target, of which the logarithm was learnt; None if the
+            target itself was.
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
         noise_model_: factors on the noise of each row; None where one noise serves all.
     """
 
     target_scaler_: Standardizer
+    log_shift_: float | None
     n_outputs_: int
     column_weights_: Tensor
     noise_model_: NoiseModel | None
@@ -48,11 +51,16 @@ class Regressor(RegressorMixin, Estimator):
         """
         x, targets, flat = self._checked(X, y, reset=True)
         x, counts = clipped(x)
-        kind = self._kind()
+        kind, scaler = self._kind(), Standardizer.fit(x)
+        kind.likelihood(targets)  # which refuses what cannot be
+        rows = scaler.transform(x)
+        shift = self._log_shift(rows, targets)
+        targets = targets if shift is None else logarithm.shifted(targets, shift)
         likelihood, outputs = kind.likelihood(targets)
-        scaler, of_targets = Standardizer.fit(x), kind.scaler(targets)
-        fit = self._learn(likelihood, outputs, scaler.transform(x), of_targets.transform(targets))
+        of_targets = kind.scaler(targets)
+        fit = self._learn(likelihood, outputs, rows, of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
+        self.log_shift_ = shift
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
         self.clipped_ = counts.numpy()
         return self
@@ -69,6 +77,8 @@ class Regressor(RegressorMixin, Estimator):
             scalers, learner = self._begin(x, targets)
         else:
             scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
+            if self.log_shift_ is not None:
+                targets = logarithm.shifted(targets, self.log_shift_)
         self._continue(learner, scalers[0].transform(x), scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
@@ -86,7 +96,10 @@ class Regressor(RegressorMixin, Estimator):
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
         if self._kind().standardised:
-            predictive = predictive.rescaled(scaler.mean, scaler.scale)
+            predictive, calm = predictive.rescaled(scaler.mean, scaler.scale), predictive
+        if self.log_shift_ is not None:
+            growth = self._growth(x, calm)
+            predictive = logarithm.exponential(predictive, self.log_shift_, growth)
         return predictive.flat() if self._flat else predictive
 
     @overload
@@ -132,6 +145,21 @@ class Regressor(RegressorMixin, Estimator):
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _log_shift(self, x: Tensor, y: Tensor) -> float | None:
+        """What to add to these targets and learn the logarithm of; None to learn them as they are.
+
+        Args:
+            x: standardised inputs.
+            y: targets.
+        """
+        return None
+
+    def _growth(self, x: Tensor, predictive: Predictive) -> Tensor:
+        """How much of the epistemic variance of a logarithm comes from being off the data."""
+        calm = self.learner_.outputs(self.learner_.inputs(x)).predictive().double()
+        grown = (predictive.epistemic - calm.epistemic.reshape(predictive.mean.shape)).clamp_min(0)
+        return grown * self.target_scaler_.scale.square()
+
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Tensor, bool]:
         """Inputs, a matrix of targets, and whether they came as a vector."""
         X, y = validate_data(
@@ -160,7 +188,7 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_ = None
+        self.noise_model_, self.log_shift_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
@@ -168,12 +196,18 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
             tensors["noise/weights"] = self.column_weights_.double()
-        return tensors, {"flat": self._flat}
+        values: dict[str, Any] = {"flat": self._flat}
+        return tensors, values if self.log_shift_ is None else values | {"shift": self.log_shift_}
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
+        self.log_shift_ = None
+        if "shift" in values:
+            self.log_shift_ = checks.of_type(values["shift"], float, "shift")
+            if not self.log_shift_ > 0:
+                raise ValueError(f"the shift of a logarithm in the file is {self.log_shift_}")
         columns = len(self.input_scaler_.mean)
         self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
         held = part(tensors, "noise/")

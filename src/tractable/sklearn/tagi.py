@@ -10,12 +10,22 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.data import Standardizer
 from tractable.learners import TAGI, Ensemble, Learner
-from tractable.likelihoods import Categorical, Likelihood, Ordinal
+from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
-from tractable.sklearn import noise, stretches
-from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, choose, parts_of
+from tractable.sklearn import logarithm, noise, stretches
+from tractable.sklearn.choosing import (
+    ROUNDS,
+    Fit,
+    Setting,
+    Trials,
+    Tried,
+    Wanted,
+    choose,
+    parts_of,
+)
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.network import dense
@@ -58,6 +68,28 @@ class _ByTAGI(Estimator):
 
     def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
         self._check_settings()
+        rows, trials = len(x), self._trials(likelihood, outputs, x, y)
+        setting, tried = self._first_setting(rows), list[Tried]()
+        fast = isinstance(likelihood, COMPILED)
+        if not fast and self.epochs is None:
+            setting = replace(setting, epochs=FEW_EPOCHS)
+        if trials.parts:
+            best, tried = choose(
+                trials,
+                setting,
+                epochs=self.epochs is None,
+                linear=self.hidden is None,
+                weigh=self.shrink is None and fast,
+                members=min(self.members, _JUDGED) if fast else 1,
+            )
+            setting = best.setting
+        many = self.calibrate is True and rows >= holdout.MANY_ROWS
+        fit = self._fitted(trials, setting, spare=many)
+        self.chosen_, self.tried_ = setting, tried
+        return fit
+
+    def _trials(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Trials:
+        """Fits to standardised rows, some of which are held out if they are enough."""
 
         def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
             net = dense(x.shape[1], hidden, outputs, self.activation)
@@ -68,23 +100,7 @@ class _ByTAGI(Estimator):
         parts = parts_of(rows, seed) if wanted else []
         fast = isinstance(likelihood, COMPILED)
         size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
-        trials = Trials(make, x, y, parts, seed=seed, batch_size=size)
-        setting, tried = self._first_setting(rows), list[Tried]()
-        if not fast and self.epochs is None:
-            setting = replace(setting, epochs=FEW_EPOCHS)
-        if wanted:
-            best, tried = choose(
-                trials,
-                setting,
-                epochs=self.epochs is None,
-                linear=self.hidden is None,
-                weigh=self.shrink is None and fast,
-                members=min(self.members, _JUDGED) if fast else 1,
-            )
-            setting = best.setting
-        fit = self._fitted(trials, setting, spare=wanted is True and rows >= holdout.MANY_ROWS)
-        self.chosen_, self.tried_ = setting, tried
-        return fit
+        return Trials(make, x, y, parts, seed=seed, batch_size=size)
 
     def _first_setting(self, rows: int) -> Setting:
         epochs = holdout.usual_epochs(rows) if self.epochs is None else int(self.epochs)
@@ -99,22 +115,16 @@ class _ByTAGI(Estimator):
             setting: what was chosen.
             spare: whether there are rows enough not to learn from those held out.
         """
-        kept = [trials.kept(out) for out in trials.parts]
-        all_rows = torch.arange(len(trials.x))
-        (fit,) = trials.fits(
-            setting,
-            kept[:1] if spare else [all_rows],
-            members=self.members,
-            first=0,
-            off_data=True,
-            progress=self.verbose > 0,
-        )
-        if not kept:
-            return fit
-        fast = isinstance(fit.learner.likelihood, COMPILED)
-        copies = min(self.members, _JUDGED) if fast else 1
-        judged = [fit] if spare else trials.judged(setting, copies)
-        return self._suited(trials, setting, fit, judged)
+        rows = trials.kept(trials.parts[0]) if spare else torch.arange(len(trials.x))
+        final = Wanted(setting, rows, 0, self.members, off_data=True)
+        bar = self.verbose > 0
+        if spare or not trials.parts:
+            (fit,) = judged = trials.fits([final], progress=bar)
+        else:
+            fast = isinstance(trials.make(setting.hidden, 1, 0).likelihood, COMPILED)
+            members = min(self.members, _JUDGED) if fast else 1
+            judged, (fit,) = trials.judged(setting, members, [final], progress=bar)
+        return self._suited(trials, setting, fit, judged) if trials.parts else fit
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         """A fit whose noise suits what held-out rows say of copies of it (or of itself)."""
@@ -216,6 +226,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
         shrink: weigh columns by how much they matter; by default where held-out rows gain by it.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
+        log_target: learn the logarithm of the target, which must be positive; by default where
+            held-out rows gain by it, if there is one target (``tractable.sklearn.logarithm``).
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -242,6 +254,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         calibrate: bool | Literal["refit"] = True,
         shrink: bool | None = None,
         memory: float | None = None,
+        log_target: bool | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -256,8 +269,38 @@ class TAGIRegressor(_ByTAGI, Regressor):
         self.calibrate = calibrate
         self.shrink = shrink
         self.memory = memory
+        self.log_target = log_target
         self.random_state = random_state
         self.verbose = verbose
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.log_target not in (None, True, False):
+            raise ValueError(f"log_target must be True, False or None, got {self.log_target!r}")
+
+    def _log_shift(self, x: Tensor, y: Tensor) -> float | None:
+        self._check_settings()
+        if self.likelihood != NORMAL:
+            if self.log_target:
+                raise ValueError(f"log_target goes with likelihood='{NORMAL}' only")
+            return None
+        if self.log_target is False or (self.log_target is None and not logarithm.possible(y)):
+            return None
+        if self.log_target:
+            logarithm.shifted(y, 0.0)  # which refuses what is not positive
+        shift = logarithm.shift_of(y)
+        if self.log_target:
+            return shift
+        logs = logarithm.shifted(y, shift)
+        scalers = Standardizer.fit(y), Standardizer.fit(logs)
+        trials = [
+            self._trials(Normal(), 1, x, scaler.transform(target))
+            for scaler, target in zip(scalers, (y, logs), strict=True)
+        ]
+        if not trials[0].parts:
+            return None
+        setting = self._first_setting(len(x))
+        return shift if logarithm.helps(trials[0], trials[1], setting, scalers) else None
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         if self.likelihood != NORMAL:

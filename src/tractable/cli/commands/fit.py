@@ -151,7 +151,11 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
         weighed = ", columns weighed by how much they matter" if chosen.rounds else ""
         varies = getattr(estimator, "noise_model_", None) is not None
         noise = ", a noise that depends on the inputs" if varies else ""
-        notes.append(f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}.")
+        shift = getattr(estimator, "log_shift_", None)
+        log = "" if shift is None else ", the logarithm of the target"
+        notes.append(
+            f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}{log}."
+        )
     surprises = getattr(estimator.learner_, "surprises", None)
     if surprises is not None and surprises.count:
         notes.append(
