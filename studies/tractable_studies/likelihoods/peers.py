@@ -104,7 +104,7 @@ def by_coral(levels: int, epochs: int) -> Model:
 
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            *body, _ = network(task, 1, (50,))
+            body = list(network(task, 1, (50,)).children())[:-1]
             net = nn.Sequential(*body, CoralLayer(50, levels))
             optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
             for _ in range(epochs):

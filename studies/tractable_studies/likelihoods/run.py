@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,9 +68,9 @@ GROUPS = (*list(BESIDE)[:5], "classes", "images")
 
 def models(epochs: int) -> dict[str, dict[str, Model]]:
     """For each group of rows, what is fitted."""
-    counts = {"epochs": epochs, "batch": 32}
-    answers = {"epochs": 3 * epochs, "batch": 10}
-    grades = {"epochs": epochs, "batch": 16}
+    counts: dict[str, Any] = {"epochs": epochs, "batch": 32}
+    answers: dict[str, Any] = {"epochs": 3 * epochs, "batch": 10}
+    grades: dict[str, Any] = {"epochs": epochs, "batch": 16}
     several, five = (Mixture(HeteroscedasticNormal(), k) for k in (3, 5))
     found: dict[str, dict[str, Model]] = {
         "counts": {
@@ -176,7 +177,7 @@ def compare(group: str, found: dict[str, dict[str, float]]) -> list[Comparison]:
     """Ours beside what to compare it with; of classes the calibration error as well."""
     ours, other = BESIDE[group]
 
-    def row(name: str, key: str, factor: float, unit: str, better: str) -> Comparison:
+    def row(name: str, key: str, factor: float, unit: str, better: Any) -> Comparison:
         return Comparison(
             f"{group}: {name}, beside {other}", factor * found[other][key],
             factor * found[ours][key], unit=unit, better=better, learner=ours,
