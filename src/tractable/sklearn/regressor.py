@@ -1,4 +1,4 @@
-"""Regression: standardised targets, an inferred noise, and predictions in the data's own units."""
+"""Regression: targets of a kind, an inferred noise, and predictions in the data's own units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.learners import Learner
-from tractable.likelihoods import Normal
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import LogScale, Predictive
@@ -19,10 +18,13 @@ from tractable.sklearn import files, logarithm
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.noise import NoiseModel
+from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
 
 
 class Regressor(RegressorMixin, Estimator):
-    """Real targets, one or several per row, each with a normal noise that is inferred.
+    """Numbers, one or several per row, with a noise that is inferred.
+
+    Most kinds of targets are standardised (``tractable.sklearn.targets``).
 
     Attributes:
         target_scaler_: what standardises the targets, or their logarithms.
@@ -48,12 +50,14 @@ class Regressor(RegressorMixin, Estimator):
         """
         x, targets, flat = self._checked(X, y, reset=True)
         x, counts = clipped(x)
-        scaler = Standardizer.fit(x)
+        kind, scaler = self._kind(), Standardizer.fit(x)
+        kind.likelihood(targets)  # which refuses what cannot be
         rows = scaler.transform(x)
         log_scale = self._log_scale(rows, targets)
         targets = targets if log_scale is None else log_scale.forward(targets)
-        of_targets, outputs = Standardizer.fit(targets), targets.shape[1]
-        fit = self._learn(Normal(outputs=outputs), outputs, rows, of_targets.transform(targets))
+        likelihood, outputs = kind.likelihood(targets)
+        of_targets = kind.scaler(targets)
+        fit = self._learn(likelihood, outputs, rows, of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
         self.log_scale_ = log_scale
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
@@ -91,11 +95,13 @@ class Regressor(RegressorMixin, Estimator):
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
-        rescaled = predictive.rescaled(scaler.mean, scaler.scale)
+        calm = predictive
+        if self._kind().standardised:
+            predictive = predictive.rescaled(scaler.mean, scaler.scale)
         if self.log_scale_ is not None:
-            growth = self._growth(x, predictive)
-            rescaled = logarithm.exponential(rescaled, self.log_scale_, growth)
-        return rescaled.flat() if self._flat else rescaled
+            growth = self._growth(x, calm)
+            predictive = logarithm.exponential(predictive, self.log_scale_, growth)
+        return predictive.flat() if self._flat else predictive
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = ...) -> Array: ...
@@ -169,9 +175,13 @@ class Regressor(RegressorMixin, Estimator):
         return tensor(X), targets, y.ndim == 1
 
     def _begin(self, x: Tensor, y: Tensor) -> tuple[tuple[Standardizer, Standardizer], Learner]:
-        outputs = y.shape[1]
-        learner = self._begin_learner(Normal(outputs=outputs), outputs, x)
-        return (Standardizer.fit(x), Standardizer.fit(y)), learner
+        kind = self._kind()
+        learner = self._begin_learner(*kind.likelihood(y), x)
+        return (Standardizer.fit(x), kind.scaler(y)), learner
+
+    def _kind(self) -> TargetKind:
+        """What the targets are."""
+        return kind_of(getattr(self, "likelihood", NORMAL))
 
     def _adopt(
         self, scalers: tuple[Standardizer, Standardizer], learner: Learner, flat: bool
