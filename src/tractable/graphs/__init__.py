@@ -3,7 +3,7 @@
 from tractable.graphs.aggregate import aggregated
 from tractable.graphs.graph import Graph
 from tractable.graphs.layers import Attention, Conv, GraphLayer
-from tractable.graphs.rows import Edges, Graphs, Nodes
+from tractable.graphs.rows import Edges, Graphs, Nodes, Pool
 from tractable.graphs.view import View
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "GraphLayer",
     "Graphs",
     "Nodes",
+    "Pool",
     "View",
     "aggregated",
 ]

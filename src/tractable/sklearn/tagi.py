@@ -15,6 +15,7 @@ from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
+from tractable.predictive import LogScale
 from tractable.sklearn import logarithm, noise, stretches
 from tractable.sklearn.choosing import (
     ROUNDS,
@@ -278,7 +279,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         if self.log_target not in (None, True, False):
             raise ValueError(f"log_target must be True, False or None, got {self.log_target!r}")
 
-    def _log_shift(self, x: Tensor, y: Tensor) -> float | None:
+    def _log_scale(self, x: Tensor, y: Tensor) -> LogScale | None:
         self._check_settings()
         if self.likelihood != NORMAL:
             if self.log_target:
@@ -286,12 +287,10 @@ class TAGIRegressor(_ByTAGI, Regressor):
             return None
         if self.log_target is False or (self.log_target is None and not logarithm.possible(y)):
             return None
+        scale = logarithm.scale_of(y)
         if self.log_target:
-            logarithm.shifted(y, 0.0)  # which refuses what is not positive
-        shift = logarithm.shift_of(y)
-        if self.log_target:
-            return shift
-        logs = logarithm.shifted(y, shift)
+            return scale
+        logs = scale.forward(y)
         scalers = Standardizer.fit(y), Standardizer.fit(logs)
         trials = [
             self._trials(Normal(), 1, x, scaler.transform(target))
@@ -300,7 +299,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         if not trials[0].parts:
             return None
         setting = self._first_setting(len(x))
-        return shift if logarithm.helps(trials[0], trials[1], setting, scalers) else None
+        return scale if logarithm.helps(trials[0], trials[1], setting, scalers) else None
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         if self.likelihood != NORMAL:

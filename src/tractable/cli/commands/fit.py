@@ -166,8 +166,8 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
         weighed = ", columns weighed by how much they matter" if chosen.rounds else ""
         varies = getattr(estimator, "noise_model_", None) is not None
         noise = ", a noise that depends on the inputs" if varies else ""
-        shift = getattr(estimator, "log_shift_", None)
-        log = "" if shift is None else ", the logarithm of the target"
+        logs = getattr(estimator, "log_scale_", None) is not None
+        log = ", the logarithm of the target" if logs else ""
         notes.append(
             f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}{log}."
         )
