@@ -70,7 +70,7 @@ def shortest(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, 
     return {name: 1e3 * value for name, value in best.items()}
 
 
-def main(seconds: float = 10.0) -> dict[str, Any]:
+def main(seconds: float = 20.0) -> dict[str, Any]:
     """Measure both engines; returns milliseconds."""
     import torch
 
