@@ -74,6 +74,10 @@ class Predictive(ABC):
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """``n`` draws of the targets, stacked in front."""
 
+    def unwound(self, y: Tensor) -> Tensor:
+        """Targets as they compare with ``mean`` and ``interval``: of angles, whole turns off."""
+        return y
+
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of at most ``y``, of each output by itself."""
         raise TypeError(f"{type(self).__name__} has no distribution function")

@@ -8,7 +8,9 @@ counts is the density of the target itself,
     log p(y) = log p(log(y + c)) - log(y + c),
 
 row by row; the logarithm is taken if it is better by more than the standard error.  The shift c is
-a fiftieth of the median: so a target of zero, if one comes, is rare and not impossible.
+a fiftieth of the median: so a target of zero, if one comes, is rare and not impossible.  Beyond the
+largest target the scale is a line (``tractable.predictive.LogScale``), so that what is predicted
+there does not grow by powers.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.predictive import (
     LogNormalPredictive,
+    LogScale,
     NormalMixturePredictive,
     NormalPredictive,
     Predictive,
@@ -32,32 +35,32 @@ LESS_SKEWED = 0.5
 """The skewness of the logarithm over that of the target must be less."""
 
 
-def shifted(y: Tensor, shift: float) -> Tensor:
-    """The logarithm of targets and a shift.
+def scale_of(y: Tensor) -> LogScale:
+    """The scale for these targets.
 
     Raises:
-        ValueError: there is none.
+        ValueError: one of them is not positive.
     """
-    wrong = (y + shift <= 0).nonzero()
+    check(y, LogScale())
+    return LogScale(SHIFT * float(y.median()), float(y.amax()))
+
+
+def check(y: Tensor, scale: LogScale) -> None:
+    """Refuse targets that are not on a scale."""
+    wrong = (y + scale.shift <= 0).nonzero()
     if len(wrong):
         row, column = wrong[0].tolist()
         raise ValueError(
             f"the logarithm of the target is learnt, which must then be positive; row {row} has "
             f"{float(y[row, column]):g}"
         )
-    return (y + shift).log()
 
 
 def possible(y: Tensor) -> bool:
     """Whether it is worth trying: one positive target, whose logarithm is clearly less skewed."""
     if y.shape[1] != 1 or not bool((y > 0).all()):
         return False
-    return abs(_skewness((y + shift_of(y)).log())) < LESS_SKEWED * _skewness(y)
-
-
-def shift_of(y: Tensor) -> float:
-    """What is added to a positive target."""
-    return SHIFT * float(y.median())
+    return abs(_skewness(scale_of(y).forward(y))) < LESS_SKEWED * _skewness(y)
 
 
 def _skewness(y: Tensor) -> float:
@@ -92,15 +95,15 @@ def _densities(trials: Trials, setting: Setting) -> Tensor:
     return torch.cat([likelihood.predictive(m, v).log_prob(y).double() for _, y, m, v in seen])
 
 
-def exponential(of: Predictive, shift: float, growth: Tensor | None) -> LogNormalPredictive:
-    """The predictive of a target whose logarithm has this one.
+def exponential(of: Predictive, scale: LogScale, growth: Tensor | None) -> LogNormalPredictive:
+    """The predictive of a target that has this one on the scale of its logarithm.
 
     Args:
-        of: what is known of the logarithm.
-        shift: what was added to the target.
+        of: what is known on that scale.
+        scale: the scale.
         growth: what was added to its epistemic variance off the data.
     """
     if isinstance(of, NormalPredictive):
         of = of.pooled(1)
     assert isinstance(of, NormalMixturePredictive)
-    return LogNormalPredictive(of, shift, growth, of.novelty)
+    return LogNormalPredictive(of, scale, growth, of.novelty)
