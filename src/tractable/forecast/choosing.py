@@ -113,7 +113,7 @@ class Trials:
 
     def fitted(self, setting: Setting, last: int, *, thin: bool = False) -> Model | Recursion:
         """A model that knows the series up to a time."""
-        origins = self.training(setting, last)
+        origins = self.training(setting, last)[:: -self.recipe.stride][::-1]
         if thin:
             most = max(_MOST_WINDOWS // self.history.loc.shape[1], 1)
             origins = origins[:: -(-len(origins) // most)]

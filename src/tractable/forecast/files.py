@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _PREFIX = "forecaster/"
 _PLAIN = (
-    "horizon season lags level transform strategy spread members epochs batch_size validation refit "
-    "memory forget sequence seed"
+    "horizon season lags level transform strategy spread members epochs batch_size validation "
+    "refit stride memory forget sequence seed"
 ).split()
 _MOST = 1 << 20
 
@@ -106,7 +106,7 @@ def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> tup
         shown = entry["net"]
         forecaster.set_params(
             **given,
-            net=learner.net if shown == "module" else tuple(shown) if isinstance(shown, list) else shown,
+            net=learner.net if shown == "module" else _tuple(shown),
             likelihood=None if type(learner.likelihood).__name__ in _NORMAL else learner.likelihood,
             learner=learner_files.kind_of(entry["learner"]),
             options=entry["options"],
@@ -177,3 +177,7 @@ def _whole(layout: dict[str, Any]) -> dict[str, Any]:
 
 def _row(layout: Layout) -> tuple[int, ...]:
     return (layout.lags, 1 + layout.past) if layout.sequence else (layout.inputs,)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

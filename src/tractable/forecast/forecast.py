@@ -1,4 +1,4 @@
-"""What is forecast: a distribution for every step of every series, and how the steps hang together."""
+"""What is forecast: a distribution for every step, and how the steps hang together."""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ class Forecaster:
         members: size of an ensemble; 1 for a single network.
         epochs: over the windows; by default about 32,000 windows, from 4 to 40 epochs.
         batch_size: windows per update.
+        stride: times between windows to learn from; more than 1 where neighbours are much alike.
         validation: times to hold out at the end; by default a fifth.
         refit: learn from those as well in the end.
         memory: times that recent errors are averaged over, to widen and narrow error bars; None
@@ -97,6 +98,7 @@ class Forecaster:
         members: int = 1,
         epochs: int | None = None,
         batch_size: int | None = None,
+        stride: int = 1,
         validation: int | None = None,
         refit: bool = True,
         memory: float | Literal["auto"] | None = "auto",
@@ -111,7 +113,7 @@ class Forecaster:
         self.strategy, self.spread, self.members = strategy, spread, members
         self.epochs, self.batch_size, self.validation = epochs, batch_size, validation
         self.refit, self.memory, self.forget = refit, memory, forget
-        self.sequence, self.options, self.seed = sequence, options, seed
+        self.sequence, self.options, self.seed, self.stride = sequence, options, seed, stride
 
     # --- as scikit-learn has it ------------------------------------------------------------
 
@@ -261,10 +263,8 @@ class Forecaster:
         if first < lags - 1:
             raise InvalidInput(f"the first forecast needs {lags} values before it, got {first + 1}")
         if first + steps >= len(panel):
-            raise InvalidInput(
-                f"no origin has {steps} known values after it: the series ends {len(panel) - 1 - first} "
-                f"after the start"
-            )
+            left = len(panel) - 1 - first
+            raise InvalidInput(f"no origin has {steps} known values after it: {left} are left")
         if stride < 1:
             raise ValueError(f"stride must be at least 1, got {stride}")
         return rolling.backtest(state, panel, first, stride, seen, keep=keep)
@@ -352,7 +352,7 @@ class Forecaster:
             1 if recursive else horizon, kind, self.net if isinstance(self.net, nn.Module) else None,
             self.likelihood, _whole(self.members, "members") or 1, dict(self.options or {}),
             self.batch_size, self.seed, self.sequence, known, past,
-            horizon if recursive else 0, self.spread,
+            horizon if recursive else 0, self.spread, _whole(self.stride, "stride") or 1,
         )  # fmt: skip
 
     def _wanted(self, season: int) -> fitting.Wanted:

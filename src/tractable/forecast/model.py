@@ -65,6 +65,7 @@ class Recipe:
         past: number of those without.
         ahead: steps to run on for, where the network looks one step ahead; 0 for direct heads.
         way: how a recursion carries its spread.
+        stride: times between windows to learn from.
     """
 
     steps: int
@@ -80,6 +81,7 @@ class Recipe:
     past: int = 0
     ahead: int = 0
     way: str = "covariance"
+    stride: int = 1
 
     @property
     def reach(self) -> int:
@@ -219,7 +221,7 @@ class Model:
         if factors is not None:
             series = history.loc.shape[1]
             whole = np.broadcast_to(factors, (len(origins), series, self.layout.steps))
-            noise = noise * torch.from_numpy(np.ascontiguousarray(whole)).reshape(shape)
+            noise = noise * torch.from_numpy(np.array(whole, np.float64)).reshape(shape)
         return NormalPredictive(mean + torch.from_numpy(level)[:, None], within, noise)
 
     def chunks(self, origins: Origins, series: int) -> Iterator[Origins]:

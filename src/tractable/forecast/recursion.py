@@ -92,7 +92,7 @@ class Recursion:
             variance = covariance.diagonal(dim1=1, dim2=2)
         if factors is not None:
             shape = (len(origins), history.loc.shape[1], self.ahead)
-            whole = np.ascontiguousarray(np.broadcast_to(factors, shape))
+            whole = np.array(np.broadcast_to(factors, shape), np.float64)
             variance = variance * torch.from_numpy(whole).reshape(variance.shape)
         return NormalPredictive(mean, torch.zeros_like(variance), variance)
 

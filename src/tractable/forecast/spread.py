@@ -13,8 +13,8 @@ calmer or wilder than those it saw.  So three things are measured on windows tha
 
       r <- r + (min(z^2, 25) - r) / memory        at every new value, of every step
 
-  It is chosen by the log-likelihood of the later half of the windows, with factors of the earlier
-  half; no memory is one of the choices.
+  It is dropped where it costs the later half of the windows more than 0.05 nats a value, with
+  factors of the earlier half.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from tractable.forecast.recursion import Recursion
 from tractable.forecast.windows import Array, History, targets_at
 
 Doubles = npt.NDArray[np.float64]
-MEMORIES: tuple[float | None, ...] = (None, 50.0, 150.0, 500.0)
-"""Times to average over."""
+MEMORY = 500.0
+"""Times to average over, unless that costs held-out windows too much."""
+COST = 0.05
+"""Nats a value that it may cost: an insurance against calmer or wilder times."""
 _CLIP = 25.0
 _DRAWN = 10.0
 _LEAST = 1e-3
@@ -180,19 +182,18 @@ def positive(matrix: Doubles) -> Doubles:
 
 
 def chosen_memory(errors: Errors) -> float | None:
-    """The memory under which later windows are most likely, given factors of earlier ones."""
+    """The usual memory, unless later windows are clearly less likely under it.
+
+    Factors are those of the earlier half.  Too few windows have no memory.
+    """
     half = len(errors) // 2
-    longest = max(memory for memory in MEMORIES if memory is not None)
-    if half < 2 * errors.error.shape[2] or half < longest / 2:
+    if half < max(errors.error.shape[2], MEMORY / 2):
         return None
     base = factors_of(errors.at(slice(0, half)))
     z2 = errors.error**2 / errors.variance(base)
     later = errors.at(slice(half, None))
-    found = {}
-    for memory in MEMORIES:
-        drift = np.ones(1) if memory is None else tracked(z2, memory)[0][half:]
-        found[memory] = later.log_density(base * drift)
-    return max(found, key=lambda memory: found[memory])
+    following = later.log_density(base * tracked(z2, MEMORY)[0][half:])
+    return MEMORY if following > later.log_density(base) - COST else None
 
 
 def tracked(z2: Array, memory: float, start: Array | None = None) -> tuple[Array, Array]:
