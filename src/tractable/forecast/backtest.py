@@ -135,7 +135,8 @@ class Tally:
                 (part / np.where(self.count > 0, self.count, np.nan)).T
                 for part in (self.square, self.absolute, self.log, *self.inside.values())
             ]
-        return Scores(*made[:3], dict(zip(self.inside, made[3:], strict=True)))
+        square, absolute, log, *inside = made
+        return Scores(square, absolute, log, dict(zip(self.inside, inside, strict=True)))
 
 
 def seasonal_naive(y: Array, season: int, origins: npt.NDArray[np.int64], steps: int) -> Array:

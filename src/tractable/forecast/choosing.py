@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -175,7 +176,10 @@ def choose(
         return options[0], []
     seen = [trials.tried(setting) for setting in options]
     best = _best(seen)
-    for name, values in (("gain", gains), ("level", levels), ("hidden", hidden)):
+    steps: tuple[tuple[str, Sequence[Any]], ...] = (
+        ("gain", gains), ("level", levels), ("hidden", hidden),
+    )  # fmt: skip
+    for name, values in steps:
         others = [replace(best.setting, **{name: value}) for value in values[1:]]
         found = [trials.tried(setting) for setting in others]
         seen += found

@@ -348,8 +348,9 @@ class Forecaster:
             raise InvalidInput("a recursion needs the future of all covariates: give none in past=")
         if self.sequence and known:
             raise InvalidInput("sequence=True has no place for covariates with a known future")
+        own = self.net if isinstance(self.net, nn.Module) else None
         return Recipe(
-            1 if recursive else horizon, kind, self.net if isinstance(self.net, nn.Module) else None,
+            1 if recursive else horizon, kind, own,
             self.likelihood, _whole(self.members, "members") or 1, dict(self.options or {}),
             self.batch_size, self.seed, self.sequence, known, past,
             horizon if recursive else 0, self.spread, _whole(self.stride, "stride") or 1,
@@ -407,8 +408,8 @@ class Forecaster:
         if (places <= before).any():
             late = int((places <= before).argmax())
             word = "repeated" if places[late] == before[late] else "out of order"
-            raise InvalidInput(f"time stamp {stamps[late]} is {word}: the next is "
-                               f"{self._state.grid.stamps(int(before[late]) + 1, 1)[0]}")  # fmt: skip
+            due = self._state.grid.stamps(int(before[late]) + 1, 1)[0]
+            raise InvalidInput(f"time stamp {stamps[late]} is {word}: the next is {due}")
         return places
 
 

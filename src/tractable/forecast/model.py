@@ -24,6 +24,7 @@ from tractable.likelihoods import IncompleteNormal, Likelihood, Normal
 from tractable.predictive import NormalPredictive, Predictive
 
 Origins = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 _AT_ONCE = 1 << 21  # numbers that are forecast at once
 _WINDOWS = 32_000  # that a fit sees in all, at least four times
 
@@ -157,7 +158,7 @@ class Model:
     gaussian_inputs: bool
     units: tuple[Array, Array] | None = None
 
-    def inputs(self, history: History, origins: Origins) -> tuple[Any, Array, Array]:
+    def inputs(self, history: History, origins: Origins) -> tuple[Any, Array, Mask]:
         """Rows as the learner takes them, their levels, and which have any value."""
         rows = rows_at(history, self.layout, origins)
         x: Any = torch.from_numpy(np.ascontiguousarray(rows.loc, np.float32))
@@ -181,8 +182,8 @@ class Model:
         x, level, there = self.inputs(history, at)
         y = self.targets(history, at, level)
         gaps = isinstance(self.learner.state.likelihood, IncompleteNormal)
-        missing = np.isnan(y)
-        good = there & ~(missing.all(1) if gaps else missing.any(1))
+        missing: Mask = np.isnan(y)
+        good = there & ~_bad(missing, gaps)
         if good.all():
             targets = torch.from_numpy(np.ascontiguousarray(y, np.float32))
             self.learner.learn_batch(x, targets, memory=memory)
@@ -252,11 +253,11 @@ def taught(
     x, level, there = model.inputs(history, origins)
     y = model.targets(history, origins, level)
     missing = np.isnan(y)
-    keep = there & ~(missing.all(1) if recipe.normal else missing.any(1))
+    keep = there & ~_bad(missing, recipe.normal)
     if not keep.any():
         raise InvalidInput(
             f"no window of {layout.lags} values has anything known both in it and in the "
-            f"{layout.steps} steps after it: too many values are missing, or the series is too short"
+            f"{layout.steps} steps after it: too many values are missing, or there are too few"
         )
     if not keep.all():
         x, y, missing = x[torch.from_numpy(keep)], y[keep], missing[keep]
@@ -275,3 +276,9 @@ def taught(
 def usual_epochs(windows: int) -> int:
     """Epochs over so many windows, unless they are given."""
     return min(max(_WINDOWS // windows, 4), 40)
+
+
+def _bad(missing: Mask, gaps: bool) -> Mask:
+    """Rows that nothing can be learnt from, where gaps are allowed and where they are not."""
+    found: Mask = missing.all(1) if gaps else missing.any(1)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +92,7 @@ def backtest(
         _add_naive(naive, panel, state.season, some, y, spread)
         if keep:
             kept.append((said.mean, said.std, y))
-    arrays = [np.moveaxis(np.concatenate(part), 1, 2) for part in zip(*kept, strict=True)]
+    arrays: list[Any] = [np.moveaxis(np.concatenate(p), 1, 2) for p in zip(*kept, strict=True)]
     return Backtest(
         state.names, panel.stamps[origins], ours.scores(), naive.scores(), *(arrays or [None] * 3)
     )

@@ -79,7 +79,7 @@ class State:
     def forecast(self, steps: int, known: Doubles | None) -> Forecast:
         """From the last value on."""
         history, now = self._with_future(known, steps), np.array([len(self.history) - 1])
-        factors = self.spread.factors * self.recent
+        factors: Array = self.spread.factors * self.recent
         model, correlation, paths = self.model, self.spread.correlation[:steps, :steps], None
         if isinstance(model, Recursion):
             model = Recursion(model.one, steps, model.way, model.seed + self.updates)

@@ -50,9 +50,8 @@ class Grid:
         if self.kind == "time":
             return at.astype(np.int64).astype(f"datetime64[{_TICK}]")
         months = at.astype(np.int64) + (1 if self.late < 0 else 0)
-        return months.astype("datetime64[M]").astype(f"datetime64[{_TICK}]") + np.timedelta64(
-            self.late, _TICK
-        )
+        late = np.array(self.late, f"timedelta64[{_TICK}]")
+        return months.astype("datetime64[M]").astype(f"datetime64[{_TICK}]") + late
 
     def places(self, stamps: Array) -> Array:
         """How many steps each stamp is from the first one."""
@@ -82,7 +81,7 @@ class Grid:
         if self.kind == "month":
             return f"{self.step:g} months"
         if self.kind == "time":
-            return str(np.timedelta64(int(self.step), _TICK).astype("timedelta64[s]"))
+            return str(np.array(int(self.step), f"timedelta64[{_TICK}]").astype("timedelta64[s]"))
         return f"{self.step:g}"
 
     def to_json(self) -> dict[str, Any]:
@@ -173,7 +172,7 @@ def _parsed(texts: Array, what: str) -> Array:
 
 def _is_date(text: Any) -> bool:
     try:
-        np.datetime64(text, _TICK)
+        np.array(text, f"datetime64[{_TICK}]")
     except (ValueError, TypeError):
         return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
     first = Forecaster(**common(horizon, stride, seeds[0]))
     ours = [scored(first, values)]
     chosen = first.setting_
-    fixed = {"net": chosen.hidden or "linear", "lags": chosen.lags, "level": chosen.level}
+    fixed: Metrics = {"net": chosen.hidden or "linear", "lags": chosen.lags, "level": chosen.level}
     for seed in seeds[1:]:
         again = Forecaster(**fixed, options={"gain": chosen.gain}, **common(horizon, stride, seed))
         ours.append(scored(again, values))
@@ -157,16 +158,11 @@ def jobs(options: Options) -> list[Job]:
     made: list[Job] = []
     for part, action in (("sunspots", sunspots), ("airline", airline)):
         if part in options.parts:
-            made.append((part, part, lambda action=action: action(options)))
+            made.append((part, part, partial(action, options)))
     for part, columns in (("OT", [6]), ("all", list(range(7)))):
         for horizon in options.horizons if part in options.parts else []:
-            action = _long(columns, horizon, options.seed)
-            made.append((part, str(horizon), action))
+            made.append((part, str(horizon), partial(long_horizon, columns, horizon, options.seed)))
     return made
-
-
-def _long(columns: list[int], horizon: int, seeds: Sequence[int]) -> Callable[[], Metrics]:
-    return lambda: long_horizon(columns, horizon, seeds)
 
 
 def compare(found: dict[str, dict[str, Metrics]]) -> list[Comparison]:
