@@ -177,7 +177,7 @@ def test_files_of_other_forecasters(strategy, tmp_path, quick):
         (np.full(200, 3.0), "'y' is constant"),
         (np.arange(20.0), "horizon of 24 steps is longer than the series"),
         (np.full(200, np.nan), "no values at all"),
-        (np.r_[wave(150), np.full(60, np.nan)], "window without a single value"),
+        (np.r_[wave(150), np.full(60, np.nan)], "no held-out window has a value in it"),
         (["a"] * 100, "must be numbers"),
         (np.where(np.arange(200) % 40 == 0, wave(200), np.nan), "window|missing"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tractable.errors import InvalidModelFile, NotFitted
+from tractable.errors import InvalidModelFile
 from tractable.forecast.model import Model, Setting
 from tractable.forecast.panel import Columns
 from tractable.forecast.recursion import Recursion
@@ -38,8 +38,6 @@ _MOST = 1 << 20
 
 def save(forecaster: Forecaster, path: str | Path, columns: Columns, until: int) -> None:
     """Write a fitted forecaster to one file, atomically."""
-    if not hasattr(forecaster, "state_"):
-        raise NotFitted("this Forecaster is not fitted yet: there is nothing to save")
     tensors, header = packed(forecaster, columns, until)
     model_file.write(path, tensors, header)
 
@@ -60,7 +58,8 @@ def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensor
         "history/known": np.nan_to_num(state.history.known),
         "history/past": np.nan_to_num(state.history.past),
     }  # fmt: skip
-    own = {name: torch.from_numpy(np.ascontiguousarray(a).copy()) for name, a in parts.items()}
+    full = {name: np.ascontiguousarray(part) for name, part in parts.items() if part.size}
+    own = {name: torch.from_numpy(part.copy()) for name, part in full.items()}
     net, kind = forecaster.net, forecaster.learner
     entry = {
         "parameters": {name: getattr(forecaster, name) for name in _PLAIN},
@@ -131,7 +130,7 @@ def _state(
 ) -> State:
     names = tuple(checks.of_type(name, str, "a name") for name in entry["names"])
     layout = Layout(**_whole(entry["layout"]))
-    held = {name: tensor.numpy() for name, tensor in own.items()}
+    held = _with_empty({name: tensor.numpy() for name, tensor in own.items()})
     units = Units(check_transform(forecaster.transform), held["units/mean"], held["units/scale"])
     scaled = (units.mean, units.scale) if entry["counts"] else None
     kind = learner.method.kind if isinstance(learner, Ensemble) else type(learner)
@@ -181,3 +180,13 @@ def _row(layout: Layout) -> tuple[int, ...]:
 
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _with_empty(held: dict[str, Any]) -> dict[str, Any]:
+    """What a file holds, and covariates of which there are none."""
+    times, series = held["history/loc"].shape
+    for name in ("known", "past"):
+        held.setdefault(f"{name}/mean", np.zeros(0))
+        held.setdefault(f"{name}/scale", np.ones(0))
+        held.setdefault(f"history/{name}", np.zeros((times, series, 0), np.float32))
+    return held

@@ -297,6 +297,8 @@ class Forecaster:
 
     def save(self, path: str | Path) -> None:
         """Write the fitted forecaster to one file, atomically: tensors and JSON."""
+        if not hasattr(self, "state_"):
+            raise NotFitted("this Forecaster is not fitted yet: there is nothing to save")
         files.save(self, path, self._columns, self._fitted_until)
 
     @classmethod

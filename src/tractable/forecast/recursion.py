@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from tractable.forecast.model import Model, Origins
-from tractable.forecast.windows import Array, History, Layout, rows_at
+from tractable.forecast.windows import Array, History, Layout, known_ahead, rows_at
 from tractable.learners import TAGI
 from tractable.likelihoods import Normal
 from tractable.predictive import NormalPredictive, Predictive
@@ -181,7 +181,8 @@ class Recursion:
         """Rows of the network: the window, and the covariates of the next time."""
         x = window.float()
         if self.one.layout.known:
-            ahead = history.known[origins + 1 + step].reshape(-1, self.one.layout.known)
+            ahead = known_ahead(history, self.ahead)[origins + 1 + step]
+            ahead = ahead.reshape(-1, self.one.layout.known)
             known = torch.from_numpy(np.nan_to_num(ahead))
             x = torch.cat([x, known.repeat(len(x) // len(known), 1)], 1)
         return x.unsqueeze(-1) if self.one.layout.sequence else x

@@ -132,13 +132,7 @@ def as_stamps(given: Any, what: str = "time") -> Array:
     Raises:
         InvalidInput: they are neither, or one is missing.
     """
-    zone = getattr(given, "tz", None) or getattr(getattr(given, "dt", None), "tz", None)
-    if zone is not None:  # one clock for all: the day on which clocks change has 24 hours
-        given = (given if hasattr(given, "tz_convert") else given.dt).tz_convert("UTC")
-        given = (given if hasattr(given, "tz_localize") else given.dt).tz_localize(None)
-    if hasattr(given, "to_timestamp"):  # periods
-        given = given.to_timestamp()
-    stamps = np.asarray(given)
+    stamps = np.asarray(_of_pandas(given))
     if stamps.dtype.kind in "UOT":
         stamps = _parsed(stamps, what)
     if stamps.dtype.kind == "M":
@@ -153,6 +147,21 @@ def as_stamps(given: Any, what: str = "time") -> Array:
     if missing.any():
         raise InvalidInput(f"{what} has a missing stamp in row {int(missing.argmax())}")
     return stamps
+
+
+def _of_pandas(given: Any) -> Any:
+    """Dates without a time zone, of what pandas calls dates or periods."""
+    name = str(getattr(given, "dtype", ""))
+    if not name.startswith(("period", "datetime64[")):
+        return given
+    dates = given.dt if hasattr(given, "dt") else given
+    if name.startswith("period"):
+        return dates.to_timestamp()
+    if name.startswith("datetime64[") and "," in name:
+        # One clock for all: the day on which clocks change has 24 hours.
+        moved = dates.tz_convert("UTC")
+        return (moved.dt if hasattr(moved, "dt") else moved).tz_localize(None)
+    return given
 
 
 def _parsed(texts: Array, what: str) -> Array:

@@ -114,8 +114,8 @@ def rows_at(history: History, layout: Layout, origins: npt.NDArray[np.int64]) ->
     if not layout.sequence:
         x, v = x.reshape(len(x), -1), v.reshape(len(x), -1)
     if layout.known:
-        ahead = sliding_window_view(history.known, layout.steps, axis=0)[origins + 1]
-        ahead = ahead.reshape(len(x), -1)
+        ahead = sliding_window_view(known_ahead(history, layout.steps), layout.steps, axis=0)
+        ahead = ahead[origins + 1].reshape(len(x), -1)
         x = np.concatenate([x, np.nan_to_num(ahead)], 1)
         v = np.concatenate([v, np.isnan(ahead).astype(np.float32)], 1)
     return Rows(x, v if v.any() else None, level, there)
@@ -149,6 +149,15 @@ def padded(history: History, steps: int) -> Array:
     """Observed values with room for so many steps behind the last; forecasts count as missing."""
     seen = np.where(history.variance > 0, np.nan, history.loc)
     return np.concatenate([seen, np.full((steps, seen.shape[1]), np.nan, seen.dtype)])
+
+
+def known_ahead(history: History, steps: int) -> Array:
+    """Covariates with room for so many steps behind the last value; missing where unknown."""
+    short = len(history) + steps - len(history.known)
+    if short <= 0:
+        return history.known
+    more = np.full((short, *history.known.shape[1:]), np.nan, history.known.dtype)
+    return np.concatenate([history.known, more])
 
 
 def _filled(loc: Array, var: Array, missing: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
