@@ -29,4 +29,11 @@ def autoregressive(n=3000, weights=(0.6, 0.3), seed=0):
 @pytest.fixture(scope="session")
 def quick():
     """Arguments of a forecaster that chooses nothing."""
-    return {"net": "linear", "lags": 24, "level": "last", "season": 12, "options": {"gain": 0.01}}
+    return {
+        "net": "linear",
+        "lags": 24,
+        "level": "last",
+        "season": 12,
+        "options": {"gain": 0.01},
+        "validation": 60,
+    }

@@ -135,7 +135,7 @@ def test_known_and_past_covariates_are_used(quick):
     g = np.random.default_rng(0)
     price, hint = g.standard_normal(1200), g.standard_normal(1200)
     y = 3 * price + 2 * np.roll(hint, 1) + 0.1 * g.standard_normal(1200)
-    small = {**quick, "lags": 3, "season": None, "horizon": 1, "level": "mean"}
+    small = {**quick, "lags": 3, "season": None, "horizon": 1, "level": "none"}
     spread = {}
     for name, given in {
         "none": {}, "known": {"known": price}, "both": {"known": price, "past": hint},
@@ -186,7 +186,16 @@ def test_the_seasonal_naive_forecast_repeats_the_season():
 def test_any_learner_forecasts(learner, options):
     y = wave(400)
     model = Forecaster(
-        "linear", 6, lags=12, season=12, level="mean", learner=learner, options=options, epochs=20
+        "linear",
+        6,
+        lags=12,
+        season=12,
+        level="mean",
+        learner=learner,
+        options=options,
+        epochs=8,
+        batch_size=8,
+        validation=60,
     ).fit(y[:380])
     found = model.backtest(y)
     assert np.sqrt(found.mse) < 0.6
@@ -197,7 +206,14 @@ def test_any_learner_forecasts(learner, options):
 def test_any_likelihood_forecasts():
     counts = np.random.default_rng(0).poisson(np.exp(1 + np.sin(2 * np.pi * np.arange(500) / 12)))
     model = Forecaster(
-        "linear", 4, lags=12, season=12, likelihood=tr.likelihoods.Poisson(), epochs=10
+        "linear",
+        4,
+        lags=12,
+        season=12,
+        likelihood=tr.likelihoods.Poisson(),
+        epochs=4,
+        batch_size=16,
+        validation=60,
     ).fit(counts[:460])
     found = model.predict()
     assert np.allclose(found.quantile(0.9) % 1, 0)
@@ -205,8 +221,8 @@ def test_any_likelihood_forecasts():
     assert found.mean == pytest.approx(truth, rel=0.6)
     assert found.sample(10).shape == (10, 4)
     tails = Forecaster(
-        "linear", 4, lags=12, season=12, likelihood=tr.likelihoods.StudentT(), epochs=3,
-        validation=40,
+        "linear", 4, lags=12, season=12, likelihood=tr.likelihoods.StudentT(), epochs=1,
+        validation=40, level="last", batch_size=16, refit=False,
     ).fit(wave(300))  # fmt: skip
     assert np.isfinite(tails.predict().log_prob(wave(304)[300:])).all()
 
@@ -220,7 +236,9 @@ def test_a_recurrent_network_forecasts():
         def forward(self, x):
             return self.head(self.cells(x)[0][:, -1])
 
-    model = Forecaster(Net(), 4, lags=12, season=12, sequence=True, epochs=2, stride=4)
+    model = Forecaster(
+        Net(), 4, lags=12, season=12, sequence=True, epochs=1, stride=4, level="last", validation=40
+    )
     found = model.fit(wave(300)).predict()
     assert np.isfinite(found.mean).all()
     assert (found.std > 0).all()

@@ -263,4 +263,5 @@ def _of_long_frame(frame: Any, columns: Columns, targets: Sequence[str]) -> Pane
         if part:
             table[row, column] = _of_columns(frame, part)
         tables.append(table)
-    return _made(names, tables[0][..., 0], stamps, tables[1], tables[2], False)
+    known, past = (table if table.shape[2] else None for table in tables[1:])
+    return _made(names, tables[0][..., 0], stamps, known, past, False)

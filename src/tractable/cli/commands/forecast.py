@@ -83,8 +83,8 @@ def run(json: bool, **chosen: Any) -> None:
         return
     for note in results.notes:
         output.say(note)
-    rows = [[r.name, number(r.paper), number(r.ours)] for r in results.comparison]
-    output.show_table(["forecasts of the past", "seasonal naive", "ours"], rows, right=2)
+    rows = [[r.name, number(r.ours), r.note] for r in results.comparison]
+    output.show_table(["forecasts of the past", "", ""], rows)
     header, lines = _lines(forecast, choices.level)
     shown = [[str(cell) for cell in line] for line in lines[:5]]
     output.show_table(header, shown)
@@ -258,8 +258,8 @@ def _results(choices: Choices, forecaster: Forecaster, tested: Backtest, seconds
         settings={k: str(v) if isinstance(v, Path) else v for k, v in asdict(choices).items()
                   if k not in ("data", "out", "force")},
         comparison=[
-            Comparison(name, naive[key], ours[key], better=better, goal=goal,  # type: ignore[arg-type]
-                       learner=choices.learner, note="beside the seasonal naive forecast")
+            Comparison(name, None, ours[key], better=better, goal=goal,  # type: ignore[arg-type]
+                       learner=choices.learner, note=f"seasonal naive: {number(naive[key])}")
             for name, key, better, goal in words
         ],
         calibration=Calibration(
