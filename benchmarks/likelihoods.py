@@ -1,8 +1,8 @@
 """What a likelihood costs: steps of TAGI under others than the normal one, as ratios to it.
 
 The same network but for its outputs, the same rows, the same engine; the shortest of many steps,
-measured in turns by the time that the thread itself computes, as far as a busy machine lets it.  The mixture has fifteen outputs, and
-the normal likelihood it is compared with has one.
+measured in turns by the time that the thread itself computes, as far as a busy machine lets it.
+The mixture has fifteen outputs, and the normal likelihood it is compared with has one.
 """
 
 from __future__ import annotations
