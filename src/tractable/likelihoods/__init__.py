@@ -13,6 +13,7 @@ from tractable.likelihoods.multivariate_normal import MultivariateNormal
 from tractable.likelihoods.negative_binomial import NegativeBinomial
 from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.ordinal import Ordinal
+from tractable.likelihoods.per_step import PerStep
 from tractable.likelihoods.poisson import Poisson
 from tractable.likelihoods.softmax import Softmax
 from tractable.likelihoods.student_t import StudentT
@@ -32,6 +33,7 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "Ordinal",
+    "PerStep",
     "Poisson",
     "Softmax",
     "StudentT",
