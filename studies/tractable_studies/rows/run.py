@@ -1,7 +1,8 @@
 """Images of MNIST as sequences of 28 rows, by an LSTM and by an encoder: TAGI beside Adam.
 
-The rate of Adam is the best of three on 2,000 validation images, with the first seed and a fifth
-of the images; the noise of TAGI's decisions likewise.  Both have the same passes over all images.
+The rate of Adam is the best of two on 2,000 validation images, with the first seed and a fifth of
+the images.  TAGI has its defaults, and the noise of decisions that was best on validation rows of a
+smaller study: 0.2 for the LSTM, 0.5 for the encoder.  Both have the same passes over all images.
 
     python -m tractable_studies.rows.run
 """
@@ -29,8 +30,8 @@ from tractable_studies.rows import STUDY
 CLASSES = 10
 BATCH = 16
 VALIDATION = 2000
-RATES = (1e-3, 3e-3, 1e-2)
-SIGMAS = (0.2, 0.5)
+RATES = (1e-3, 3e-3)
+SIGMAS = {"lstm": 0.2, "encoder": 0.5}
 Rows = tuple[Tensor, Tensor]
 
 
@@ -112,9 +113,7 @@ def adam(name: str, rows: Rows, epochs: int, seed: int, rate: float) -> tr.Learn
     return model.fit(*rows, epochs=epochs, batch_size=BATCH, off_data=False)
 
 
-WAYS: dict[str, tuple[Callable[..., tr.Learner], tuple[float, ...]]] = {
-    "TAGI": (tagi, SIGMAS), "Adam": (adam, RATES),
-}  # fmt: skip
+WAYS: dict[str, Callable[..., tr.Learner]] = {"TAGI": tagi, "Adam": adam}
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
@@ -139,20 +138,29 @@ class Options(StudyOptions):
 def run(name: str, options: Options, sets: Sets, parts: Any) -> dict[str, Any]:
     """Both learners: the setting that was chosen, and every seed."""
     found: dict[str, Any] = {}
-    for way, (learn, choices) in WAYS.items():
-        tried = {
-            str(choice): score(
-                learn(name, sets.fifth, options.epochs, options.seed[0], choice), sets.validation
-            )
-            for choice in choices
-        }
-        best = max(choices, key=lambda choice: tried[str(choice)]["accuracy"])
+    for way, learn in WAYS.items():
+        tried = {} if way == "TAGI" else chosen(name, options, sets)
+        best = max(tried, key=lambda c: tried[c]["accuracy"]) if tried else SIGMAS[name]
         runs = []
         for seed in options.seed:
             model = learn(name, sets.train, options.epochs, seed, best)
             runs.append(score(model, sets.test))
             parts.step(f"{name}, {way}: accuracy {runs[-1]['accuracy']:.4f}")
-        found[way] = {"chosen": best, "validation": tried, "seeds": runs, **_means(runs)}
+        found[way] = {
+            "chosen": best,
+            "validation": {str(k): v for k, v in tried.items()},
+            "seeds": runs,
+            **_means(runs),
+        }
+    return found
+
+
+def chosen(name: str, options: Options, sets: Sets) -> dict[float, dict[str, float]]:
+    """What each rate reaches on validation images."""
+    found = {}
+    for rate in RATES:
+        model = adam(name, sets.fifth, options.epochs, options.seed[0], rate)
+        found[rate] = score(model, sets.validation)
     return found
 
 
