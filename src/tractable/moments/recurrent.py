@@ -12,8 +12,8 @@ factors (eq. 14):
 
 With ``s`` the slope of a gate at its mean and ``v`` the variance before it, the tangent has the
 variance ``s^2 v``, which has no bound: over many steps it may overflow.  A gate lies between two
-numbers, so its variance is taken as ``s^2 v / (1 + s v)`` and its slope as ``J = s / sqrt(1 + s v)``
-(``J^2 v`` is the variance).  Then ``f^2 + v_f <= f`` and nothing grows.
+numbers, so its variance is taken as ``s^2 v / (1 + s v)`` and its slope as
+``J = s / sqrt(1 + s v)`` (``J^2 v`` is the variance).  Then ``f^2 + v_f <= f`` and nothing grows.
 
 Messages: with ``D = d_c + d_h o J_t``, to i, f, g: ``D g J_i, D c' J_f, D i J_g``; to o:
 ``d_h t J_o``; to c': ``D f``; those of the variances with every factor squared.  Both are carried
@@ -87,11 +87,6 @@ class Sent:
     to_state: list[Tensor]
 
 
-def slope_of(values: Tensor, tanh: bool) -> Tensor:
-    """Of tanh or sigmoid, from its value."""
-    return 1 - values * values if tanh else torch.addcmul(values, values, values, value=-1)
-
-
 def gate_variance(
     v: Tensor, slope: Tensor, square: Tensor, out: Tensor, limit: Tensor, bounded: bool
 ) -> Tensor:
@@ -129,11 +124,6 @@ def _before(states: Tensor, first: Tensor) -> Tensor:
 def _with_squares(factor: Tensor) -> list[Tensor]:
     """Factors of means and of variances, step by step."""
     return list(torch.stack([factor, factor * factor], 1).unbind(0))
-
-
-def _parts(values: Tensor, n: int) -> list[Any]:
-    """The gates, step by step."""
-    return [part.unbind(0) for part in values.chunk(n, -1)]
 
 
 class LSTM:

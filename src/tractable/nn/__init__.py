@@ -2,7 +2,7 @@
 
 from tractable.nn.causal_lm import CausalLM
 from tractable.nn.causal_transformer import CausalTransformer
-from tractable.nn.steady_state import NotConverged, SteadyState
+from tractable.nn.steady_state import SteadyState
 from tractable.nn.truncated import Truncated
 
-__all__ = ["CausalLM", "CausalTransformer", "NotConverged", "SteadyState", "Truncated"]
+__all__ = ["CausalLM", "CausalTransformer", "SteadyState", "Truncated"]

@@ -1,4 +1,4 @@
-"""Language models: what a learner says of whole sequences of tokens, and sequences drawn from it."""
+"""Language models: what a learner says of whole sequences of tokens, and draws of them."""
 
 from __future__ import annotations
 

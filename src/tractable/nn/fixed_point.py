@@ -60,7 +60,7 @@ def settle(f: Map, z: Tensor, *, tolerance: float, max_steps: int) -> Settled:
         if change > 10 * before:
             past = []  # acceleration went astray: begin again
         before = change
-        if falling >= _FALLING and change < _NEAR or past:
+        if past or (falling >= _FALLING and change < _NEAR):
             past = [*past, (z, after)][-_MEMORY:]
             z = _accelerated(past)
         else:
@@ -75,7 +75,7 @@ def _change(z: Tensor, after: Tensor) -> float:
 
 def _accelerated(past: list[tuple[Tensor, Tensor]]) -> Tensor:
     """The combination of the last states whose residual is smallest, row by row."""
-    z, after = past[-1]
+    after = past[-1][1]
     if len(past) == 1:
         return after
     states = torch.stack([z.flatten(1) for z, _ in past], -1)

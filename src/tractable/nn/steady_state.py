@@ -26,13 +26,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tractable.errors import InvalidInput, TractableError
+from tractable.errors import InvalidInput, NoSteadyState
 from tractable.gaussian import Gaussian, messages_carried
 from tractable.nn.fixed_point import Settled, settle
-
-
-class NotConverged(TractableError, ArithmeticError):
-    """A network did not settle in a steady state."""
 
 
 class SteadyState(nn.Module):
@@ -45,7 +41,7 @@ class SteadyState(nn.Module):
         tolerance: relative change at which a state counts as steady; by default a hundred times
             the precision of its numbers.
         max_steps: steps at most.
-        if_not: what to do if it does not converge: raise ``NotConverged``, or warn and take the
+        if_not: what to do if it does not converge: raise ``NoSteadyState``, or warn and take the
             last state.
 
     Attributes:
@@ -133,7 +129,7 @@ class SteadyState(nn.Module):
                 f"(d) the cell draws anew at every step, as dropout and estimator='local' do"
             )
             if self.if_not == "raise":
-                raise NotConverged(message)
+                raise NoSteadyState(message)
             warnings.warn(message, RuntimeWarning, stacklevel=4)
         return found
 
