@@ -68,6 +68,8 @@ class SteadyState(nn.Module):
         super().__init__()
         if if_not not in ("raise", "warn"):
             raise ValueError(f"if_not must be 'raise' or 'warn', got {if_not!r}")
+        if isinstance(cell, nn.LSTMCell):
+            raise TypeError("an LSTM cell has two states: give a module whose state is one tensor")
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")
         self.cell, self.units = cell, units
