@@ -92,6 +92,23 @@ def test_it_is_the_kalman_smoother(gone: int | None) -> None:
         assert float(found.variance[t]) == pytest.approx(variance, rel=1e-9)
 
 
+def test_states_of_every_step_are_smoothed() -> None:
+    """By ``infer.states``, with a target at every step, and with one at the last step."""
+    x = tr.Gaussian(torch.zeros(1, len(Y), 1, dtype=D), Q)
+    found = tr.infer.states(known(per_step=True), x, torch.tensor([Y], dtype=D), at=["layer"])
+    assert found["layer"].shape == (1, len(Y), 1)
+    for t, (mean, variance) in enumerate(kalman(Y)[1]):
+        assert float(found["layer"].loc[0, t]) == pytest.approx(mean, rel=1e-9)
+        assert float(found["layer"].variance[0, t]) == pytest.approx(variance, rel=1e-9)
+    last = [float("nan")] * 4 + Y[-1:]
+    given = torch.tensor([Y[-1:]], dtype=D)
+    found = tr.infer.states(known(per_step=False), x, given, at=["layer", "input"])
+    for t, (mean, variance) in enumerate(kalman(last)[1]):
+        assert float(found["layer"].loc[0, t]) == pytest.approx(mean, rel=1e-9)
+        assert float(found["layer"].variance[0, t]) == pytest.approx(variance, rel=1e-9)
+    assert found["input"].shape == (1, len(Y), 1)
+
+
 class Net(nn.Module):
     """A recurrent layer that is read at its last step."""
 
