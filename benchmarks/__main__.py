@@ -17,7 +17,7 @@ from tractable_studies.framework.record import RunRecord
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study("bench", "Step times and memory", OURS, "benchmarks")
-NAMES = ("steps", "memory", "native", "infer", "estimators", "sequences")
+NAMES = ("steps", "memory", "native", "infer", "estimators", "graphs", "sequences")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         adversarial,
         attacks,
         errors,
+        graphs,
         infer,
         likelihoods,
         metrics,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Ensemble,
         Laplace,
         Learner,
+        Output,
         coverage,
     )
     from tractable.posterior import Posterior
@@ -50,6 +52,7 @@ __all__ = [
     "Learner",
     "NoMomentRule",
     "NormalPredictive",
+    "Output",
     "Posterior",
     "Predictive",
     "activation_moments",
@@ -58,6 +61,7 @@ __all__ = [
     "attacks",
     "coverage",
     "errors",
+    "graphs",
     "infer",
     "likelihoods",
     "metrics",
@@ -72,7 +76,7 @@ _HOMES = {
     "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
-        "Ensemble", "Laplace", "Learner", "coverage",
+        "Ensemble", "Laplace", "Learner", "Output", "coverage",
     ),
     "posterior": ("Posterior",),
     "predictive": ("NormalPredictive", "Predictive"),
