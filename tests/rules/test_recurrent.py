@@ -158,6 +158,37 @@ def test_packed_sequences_are_torchs(kind: Any, ordered: bool) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["rows first", "steps first"])
+def test_a_network_that_packs_and_pads_is_torchs(first: bool) -> None:
+    """Uncertain states are packed, read and padded again; padding gets no message."""
+    torch.manual_seed(0)
+    before, layer = nn.Linear(2, 3).double(), nn.LSTM(3, 4, batch_first=first).double()
+    x = normal(torch.zeros(3, 5, 2, dtype=torch.float64), generator("x"))
+    x, lengths = x if first else x.transpose(0, 1), torch.tensor([2, 5, 3])
+    leaves = {
+        n: p.detach().clone().requires_grad_()
+        for part in (before, layer)
+        for n, p in part.named_parameters()
+    }
+    rnn: Any = nn.utils.rnn
+
+    def run(weights: dict[str, Any]) -> Any:
+        h = nn.functional.linear(x, weights["weight"], weights["bias"])
+        own = {n: w for n, w in weights.items() if "_" in n}
+        packed = rnn.pack_padded_sequence(h, lengths, first, enforce_sorted=False)
+        out = torch.func.functional_call(layer, own, (packed,))[0]
+        return rnn.pad_packed_sequence(out, first, padding_value=0.5, total_length=6)
+
+    plain, ends = run(leaves)
+    z, same = run({n: Gaussian.wrap(w, torch.zeros_like(w)) for n, w in leaves.items()})
+    assert torch.equal(ends, same)
+    torch.testing.assert_close(z.loc, plain, rtol=1e-12, atol=1e-12)
+    d = normal(plain, generator("d"))
+    ours = torch.autograd.grad([z.loc, z.variance], list(leaves.values()), [d, -d.abs()])
+    theirs = torch.autograd.grad(plain, list(leaves.values()), d)
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
 def test_padding_of_a_packed_sequence_changes_nothing() -> None:
     """Each row by itself has the moments that it has among longer ones."""
     torch.manual_seed(0)

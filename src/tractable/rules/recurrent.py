@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from tractable.errors import InvalidInput
@@ -100,7 +100,7 @@ def _projected(x: Any, w: Any, b: Any) -> tuple[Tensor, Tensor]:
     """The inputs of all steps times the matrix."""
     if x[1] is not None or w[1] is not None:
         return bilinear.forward(Linear(), x, w, b)
-    mean = torch.nn.functional.linear(x[0], w[0], b[0])
+    mean = nn.functional.linear(x[0], w[0], b[0])
     spread = torch.zeros_like(mean)
     return mean, spread if b[1] is None else spread + b[1]
 
@@ -251,3 +251,29 @@ KINDS = {
 for _name, _kind in KINDS.items():
     moment_rule(getattr(torch, _name))(_layers(_kind))
     moment_rule(getattr(torch, f"{_name}_cell"))(_cell(_kind))
+
+
+_PACKING = nn.utils.rnn._VF  # noqa: SLF001  (torch has no public name)
+
+
+@moment_rule(_PACKING._pack_padded_sequence)  # noqa: SLF001
+def pack_padded_sequence(input: Any, lengths: Tensor, batch_first: bool) -> tuple[Any, Tensor]:
+    """The entries of padded sequences, step by step: a choice of rows."""
+    rows = torch.arange(input.shape[0] * input.shape[1]).reshape(input.shape[:2])
+    at, sizes = nn.utils.rnn.pack_padded_sequence(rows.unsqueeze(-1), lengths, batch_first)[:2]
+    return input.flatten(0, 1)[at.flatten().to(input.device)], sizes
+
+
+@moment_rule(_PACKING._pad_packed_sequence)  # noqa: SLF001
+def pad_packed_sequence(
+    data: Any, batch_sizes: Tensor, batch_first: bool, padding_value: float, total_length: int
+) -> tuple[Any, Tensor]:
+    """Sequences of one length; what they are filled with has no variance."""
+    rows = nn.utils.rnn.PackedSequence(torch.arange(len(data)), batch_sizes)
+    steps = total_length if total_length > 0 else None
+    at, lengths = nn.utils.rnn.pad_packed_sequence(rows, batch_first, -1, steps)
+    at = at.to(data.device)
+    there = (at >= 0).reshape(*at.shape, *[1] * (data.ndim - 1))
+    found = data[at.clamp_min(0)]
+    loc = torch.where(there, found.loc, padding_value)
+    return Gaussian.wrap(loc, torch.where(there, found.variance, 0)), lengths
