@@ -26,7 +26,7 @@ class PerStep(Nested):
     Exact: as its part is.
 
     Args:
-        likelihood: of a step.
+        likelihood: the likelihood of a step.
 
     >>> from tractable.likelihoods import Categorical
     >>> steps = PerStep(Categorical(4))

@@ -97,7 +97,7 @@ class CausalLM:
             temperature: log probabilities are divided by it: below 1 the likely ones become more
                 likely; 0 takes the most probable.
             top_k: draw from so many of the most probable tokens only.
-            seed: of the draws.
+            seed: seed of the draws.
             cache: whether to remember keys and values instead of reading all tokens at every
                 step; by default where it can be done: a network with ``remembering``, and a
                 learner that runs it once (TAGI, Backprop).
