@@ -141,8 +141,9 @@ class SteadyState(nn.Module):
     def _start(self, x: Tensor) -> Tensor:
         units = self.units
         if units is None:
-            units = self.cell.hidden_size if _is_torchs(self.cell) else x.shape[-1]
-        return torch.zeros(*x.shape[:-1], int(units), dtype=x.dtype, device=x.device)
+            cell = self.cell
+            units = cell.hidden_size if isinstance(cell, nn.RNNCellBase) else x.shape[-1]
+        return torch.zeros(*x.shape[:-1], units, dtype=x.dtype, device=x.device)
 
 
 class Adjoint(torch.autograd.Function):

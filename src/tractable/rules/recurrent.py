@@ -133,9 +133,9 @@ def _directed(
 ) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: outputs of all steps, and the last state of each row."""
     projected = len(w) in (3, 5)
-    whole = current_mode() == "exact" or projected or unrolled.wanted()
+    apart = current_mode() == "exact" or projected or unrolled.wanted()
     turned = _turned(x, ends) if reverse else x
-    states = (_by_steps if whole else _at_once)(kind, turned, first, w)
+    states = (_by_steps if apart else _at_once)(kind, turned, first, w)
     out = _turned(states[0], ends) if reverse else states[0]
     if ends is None:
         return out, tuple(state[-1] for state in states)
