@@ -116,10 +116,8 @@ class _Step:
         inner = [moment for part in ends for moment in (part.loc, part.variance)]
         found = torch.autograd.grad(starts, inner, messages, retain_graph=True, allow_unused=True)
         full = [torch.zeros_like(e) if d is None else d for d, e in zip(found, inner, strict=True)]
-        seen = Observation(
-            *(_rows_first(messages[k::2]) for k in range(2)),
-            _rows_first([node.variance.detach() for _, node in pairs]),
-        )
+        variance = _rows_first([node.variance.detach() for _, node in pairs])
+        seen = Observation(_rows_first(messages[::2]), _rows_first(messages[1::2]), variance)
         results = iter(
             _conditioned(part, full[2 * i], full[2 * i + 1], seen) for i, part in enumerate(ends)
         )
@@ -128,8 +126,10 @@ class _Step:
 
 def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation) -> Gaussian:
     """A state ``[layers, rows, units]`` after its messages; rows are what is damped by."""
-    turned = [t.detach().transpose(0, 1) for t in (part.loc, part.variance, d_mu, d_var)]
-    after = observation.posterior(Gaussian.wrap(*turned[:2]), turned[2], turned[3], seen)
+    loc, variance, first, second = (
+        t.detach().transpose(0, 1) for t in (part.loc, part.variance, d_mu, d_var)
+    )
+    after = observation.posterior(Gaussian.wrap(loc, variance), first, second, seen)
     return Gaussian.wrap(after.loc.transpose(0, 1), after.variance.transpose(0, 1))
 
 

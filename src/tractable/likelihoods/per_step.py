@@ -144,9 +144,11 @@ class PerStep(Nested):
             nothing = torch.zeros_like(mean)
             return Heard(nothing, nothing, nothing, {})
         heard = self.part.hear(own, *each, memory=memory)
-        messages = (_spread(d, there, mean) for d in (heard.d_mu, heard.d_var, heard.believed))
+        d_mu, d_var, believed = (
+            _spread(d, there, mean) for d in (heard.d_mu, heard.d_var, heard.believed)
+        )
         noise = {f"parts.0.{name}": value for name, value in heard.noise.items()}
-        return Heard(*messages, noise)
+        return Heard(d_mu, d_var, believed, noise)
 
     def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
         """The part's own."""

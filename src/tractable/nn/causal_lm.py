@@ -40,13 +40,16 @@ class CausalLM:
 
     def __init__(self, learner: Learner, begin: int = 0) -> None:
         likelihood = learner.likelihood
-        if not isinstance(likelihood, PerStep) or not hasattr(likelihood.part, "classes"):
+        classes: Any = None
+        if isinstance(likelihood, PerStep):
+            classes = getattr(likelihood.part, "classes", None)
+        if classes is None:
             raise TypeError(
                 f"a language model needs likelihoods.PerStep of a likelihood of classes, got "
                 f"{likelihood}"
             )
         self.learner = learner
-        self.vocabulary = int(likelihood.part.classes)
+        self.vocabulary = int(classes)
         self.begin = self._tokens([[begin]])[0, 0]
 
     @property

@@ -80,8 +80,9 @@ class Recurrence(torch.autograd.Function):
         ran = Ran((h, h), None, dict(zip(ctx.names, kept, strict=True)))
         sent = ctx.layer.backward(ran, d_out, d_cell, Hidden(w_h, None, None, None))
         needs = ctx.needs_input_grad[2:]
+        d_x, dv_x = sent.to_input
         to_mean, to_variance = bilinear.messages(
-            Linear(), *sent.to_input, x, w_x, (needs[0], needs[2], needs[6]),
+            Linear(), d_x, dv_x, x, w_x, (needs[0], needs[2], needs[6]),
             (needs[1], needs[3], needs[7]),
         )  # fmt: skip
         before = torch.cat([h0.unsqueeze(0), h[:-1]]).flatten(0, 1)
