@@ -104,8 +104,8 @@ def _is_recurrent(net: torch.nn.Module, name: str) -> bool:
 def _together(steps: bool, parts: list[Gaussian]) -> Gaussian:
     if not steps:
         return parts[0]
-    moments = ([part.loc for part in parts], [part.variance for part in parts])
-    return Gaussian.wrap(*(torch.stack(each, 1) for each in moments))
+    loc = torch.stack([part.loc for part in parts], 1)
+    return Gaussian.wrap(loc, torch.stack([part.variance for part in parts], 1))
 
 
 def _every_step(states: Gaussian) -> Gaussian:

@@ -150,9 +150,11 @@ class PerStep(Nested):
         noise = {f"parts.0.{name}": value for name, value in heard.noise.items()}
         return Heard(d_mu, d_var, believed, noise)
 
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+    ) -> dict[str, Tensor]:
         """The part's own."""
-        return self.hear(y, mean, variance).noise
+        return self.hear(y, mean, variance, memory=memory).noise
 
     # --- noise -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ weight at different steps.  Dropout between layers is left out: the weights are 
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,7 +255,7 @@ for _name, _kind in KINDS.items():
     moment_rule(getattr(torch, f"{_name}_cell"))(_cell(_kind))
 
 
-_PACKING = nn.utils.rnn._VF  # noqa: SLF001  (torch has no public name)
+_PACKING: Any = importlib.import_module("torch._VF")  # torch has no public name
 
 
 @moment_rule(_PACKING._pack_padded_sequence)  # noqa: SLF001
