@@ -17,7 +17,17 @@ from tractable_studies.framework.record import RunRecord
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study("bench", "Step times and memory", OURS, "benchmarks")
-NAMES = ("steps", "memory", "native", "infer", "estimators", "graphs", "sequences")
+NAMES = (
+    "steps",
+    "memory",
+    "native",
+    "infer",
+    "estimators",
+    "graphs",
+    "likelihoods",
+    "forecast",
+    "sequences",
+)
 
 
 def main() -> None:

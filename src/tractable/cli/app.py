@@ -182,6 +182,52 @@ def predict(
 
 
 @app.command()
+def forecast(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A series, in order of time.")],
+    target: Annotated[list[str], typer.Option(help="Column to forecast; repeatable.")],
+    horizon: Annotated[int, typer.Option(help="Steps to forecast.")],
+    time: Annotated[
+        str | None, typer.Option(help="Column of time stamps; by default rows are even steps.")
+    ] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="Column that tells series apart, in long tables.")
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(help="Covariate whose future is known, in rows after the last; repeatable."),
+    ] = None,
+    past: Annotated[
+        list[str] | None, typer.Option(help="Covariate known up to now; repeatable.")
+    ] = None,
+    season: Annotated[int | None, typer.Option(help="Steps; by default of the stamps.")] = None,
+    transform: Annotated[str | None, typer.Option(help="log, log1p or sqrt.")] = None,
+    learner: Annotated[str, typer.Option(help="TAGI, BayesByBackprop or Backprop.")] = "TAGI",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-forecast.")
+    ] = None,
+    test: Annotated[float, typer.Option(help="Share of the end to test a first fit on.")] = 0.2,
+    level: Annotated[float, typer.Option(help="Of the intervals lower..upper.")] = 0.9,
+    seed: Annotated[int, typer.Option(help="Of start and order.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Forecast series in a CSV file: table, picture, model and report.
+
+    Missing values may be empty; time stamps must be even, but for gaps.
+    """
+    from tractable.cli.commands import forecast as command
+
+    command.run(
+        json, data=data, time=time, target=tuple(target), horizon=horizon,
+        out=out or Path("out") / f"{data.stem}-forecast", season=season, id=id_,
+        known=tuple(known or ()), past=tuple(past or ()), transform=transform, learner=learner,
+        test=test, level=level, seed=seed, threads=threads, force=force,
+    )  # fmt: skip
+
+
+@app.command()
 def info(
     net: Annotated[
         str | None,

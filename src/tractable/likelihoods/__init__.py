@@ -6,6 +6,7 @@ from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
 from tractable.likelihoods.family import Family
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
+from tractable.likelihoods.incomplete import IncompleteNormal
 from tractable.likelihoods.joint import Joint
 from tractable.likelihoods.laplace import Laplace
 from tractable.likelihoods.mixture import Mixture
@@ -24,6 +25,7 @@ __all__ = [
     "Categorical",
     "Family",
     "HeteroscedasticNormal",
+    "IncompleteNormal",
     "InvalidTarget",
     "Joint",
     "Laplace",

@@ -5,12 +5,14 @@ from tractable.plots.calibration import agreement, reliability
 from tractable.plots.curves import learning_curves, pruning, robustness
 from tractable.plots.lines import lines
 from tractable.plots.regression import bands
+from tractable.plots.series import forecast
 from tractable.plots.weights import snr, weights
 
 __all__ = [
     "action_rate",
     "agreement",
     "bands",
+    "forecast",
     "learning_curves",
     "lines",
     "mistakes",

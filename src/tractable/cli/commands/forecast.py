@@ -1,0 +1,281 @@
+"""``tractable forecast``: the next values of a series in a CSV file, with a report."""
+
+from __future__ import annotations
+
+import time as clock
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tractable.cli import output
+from tractable.cli.errors import BadUse, FailedWork, one_line
+from tractable.cli.folder import whole_folder
+from tractable.cli.table import csv_file
+from tractable.cli.table.csv_file import CsvTable, is_missing
+from tractable.errors import TractableError
+from tractable.forecast import Backtest, Forecast, Forecaster
+from tractable.persistence.files import whole_file
+from tractable.report import RESULTS, Calibration, Comparison, Picture, Results, write_report
+from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report.words import number
+
+MODEL, TABLE, PICTURE = "model.tr", "forecast.csv", "forecast.png"
+_SHOWN = 4  # series in the picture
+_BEFORE = 4  # horizons of the past in it
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user asked for."""
+
+    data: Path
+    time: str | None
+    target: tuple[str, ...]
+    horizon: int
+    out: Path
+    season: int | None = None
+    id: str | None = None
+    known: tuple[str, ...] = ()
+    past: tuple[str, ...] = ()
+    transform: str | None = None
+    learner: str = "TAGI"
+    test: float = 0.2
+    level: float = 0.9
+    seed: int = 0
+    threads: int = 1
+    force: bool = False
+
+
+class Table:
+    """The columns of a CSV file, as a forecaster takes them.
+
+    Args:
+        parts: by name.
+    """
+
+    index = None
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        self.parts, self.columns = parts, list(parts)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.parts[name]
+
+    def at(self, rows: Any) -> Table:
+        """Some rows."""
+        return Table({name: part[rows] for name, part in self.parts.items()})
+
+
+def run(json: bool, **chosen: Any) -> None:
+    """Forecast, and print a summary."""
+    choices = Choices(**chosen)
+    results, forecast = forecast_file(choices)
+    folder = choices.out
+    if json:
+        output.as_json({
+            "model": str(folder / MODEL), "forecast": str(folder / TABLE),
+            "report": str(folder / "report.html"), "notes": results.notes,
+            "metrics": results.metrics,
+        })  # fmt: skip
+        return
+    for note in results.notes:
+        output.say(note)
+    rows = [[r.name, number(r.ours), r.note] for r in results.comparison]
+    output.show_table(["forecasts of the past", "", ""], rows)
+    header, lines = _lines(forecast, choices.level)
+    shown = [[str(cell) for cell in line] for line in lines[:5]]
+    output.show_table(header, shown)
+    output.say(f"{len(lines)} rows: {folder / TABLE}")
+    output.say(f"model: {folder / MODEL}")
+    output.say(f"report: {folder / 'report.html'}")
+
+
+def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
+    """Do all of it; ``choices.out`` then holds the model, the forecast and the report."""
+    if not 0 < choices.test < 1:
+        raise BadUse(f"--test is a share between 0 and 1, got {choices.test}")
+    if not 0 < choices.level < 1:
+        raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
+    table = csv_file.read(choices.data)
+    frame, ahead = _frame(table, choices)
+    with whole_folder(choices.out, force=choices.force) as folder:
+        started = clock.monotonic()
+        torch.set_num_threads(choices.threads)
+        try:
+            forecaster, forecast, tested = _forecast(choices, frame, ahead)
+        except TractableError as error:
+            raise BadUse(f"{choices.data.name}: {one_line(error)}") from error
+        except (ArithmeticError, RuntimeError) as error:
+            raise FailedWork(f"training failed: {one_line(error)}") from error
+        forecaster.save(folder / MODEL)
+        csv_file.write(folder / TABLE, *_lines(forecast, choices.level))
+        _draw(choices, frame, forecast, folder)
+        seconds = clock.monotonic() - started
+        results = _results(choices, forecaster, tested, seconds)
+        results.write(folder / RESULTS)
+        write_report(results, folder)
+    return results, forecast
+
+
+def _forecast(choices: Choices, frame: Table, ahead: Any) -> tuple[Forecaster, Forecast, Backtest]:
+    columns = {
+        "time": choices.time, "id": choices.id, "known": choices.known, "past": choices.past,
+        "target": choices.target[0] if len(choices.target) == 1 else list(choices.target),
+    }  # fmt: skip
+    made = {
+        "horizon": choices.horizon, "season": choices.season, "transform": choices.transform,
+        "learner": choices.learner, "seed": choices.seed,
+    }  # fmt: skip
+    stamps = _stamps(frame, choices)
+    times = np.unique(stamps)
+    cut = times[max(int((1 - choices.test) * len(times)), 1) - 1]
+    tested = Forecaster(**made).fit(frame.at(stamps <= cut), **columns).backtest(frame, **columns)
+    forecaster = Forecaster(**made).fit(frame, **columns)
+    return forecaster, forecaster.predict(known=ahead), tested
+
+
+def _stamps(frame: Table, choices: Choices) -> Any:
+    from tractable.forecast.times import as_stamps
+
+    if choices.time is None:
+        return np.arange(len(frame[choices.target[0]]))
+    return as_stamps(frame[choices.time], choices.time)
+
+
+def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Any]:
+    """The rows up to the last value, and the known covariates of those after it."""
+    one = [name for name in (choices.time, choices.id) if name is not None]
+    numeric = [*choices.target, *choices.known, *choices.past]
+    table.require([*one, *numeric])
+    if choices.id is not None and choices.time is None:
+        raise BadUse("--id needs --time: which rows of different series belong together?")
+    parts: dict[str, Any] = {name: np.array(table.column(name)) for name in one}
+    parts |= {name: _numbers(table, name) for name in numeric}
+    frame = Table(parts)
+    there = ~np.all([np.isnan(parts[name]) for name in choices.target], axis=0)
+    if not there.any():
+        raise BadUse(f"{table.path.name}: {', '.join(choices.target)} has no values")
+    try:
+        stamps = _stamps(frame, choices)
+    except TractableError as error:
+        raise BadUse(f"{table.path.name}: {one_line(error)}") from error
+    later = stamps > stamps[there].max()
+    if not choices.known:
+        return frame.at(~later), None
+    return frame.at(~later), _ahead(frame, stamps, later, choices)
+
+
+def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Any:
+    """Known covariates of the steps to come, in the order of time (and series)."""
+    names = [""] if choices.id is None else list(dict.fromkeys(frame[choices.id].tolist()))
+    found = []
+    for name in names:
+        mine = later if choices.id is None else later & (frame[choices.id] == name)
+        rows = np.flatnonzero(mine)[np.argsort(stamps[mine], kind="stable")][: choices.horizon]
+        if len(rows) < choices.horizon:
+            whose = f" of {name!r}" if name else ""
+            raise BadUse(
+                f"--known needs the next {choices.horizon} values of {', '.join(choices.known)}"
+                f"{whose}, in rows after the last {choices.target[0]}: there are {len(rows)}"
+            )
+        found.append(np.stack([frame[column][rows] for column in choices.known], axis=1))
+    return found[0] if choices.id is None else np.stack(found, axis=1)
+
+
+def _numbers(table: CsvTable, name: str) -> Any:
+    values = []
+    for row, cell in zip(table.numbers, table.column(name), strict=True):
+        try:
+            values.append(np.nan if is_missing(cell) else float(cell))
+        except ValueError:
+            raise BadUse(
+                f"{table.path.name}, column {name!r}: {cell!r} in row {row} is not a number"
+            ) from None
+    return np.array(values)
+
+
+def _lines(forecast: Forecast, level: float) -> tuple[list[str], list[list[Any]]]:
+    low, high = forecast.interval(level)
+    parts = [forecast.mean, forecast.std, low, high]
+    times = [
+        str(t).removesuffix("T00:00:00.000000").removesuffix(".000000") for t in forecast.times
+    ]
+    cells = [part.reshape(len(forecast), -1) for part in parts]
+    rows = [
+        [times[i], *([] if forecast.alone else [name]), *(float(f"{c[i, k]:.6g}") for c in cells)]
+        for i in range(len(forecast))
+        for k, name in enumerate(forecast.names)
+    ]
+    names = ["time", *([] if forecast.alone else ["series"]), "mean", "std", "lower", "upper"]
+    return names, rows
+
+
+def _draw(choices: Choices, frame: Table, forecast: Forecast, folder: Path) -> None:
+    """The end of the series and what comes after it."""
+    from matplotlib.figure import Figure
+
+    from tractable import plots
+    from tractable.forecast.panel import Columns, read
+
+    target = choices.target[0] if len(choices.target) == 1 else list(choices.target)
+    panel = read(frame, Columns(choices.time, target, choices.id, choices.known, choices.past))
+    shown = min(len(forecast.names), _SHOWN)
+    figure = Figure((8, 2.8 * shown + 0.6), layout="constrained")
+    last = slice(-max(_BEFORE * choices.horizon, 24), None)
+    for k, ax in enumerate(np.atleast_1d(figure.subplots(shown, 1, sharex=True))):
+        plots.forecast(
+            forecast, history=(panel.stamps[last], panel.values[last, k]), series=k, ax=ax
+        )
+        if k < shown - 1:
+            ax.set_xlabel("")
+    with whole_file(folder / PICTURE) as scratch:
+        figure.savefig(scratch, dpi=110)
+
+
+def _results(choices: Choices, forecaster: Forecaster, tested: Backtest, seconds: float) -> Results:
+    found, setting = tested.summary(), asdict(forecaster.setting_)
+    ours, naive = found["model"], found["seasonal naive"]
+    words = (
+        ("mean squared error", "mse", "smaller", None),
+        ("mean absolute error", "mae", "smaller", None),
+        ("log-likelihood of a value", "log_likelihood", "larger", None),
+        ("share in 90 % intervals", "coverage_90", "nearer", 0.9),
+    )
+    levels = list(tested.model.coverage)
+    shares = [tested.coverage(level) for level in levels]
+    gap = float(np.mean(np.abs(np.array(levels) - shares)))
+    layers = " and ".join(map(str, setting["hidden"]))
+    network = f"hidden layers of {layers} units" if layers else "a linear model"
+    state = forecaster.state_
+    return Results(
+        experiment=f"forecast {choices.data.name}",
+        title=f"{choices.horizon} steps of {', '.join(choices.target)} of {choices.data.name}",
+        command=command("tractable.cli"),
+        seeds=[choices.seed],
+        settings={k: str(v) if isinstance(v, Path) else v for k, v in asdict(choices).items()
+                  if k not in ("data", "out", "force")},
+        comparison=[
+            Comparison(name, None, ours[key], better=better, goal=goal,  # type: ignore[arg-type]
+                       learner=choices.learner, note=f"seasonal naive: {number(naive[key])}")
+            for name, key, better, goal in words
+        ],
+        calibration=Calibration(
+            "coverage", {choices.learner: (levels, shares)}, {choices.learner: gap}
+        ),
+        pictures=[Picture(PICTURE, "the end of the series, and what is forecast")],
+        notes=[
+            f"{len(state.names)} series, a step of {state.grid.words}, a season of {state.season}; "
+            f"scores are of {len(tested.origins)} origins that a first fit had not seen.",
+            f"chosen on held-out windows: {network}, windows of {setting['lags']} values measured "
+            f"from their {setting['level']} value.",
+        ],
+        metrics=found,
+        seconds=round(seconds, 1),
+        peak_memory_mib=peak_memory_mib(),
+        threads=choices.threads,
+        commit=commit(),
+        versions=versions(),
+    )  # fmt: skip

@@ -1,0 +1,192 @@
+"""A forecaster as a file: its learner's model file, with everything else beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidModelFile
+from tractable.forecast.model import Model, Setting
+from tractable.forecast.panel import Columns
+from tractable.forecast.recursion import Recursion
+from tractable.forecast.spread import Spread
+from tractable.forecast.state import State
+from tractable.forecast.times import Grid
+from tractable.forecast.units import Covariates, Units, check_transform
+from tractable.forecast.windows import LEVELS, History, Layout
+from tractable.learners import TAGI, Ensemble
+from tractable.learners import files as learner_files
+from tractable.learners.files import kind_name
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Tensors, part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.forecast.forecaster import Forecaster
+
+_PREFIX = "forecaster/"
+_PLAIN = (
+    "horizon season lags level transform strategy spread members epochs batch_size validation "
+    "refit stride memory forget sequence seed"
+).split()
+_MOST = 1 << 20
+
+
+def save(forecaster: Forecaster, path: str | Path, columns: Columns, until: int) -> None:
+    """Write a fitted forecaster to one file, atomically."""
+    tensors, header = packed(forecaster, columns, until)
+    model_file.write(path, tensors, header)
+
+
+def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensors, dict[str, Any]]:
+    """All that was learnt, as tensors and JSON values."""
+    state = forecaster.state_
+    tensors, header = learner_files.pack(state.model.learner)
+    one = state.model.one if isinstance(state.model, Recursion) else state.model
+    parts = {
+        "units/mean": state.units.mean, "units/scale": state.units.scale,
+        "known/mean": state.known.mean, "known/scale": state.known.scale,
+        "past/mean": state.past.mean, "past/scale": state.past.scale,
+        "spread/factors": state.spread.factors, "spread/correlation": state.spread.correlation,
+        "recent": state.recent, "history/loc": np.nan_to_num(state.history.loc),
+        "history/missing": np.isnan(state.history.loc).astype(np.uint8),
+        "history/variance": state.history.variance,
+        "history/known": np.nan_to_num(state.history.known),
+        "history/past": np.nan_to_num(state.history.past),
+    }  # fmt: skip
+    full = {name: np.ascontiguousarray(part) for name, part in parts.items() if part.size}
+    own = {name: torch.from_numpy(part.copy()) for name, part in full.items()}
+    net, kind = forecaster.net, forecaster.learner
+    entry = {
+        "parameters": {name: getattr(forecaster, name) for name in _PLAIN},
+        "net": "module" if isinstance(net, nn.Module) else net,
+        "learner": kind if isinstance(kind, str) else kind_name(kind),
+        "options": forecaster.options,
+        "setting": asdict(state.setting),
+        "layout": asdict(one.layout),
+        "memory": state.spread.memory,
+        "grid": state.grid.to_json(),
+        "now": state.now,
+        "names": list(state.names),
+        "alone": state.alone,
+        "season": state.season,
+        "updates": state.updates,
+        "counts": one.units is not None,
+        "columns": asdict(columns),
+        "until": until,
+    }
+    return tensors | prefixed(own, _PREFIX), {**header, "forecaster": entry}
+
+
+def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> tuple[Columns, int]:
+    """Fill a forecaster with what a file holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        InvalidModelFile: not a whole file of a forecaster.
+    """
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        entry = header.get("forecaster")
+        if not isinstance(entry, dict):
+            raise InvalidModelFile(f"{path} holds no forecaster")
+        checks.finite(entry, "the forecaster")
+        own = part(tensors, _PREFIX)
+        checks.numbers(own, {})
+        given = checks.of_type(entry["parameters"], dict, "parameters")
+        if set(given) != set(_PLAIN):
+            raise InvalidModelFile("the parameters in the file are not those of a Forecaster")
+        rest = {k: v for k, v in tensors.items() if not k.startswith(_PREFIX)}
+        learner = learner_files.unpack(path, rest, header, net, None, device=None)
+        shown = entry["net"]
+        forecaster.set_params(
+            **given,
+            net=learner.net if shown == "module" else _tuple(shown),
+            likelihood=None if type(learner.likelihood).__name__ in _NORMAL else learner.likelihood,
+            learner=learner_files.kind_of(entry["learner"]),
+            options=entry["options"],
+        )  # fmt: skip
+        state = _state(forecaster, entry, own, learner)
+        forecaster.state_, forecaster.tried_ = state, []
+        forecaster.setting_ = state.setting
+        columns = dict(entry["columns"])
+        lists = {name: tuple(columns[name]) for name in ("known", "past")}
+        if isinstance(columns["target"], list):
+            lists["target"] = tuple(columns["target"])
+        again = packed(forecaster, Columns(**{**columns, **lists}), int(entry["until"]))
+        checks.taken((own, entry), (part(again[0], _PREFIX), again[1]["forecaster"]))
+    return Columns(**{**columns, **lists}), int(entry["until"])
+
+
+_NORMAL = ("Normal", "IncompleteNormal")
+
+
+def _state(
+    forecaster: Forecaster, entry: dict[str, Any], own: dict[str, Tensor], learner: Any
+) -> State:
+    names = tuple(checks.of_type(name, str, "a name") for name in entry["names"])
+    layout = Layout(**_whole(entry["layout"]))
+    held = _with_empty({name: tensor.numpy() for name, tensor in own.items()})
+    units = Units(check_transform(forecaster.transform), held["units/mean"], held["units/scale"])
+    scaled = (units.mean, units.scale) if entry["counts"] else None
+    kind = learner.method.kind if isinstance(learner, Ensemble) else type(learner)
+    model: Any = Model(learner, layout, issubclass(kind, TAGI), scaled)
+    if forecaster.strategy == "recursive":
+        model = Recursion(model, forecaster.horizon, forecaster.spread, forecaster.seed)
+    steps, series = model.layout.steps, len(names)
+    checked = {
+        "units/mean": (series,), "units/scale": (series,), "recent": (series, steps),
+        "spread/factors": (series, steps), "spread/correlation": (steps, steps),
+    }  # fmt: skip
+    for name, shape in checked.items():
+        if held[name].shape != shape:
+            raise InvalidModelFile(
+                f"{name} in the file is of shape {held[name].shape}, not {shape}"
+            )
+    if (units.scale <= 0).any() or (held["history/variance"] < 0).any():
+        raise InvalidModelFile("a scale or a variance in the file is not positive")
+    loc = np.where(held["history/missing"] > 0, np.nan, held["history/loc"]).astype(np.float32)
+    history = History(loc, held["history/variance"], held["history/known"], held["history/past"])
+    if loc.shape[1:] != (series,) or len({len(p) for p in (loc, history.known, history.past)}) != 1:
+        raise InvalidModelFile("the parts of the history in the file do not fit each other")
+    setting = dict(entry["setting"])
+    setting["hidden"] = tuple(setting["hidden"])
+    learner.output_shape(torch.zeros(1, *_row(layout), dtype=learner.dtype))
+    return State(
+        model, Setting(**setting), units,
+        Covariates(held["known/mean"], held["known/scale"]),
+        Covariates(held["past/mean"], held["past/scale"]),
+        Spread(held["spread/factors"], held["spread/correlation"], entry["memory"]),
+        held["recent"], history, Grid(**entry["grid"]), int(entry["now"]), names,
+        checks.of_type(entry["alone"], bool, "alone"), int(entry["season"]), int(entry["updates"]),
+    )  # fmt: skip
+
+
+def _whole(layout: dict[str, Any]) -> dict[str, Any]:
+    for name in ("lags", "steps", "known", "past"):
+        checks.at_most(layout[name], _MOST, name)
+    if layout["level"] not in LEVELS:
+        raise InvalidModelFile(f"the level {layout['level']!r} in the file is unknown")
+    return layout
+
+
+def _row(layout: Layout) -> tuple[int, ...]:
+    return (layout.lags, 1 + layout.past) if layout.sequence else (layout.inputs,)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _with_empty(held: dict[str, Any]) -> dict[str, Any]:
+    """What a file holds, and covariates of which there are none."""
+    times, series = held["history/loc"].shape
+    for name in ("known", "past"):
+        held.setdefault(f"{name}/mean", np.zeros(0))
+        held.setdefault(f"{name}/scale", np.ones(0))
+        held.setdefault(f"history/{name}", np.zeros((times, series, 0), np.float32))
+    return held

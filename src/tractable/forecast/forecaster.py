@@ -1,0 +1,443 @@
+"""The forecaster: fit a series, say what comes next and how sure that is, and go on learning."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from tractable.errors import InvalidInput, NotFitted
+from tractable.forecast import files, fitting, rolling
+from tractable.forecast.anomalies import Anomalies
+from tractable.forecast.backtest import Backtest
+from tractable.forecast.choosing import Tried
+from tractable.forecast.forecast import Forecast
+from tractable.forecast.model import Recipe, Setting
+from tractable.forecast.panel import Columns, Panel, covariates, numbers, read
+from tractable.forecast.state import State
+from tractable.forecast.times import COUNTED, as_stamps
+from tractable.forecast.units import check_transform
+from tractable.forecast.windows import LEVELS, Level
+from tractable.learners import TAGI, Learner
+from tractable.learners.files import kind_of
+from tractable.likelihoods import Likelihood
+
+Names = str | list[str] | tuple[str, ...] | None
+
+
+class Forecaster:
+    """Forecasts of one or several series, with error bars that were measured on held-out windows.
+
+    A network looks at a window of the past and has an output for every step ahead, each with a
+    noise of its own (``strategy="direct"``).  Several series share the network, each in units of
+    its own.  Settings that are not given are chosen on the last windows, which are held out; these
+    also set the noise of every step, say how the errors of steps hang together, and whether error
+    bars should follow recent errors (``tractable.forecast.spread``).
+
+    Exact: as the learner is.  Approximate: a Gaussian at every step, and a Gaussian copula between
+    them (of ``Normal`` likelihoods, a joint Gaussian).
+
+    Args:
+        net: ``"linear"``, widths of hidden layers, or a ``torch.nn.Module`` from rows to
+            ``horizon`` outputs (one, if recursive).  By default a linear model, or one hidden
+            layer of 64 where held-out windows gain by it.
+        horizon: steps to forecast.
+        season: length of a season in steps; by default the usual one of the time stamps (24 for
+            hours, 7 for days, 12 for months), and none without.
+        likelihood: how values scatter; by default normal, with a noise that is inferred.  Counts
+            (``Poisson``, ``NegativeBinomial``) are not standardised.
+        learner: a class of learners, or its name.
+        lags: length of the window; by default 2, 7 or 14 seasons, as held-out windows say.
+        level: what a window is measured from: ``"last"`` value, ``"mean"`` or ``"none"``.
+        transform: ``"log"``, ``"log1p"`` or ``"sqrt"``, applied before all else.
+        strategy: ``"direct"``, or ``"recursive"``: a network that looks one step ahead is run on.
+        spread: how a recursion carries its spread: ``"covariance"`` of the window, or ``"paths"``.
+        members: size of an ensemble; 1 for a single network.
+        epochs: over the windows; by default about 32,000 windows, from 4 to 40 epochs.
+        batch_size: windows per update.
+        stride: times between windows to learn from; more than 1 where neighbours are much alike.
+        validation: times to hold out at the end; by default a fifth.
+        refit: learn from those as well in the end.
+        memory: times that recent errors are averaged over, to widen and narrow error bars; None
+            never does, ``"auto"`` chooses.
+        forget: about how many of the last rows ``update`` remembers; None forgets nothing.
+        sequence: give windows as ``[rows, lags, 1 + past covariates]``, for recurrent networks.
+        options: further arguments of the learner.
+        seed: of the learner.
+
+    Attributes:
+        setting_: what was chosen.
+        tried_: what was tried on held-out windows.
+        state_: everything that was learnt.
+
+    >>> import numpy as np
+    >>> t = np.arange(400)
+    >>> y = 10 + np.sin(2 * np.pi * t / 12) + 0.1 * np.random.default_rng(0).standard_normal(400)
+    >>> forecast = Forecaster(horizon=12, season=12).fit(y[:388]).predict()
+    >>> bool(np.abs(forecast.mean - y[388:]).max() < 0.5), forecast.times[0].item()
+    (True, 388)
+    """
+
+    def __init__(
+        self,
+        net: Any = None,
+        horizon: int = 24,
+        *,
+        season: int | None = None,
+        likelihood: Likelihood | None = None,
+        learner: type[Learner] | str = TAGI,
+        lags: int | None = None,
+        level: Level | None = None,
+        transform: str | None = None,
+        strategy: Literal["direct", "recursive"] = "direct",
+        spread: Literal["covariance", "paths"] = "covariance",
+        members: int = 1,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        stride: int = 1,
+        validation: int | None = None,
+        refit: bool = True,
+        memory: float | Literal["auto"] | None = "auto",
+        forget: float | None = None,
+        sequence: bool = False,
+        options: dict[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.net, self.horizon, self.season = net, horizon, season
+        self.likelihood, self.learner = likelihood, learner
+        self.lags, self.level, self.transform = lags, level, transform
+        self.strategy, self.spread, self.members = strategy, spread, members
+        self.epochs, self.batch_size, self.validation = epochs, batch_size, validation
+        self.refit, self.memory, self.forget = refit, memory, forget
+        self.sequence, self.options, self.seed, self.stride = sequence, options, seed, stride
+
+    # --- as scikit-learn has it ------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {name: getattr(self, name) for name in _PARAMETERS}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor."""
+        for name, value in params.items():
+            if name not in _PARAMETERS:
+                raise ValueError(f"a Forecaster has no parameter {name!r}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(Forecaster.__init__).parameters
+        told = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default
+        ]
+        return f"Forecaster({', '.join(told)})"
+
+    # --- learning --------------------------------------------------------------------------
+
+    def fit(
+        self,
+        y: Any,
+        *,
+        known: Any = None,
+        past: Any = None,
+        time: Any = None,
+        target: Names = None,
+        id: str | None = None,
+    ) -> Self:
+        """Learn from one or several series.
+
+        Args:
+            y: values in order, NaN where missing: an array or tensor (series in columns), a
+                mapping from names to series, or a frame or series of pandas.
+            known: covariates whose future is known: names of columns of a frame, or an array with
+                a row per time.
+            past: covariates that are known up to now only.
+            time: name of the column of time stamps; or, if ``y`` is no frame, the stamps.
+            target: names of the columns to forecast; by default all that are nothing else.
+            id: name of the column that says which series a row belongs to.
+
+        Raises:
+            InvalidInput: values that are not numbers, a constant series, time stamps that are
+                repeated or irregular, or fewer values than the horizon needs.
+        """
+        panel, columns = self._read(y, known, past, time, target, id)
+        season = _whole(self.season, "season") or panel.grid.season
+        state, tried = fitting.fitted(panel, self._recipe(panel), self._wanted(season))
+        self.state_, self.tried_, self.setting_ = state, tried, state.setting
+        self._columns, self._fitted_until = columns, len(panel)
+        return self
+
+    def predict(self, horizon: int | None = None, *, known: Any = None) -> Forecast:
+        """The distribution of the next values.
+
+        Args:
+            horizon: steps; by default (and, if direct, at most) those of the constructor.
+            known: the next values of the known covariates, a row per step.
+        """
+        state = self._state
+        steps = _whole(horizon, "horizon") or self.horizon
+        if self.strategy == "direct" and steps > self.horizon:
+            raise InvalidInput(
+                f"there are heads for {self.horizon} steps, and {steps} are asked for: fit with "
+                f"horizon={steps}, or strategy='recursive'"
+            )
+        ahead = None
+        if known is not None:
+            if hasattr(known, "columns"):
+                known = known[list(self._columns.known)]
+            ahead = covariates(known, steps, len(state.names), "known")
+            _same_number(ahead, state.known.mean, "known")
+        return state.forecast(steps, ahead)
+
+    def update(self, y: Any, *, known: Any = None, past: Any = None, time: Any = None) -> Self:
+        """Learn from the next values as they come; memory does not grow.
+
+        Args:
+            y: one value (of each series), or several times in order; NaN is missing, and is
+                replaced by what was forecast.
+            known: known covariates of these times.
+            past: other covariates of these times.
+            time: their stamps; times that were left out count as missing.
+        """
+        state = self._state
+        values = numbers(y, "the values").reshape(-1, len(state.names))
+        rows, series = values.shape
+        known, past = (
+            covariates(known, rows, series, "known"),
+            covariates(past, rows, series, "past"),
+        )
+        _same_number(known, state.known.mean, "known")
+        _same_number(past, state.past.mean, "past")
+        state.units.scaled(values)  # says what cannot be transformed before anything is changed
+        places = self._places(time, rows)
+        nothing = np.full(series, np.nan)
+        for i, place in enumerate(places):
+            while state.now + 1 < place:
+                state.follow(nothing, np.nan * known[i], np.nan * past[i], self.forget)
+            state.follow(values[i], known[i], past[i], self.forget)
+        return self
+
+    # --- looking back ----------------------------------------------------------------------
+
+    def backtest(
+        self,
+        y: Any,
+        *,
+        start: Any = None,
+        stride: int = 1,
+        keep: bool = False,
+        known: Any = None,
+        past: Any = None,
+        time: Any = None,
+        target: Names = None,
+        id: str | None = None,
+    ) -> Backtest:
+        """Forecast from many origins of a series, and compare with what came.
+
+        The network learns nothing meanwhile; error bars follow recent errors, as they would have.
+
+        Args:
+            y: the series, from as early on as the one that was fitted, and as far as it goes.
+            start: first time to be forecast: a row number, a time stamp, or a share of the series;
+                by default the first after those that were fitted, else the last fifth.
+            stride: times between origins.
+            keep: keep every forecast (``mean``, ``std``, ``actual``).
+            known: as in ``fit``.
+            past: as in ``fit``.
+            time: as in ``fit``.
+            target: as in ``fit``.
+            id: as in ``fit``.
+        """
+        state = self._state
+        panel, _ = self._read(y, known, past, time, target, id)
+        self._same_series(panel)
+        seen = self._fitted_until - self._ahead_of(panel)
+        first = self._first(panel, start, seen) - 1
+        steps, lags = state.model.layout.steps, state.model.layout.lags
+        if first < lags - 1:
+            raise InvalidInput(f"the first forecast needs {lags} values before it, got {first + 1}")
+        if first + steps >= len(panel):
+            left = len(panel) - 1 - first
+            raise InvalidInput(f"no origin has {steps} known values after it: {left} are left")
+        if stride < 1:
+            raise ValueError(f"stride must be at least 1, got {stride}")
+        return rolling.backtest(state, panel, first, stride, seen, keep=keep)
+
+    def anomalies(
+        self,
+        y: Any,
+        *,
+        known: Any = None,
+        past: Any = None,
+        time: Any = None,
+        target: Names = None,
+        id: str | None = None,
+    ) -> Anomalies:
+        """How surprising each value is, given those before it.
+
+        Args:
+            y: a series, as in ``fit``.
+            known: as in ``fit``.
+            past: as in ``fit``.
+            time: as in ``fit``.
+            target: as in ``fit``.
+            id: as in ``fit``.
+        """
+        panel, _ = self._read(y, known, past, time, target, id)
+        self._same_series(panel)
+        return Anomalies.of(self._state, panel, self._fitted_until)
+
+    # --- files -----------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted forecaster to one file, atomically: tensors and JSON."""
+        if not hasattr(self, "state_"):
+            raise NotFitted("this Forecaster is not fitted yet: there is nothing to save")
+        files.save(self, path, self._columns, self._fitted_until)
+
+    @classmethod
+    def load(cls, path: str | Path, net: nn.Module | None = None) -> Self:
+        """Read a forecaster that ``save`` wrote; nothing that the file names is imported or run.
+
+        Args:
+            path: the file.
+            net: the network, where it was a module of the user's own.
+        """
+        self = cls()
+        columns, until = files.load(self, path, net)
+        self._columns, self._fitted_until = columns, until
+        return self
+
+    # --- inside ----------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> State:
+        if not hasattr(self, "state_"):
+            raise NotFitted("this Forecaster is not fitted yet: call fit first")
+        return self.state_
+
+    def _read(
+        self, y: Any, known: Any, past: Any, time: Any, target: Names, id: str | None
+    ) -> tuple[Panel, Columns]:
+        frame = hasattr(y, "columns") and hasattr(y, "index")
+        if not frame:
+            return read(
+                y, Columns(target=target, id=id), known=known, past=past, time=time
+            ), Columns()
+        columns = Columns(time, target, id, _names(known, "known"), _names(past, "past"))
+        if columns == Columns() and hasattr(self, "state_"):
+            columns = self._columns
+        return read(y, columns), columns
+
+    def _recipe(self, panel: Panel) -> Recipe:
+        kind = kind_of(self.learner) if isinstance(self.learner, str) else self.learner
+        if not (isinstance(kind, type) and issubclass(kind, Learner)):
+            raise TypeError(f"learner must be a class of learners or its name, got {kind!r}")
+        if self.strategy not in ("direct", "recursive"):
+            raise ValueError(f"strategy must be 'direct' or 'recursive', got {self.strategy!r}")
+        if self.spread not in ("covariance", "paths"):
+            raise ValueError(f"spread must be 'covariance' or 'paths', got {self.spread!r}")
+        horizon, recursive = _whole(self.horizon, "horizon"), self.strategy == "recursive"
+        assert horizon is not None
+        past, known = panel.past.shape[2], panel.known.shape[2]
+        if recursive and past:
+            raise InvalidInput("a recursion needs the future of all covariates: give none in past=")
+        if self.sequence and known:
+            raise InvalidInput("sequence=True has no place for covariates with a known future")
+        own = self.net if isinstance(self.net, nn.Module) else None
+        return Recipe(
+            1 if recursive else horizon, kind, own,
+            self.likelihood, _whole(self.members, "members") or 1, dict(self.options or {}),
+            self.batch_size, self.seed, self.sequence, known, past,
+            horizon if recursive else 0, self.spread, _whole(self.stride, "stride") or 1,
+        )  # fmt: skip
+
+    def _wanted(self, season: int) -> fitting.Wanted:
+        if self.level is not None and self.level not in LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LEVELS)}; got {self.level!r}")
+        lags = _whole(self.lags, "lags")
+        module = isinstance(self.net, nn.Module)
+        if module and lags is None:
+            raise ValueError("a network of your own has a number of inputs: give lags= as well")
+        return fitting.Wanted(
+            lags, self.level, None if module else fitting.widths(self.net),
+            _whole(self.epochs, "epochs"), season, check_transform(self.transform),
+            _whole(self.validation, "validation"), bool(self.refit), self.memory,
+        )  # fmt: skip
+
+    def _same_series(self, panel: Panel) -> None:
+        state = self._state
+        if len(panel.names) != len(state.names):
+            raise InvalidInput(f"fitted to {len(state.names)} series, got {len(panel.names)}")
+        if panel.known.shape[2] != len(state.known.mean):
+            raise InvalidInput(f"fitted with {len(state.known.mean)} known covariates: give them")
+        if panel.past.shape[2] != len(state.past.mean):
+            raise InvalidInput(f"fitted with {len(state.past.mean)} past covariates: give them")
+
+    def _ahead_of(self, panel: Panel) -> int:
+        """Steps from the first time of the fit to the first of a panel."""
+        if panel.grid is COUNTED or self._state.grid is COUNTED:
+            return 0
+        return int(self._state.grid.places(panel.stamps[:1])[0])
+
+    def _first(self, panel: Panel, start: Any, seen: int) -> int:
+        """Row of the first time to be forecast."""
+        if start is None:
+            free = len(panel) - self._state.model.layout.steps
+            return seen if 0 < seen <= free else min(int(0.8 * len(panel)), free)
+        if isinstance(start, float) and 0 < start < 1:
+            return int(start * len(panel))
+        if isinstance(start, int | np.integer):
+            return int(start)
+        return int(panel.grid.places(as_stamps(np.array([start])))[0])
+
+    def _places(self, time: Any, rows: int) -> npt.NDArray[np.int64]:
+        """Steps on the grid of values that come now."""
+        now = self._state.now
+        if time is None:
+            return np.arange(now + 1, now + 1 + rows)
+        stamps = as_stamps(time if np.ndim(time) else np.array([time]))
+        if len(stamps) != rows:
+            raise InvalidInput(f"{rows} rows of values and {len(stamps)} time stamps")
+        places = self._state.grid.places(stamps)
+        before = np.r_[now, places[:-1]]
+        if (places <= before).any():
+            late = int((places <= before).argmax())
+            word = "repeated" if places[late] == before[late] else "out of order"
+            due = self._state.grid.stamps(int(before[late]) + 1, 1)[0]
+            raise InvalidInput(f"time stamp {stamps[late]} is {word}: the next is {due}")
+        return places
+
+
+_PARAMETERS = [n for n in inspect.signature(Forecaster.__init__).parameters if n != "self"]
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"{what} of a frame are names of columns, got {given!r}")
+    return names
+
+
+def _whole(given: Any, what: str) -> int | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise ValueError(f"{what} must be a whole number from 1, got {given!r}")
+    return int(given)
+
+
+def _same_number(given: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> None:
+    if given.shape[2] != len(wanted):
+        raise InvalidInput(f"fitted with {len(wanted)} {what} covariates, got {given.shape[2]}")
+
+
+__all__ = ["Forecaster", "Setting", "Tried"]

@@ -1,0 +1,207 @@
+"""Forecasts from every origin of a stretch of time, as they would have been made then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tractable.forecast import units
+from tractable.forecast.backtest import LEVELS, Backtest, Tally, seasonal_naive
+from tractable.forecast.forecast import log_densities
+from tractable.forecast.model import Origins
+from tractable.forecast.panel import Panel
+from tractable.forecast.spread import Errors, tracked
+from tractable.forecast.state import State
+from tractable.forecast.windows import Array, History, seen_at
+from tractable.predictive import Predictive
+
+Doubles = npt.NDArray[np.float64]
+_AVERAGED = 3
+"""Times the memory, over which an average is run in before it is used."""
+
+
+def scaled_history(state: State, panel: Panel) -> History:
+    """A panel as the model of a state sees it."""
+    return History.observed(
+        state.units.scaled(panel.values),
+        state.known.scaled(panel.known),
+        state.past.scaled(panel.past),
+    )
+
+
+def drift(state: State, history: History, origins: Origins, seen: int) -> Array | None:
+    """The average of recent squared errors at consecutive origins; None without a memory.
+
+    Args:
+        state: of the forecaster.
+        history: scaled.
+        origins: consecutive.
+        seen: times that the forecaster was fitted to: errors before are not those of forecasts.
+    """
+    memory = state.spread.memory
+    if memory is None:
+        return None
+    layout, first, start = state.model.layout, int(origins[0]), None
+    if first + 1 >= seen:
+        begin, start = max(seen - layout.steps - 1, layout.lags - 1), state.recent
+    else:
+        begin = first - layout.steps - int(_AVERAGED * memory)
+        begin = max(begin, layout.lags - 1)
+    run_in = np.arange(min(begin, first), int(origins[-1]) + 1)
+    errors = Errors.of(state.model, history, run_in)
+    z2 = errors.error**2 / errors.variance(state.spread.factors)
+    if start is not None:  # what was seen by the fit is no outcome of a forecast
+        outcome = run_in[:, None] + 1 + np.arange(layout.steps)
+        z2[np.broadcast_to((outcome < seen)[:, None, :], z2.shape)] = np.nan
+    followed, _ = tracked(z2, memory, start)
+    return followed[len(run_in) - len(origins) :]
+
+
+def backtest(
+    state: State, panel: Panel, first: int, stride: int, seen: int, *, keep: bool
+) -> Backtest:
+    """Scores of forecasts from all origins of which every step is known.
+
+    Args:
+        state: of the forecaster; it is left as it is.
+        panel: the series, with what lies before the first origin.
+        first: the first origin.
+        stride: between origins.
+        seen: times that the forecaster was fitted to.
+        keep: whether to keep the forecasts.
+    """
+    history, steps = scaled_history(state, panel), state.model.layout.steps
+    every = np.arange(first, len(panel) - steps)
+    followed = drift(state, history, every, seen)
+    origins = every[::stride]
+    ours, naive = Tally(steps, len(state.names)), Tally(steps, len(state.names))
+    spread = _naive_spread(panel, state.season, first, steps)
+    kept: list[tuple[Doubles, Doubles, Doubles]] = []
+    for some in state.model.chunks(origins, len(state.names)):
+        factors = state.spread.factors[None]
+        if followed is not None:
+            factors = factors * followed[some - first]
+        said = Said.of(state, history, some, factors)
+        y = _after(panel.values, some, steps)
+        ours.add(y, said.mean, said.median, said.log_density(y), said.ends())
+        _add_naive(naive, panel, state.season, some, y, spread)
+        if keep:
+            kept.append((said.mean, said.std, y))
+    arrays: list[Any] = [np.moveaxis(np.concatenate(p), 1, 2) for p in zip(*kept, strict=True)]
+    return Backtest(
+        state.names, panel.stamps[origins], ours.scores(), naive.scores(), *(arrays or [None] * 3)
+    )
+
+
+@dataclass(frozen=True)
+class Said:
+    """Forecasts in the units of the data, ``[origins, series, steps]`` each."""
+
+    predictive: Predictive
+    transform: units.Transform
+    shape: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, state: State, history: History, origins: Origins, factors: Array) -> Said:
+        """At these origins."""
+        found = state.model.predictive(history, origins, factors).double()
+        if state.model.units is None:
+            parts = (
+                np.tile(p, len(origins))[:, None] for p in (state.units.mean, state.units.scale)
+            )
+            mean, scale = (torch.from_numpy(p) for p in parts)
+            found = found.rescaled(mean, scale)
+        shape = (len(origins), len(state.names), state.model.layout.steps)
+        return cls(found, state.units.transform, shape)
+
+    @property
+    def mean(self) -> Doubles:
+        """Expected values."""
+        return self._moments[0].reshape(self.shape)
+
+    @property
+    def std(self) -> Doubles:
+        """Standard deviations."""
+        return np.sqrt(self._moments[1]).reshape(self.shape)
+
+    @property
+    def _moments(self) -> tuple[Doubles, Doubles]:
+        mean, variance = self.predictive.mean.numpy(), self.predictive.variance.numpy()
+        return units.moments(self.transform, mean, variance)
+
+    @property
+    def median(self) -> Doubles:
+        """Medians."""
+        return self._quantile(0.5)
+
+    def ends(self) -> dict[float, tuple[Doubles, Doubles]]:
+        """Of the central intervals of all levels."""
+        return {q: (self._quantile((1 - q) / 2), self._quantile((1 + q) / 2)) for q in LEVELS}
+
+    def _quantile(self, q: float) -> Doubles:
+        found = self.predictive.quantile(q).numpy()
+        return units.backward(self.transform, found).reshape(self.shape)
+
+    def log_density(self, y: Doubles) -> Doubles:
+        """Of every value; anything where it is missing."""
+        rows = y.reshape(-1, self.shape[2])
+        mean = units.backward(self.transform, self.predictive.mean.numpy())
+        at = np.where(np.isnan(rows), mean, rows)
+        density = log_densities(self.predictive, units.forward(self.transform, at))
+        made: Doubles = (density + units.log_slope(self.transform, at)).reshape(self.shape)
+        return made
+
+
+def one_step(state: State, panel: Panel, seen: int) -> Iterator[tuple[Origins, Doubles, Doubles]]:
+    """Mean and variance of the next value at every origin, scaled and calibrated."""
+    history = scaled_history(state, panel)
+    origins = np.arange(state.model.layout.lags - 1, len(panel) - 1)
+    origins = origins[seen_at(history, state.model.layout.lags, origins)]
+    for some in state.model.chunks(origins, len(state.names)):
+        factors = state.spread.factors[None]
+        found = state.model.predictive(history, some, factors)
+        shape = (len(some), len(state.names), -1)
+        mean, variance = (p.numpy().reshape(shape)[..., 0] for p in (found.mean, found.variance))
+        if state.model.units is not None:
+            mean = (mean - state.units.mean) / state.units.scale
+            variance = variance / state.units.scale**2
+        yield some, mean, variance
+
+
+def _after(y: Doubles, origins: Origins, steps: int) -> Doubles:
+    """What came, ``[origins, series, steps]``."""
+    at = origins[:, None] + 1 + np.arange(steps)
+    made: Doubles = np.moveaxis(y[at], 1, 2)
+    return made
+
+
+def _naive_spread(panel: Panel, season: int, first: int, steps: int) -> Doubles:
+    """Mean square of what the seasonal naive forecast missed before the first origin."""
+    origins = np.arange(season, max(first + 1 - steps, season + 1))
+    origins = origins[origins + steps < len(panel)]
+    total, count = np.zeros((len(panel.names), steps)), np.zeros((len(panel.names), steps))
+    for some in np.array_split(origins, max(len(origins) * steps // (1 << 20), 1)):
+        e = _after(panel.values, some, steps) - seasonal_naive(panel.values, season, some, steps)
+        total += np.nansum(e * e, axis=0)
+        count += (~np.isnan(e)).sum(0)
+    spread: Doubles = total / np.maximum(count, 1)
+    return np.maximum(spread, 1e-12)
+
+
+def _add_naive(
+    tally: Tally, panel: Panel, season: int, origins: Origins, y: Doubles, spread: Doubles
+) -> None:
+    mean = seasonal_naive(panel.values, season, origins, y.shape[2])
+    density = -0.5 * ((y - mean) ** 2 / spread + np.log(2 * np.pi * spread))
+    score = torch.special.ndtri(torch.tensor([(1 + q) / 2 for q in LEVELS], dtype=torch.float64))
+    std = np.sqrt(spread)
+    ends = {
+        q: (mean - float(z) * std, mean + float(z) * std)
+        for q, z in zip(LEVELS, score, strict=True)
+    }
+    tally.add(np.where(np.isnan(mean), np.nan, y), mean, mean, density, ends)

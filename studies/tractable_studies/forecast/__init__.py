@@ -1,0 +1,10 @@
+"""Forecasts of public series, beside what was published and what statisticians use."""
+
+from tractable_studies.framework.study import Study
+
+STUDY = Study(
+    "forecast",
+    "ETTh1 at 96 to 720 steps, sunspots and airline passengers",
+    "Zeng et al. 2023, Nie et al. 2023; our own question",
+    "tractable_studies.forecast.run",
+)

@@ -1,0 +1,59 @@
+"""``tractable forecast``: a series in, a table, a picture, a model and a report out."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import write
+from tractable.forecast import Forecaster
+
+
+@pytest.fixture
+def sales(tmp_path):
+    t = np.arange(140)
+    y = 50 + 10 * np.sin(2 * np.pi * t / 7) + np.random.default_rng(0).standard_normal(140)
+    days = np.datetime64("2024-01-01") + t
+    rows = [[str(day), round(float(value), 2)] for day, value in zip(days, y, strict=True)]
+    rows[20][1] = ""
+    del rows[30]
+    return write(tmp_path / "sales.csv", ["day", "sold"], rows)
+
+
+def test_a_series_is_forecast(call, sales):
+    done = call("forecast", sales, "--time", "day", "--target", "sold", "--horizon", 7, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["metrics"]["model"]["mse"] < found["metrics"]["seasonal naive"]["mse"]
+    with open(found["forecast"]) as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["time"] for row in rows] == [f"2024-05-{20 + k}" for k in range(7)]
+    truth = 50 + 10 * np.sin(2 * np.pi * np.arange(140, 147) / 7)
+    assert [float(row["mean"]) for row in rows] == pytest.approx(truth, abs=3)
+    assert all(float(row["lower"]) < float(row["mean"]) < float(row["upper"]) for row in rows)
+    page = sales.parent / found["report"]
+    assert "data:image/png;base64" in page.read_text()
+    assert "seasonal naive" in page.read_text()
+    again = Forecaster.load(found["model"]).predict()
+    assert again.mean == pytest.approx([float(row["mean"]) for row in rows], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--time", "date", "--target", "sold"], "no column in sales.csv 'date'"),
+        (["--target", "sold", "--horizon", 500], "horizon of 500 steps is longer than the series"),
+        (["--time", "day", "--target", "day"], "is not a number"),
+        (["--time", "sold", "--target", "sold"], "time|stamp|sold"),
+        (["--time", "day", "--target", "sold", "--test", "2"], "--test is a share"),
+        (["--target", "sold", "--known", "sold"], "--known needs the next 7 values"),
+    ],
+)
+def test_bad_use_is_one_line(call, sales, words, told):
+    horizon = [] if "--horizon" in words else ["--horizon", 7]
+    done = call("forecast", sales, *words, *horizon)
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert re.search(told, done.stderr)

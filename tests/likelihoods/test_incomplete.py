@@ -1,0 +1,91 @@
+"""Missing targets of a normal likelihood: they say nothing, and change nothing."""
+
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+from tractable.errors import InvalidTarget
+from tractable.likelihoods import IncompleteNormal, Joint, Normal
+
+NAN = float("nan")
+
+
+def moments(rows=5, outputs=3):
+    g = torch.Generator().manual_seed(0)
+    mean = torch.randn(rows, outputs, generator=g)
+    return (
+        torch.randn(rows, outputs, generator=g),
+        mean,
+        0.1 + torch.rand(rows, outputs, generator=g),
+    )
+
+
+def test_without_gaps_it_is_normal():
+    y, mean, variance = moments()
+    ours, plain = IncompleteNormal(None, 3), Normal(None, 3)
+    torch.testing.assert_close(
+        ours.log_evidence(y, mean, variance), plain.log_evidence(y, mean, variance)
+    )
+    torch.testing.assert_close(ours.messages(y, mean, variance), plain.messages(y, mean, variance))
+    torch.testing.assert_close(
+        ours.update_noise(y, mean, variance), plain.update_noise(y, mean, variance)
+    )
+
+
+def test_with_gaps_it_is_normals_side_by_side():
+    y, mean, variance = moments()
+    y[0, 1] = y[3, 1] = y[4, 2] = NAN
+    ours = IncompleteNormal(None, 3)
+    joint = Joint(*(Normal() for _ in range(3)))
+    torch.testing.assert_close(
+        ours.log_evidence(y, mean, variance), joint.log_evidence(y, mean, variance)
+    )
+    heard, theirs = ours.hear(y, mean, variance), joint.hear(y, mean, variance)
+    torch.testing.assert_close(heard.d_mu, theirs.d_mu)
+    torch.testing.assert_close(heard.d_var, theirs.d_var)
+    assert float(heard.d_mu[0, 1]) == float(heard.d_var[0, 1]) == 0
+    for name in ("noise_mean", "noise_variance"):
+        parts = torch.cat([theirs.noise[f"parts.{k}.{name}"] for k in range(3)])
+        torch.testing.assert_close(heard.noise[name], parts)
+
+
+def test_an_output_without_any_target_keeps_its_noise():
+    y, mean, variance = moments()
+    y[:, 1] = NAN
+    noise = IncompleteNormal(None, 3).update_noise(y, mean, variance)
+    assert float(noise["noise_mean"][1]) == float(noise["noise_variance"][1]) == 1
+    assert float(noise["noise_mean"][0]) != 1
+
+
+@pytest.mark.parametrize("kind", [tr.TAGI, tr.Backprop])
+def test_learners_find_the_line_and_the_noise_behind_gaps(kind):
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(400, 1, generator=g)
+    y = torch.cat([2 * x, -x], 1) + torch.tensor([0.1, 0.5]) * torch.randn(400, 2, generator=g)
+    y[torch.rand(400, 2, generator=g) < 0.4] = NAN
+    options = {"lr": 0.05} if kind is tr.Backprop else {}
+    model = kind(nn.Linear(1, 2), IncompleteNormal(None, 2), **options)
+    model.fit(x, y, epochs=20, batch_size=20, off_data=False, progress=False)
+    found = model.predict(torch.ones(1, 1))
+    assert torch.allclose(found.mean, torch.tensor([[2.0, -1.0]]), atol=0.12)
+    noise = model.likelihood.noise_mean.sqrt().tolist()
+    assert noise == pytest.approx([0.1, 0.5], rel=0.2)
+
+
+def test_what_is_neither_a_number_nor_missing_is_refused():
+    with pytest.raises(InvalidTarget, match="infinite"):
+        IncompleteNormal(None, 2).targets(torch.tensor([[1.0, float("inf")]]), torch.Size([1, 2]))
+    with pytest.raises(InvalidTarget, match="error bars"):
+        IncompleteNormal(None, 1).targets(
+            tr.Gaussian(torch.zeros(1, 1), torch.ones(1, 1)), torch.Size([1, 1])
+        )
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    model = tr.TAGI(nn.Linear(1, 2), IncompleteNormal(None, 2))
+    model.update(torch.ones(2, 1), torch.tensor([[1.0, NAN], [NAN, 2.0]]))
+    model.save(tmp_path / "m.tr")
+    again = tr.TAGI.load(tmp_path / "m.tr")
+    assert isinstance(again.likelihood, IncompleteNormal)
+    assert torch.equal(again.likelihood.noise_mean, model.likelihood.noise_mean)
