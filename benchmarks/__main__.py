@@ -26,6 +26,7 @@ NAMES = (
     "graphs",
     "likelihoods",
     "forecast",
+    "sequences",
 )
 
 

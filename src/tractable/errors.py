@@ -52,6 +52,10 @@ class NonFiniteMessage(NonFiniteError):
 # --- what there is no formula for -------------------------------------------------------------
 
 
+class NoSteadyState(TractableError, ArithmeticError):
+    """A recurrent network did not settle in a steady state."""
+
+
 class Unsupported(TractableError):
     """Something that a method, a rule or the compiled kernel does not cover."""
 

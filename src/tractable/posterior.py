@@ -216,8 +216,8 @@ def initial_posterior(
     (``"xavier"``), and their own variance is ``relative_variance`` times that: 1 as published,
     less where a network is so deep that doubt would drown the signal.  Scales and offsets of
     normalisation layers keep their means (1 and 0) and get the variance ``gain / 100`` times
-    ``relative_variance``; embeddings have fan_in 1.  Parameters with ``requires_grad=False`` stay
-    constants.
+    ``relative_variance``; embeddings have fan_in 1, and units of recurrent layers count their
+    inputs and the state before together.  Parameters with ``requires_grad=False`` stay constants.
 
     Args:
         net: the module.
@@ -273,6 +273,8 @@ def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
     parameter = dict(net.named_parameters())[name]
     if isinstance(owner, nn.Embedding | nn.EmbeddingBag):
         return 1, 1
+    if isinstance(owner, nn.RNNBase | nn.RNNCellBase) and "_hr" not in leaf:
+        return _recurrent_fans(owner, leaf)
     if parameter.ndim < 2:
         weight = getattr(owner, leaf.replace("bias", "weight"), None)
         if "bias" not in leaf or not isinstance(weight, Tensor) or weight.ndim < 2:
@@ -282,3 +284,11 @@ def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
     outer, inner = parameter.shape[0] * window, parameter.shape[1] * window
     transposed = isinstance(owner, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)
     return (outer, inner) if transposed else (inner, outer)
+
+
+def _recurrent_fans(owner: nn.Module, leaf: str) -> tuple[int, int]:
+    """A unit of a recurrent layer adds up its inputs and the state before: both count."""
+    place = leaf.partition("_")[2].partition("_")[2]  # of "weight_ih_l0", "l0"
+    names = [f"weight_{kind}{'_' if place else ''}{place}" for kind in ("ih", "hh")]
+    inputs, hidden = (getattr(owner, name).shape[1] for name in names)
+    return inputs + hidden, hidden

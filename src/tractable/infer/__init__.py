@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tractable.errors import UnsupportedLayer
 from tractable.infer.black_box import BlackBoxOptimizer
 from tractable.infer.derivatives import Derivatives, derivatives
+from tractable.infer.filtering import Filter
 from tractable.infer.invert import Inversion, NotConverged, invert
 from tractable.infer.optimize import Optimum, infer_optimum, optimize
+from tractable.infer.smoothing import smooth
 from tractable.infer.states import states
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ __all__ = [
     "BlackBoxOptimizer",
     "Budget",
     "Derivatives",
+    "Filter",
     "Inversion",
     "NotConverged",
     "Optimum",
@@ -32,6 +35,7 @@ __all__ = [
     "infer_optimum",
     "invert",
     "optimize",
+    "smooth",
     "states",
 ]
 

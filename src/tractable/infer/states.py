@@ -5,6 +5,10 @@ Messages from the observation run back through the network (section 2 of Nguyen 
 moments ``mu`` and ``var`` becomes ``mu + var d_mu`` and ``var + var^2 d_var``, both messages
 first scaled by the gain of ``tractable.infer.observation``.
 
+A recurrent layer (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) has a state at every step, which hears what
+later steps say.  Where every step is observed (``likelihoods.PerStep``) they are smoothed, see
+``tractable.infer.smoothing``.
+
 Exact: chains of linear layers that are one unit wide (then it is the Kalman smoother), and one
 output that is linear in the state.
 Approximate: states of one layer are treated as independent; where one row has several observed
@@ -14,7 +18,8 @@ values, the variance follows ``tractable.moments.message``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +27,10 @@ import torch
 from tractable.errors import did_you_mean
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
+from tractable.infer.smoothing import smooth
 from tractable.learners import TAGI
+from tractable.likelihoods import PerStep
+from tractable.rules.unrolled import states_apart
 
 INPUT = "input"
 
@@ -43,7 +51,8 @@ def states(
         x: the prior of the input: a ``Gaussian``, or a tensor of means, one row per observation.
         y: the observations, as ``fit`` takes them.
         at: the states wanted: ``"input"``, and names of submodules (``model.net``'s
-            ``named_modules``), whose outputs are meant.
+            ``named_modules``), whose outputs are meant; of a recurrent layer in one direction the
+            outputs of every step, ``[rows, steps, units]``.
         sigma: standard deviation of the input when ``x`` is a tensor; None: known exactly.
         sigma_v: noise of the observation, instead of the likelihood's own (normal links only).
 
@@ -63,6 +72,14 @@ def states(
         raise ValueError("at names no state: give 'input' or names of submodules")
     _check_names(model, wanted)
     likelihood = observation.noisy(model.likelihood, sigma_v)
+    recurrent = [name for name in wanted if _is_recurrent(model.net, name)]
+    smoothed: dict[str, Gaussian] = {}
+    if recurrent and isinstance(likelihood, PerStep):
+        by_step = smooth(model, x, y, sigma=sigma)
+        smoothed = {name: _every_step(by_step[name][0]) for name in recurrent}
+        wanted = [name for name in wanted if name not in smoothed]
+        if not wanted:
+            return smoothed
     root = observation.leaf(observation.prior(model, x, sigma))
     with torch.enable_grad(), _captured(model.net, wanted) as called:
         outputs = model.propagate(root)
@@ -70,11 +87,30 @@ def states(
     inner = {name: _single(name, called[name]) for name in wanted}
     targets = likelihood.targets(model.format.targets(y), outputs.shape)
     seen = observation.observe(likelihood, targets, outputs)
-    messages = observation.send(outputs, seen, list(inner.values()))
-    return {
-        name: observation.posterior(state, *found, seen)
-        for (name, state), found in zip(inner.items(), messages, strict=True)
+    messages = iter(
+        observation.send(outputs, seen, [part for all_ in inner.values() for part in all_])
+    )
+    found = {
+        name: [observation.posterior(part, *next(messages), seen) for part in parts]
+        for name, parts in inner.items()
     }
+    return smoothed | {name: _together(name in recurrent, parts) for name, parts in found.items()}
+
+
+def _is_recurrent(net: torch.nn.Module, name: str) -> bool:
+    return name != INPUT and isinstance(net.get_submodule(name), torch.nn.RNNBase)
+
+
+def _together(steps: bool, parts: list[Gaussian]) -> Gaussian:
+    if not steps:
+        return parts[0]
+    loc = torch.stack([part.loc for part in parts], 1)
+    return Gaussian.wrap(loc, torch.stack([part.variance for part in parts], 1))
+
+
+def _every_step(states: Gaussian) -> Gaussian:
+    """Of ``[steps, layers, rows, units]`` the last layer, rows first."""
+    return Gaussian.wrap(states.loc[:, -1].transpose(0, 1), states.variance[:, -1].transpose(0, 1))
 
 
 def _check_names(model: TAGI, wanted: list[str]) -> None:
@@ -89,25 +125,28 @@ def _check_names(model: TAGI, wanted: list[str]) -> None:
 def _captured(net: torch.nn.Module, names: list[str]) -> Iterator[dict[str, list[Any]]]:
     """Outputs of the named submodules, one for each time they are called in this block."""
     seen: dict[str, list[Any]] = {name: [] for name in names}
-    hooks = [
-        net.get_submodule(name).register_forward_hook(
-            lambda _module, _args, output, calls=seen[name]: calls.append(output)
-        )
-        for name in names
-        if name != INPUT
-    ]
-    try:
+    with ExitStack() as stack:
+        apart = any(_is_recurrent(net, name) for name in names)
+        steps = stack.enter_context(states_apart()) if apart else []
+
+        def capture(calls: list[Any], module: torch.nn.Module, _args: Any, output: Any) -> None:
+            one_way = isinstance(module, torch.nn.RNNBase) and not module.bidirectional
+            calls.append([state[0] for state in steps[-1]] if one_way else output)
+
+        for name in names:
+            if name != INPUT:
+                hook = partial(capture, seen[name])
+                stack.callback(net.get_submodule(name).register_forward_hook(hook).remove)
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
-def _single(name: str, calls: list[Any]) -> Gaussian:
+def _single(name: str, calls: list[Any]) -> list[Gaussian]:
+    """The Gaussian that a module gave, or those of every step."""
     if len(calls) != 1:
         raise ValueError(
             f"the network calls {name!r} {len(calls)} times: its state is not one Gaussian"
         )
-    if not isinstance(calls[0], Gaussian):
+    found = calls[0] if isinstance(calls[0], list) else [calls[0]]
+    if not all(isinstance(part, Gaussian) for part in found):
         raise TypeError(f"{name!r} returns {type(calls[0]).__name__}, not one Gaussian tensor")
-    return calls[0]
+    return found

@@ -14,6 +14,7 @@ from tractable.likelihoods.multivariate_normal import MultivariateNormal
 from tractable.likelihoods.negative_binomial import NegativeBinomial
 from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.ordinal import Ordinal
+from tractable.likelihoods.per_step import PerStep
 from tractable.likelihoods.poisson import Poisson
 from tractable.likelihoods.softmax import Softmax
 from tractable.likelihoods.student_t import StudentT
@@ -34,6 +35,7 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "Ordinal",
+    "PerStep",
     "Poisson",
     "Softmax",
     "StudentT",

@@ -57,3 +57,59 @@ def attention_variance(
         if spread is not None:
             total = total + (softmax_variance(p, score, -1) @ spread).detach()
     return total
+
+
+def score_moments(
+    q: Tensor, vq: Tensor | None, k: Tensor, vk: Tensor | None, factor: float
+) -> tuple[Tensor, Tensor | None]:
+    """Mean and variance of ``factor q k^T`` (eqs. 11 and 14), in one product each."""
+    mean = q @ k.mT * factor
+    if vq is None and vk is None:
+        return mean, None
+    if vq is None:
+        assert vk is not None
+        spread = (q * q) @ vk.mT
+    elif vk is None:
+        spread = vq @ (k * k).mT
+    else:
+        left, right = torch.cat([q * q, vq], -1), torch.cat([vk, (k * k).add_(vk)], -1)
+        spread = left @ right.mT
+    return mean, spread.mul_(factor * factor)
+
+
+def attended_variance(
+    p: Tensor, score: Tensor | None, value: Tensor, spread: Tensor | None, out: Tensor
+) -> Tensor:
+    """As ``attention_variance``, without a graph and in fewer products."""
+    square = p * p
+    if score is None:
+        return torch.zeros_like(out) if spread is None else square @ spread
+    a = square * score
+    whole = a.sum(-1, keepdim=True)
+    first, second = (a @ torch.cat([value * value, value], -1)).chunk(2, -1)
+    total = torch.addcmul(first, out, second, value=-2).addcmul_(out * out, whole).clamp_min_(0)
+    if spread is None:
+        return total
+    # p^2 (1 + v (1 - p)^2 + what the others give): of the values alone, and of both.
+    both = (score * (1 - p).square_()).add_((whole - a).clamp_min_(0)).add_(1).mul_(square)
+    return total.add_(both @ spread)
+
+
+def attention_messages(
+    p: Tensor, value: Tensor, out: Tensor, d_mu: Tensor, d_var: Tensor
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Messages to the scores and to the values, by the Jacobians above and their squares.
+
+    Args:
+        p: probabilities.
+        value: mean of the values.
+        out: ``p V``.
+        d_mu: message to the mean of ``out``.
+        d_var: message to its variance.
+    """
+    square, weighed = p * p, d_var * out
+    # sum over d of d_var (V_jd - o_d)^2, without a table of queries by keys by features.
+    left, right = torch.cat([d_var, -2 * weighed], -1), torch.cat([value * value, value], -1)
+    centred = (left @ right.mT).add_((weighed * out).sum(-1, keepdim=True))
+    to_mean = (d_mu @ value.mT).sub_((d_mu * out).sum(-1, keepdim=True)).mul_(p)
+    return (to_mean, centred.mul_(square)), (p.mT @ d_mu, square.mT @ d_var)

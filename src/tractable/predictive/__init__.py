@@ -8,6 +8,7 @@ from tractable.predictive.mixing import mixture
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
 from tractable.predictive.pooled import PooledPredictive
+from tractable.predictive.steps import StepsPredictive
 from tractable.predictive.weighted import MixturePredictive
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "NormalPredictive",
     "PooledPredictive",
     "Predictive",
+    "StepsPredictive",
     "mixture",
 ]

@@ -10,6 +10,7 @@ from tractable.predictive.categorical import CategoricalPredictive, mean_probabi
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
 from tractable.predictive.pooled import pool
+from tractable.predictive.steps import StepsPredictive
 
 
 def mixture(parts: list[Predictive]) -> Predictive:
@@ -20,6 +21,9 @@ def mixture(parts: list[Predictive]) -> Predictive:
     """
     if not parts:
         raise ValueError("a mixture needs at least one predictive")
+    steps = [part for part in parts if isinstance(part, StepsPredictive)]
+    if len(steps) == len(parts):
+        return StepsPredictive(mixture([part.part for part in steps]), steps[0].steps)
     labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
     if len(labels) == len(parts) and not any(part.several for part in labels):
         return mean_probabilities(labels)

@@ -24,6 +24,7 @@ from tractable.rules import (
     shape,
     softmax,
     tangent,
+    unrolled,
     vector_norm,
 )
 from tractable.rules.activation import activation_moments, activation_rule
@@ -51,5 +52,6 @@ __all__ = [
     "shape",
     "softmax",
     "tangent",
+    "unrolled",
     "vector_norm",
 ]

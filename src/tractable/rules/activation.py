@@ -46,6 +46,11 @@ def activation_moments(mode: Mode) -> Iterator[None]:
         _mode.reset(token)
 
 
+def current_mode() -> Mode:
+    """The moments that are asked for, here and now."""
+    return _mode.get()
+
+
 def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
     """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
     mean, variance = Elementwise.apply(z.loc, z.variance, kernel)

@@ -14,9 +14,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tractable.gaussian import Gaussian, moment_rule
-from tractable.moments.softmax import attention_variance
+from tractable.moments.softmax import (
+    attended_variance,
+    attention_messages,
+    attention_variance,
+    score_moments,
+)
 from tractable.rules.bilinear import moments_of
 from tractable.rules.mechanism import python_body
 
@@ -24,12 +30,15 @@ _MASKED = -1e30
 """Instead of minus infinity, which would make NaN of a row with nothing to attend to."""
 
 
-def _mask(mask: Any, is_causal: bool, like: Tensor) -> Any:
+def _mask(mask: Any, is_causal: bool, query: Any, key: Any) -> Any:
     if is_causal:
-        seen = torch.ones(like.shape[-2:], dtype=torch.bool, device=like.device).tril()
-        return torch.zeros_like(seen, dtype=like.dtype).masked_fill(~seen, _MASKED)
+        shape = query.shape[-2], key.shape[-2]
+        seen = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        return torch.zeros(shape, dtype=query.dtype, device=query.device).masked_fill(
+            ~seen, _MASKED
+        )
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
-        return torch.zeros_like(mask, dtype=like.dtype).masked_fill(~mask, _MASKED)
+        return torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, _MASKED)
     if mask is not None and not isinstance(mask, Gaussian):
         return mask.clamp_min(_MASKED)
     return mask
@@ -52,11 +61,49 @@ def scaled_dot_product_attention(
         key = key.repeat_interleave(heads // key.shape[-3], -3)
         value = value.repeat_interleave(heads // value.shape[-3], -3)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = (query @ key.transpose(-2, -1)) * factor
-    mask = _mask(attn_mask, is_causal, scores)
-    if mask is not None:
-        scores = scores + mask
-    return attend(scores, value)
+    mask = _mask(attn_mask, is_causal, query, key)
+    if isinstance(mask, Gaussian):
+        return attend((query @ key.transpose(-2, -1)) * factor + mask, value)
+    moments = (part for x in (query, key, value) for part in moments_of(x))
+    return Gaussian.wrap(*Attention.apply(factor, mask, *moments))
+
+
+class Attention(torch.autograd.Function):
+    """Scores, their softmax and the product with the values, as one node of the graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, factor: float, mask: Tensor | None, q: Tensor, vq: Tensor | None, k: Tensor,
+        vk: Tensor | None, v: Tensor, vv: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Moments forward."""
+        scores, spread = score_moments(q, vq, k, vk, factor)
+        p = torch.softmax(scores if mask is None else scores + mask, -1)
+        out = p @ v
+        ctx.factor = factor
+        ctx.save_for_backward(q, k, v, p, out)
+        ctx.set_materialize_grads(False)
+        return out, attended_variance(p, spread, v, vv, out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_mu: Tensor | None, d_var: Tensor | None) -> Any:
+        """Messages backward."""
+        q, k, v, p, out = ctx.saved_tensors
+        if d_mu is None or d_var is None:
+            raise RuntimeError("attention received one of its two messages: send both")
+        (d, dv), to_value = attention_messages(p, v, out, d_mu, d_var)
+        d, dv = d.mul_(ctx.factor), dv.mul_(ctx.factor**2)
+        found = (
+            d @ k, dv @ (k * k), d.mT @ q, dv.mT @ (q * q), *to_value,
+        )  # fmt: skip
+        shapes = (q, q, k, k, v, v)
+        wanted = zip(found, shapes, ctx.needs_input_grad[2:], strict=True)
+        return (
+            None,
+            None,
+            *(m.sum_to_size(like.shape) if need else None for m, like, need in wanted),
+        )
 
 
 def attend(scores: Any, value: Any) -> Gaussian:

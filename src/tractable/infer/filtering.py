@@ -1,0 +1,217 @@
+"""The Gaussian state of a recurrent network that reads a stream, filtered online.
+
+A network whose recurrent layers (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) start each call from zero
+becomes one that goes on from where it was: the layers are given the state that was carried, and
+the state after the last step, conditioned on the observation, is carried on.
+
+Exact: one unit, linear where it is, given the weights: then ``Filter`` is the Kalman filter.
+Approximate: units of a state count as independent of each other, of the weights, and of the state
+before; with several units that hear of one observation the gain of ``tractable.infer.observation``
+damps the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidInput
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.infer.observation import Observation
+from tractable.learners import TAGI
+from tractable.predictive import Predictive
+from tractable.rules.unrolled import States, states_apart
+
+State = dict[str, list[Gaussian]]
+"""Of each recurrent layer by name, its tensors (h, or h and c), each ``[layers, rows, units]``."""
+
+
+class Filter:
+    """A model that carries the Gaussian state of its recurrent layers from update to update.
+
+    Args:
+        model: a ``TAGI`` model, fitted or not, of a network with recurrent layers in one
+            direction; it goes on learning.
+
+    Attributes:
+        state: the state after the last update, by the names of the layers; None at the start.
+
+    >>> from torch import nn
+    >>> import tractable as tr
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer, self.head = nn.LSTM(1, 4, batch_first=True), nn.Linear(4, 1)
+    ...     def forward(self, x):
+    ...         return self.head(self.layer(x)[0][:, -1])
+    >>> stream = Filter(tr.TAGI(Net(), tr.likelihoods.Normal(0.1)))
+    >>> for t in range(3):
+    ...     stream = stream.update([[[0.1 * t]]], [[0.1 * t + 0.1]])
+    >>> [tuple(part.shape) for part in stream.state["layer"]]
+    [(1, 1, 4), (1, 1, 4)]
+    """
+
+    def __init__(self, model: TAGI) -> None:
+        if not isinstance(model, TAGI):
+            raise TypeError(f"a filter needs a TAGI model, got {type(model).__name__}")
+        self.model = model
+        self.layers = recurrent_layers(model.net)
+        self.state: State | None = None
+
+    def predict(self, X: Any) -> Predictive:
+        """The distribution of the target of the next steps, from the state as it is."""
+        x = self.model.inputs(X)
+        self._check(len(x))
+        with carrying(self.layers, self.state):
+            return self.model.outputs(x, batch_size=None).predictive()
+
+    def update(self, x: Any, y: Any, *, memory: float | None = None) -> Self:
+        """Learn from the next steps, and carry the state on; if it fails nothing is changed.
+
+        Args:
+            x: inputs, ``[rows, steps, ...]``: the next steps of each of so many streams.
+            y: targets.
+            memory: see ``Learner.update``.
+        """
+        rows, seen = self.model.checked(x, y)
+        self._check(len(rows))
+        heard = Heard(self.model.net)
+        with carrying(self.layers, self.state, heard):
+            self.model.learn_batch(rows, seen, memory=memory)
+        self.state = heard.posterior()
+        return self
+
+    def reset(self) -> Self:
+        """Begin a new stream: the state is forgotten, the weights are not."""
+        self.state = None
+        return self
+
+    def _check(self, rows: int) -> None:
+        if self.state is None:
+            return
+        carried = next(iter(self.state.values()))[0].shape[1]
+        if carried != rows:
+            raise InvalidInput(
+                f"the filter carries the states of {carried} streams, got inputs of {rows} rows: "
+                f"give the next steps of all of them, or reset()"
+            )
+
+
+class Heard:
+    """The states after the last step, and the messages that reach them in a backward pass."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.nodes: dict[str, list[tuple[Gaussian, ...]]] = {}
+        self.messages: dict[int, Tensor] = {}
+        self.outputs: Gaussian | None = None
+        self.net = net
+
+    def listener(self, name: str, seen: States) -> Any:
+        """A hook that keeps the last state of a layer, and what it will be told."""
+
+        def watch(layer: Any, _args: Any, _z: Any) -> None:
+            last = [steps[-1] for steps in seen[-layer.num_layers :]]
+            self.nodes[name] = [tuple(_uncertain(part) for part in parts) for parts in last]
+            for parts in self.nodes[name]:
+                for part in parts:
+                    self._listen(part)
+
+        return watch
+
+    def watch_outputs(self, _net: Any, _args: Any, z: Any) -> None:
+        """Keep the outputs, and what they will be told."""
+        self.outputs = z
+        self._listen(z)
+
+    def _listen(self, z: Gaussian) -> None:
+        for moment in (z.loc, z.variance):
+            if moment.requires_grad:
+                moment.register_hook(partial(self.tell, moment))
+
+    def tell(self, moment: Tensor, message: Tensor) -> None:
+        """Note the message to a mean or a variance."""
+        self.messages[id(moment)] = message
+
+    def _message(self, moment: Tensor) -> Tensor:
+        found = self.messages.get(id(moment))
+        return torch.zeros_like(moment) if found is None else found
+
+    def posterior(self) -> State:
+        """The states, conditioned on what was observed."""
+        assert self.outputs is not None
+        z = self.outputs
+        seen = Observation(self._message(z.loc), self._message(z.variance), z.variance.detach())
+        found: State = {}
+        for name, layers in self.nodes.items():
+            after = [
+                [
+                    observation.posterior(
+                        Gaussian.wrap(part.loc.detach(), part.variance.detach()),
+                        self._message(part.loc), self._message(part.variance), seen,
+                    )
+                    for part in parts
+                ]
+                for parts in layers
+            ]  # fmt: skip
+            found[name] = [stacked(parts) for parts in zip(*after, strict=True)]
+        return found
+
+
+def _uncertain(x: Any) -> Gaussian:
+    return x if isinstance(x, Gaussian) else Gaussian.wrap(x, torch.zeros_like(x))
+
+
+def stacked(parts: Any) -> Gaussian:
+    """Gaussians of one shape, one after the other."""
+    return Gaussian.wrap(
+        torch.stack([part.loc for part in parts]), torch.stack([part.variance for part in parts])
+    )
+
+
+def recurrent_layers(net: nn.Module) -> dict[str, nn.RNNBase]:
+    """The recurrent layers of a network by name.
+
+    Raises:
+        TypeError: there is none, or one that reads both ways.
+    """
+    found = {name: part for name, part in net.named_modules() if isinstance(part, nn.RNNBase)}
+    if not found:
+        raise TypeError(
+            f"a filter needs a network with nn.RNN, nn.GRU or nn.LSTM; {type(net).__name__} has "
+            f"none"
+        )
+    for name, layer in found.items():
+        if layer.bidirectional:
+            raise TypeError(f"{name!r} reads both ways: a stream has no end to begin from")
+    return found
+
+
+@contextmanager
+def carrying(
+    layers: dict[str, nn.RNNBase], state: State | None, heard: Heard | None = None
+) -> Iterator[None]:
+    """Within this block the layers start from ``state``; what they end in is told to ``heard``."""
+    with ExitStack() as stack:
+        for name, layer in layers.items():
+            if state is not None:
+                start = partial(_with_state, state[name])
+                hook = layer.register_forward_pre_hook(start, with_kwargs=True)
+                stack.callback(hook.remove)
+        if heard is not None:
+            seen = stack.enter_context(states_apart())
+            for name, layer in layers.items():
+                stack.callback(layer.register_forward_hook(heard.listener(name, seen)).remove)
+            stack.callback(heard.net.register_forward_hook(heard.watch_outputs).remove)
+        yield
+
+
+def _with_state(given: list[Gaussian], _layer: Any, args: Any, kwargs: Any) -> Any:
+    if len(args) > 1 or "hx" in kwargs:
+        raise TypeError("the network gives its recurrent layer a state of its own to start from")
+    return (*args, tuple(given) if len(given) > 1 else given[0]), kwargs

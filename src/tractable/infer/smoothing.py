@@ -1,0 +1,160 @@
+"""The states of a recurrent network at all steps, given the observations of all steps.
+
+The filter of ``tractable.infer.filtering`` runs forward with the weights as they are; then what is
+learnt of a state goes back to the one before it, as a message through the step between them:
+
+    d_mu = (mu_smoothed - mu_predicted) / var_predicted
+    d_var = (var_smoothed - var_predicted) / var_predicted^2
+
+Exact: one unit, linear where it is, given the weights: then it is the Rauch-Tung-Striebel smoother.
+Approximate: units of a state count as independent; with several of them the gain of
+``tractable.infer.observation`` damps the step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidInput
+from tractable.gaussian import Gaussian
+from tractable.infer import observation
+from tractable.infer.filtering import Heard, State, carrying, recurrent_layers, stacked
+from tractable.infer.observation import Observation
+from tractable.learners import TAGI
+
+
+def smooth(model: TAGI, x: Any, y: Any, *, sigma: float | None = None) -> dict[str, list[Gaussian]]:
+    """The states of all steps given all observations; the weights stay as they are.
+
+    The network is run one step after the other, each from the filtered state before; then what is
+    learnt of a state goes back to the one before it.
+
+    Args:
+        model: a fitted ``TAGI`` model with a recurrent network in one direction.
+        x: inputs, ``[rows, steps, ...]``; a ``Gaussian`` where they are uncertain.
+        y: targets of every step, as the likelihood takes them; NaN (or -100) where missing, under
+            ``likelihoods.PerStep``.
+        sigma: standard deviation of the inputs, where ``x`` is a tensor.
+
+    Returns:
+        Of each recurrent layer by name its tensors (h, or h and c), each
+        ``[steps, layers, rows, units]``.
+    """
+    model = observation.trained(model)
+    layers = recurrent_layers(model.net)
+    prior = observation.prior(model, x, sigma)
+    targets = model.format.targets(y)
+    if targets.shape[:2] != prior.shape[:2]:
+        raise InvalidInput(
+            f"targets must have one entry for each row and step: inputs are of shape "
+            f"{tuple(prior.shape)}, targets of shape {tuple(targets.shape)}"
+        )
+    past: list[_Step] = []
+    state: State | None = None
+    for t in range(prior.shape[1]):
+        at = Gaussian.wrap(prior.loc[:, t : t + 1], prior.variance[:, t : t + 1])
+        past.append(_Step.of(model, layers, state, at, targets[:, t : t + 1]))
+        state = past[-1].filtered
+    assert state is not None
+    found = [state]
+    for step in reversed(past[1:]):
+        state = step.back(state)
+        found.append(state)
+    found.reverse()
+    return {name: [stacked(parts) for parts in zip(*(s[name] for s in found), strict=True)]
+            for name in state}  # fmt: skip
+
+
+class _Step:
+    """One step: the state before, the one predicted, and the same after its observation."""
+
+    def __init__(self, before: State | None, predicted: State, filtered: State) -> None:
+        self.before, self.predicted, self.filtered = before, predicted, filtered
+
+    @classmethod
+    def of(
+        cls, model: TAGI, layers: dict[str, nn.RNNBase], state: State | None, x: Gaussian, y: Tensor
+    ) -> _Step:
+        before = None if state is None else _each(state, observation.leaf)
+        heard = Heard(model.net)
+        with torch.enable_grad(), carrying(layers, before, heard):
+            z = model.propagate(observation.leaf(x))
+        predicted = {
+            name: [stacked(parts) for parts in zip(*nodes, strict=True)]
+            for name, nodes in heard.nodes.items()
+        }
+        if _missing(y):
+            return cls(before, predicted, _each(predicted, _cut))
+        seen = observation.observe(model.likelihood, model.likelihood.targets(y, z.shape), z)
+        nodes = [part for all_ in heard.nodes.values() for parts in all_ for part in parts]
+        ends = [moment for node in nodes for moment in (node.loc, node.variance)]
+        told = torch.autograd.grad(
+            [z.loc, z.variance], ends, [seen.d_mu, seen.d_var], retain_graph=True,
+            allow_unused=True,
+        )  # fmt: skip
+        for end, message in zip(ends, told, strict=True):
+            heard.tell(end, torch.zeros_like(end) if message is None else message)
+        heard.tell(z.loc, seen.d_mu)
+        heard.tell(z.variance, seen.d_var)
+        heard.outputs = z
+        return cls(before, predicted, heard.posterior())
+
+    def back(self, after: State) -> State:
+        """The state before this step, given what is known of the one after it."""
+        assert self.before is not None
+        pairs = [
+            (told, node)
+            for name in after
+            for told, node in zip(after[name], self.predicted[name], strict=True)
+        ]
+        starts = [moment for _, node in pairs for moment in (node.loc, node.variance)]
+        messages = [d for told, node in pairs for d in _change(told, node)]
+        ends = [part for parts in self.before.values() for part in parts]
+        inner = [moment for part in ends for moment in (part.loc, part.variance)]
+        found = torch.autograd.grad(starts, inner, messages, retain_graph=True, allow_unused=True)
+        full = [torch.zeros_like(e) if d is None else d for d, e in zip(found, inner, strict=True)]
+        variance = _rows_first([node.variance.detach() for _, node in pairs])
+        seen = Observation(_rows_first(messages[::2]), _rows_first(messages[1::2]), variance)
+        results = iter(
+            _conditioned(part, full[2 * i], full[2 * i + 1], seen) for i, part in enumerate(ends)
+        )
+        return {name: [next(results) for _ in parts] for name, parts in self.before.items()}
+
+
+def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation) -> Gaussian:
+    """A state ``[layers, rows, units]`` after its messages; rows are what is damped by."""
+    loc, variance, first, second = (
+        t.detach().transpose(0, 1) for t in (part.loc, part.variance, d_mu, d_var)
+    )
+    after = observation.posterior(Gaussian.wrap(loc, variance), first, second, seen)
+    return Gaussian.wrap(after.loc.transpose(0, 1), after.variance.transpose(0, 1))
+
+
+def _change(after: Gaussian, before: Gaussian) -> tuple[Tensor, Tensor]:
+    """The message that makes ``after`` of ``before``; none where there is no variance."""
+    variance = before.variance.detach()
+    known = variance > 0
+    safe = torch.where(known, variance, 1)
+    d_mu = torch.where(known, (after.loc - before.loc.detach()) / safe, 0)
+    d_var = torch.where(known, (after.variance - variance) / safe.square(), 0)
+    return d_mu, d_var.clamp(max=0)
+
+
+def _rows_first(parts: list[Tensor]) -> Tensor:
+    return torch.cat([part.transpose(0, 1).flatten(1) for part in parts], 1)
+
+
+def _missing(y: Tensor) -> bool:
+    gone = y.isnan() if y.is_floating_point() else y == -100
+    return bool(gone.all())
+
+
+def _each(state: State, function: Any) -> State:
+    return {name: [function(part) for part in parts] for name, parts in state.items()}
+
+
+def _cut(x: Gaussian) -> Gaussian:
+    return Gaussian.wrap(x.loc.detach(), x.variance.detach())

@@ -1,0 +1,359 @@
+"""Moments of recurrent layers over all steps, and the messages back: one pass each way.
+
+A layer sees the Gaussians ``p_t`` of its inputs' projections and carries a state.  Means are those
+of torch's own layer; variances follow from those of the gates, products taken as of independent
+factors (eq. 14):
+
+    LSTM  c = f c' + i g        v_c = f^2 v_c' + v_f (c'^2 + v_c') + i^2 v_g + v_i (g^2 + v_g)
+          h = o t, t = tanh c   v_h = o^2 v_t + v_o (t^2 + v_t)
+    GRU   n = tanh(x_n + r h_n), h = n + z (h' - n)
+          v_h = (1 - z)^2 v_n + z^2 v_h' + v_z ((h' - n)^2 + v_n + v_h')
+    RNN   h = phi(a)            v_h = J^2 v_a
+
+With ``s`` the slope of a gate at its mean and ``v`` the variance before it, the tangent has the
+variance ``s^2 v``, which has no bound: over many steps it may overflow.  A gate lies between two
+numbers, so its variance is taken as ``s^2 v / (1 + s v)`` and its slope as
+``J = s / sqrt(1 + s v)`` (``J^2 v`` is the variance).  Then ``f^2 + v_f <= f`` and nothing grows.
+
+Messages: with ``D = d_c + d_h o J_t``, to i, f, g: ``D g J_i, D c' J_f, D i J_g``; to o:
+``d_h t J_o``; to c': ``D f``; those of the variances with every factor squared.  Both are carried
+at once, as a tensor of two.
+
+Exact: the means and their messages without variance.
+Approximate: gates of one state are taken as independent, and so are the uses of a weight at
+different steps; the slope of a gate stands for the gate.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Pair = tuple[Tensor, Tensor]
+"""Mean and variance."""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The matrix from the state before, and its bias; a variance of None marks a constant."""
+
+    weight: Tensor
+    weight_variance: Tensor | None
+    bias: Tensor | None
+    bias_variance: Tensor | None
+
+    def spread(self, h: Tensor) -> Tensor:
+        """The variance of ``weight h + bias`` that is not the state's."""
+        if self.weight_variance is None:
+            spread = h.new_zeros(*h.shape[:-1], len(self.weight))
+        else:
+            spread = (h * h) @ self.weight_variance.mT
+        return spread if self.bias_variance is None else spread.add_(self.bias_variance)
+
+    @property
+    def square(self) -> Tensor:
+        """``E[W^2]``, transposed: what the variance of the state is multiplied by."""
+        square = self.weight * self.weight
+        return (square if self.weight_variance is None else square + self.weight_variance).mT
+
+    @property
+    def both(self) -> Tensor:
+        """The factors of messages to the state before."""
+        return torch.stack([self.weight, self.weight * self.weight])
+
+
+@dataclass
+class Ran:
+    """What a layer gave, and what its messages need."""
+
+    out: Pair
+    """``[steps, rows, units]``."""
+    cell: Pair | None = None
+    kept: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Messages, means and variances stacked in front."""
+
+    to_input: Tensor
+    """To the projections of the inputs, ``[2, steps, rows, gates]``."""
+    to_hidden: Tensor
+    """To what the state before was projected to."""
+    to_state: list[Tensor]
+
+
+def gate_variance(
+    v: Tensor, slope: Tensor, square: Tensor, out: Tensor, limit: Tensor, bounded: bool
+) -> Tensor:
+    """``s^2 v / (1 + s v)`` in ``out``, and ``1 + s v`` in ``limit``; or the tangent's."""
+    torch.mul(v, square, out=out)
+    if bounded:
+        out.div_(torch.addcmul(_one(v), v, slope, out=limit))
+    return out
+
+
+@functools.cache
+def _one_like(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.ones((), dtype=dtype, device=device)
+
+
+def _one(like: Tensor) -> Tensor:
+    return _one_like(like.dtype, like.device)
+
+
+def bounded_gate(mean: Tensor, slope: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, variance and slope of a gate, for rules that go step by step."""
+    limit = 1 + slope * var
+    return mean, slope * slope * var / limit, slope * limit.rsqrt()
+
+
+def _carried(slope: Tensor, limit: Tensor, bounded: bool) -> Tensor:
+    return slope * limit.rsqrt() if bounded else slope
+
+
+def _before(states: Tensor, first: Tensor) -> Tensor:
+    """The state before each step."""
+    return torch.cat([first.unsqueeze(0), states[:-1]])
+
+
+def _with_squares(factor: Tensor) -> list[Tensor]:
+    """Factors of means and of variances, step by step."""
+    return list(torch.stack([factor, factor * factor], 1).unbind(0))
+
+
+class LSTM:
+    """Gates i, f, g, o; the state is (h, c)."""
+
+    def forward(self, x: Pair, state: list[Pair], w: Hidden, bounded: bool) -> Ran:
+        """Means of all steps, then variances."""
+        (h0, vh0), (c0, vc0) = state
+        a, c, t, h = self._means(x[0], h0, c0, w)
+        i, _, g, _ = a.chunk(4, -1)
+        square_a = a * a
+        slope = a - square_a
+        torch.sub(1, g * g, out=slope.chunk(4, -1)[2])
+        slope_t = torch.addcmul(x[0].new_ones(()), t, t, value=-1)
+        before = _before(c, c0)
+        weights = torch.cat([before, i, t], -1).square_()
+        limits = self._variances(
+            x[1].add_(w.spread(_before(h, h0))), (vh0, vc0), w.square, slope, slope_t,
+            square_a, weights, bounded,
+        )  # fmt: skip
+        vh, vc, limit, limit_t = limits
+        kept = {"a": a, "slope": _carried(slope, limit, bounded), "before": before, "t": t,
+                "slope_t": _carried(slope_t, limit_t, bounded)}  # fmt: skip
+        return Ran((h, vh), (c, vc), kept)
+
+    @staticmethod
+    def _variances(
+        base: Tensor, first: Pair, across: Tensor, slope: Tensor, slope_t: Tensor,
+        square_a: Tensor, weights: Tensor, bounded: bool,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Of outputs and cells, and what bounds the gates."""
+        limit, limit_t = torch.empty_like(slope), torch.empty_like(slope_t)
+        vh, vc = torch.empty_like(slope_t), torch.empty_like(slope_t)
+        va, v, q = (torch.empty_like(base[0]) for _ in range(3))
+        vt, part = torch.empty_like(vh[0]), torch.empty_like(weights[0])
+        units = len(vt.T)
+        vi, q_f, q_g, q_o = v[:, :units], *q.chunk(4, -1)[1:]
+        others, (of_f, of_g, of_o) = v[:, units:], part.chunk(3, -1)
+        h_now, c_now = first
+        every = zip(
+            base, slope, slope * slope, limit, square_a, weights,
+            slope_t, slope_t * slope_t, limit_t, vc, vh, strict=True,
+        )  # fmt: skip
+        for b, s, s2, lim, a2, k, s_t, s2_t, lim_t, c_out, h_out in every:
+            torch.addmm(b, h_now, across, out=va)
+            gate_variance(va, s, s2, v, lim, bounded)
+            torch.add(a2, v, out=q)
+            torch.mul(others, k, out=part)
+            torch.addcmul(of_f, c_now, q_f, out=c_out).addcmul_(vi, q_g).add_(of_g)
+            gate_variance(c_out, s_t, s2_t, vt, lim_t, bounded)
+            torch.addcmul(of_o, vt, q_o, out=h_out)
+            h_now, c_now = h_out, c_out
+        return vh, vc, limit, limit_t
+
+    @staticmethod
+    def _means(x: Tensor, h0: Tensor, c0: Tensor, w: Hidden) -> tuple[Tensor, ...]:
+        """Gates, cells, their hyperbolic tangents and outputs of all steps."""
+        steps, rows, width = x.shape
+        a = x if w.bias is None else x + w.bias
+        c, t, h = (x.new_empty(steps, rows, width // 4) for _ in range(3))
+        i, f, g, o = a.chunk(4, -1)
+        across, h_now, c_now = w.weight.mT, h0, c0
+        for a_t, i_t, f_t, g_t, o_t, c_t, t_t, h_t in zip(a, i, f, g, o, c, t, h, strict=True):
+            a_t.addmm_(h_now, across)
+            raw = g_t.tanh()
+            a_t.sigmoid_()
+            g_t.copy_(raw)
+            torch.mul(f_t, c_now, out=c_t).addcmul_(i_t, raw)
+            torch.tanh(c_t, out=t_t)
+            torch.mul(o_t, t_t, out=h_t)
+            h_now, c_now = h_t, c_t
+        return a, c, t, h
+
+    def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
+        """Messages to all projections, and to the first state."""
+        kept = ran.kept
+        i, f, g, o = kept["a"].chunk(4, -1)
+        s_i, s_f, s_g, s_o = kept["slope"].chunk(4, -1)
+        first = torch.stack([g * s_i, kept["before"] * s_f, i * s_g], -2)
+        factors, to_o = _with_squares(first), _with_squares(kept["t"] * s_o)
+        to_c, kept_c = _with_squares(o * kept["slope_t"]), _with_squares(f)
+        steps, rows, units = f.shape
+        d = f.new_empty(2, steps, rows, 4 * units)
+        gates = d.view(2, steps, rows, 4, units)
+        d3, d_o = gates[..., :3, :].unbind(1), gates[..., 3, :].unbind(1)
+        d_t, back = d.unbind(1), w.both
+        nothing = f.new_zeros(2, rows, units)
+        outs = _steps(d_out, steps, nothing)
+        cells = _steps(d_cell, steps, nothing)
+        dh, dc = outs[-1], cells[-1]
+        for t in range(steps - 1, -1, -1):
+            whole = torch.addcmul(dc, dh, to_c[t])
+            torch.mul(whole.unsqueeze(2), factors[t], out=d3[t])
+            torch.mul(dh, to_o[t], out=d_o[t])
+            dc = whole * kept_c[t]
+            if d_cell is not None and t:
+                dc += cells[t - 1]
+            dh = torch.baddbmm(outs[t - 1] if t else nothing, d_t[t], back)
+        return Sent(d, d, [dh, dc])
+
+
+class GRU:
+    """Gates r, z, n; the state is h."""
+
+    def forward(self, x: Pair, state: list[Pair], w: Hidden, bounded: bool) -> Ran:
+        """Means of all steps, then variances."""
+        ((h0, vh0),) = state
+        a, hidden, h = self._means(x[0], h0, w)
+        r, z, n = a.chunk(3, -1)
+        slope = torch.addcmul(a, a, a, value=-1)
+        torch.sub(1, n * n, out=slope.chunk(3, -1)[2])
+        before = _before(h, h0)
+        hn = hidden.chunk(3, -1)[2]
+        constants = (r * r, hn * hn, (1 - z).square_(), z * z, (before - n).square_())
+        base, vx = w.spread(before), x[1]
+        units = h.shape[-1]
+        gates = 2 * units
+        limit, vh = torch.empty_like(a), torch.empty_like(h)
+        va, both = torch.empty_like(a[0]), torch.empty_like(a[0])
+        sum_, inner, v_n = (torch.empty_like(h[0]) for _ in range(3))
+        v_rz, va_n = h.new_empty(h.shape[1], gates), va[:, gates:]
+        v_r, v_z = v_rz.chunk(2, -1)
+        square, now = w.square, vh0
+        first, last = slope[..., :gates], slope[..., gates:]
+        every = zip(
+            base, vx, vx[..., gates:], first, first * first, limit[..., :gates],
+            last, last * last, limit[..., gates:], vh, *constants, strict=True,
+        )  # fmt: skip
+        for b, p, p_n, s, s2, lim, s_n, s2_n, lim_n, out, r2, hn2, rest2, z2, gap2 in every:
+            torch.addmm(b, now, square, out=va)
+            gate_variance(torch.add(p, va, out=both)[:, :gates], s, s2, v_rz, lim, bounded)
+            torch.addcmul(p_n, va_n, torch.add(r2, v_r, out=sum_), out=inner).addcmul_(v_r, hn2)
+            gate_variance(inner, s_n, s2_n, v_n, lim_n, bounded)
+            torch.mul(v_n, torch.add(rest2, v_z, out=sum_), out=out)
+            out.addcmul_(now, torch.add(z2, v_z, out=sum_)).addcmul_(v_z, gap2)
+            now = out
+        kept = {"a": a, "slope": _carried(slope, limit, bounded), "before": before, "hn": hn}
+        return Ran((h, vh), None, kept)
+
+    @staticmethod
+    def _means(x: Tensor, h0: Tensor, w: Hidden) -> tuple[Tensor, Tensor, Tensor]:
+        """Gates, what the states were projected to, and outputs of all steps."""
+        steps, rows, width = x.shape
+        units = width // 3
+        a, hidden, h = torch.empty_like(x), torch.empty_like(x), x.new_empty(steps, rows, units)
+        across, now = w.weight.mT, h0
+        bias = x.new_zeros(width) if w.bias is None else w.bias
+        for x_t, a_t, hidden_t, h_t in zip(x, a, hidden, h, strict=True):
+            torch.addmm(bias, now, across, out=hidden_t)
+            rz, n = a_t[:, : 2 * units], a_t[:, 2 * units :]
+            torch.add(x_t[:, : 2 * units], hidden_t[:, : 2 * units], out=rz).sigmoid_()
+            torch.addcmul(
+                x_t[:, 2 * units :], rz[:, :units], hidden_t[:, 2 * units :], out=n
+            ).tanh_()
+            torch.lerp(n, now, rz[:, units:], out=h_t)
+            now = h_t
+        return a, hidden, h
+
+    def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
+        """Messages to all projections, and to the first state."""
+        kept = ran.kept
+        r, z, n = kept["a"].chunk(3, -1)
+        s_r, s_z, s_n = kept["slope"].chunk(3, -1)
+        k = (1 - z) * s_n
+        to_r, to_z = k * kept["hn"] * s_r, (kept["before"] - n) * s_z
+        of_x = _with_squares(torch.stack([to_r, to_z, k], -2))
+        of_h = _with_squares(torch.stack([to_r, to_z, k * r], -2))
+        direct, back = _with_squares(z), w.both
+        steps, rows, units = z.shape
+        d_x, d_h = (z.new_empty(2, steps, rows, 3 * units) for _ in range(2))
+        x_t, h_t = (d.view(2, steps, rows, 3, units).unbind(1) for d in (d_x, d_h))
+        flat = d_h.unbind(1)
+        nothing = z.new_zeros(2, rows, units)
+        outs = _steps(d_out, steps, nothing)
+        dh = outs[-1]
+        for t in range(steps - 1, -1, -1):
+            wide = dh.unsqueeze(2)
+            torch.mul(wide, of_x[t], out=x_t[t])
+            torch.mul(wide, of_h[t], out=h_t[t])
+            rest = torch.addcmul(outs[t - 1] if t else nothing, dh, direct[t])
+            dh = rest.baddbmm_(flat[t], back)
+        return Sent(d_x, d_h, [dh])
+
+
+class Simple:
+    """One activation; the state is h.
+
+    Args:
+        relu: whether it is a rectifier rather than a hyperbolic tangent.
+    """
+
+    def __init__(self, relu: bool) -> None:
+        self.relu = relu
+
+    def forward(self, x: Pair, state: list[Pair], w: Hidden, bounded: bool) -> Ran:
+        """Means of all steps, then variances."""
+        ((h0, vh0),) = state
+        given = x[0] if w.bias is None else x[0] + w.bias
+        h, now, across = torch.empty_like(given), h0, w.weight.mT
+        for x_t, h_t in zip(given, h, strict=True):
+            torch.addmm(x_t, now, across, out=h_t)
+            now = h_t.clamp_(min=0) if self.relu else h_t.tanh_()
+        slope = (h > 0).to(h.dtype) if self.relu else 1 - h * h
+        bounded = bounded and not self.relu
+        base = x[1] + w.spread(_before(h, h0))
+        v, limit, va = torch.empty_like(h), torch.empty_like(h), h[0].clone()
+        now, square = vh0, w.square
+        for b, s, s2, v_t, lim in zip(base, slope, slope * slope, v, limit, strict=True):
+            torch.addmm(b, now, square, out=va)
+            now = gate_variance(va, s, s2, v_t, lim, bounded)
+        return Ran((h, v), None, {"slope": _carried(slope, limit, bounded)})
+
+    def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
+        """Messages to all projections, and to the first state."""
+        slope = ran.kept["slope"]
+        factor, back = _with_squares(slope), w.both
+        steps, rows, units = slope.shape
+        d = slope.new_empty(2, steps, rows, units)
+        d_t, nothing = d.unbind(1), slope.new_zeros(2, rows, units)
+        outs = _steps(d_out, steps, nothing)
+        dh = outs[-1]
+        for t in range(steps - 1, -1, -1):
+            torch.mul(dh, factor[t], out=d_t[t])
+            dh = torch.baddbmm(outs[t - 1] if t else nothing, d_t[t], back)
+        return Sent(d, d, [dh])
+
+
+Layer = LSTM | GRU | Simple
+
+
+def _steps(messages: Tensor | None, steps: int, nothing: Tensor) -> Any:
+    """Messages of each step, or nothing for each."""
+    return [nothing] * steps if messages is None else messages.unbind(1)
