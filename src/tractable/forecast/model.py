@@ -280,5 +280,5 @@ def usual_epochs(windows: int) -> int:
 
 def _bad(missing: Mask, gaps: bool) -> Mask:
     """Rows that nothing can be learnt from, where gaps are allowed and where they are not."""
-    found: Mask = missing.all(1) if gaps else missing.any(1)
+    found: Mask = np.all(missing, axis=1) if gaps else np.any(missing, axis=1)
     return found
