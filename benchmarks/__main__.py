@@ -17,7 +17,16 @@ from tractable_studies.framework.record import RunRecord
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study("bench", "Step times and memory", OURS, "benchmarks")
-NAMES = ("steps", "memory", "native", "infer", "estimators", "forecast")
+NAMES = (
+    "steps",
+    "memory",
+    "native",
+    "infer",
+    "estimators",
+    "graphs",
+    "likelihoods",
+    "forecast",
+)
 
 
 def main() -> None:

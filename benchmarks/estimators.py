@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def guards(seconds: float = 6.0) -> dict[str, dict[str, float]]:
             )
             model = tr.TAGI(net, tr.likelihoods.Normal(), robust=robust)
             model.fit(x, y, epochs=5, off_data=False)
-            rows = x[:batch], y[:batch].unsqueeze(1)
-            steps[name] = lambda model=model, rows=rows: model.learn_batch(*rows)
+            batches = cycle(zip(x.split(batch), y.unsqueeze(1).split(batch), strict=True))
+            steps[name] = lambda model=model, batches=batches: model.learn_batch(*next(batches))
         found[f"batch={batch}"] = medians(steps, seconds)
     return found
 

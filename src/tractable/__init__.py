@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         attacks,
         errors,
         forecast,
+        graphs,
         infer,
         likelihoods,
         metrics,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         Ensemble,
         Laplace,
         Learner,
+        Output,
         coverage,
     )
     from tractable.posterior import Posterior
@@ -51,6 +53,7 @@ __all__ = [
     "Learner",
     "NoMomentRule",
     "NormalPredictive",
+    "Output",
     "Posterior",
     "Predictive",
     "activation_moments",
@@ -60,6 +63,7 @@ __all__ = [
     "coverage",
     "errors",
     "forecast",
+    "graphs",
     "infer",
     "likelihoods",
     "metrics",
@@ -74,7 +78,7 @@ _HOMES = {
     "gaussian": ("Gaussian", "moment_rule"),
     "learners": (
         "TAGI", "Backprop", "BayesByBackprop", "Callback", "Checkpoint", "EarlyStopping",
-        "Ensemble", "Laplace", "Learner", "coverage",
+        "Ensemble", "Laplace", "Learner", "Output", "coverage",
     ),
     "posterior": ("Posterior",),
     "predictive": ("NormalPredictive", "Predictive"),

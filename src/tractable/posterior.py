@@ -151,9 +151,10 @@ class Posterior(Mapping[str, Gaussian]):
     def mean_module(self, net: nn.Module) -> nn.Module:
         """A copy of ``net`` whose parameters are the posterior means."""
         module = copy.deepcopy(net)
+        named = dict(module.named_parameters())
         with torch.no_grad():
             for name, mean in self.means().items():
-                module.get_parameter(name).copy_(mean)
+                named[name].copy_(mean)
         return module
 
     @cached_property
@@ -237,8 +238,9 @@ def initial_posterior(
     locs: list[Tensor] = []
     prior: dict[str, float] = {}
     kept = {} if kept is None else kept
+    named = dict(net.named_parameters())
     for name in shapes:
-        parameter = net.get_parameter(name)
+        parameter = named[name]
         fans = _fans(net, name)
         size = gain / 100 if fans is None else gain * _unit_variance(scheme, *fans)
         if fans is None or name in kept:
@@ -267,8 +269,8 @@ def is_scale(net: nn.Module, name: str) -> bool:
 def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
     """Fan-in and fan-out of a weight or bias; None for scales and offsets of norm layers."""
     owner_name, _, leaf = name.rpartition(".")
-    owner = net.get_submodule(owner_name)
-    parameter = net.get_parameter(name)
+    owner = dict(net.named_modules())[owner_name]
+    parameter = dict(net.named_parameters())[name]
     if isinstance(owner, nn.Embedding | nn.EmbeddingBag):
         return 1, 1
     if parameter.ndim < 2:

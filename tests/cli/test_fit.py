@@ -148,7 +148,7 @@ def test_whole_numbers_of_few_kinds_are_classes_unless_told(call, tmp_path):
     done = call(
         "fit", data, "--target", "grade", "--epochs", 1, "--out", "b", "--task", "regression"
     )
-    assert "Regression of grade (as --task says)" in done.stdout
+    assert "Regression of grade (as you say)" in done.stdout
 
 
 def test_the_model_file_is_an_estimators(call, houses, tmp_path):

@@ -1,7 +1,10 @@
 """Modules as users write them, under every learner."""
 
+import copy
 import threading
 import warnings
+from collections import namedtuple
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -80,6 +83,74 @@ def test_an_output_without_rows_is_refused(learner):
     model = learner(Total(2, 1), tr.likelihoods.Normal(0.5))
     with pytest.raises(tr.errors.InvalidInput, match="a row of outputs for each row"):
         model.update(*rows())
+
+
+class Heads(nn.Module):
+    """Returns what it is told to return of three tensors."""
+
+    def __init__(self, give):
+        super().__init__()
+        self.a, self.b, self.give = nn.Linear(2, 1), nn.Linear(2, 1), give
+
+    def forward(self, x):
+        return self.give(self.a(x), self.b(x), x)
+
+
+@dataclass
+class Answer:
+    loss: torch.Tensor | None
+    mean: torch.Tensor
+
+
+Pair = namedtuple("Pair", "mean hidden")
+SINGLE = [lambda a, b, x: (a,), lambda a, b, x: {"mean": a, "kind": "first"},
+          lambda a, b, x: [a, None], lambda a, b, x: Answer(None, a)]  # fmt: skip
+
+
+@pytest.mark.parametrize("give", SINGLE)
+def test_the_only_tensor_that_is_returned_is_the_output(learner, give):
+    x, y = rows()
+    _, wanted = learnt(learner, Heads(lambda a, b, x: a), x, y)
+    _, found = learnt(learner, Heads(give), x, y)
+    same(wanted, found)
+
+
+SEVERAL = {
+    0: lambda a, b, x: (a, b),
+    "mean": lambda a, b, x: {"hidden": x, "mean": a},
+    "b": lambda a, b, x: {"other": b, "b": a},
+    1: lambda a, b, x: Answer(b, a),
+}
+
+
+@pytest.mark.parametrize("key", SEVERAL)
+def test_of_several_tensors_the_user_says_which(learner, key):
+    x, y = rows()
+    with pytest.raises(TypeError, match=r"tr\.Output\(net, "):
+        learner(Heads(SEVERAL[key]), tr.likelihoods.Normal(0.5)).update(x, y)
+    plain, _ = learnt(learner, tr.Output(Heads(lambda a, b, x: (a,)), 0), x, y)
+    taken, _ = learnt(learner, tr.Output(Heads(SEVERAL[key]), key), x, y)
+    assert torch.equal(plain.predict(x).mean, taken.predict(x).mean)
+
+
+def test_outputs_are_joined_in_the_order_that_is_asked_for(learner):
+    x, y = rows()
+    both = torch.cat([y, -y], 1)
+    wanted, _ = learnt(learner, Heads(lambda a, b, x: torch.cat([b, a], 1)), x, both)
+    net = tr.Output(Heads(lambda a, b, x: Pair(a, b[:, 0])), ["hidden", "mean"])
+    found, _ = learnt(learner, net, x, both)
+    torch.testing.assert_close(wanted.predict(x).mean, found.predict(x).mean)
+
+
+def test_an_output_that_is_not_there_is_named():
+    x, y = rows()
+    net = tr.Output(Heads(lambda a, b, x: {"mean": a, "kind": "k"}), "men")
+    with pytest.raises(TypeError, match="no output 'men'; its outputs are 'mean'"):
+        tr.Backprop(net, tr.likelihoods.Normal(0.5)).update(x, y)
+    with pytest.raises(TypeError, match="must return a tensor, got str"):
+        tr.Backprop(Heads(lambda a, b, x: "no"), tr.likelihoods.Normal(0.5)).update(x, y)
+    with pytest.raises(ValueError, match="names no output"):
+        tr.Output(nn.Linear(2, 1), [])
 
 
 # --- complex numbers -----------------------------------------------------------------------------
@@ -191,15 +262,42 @@ def test_what_cannot_be_run_with_other_weights_says_what_to_do(learner):
     normal = tr.likelihoods.Normal(0.5)
     with pytest.raises(TypeError, match="run the network once"):
         learner(nn.Sequential(nn.LazyLinear(3), nn.Linear(3, 1)), normal)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript is deprecated
-        scripted = torch.jit.script(nn.Linear(2, 1))
-    with pytest.raises(TypeError, match="layer '0' is a compiled TorchScript"):
-        learner(nn.Sequential(scripted), normal)
     net = nn.Linear(2, 1)
     net.lock = threading.Lock()
     with pytest.raises(TypeError, match="cannot copy this Linear"):
         learner(net, normal)
+
+
+def scripted(net, x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated
+        return torch.jit.script(net), torch.jit.trace(copy.deepcopy(net), x)
+
+
+@pytest.mark.parametrize("name", [name for name in GRADIENT if name != "local"])
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.LayerNorm])
+def test_torchscript_learns_what_its_module_learns(name, norm):
+    x, y = rows()
+    net = nn.Sequential(nn.Linear(2, 4), norm(4), nn.Tanh(), nn.Linear(4, 1))
+    model, wanted = learnt(LEARNERS[name], net, x, y)
+    compiled = scripted(copy.deepcopy(net), x)
+    for same_net in compiled[: 1 if norm is nn.BatchNorm1d else 2]:  # tracing fills statistics
+        before = [p.clone() for p in same_net.parameters()]
+        again, found = learnt(LEARNERS[name], same_net, x, y)
+        same(wanted, found, 1e-5)
+        p, q = model.predict(x), again.predict(x)
+        torch.testing.assert_close(p.std, q.std, rtol=1e-3, atol=1e-4)
+        for parameter, old in zip(same_net.parameters(), before, strict=True):
+            assert torch.equal(parameter, old)
+
+
+@pytest.mark.parametrize("name", ["tagi", "local"])
+def test_torchscript_is_refused_where_functions_must_be_seen(name):
+    for net in scripted(nn.Linear(2, 1), torch.zeros(3, 2)):
+        with pytest.raises(TypeError, match="layer '0' is a compiled TorchScript"):
+            LEARNERS[name](nn.Sequential(net), tr.likelihoods.Normal(0.5))
+    with pytest.raises(TypeError, match="the network is a compiled TorchScript"):
+        tr.coverage(net, torch.zeros(3, 2))
 
 
 def test_a_lazy_network_that_was_run_is_like_any_other(learner):

@@ -253,6 +253,45 @@ def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
     assert float(extra) > 0
 
 
+@pytest.mark.parametrize("learner", [tr.TAGI, tr.BayesByBackprop, tr.Ensemble])
+@pytest.mark.parametrize(
+    ("likelihood", "outputs"),
+    [(tr.likelihoods.Categorical(3, link="probit"), 2), (tr.likelihoods.Softmax(3), 3)],
+)
+def test_labels_are_doubted_away_from_the_data(learner, likelihood, outputs, tmp_path):
+    x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0.5).long()
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, outputs))
+    model = learner(net, likelihood, seed=0).fit(x, y, epochs=5)
+    assert model.support.slope.shape == (outputs,)
+    far = 40 * torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
+    plain = model.outputs(far).predictive()
+    p = model.predict(far)
+    sure = plain.probs.amax(1) > 0.95
+    assert bool(sure.any())
+    assert bool((p.probs.amax(1) < 0.93)[sure].all())
+    assert bool((p.entropy > plain.entropy).all())
+    assert bool((p.epistemic > plain.epistemic).all())
+    inside = model.support.novelty(x) == 0
+    near = model.outputs(x).predictive().probs
+    calm = model.support.extra_variance(x, model.support.novelty(x)).amax(1) == 0
+    assert bool((calm & inside).double().mean() > 0.8)
+    assert torch.equal(model.predict(x).probs[calm], near[calm])
+    model.save(tmp_path / "model")
+    again = Learner.load(tmp_path / "model")
+    assert torch.equal(again.predict(far).probs, p.probs)
+
+
+def test_labels_of_wide_inputs_are_only_marked():
+    x = torch.randn(60, 33, generator=torch.Generator().manual_seed(0))
+    net = nn.Linear(33, 1)
+    model = tr.TAGI(net, tr.likelihoods.Bernoulli()).fit(x, (x[:, 0] > 0).long(), epochs=1)
+    far = model.predict(50 * x)
+    assert model.support.slope is None
+    assert torch.equal(far.probs, model.outputs(50 * x).predictive().probs)
+    assert bool((far.novelty > 1).all())
+
+
 def test_an_ensemble_has_one_support_with_the_slope_of_its_mean():
     x, y = one_column(300)
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.likelihoods import Bernoulli, Categorical, Likelihood, Normal
+from tractable.likelihoods import (
+    Bernoulli,
+    Categorical,
+    HeteroscedasticNormal,
+    Likelihood,
+    Normal,
+    Poisson,
+)
 
 ACTIVATIONS: dict[str, nn.Module] = {
     "identity": nn.Identity(),
@@ -27,7 +34,12 @@ LIKELIHOODS = [
     "probit",
     "probit-sigma",
     "published-normal",
+    "tags",
+    "logit",
+    "poisson",
+    "heteroscedastic",
 ]
+_ONE_EACH = ("normal", "inferred", "tags", "logit", "poisson")
 
 
 @dataclass(frozen=True)
@@ -73,22 +85,35 @@ def likelihood(name: str, outputs: int) -> Likelihood:
         "probit": lambda: Categorical(5),
         "probit-sigma": lambda: Categorical(5, sigma=0.7),
         "published-normal": lambda: Categorical(5, "published", "normal", 0.5),
+        "tags": Bernoulli,
+        "logit": lambda: Bernoulli("logit"),
+        "poisson": Poisson,
+        "heteroscedastic": HeteroscedasticNormal,
     }[name]()
 
 
 def outputs_of(name: str, wish: int) -> int:
     """How many outputs a network for this likelihood has."""
-    if name in ("normal", "inferred"):
+    if name == "heteroscedastic":
+        return 2 * wish
+    if name == "tags":
+        return wish + 1
+    if name in _ONE_EACH:
         return wish
     return 1 if name == "bernoulli" else int(likelihood(name, 0).outputs)
 
 
 def targets(name: str, x: Tensor, outputs: int, generator: torch.Generator) -> Tensor:
     """Noisy targets that the inputs explain in part."""
-    signal = torch.tanh(x @ torch.randn(x.shape[1], outputs, generator=generator))
+    numbers = outputs // 2 if name == "heteroscedastic" else outputs
+    signal = torch.tanh(x @ torch.randn(x.shape[1], numbers, generator=generator))
     noisy = signal + 0.3 * torch.randn(signal.shape, generator=generator)
-    if name in ("normal", "inferred"):
+    if name in ("normal", "inferred", "heteroscedastic"):
         return noisy
+    if name == "poisson":
+        return torch.poisson(torch.exp(2 * noisy), generator=generator)
+    if name in ("tags", "logit"):
+        return (noisy > 0).long()
     if name == "bernoulli":
         return (noisy[:, 0] > 0).long()
     return (noisy[:, 0] * 3 + 2).round().long().clamp(0, 4)

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from tests.rules.norms import NORMS, each_norm
 from tractable import Gaussian
+from tractable.moments.maps import Scale
+from tractable.rules.bilinear import product
 from tractable.rules.norm import wary_statistics
 from tractable.testing.monte_carlo import assert_moments_agree
 from tractable.testing.regimes import REGIMES, gaussian, generator, normal
@@ -212,3 +214,35 @@ def test_constants_are_normalised_before_uncertain_weights() -> None:
     unit = F.layer_norm(x, (3,))
     torch.testing.assert_close(z.loc, unit)
     torch.testing.assert_close(z.variance, 0.1 * unit**2)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4, 4), (5, 3)])
+def test_scale_and_offset_at_once_are_a_product_and_a_sum(shape):
+    """One step, with what positions share, is the same as the rules of ``*`` and ``+``."""
+    generator = torch.Generator().manual_seed(0)
+    channels = (3, *(1,) * (len(shape) - 2))
+
+    def drawn(*size):
+        return torch.rand(*size, generator=generator, dtype=torch.float64) + 0.1
+
+    leaves = [drawn(*shape), drawn(*shape), drawn(3), drawn(3), drawn(3), drawn(3)]
+    kernel = drawn(3, 3, *(1,) * (len(shape) - 2))
+
+    def run(at_once):
+        x, vx, w, vw, b, vb = values = [leaf.clone().requires_grad_() for leaf in leaves]
+        state = Gaussian.wrap(x, vx)
+        if len(shape) > 2:  # something that positions share
+            state = torch.nn.functional.conv2d(state, Gaussian.wrap(kernel, 0.3 * kernel))
+        scale, offset = Gaussian.wrap(w, vw), Gaussian.wrap(b, vb)
+        if at_once:
+            z = product(Scale((1, *channels)), state, scale, offset)
+        else:
+            z = state * scale.reshape(channels) + offset.reshape(channels)
+        if len(shape) > 2:
+            z = z.relu().mean((2, 3))
+        d = torch.linspace(-1, 1, z.numel(), dtype=torch.float64).reshape(z.shape)
+        found = torch.autograd.grad([z.loc, z.variance], values, [d, -d.abs()])
+        return [z.loc, z.variance, *found]
+
+    for one, other in zip(run(True), run(False), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)

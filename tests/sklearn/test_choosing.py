@@ -37,7 +37,7 @@ def test_a_trial_is_a_fit_without_the_rows_it_is_scored_on():
     """By hand, for one tenth held out: fit, scale the noise, score."""
     found = trials(parts=1)
     (out,) = found.parts
-    tried = found.tried(Setting((8,), 3))
+    (tried,) = found.tried([Setting((8,), 3)])
     keep = torch.tensor(sorted(set(range(200)) - set(out.tolist())))
     by_hand = make((8,), 1, 7 + 1_000).fit(
         found.x[keep], found.y[keep], epochs=3, batch_size=8, progress=False
@@ -66,7 +66,13 @@ def scripted(scores):
             self.x = torch.zeros(1, 3)
             self.asked = []
 
-        def tried(self, setting, members=1):
+        def tried(self, settings):
+            return [self.scored(setting) for setting in settings]
+
+        def tried_together(self, setting, members):
+            return self.scored(setting)
+
+        def scored(self, setting):
             self.asked.append(setting)
             draw = torch.Generator().manual_seed(len(self.asked))
             scatter = 0.1 * torch.randn(200, generator=draw, dtype=torch.float64)
@@ -109,8 +115,8 @@ def test_a_linear_model_is_taken_where_the_network_is_no_better():
 def test_a_network_is_compared_with_a_linear_model_as_the_ensemble_it_will_be():
     first = Setting((64, 64), 40)
     script = scripted(lambda s: 0.0)
-    alone = script.tried
-    script.tried = lambda s, members=1: replace(
+    alone = script.scored
+    script.tried_together = lambda s, members: replace(
         alone(s), log_probs=alone(s).log_probs + (0.1 if members == 3 else 0.0)
     )
     assert every(script, first).setting.hidden == ()

@@ -256,7 +256,7 @@ def construct(rng: Rng) -> str:
         {"layers": [(2, 3, True, []), (4, 1, True, [])]}, {"layers": [(2**31, 1, True, [])]},
         {"layers": [(2**28 + 1, 1, True, [])]}, {"layers": [(1, 2**31 - 1, True, [])]},
         {"layers": [(2**28, 2**28, False, [])] * 300}, {"layers": None}, {"before": ["relu"]},
-        {"before": [("gelu", 0.0)]}, {"likelihood": "poisson"}, {"rule": "x"},
+        {"before": [("gelu", 0.0)]}, {"likelihood": "gamma"}, {"rule": "x"},
         {"instructions": "avx512"}, {"tree_noise": None}, {"tree_noise": "a"},
         {"paths": np.zeros((3, 99), np.int8)}, {"paths": np.zeros(3, np.int8)},
         {"paths": np.zeros((3, 2), np.int64)}, {"paths": "abc"},

@@ -5,7 +5,7 @@ import json
 import torch
 
 from tractable.data import RegressionData
-from tractable_studies.likelihoods import rows, run
+from tractable_studies.likelihoods import peers, rows, run
 
 
 def table(path, lines=60):
@@ -54,8 +54,8 @@ def test_levels_are_numbered_from_zero():
 
 def test_a_mean_of_scikit_learn_as_counts(tmp_path):
     task = rows.bikes(table(tmp_path / "bikes.csv"), seed=0)
-    plain = run.by_scikit(run.linear, dispersed=False)(task, 0)
-    wide = run.by_scikit(run.linear, dispersed=True)(task, 0)
+    plain = peers.by_scikit(peers.linear, dispersed=False)(task, 0)
+    wide = peers.by_scikit(peers.linear, dispersed=True)(task, 0)
     torch.testing.assert_close(plain.mean, plain.aleatoric)
     torch.testing.assert_close(plain.mean, wide.mean)
     assert (wide.variance > plain.variance).all()
@@ -67,3 +67,20 @@ def test_a_run_in_miniature(tmp_path):
     results = json.loads(path.read_text())
     assert set(results["metrics"]["answers"]) == set(run.models(1)["answers"])
     assert results["comparison"][0]["learner"] == "TAGI, Mixture(3)"
+
+
+def test_directions_come_from_those_before(tmp_path):
+    path = tmp_path / "wind.csv"
+    path.write_text("\n".join(['"","x"', *(f'"{k}",{0.1 * k}' for k in range(52))]))
+    task = rows.winds(path)
+    assert (len(task.x), len(task.x_test)) == (40, 10)
+    assert task.x.shape[1] == 4 + 5
+    torch.testing.assert_close(task.y[0], torch.tensor([0.2]))
+    alone = peers.one_direction(task, 0)
+    assert alone.mean.unique().numel() == 1
+
+
+def test_columns_that_are_sums_of_others_are_left_out():
+    x = torch.eye(3, dtype=torch.float64).repeat(4, 1)
+    x = torch.cat([torch.ones(12, 1, dtype=torch.float64), x], 1)
+    assert peers.independent(x) == [0, 1, 2]

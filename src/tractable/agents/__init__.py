@@ -14,17 +14,31 @@ from tractable.agents.bandit import (
     Thompson,
 )
 from tractable.agents.control import ControlSettings, EnvironmentFault, TAGIControl, evaluate
+from tractable.agents.values import (
+    MDP,
+    Exploration,
+    Plan,
+    Table,
+    boltzmann,
+    discounted_returns,
+)
 
 __all__ = [
+    "MDP",
     "Bandit",
     "ControlSettings",
     "EnvironmentFault",
     "EpsilonGreedy",
+    "Exploration",
     "Greedy",
     "History",
+    "Plan",
     "Policy",
     "Replay",
     "TAGIControl",
+    "Table",
     "Thompson",
+    "boltzmann",
+    "discounted_returns",
     "evaluate",
 ]

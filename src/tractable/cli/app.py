@@ -114,6 +114,16 @@ def fit(
     task: Annotated[
         str | None, typer.Option(help="regression or classification; by default inferred.")
     ] = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option(
+            help="What the target means: auto looks at it; normal, heteroscedastic, laplace, "
+            "student_t, mixture, poisson, negative_binomial, von_mises, categorical, ordinal."
+        ),
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Levels of an ordinal target from the lowest: low,mid,high.")
+    ] = None,
     id_: Annotated[
         list[str] | None, typer.Option("--id", help="Column to copy to predictions; repeatable.")
     ] = None,
@@ -145,7 +155,8 @@ def fit(
 
     command.run(
         json, data=data, target=target, learner=learner, out=out or Path("out") / data.stem,
-        task=task, ids=tuple(id_ or ()), drop=tuple(drop or ()),
+        task=task, likelihood=likelihood, order=command.levels(order), ids=tuple(id_ or ()),
+        drop=tuple(drop or ()),
         categorical=tuple(categorical or ()), missing=missing, test=test,
         hidden=command.widths(hidden), epochs=epochs, seed=seed, threads=threads, force=force,
     )  # fmt: skip

@@ -7,6 +7,7 @@ downloaded once (:mod:`tractable.data.store`). :class:`Standardizer` scales colu
 
 from tractable.data.augmented import Augmented
 from tractable.data.cifar import cifar10
+from tractable.data.graphs import CitationData, MoleculeData, mutag, planetoid
 from tractable.data.idx import fashion_mnist, mnist
 from tractable.data.images import ImageData
 from tractable.data.regression import UCI_NAMES, RegressionData, Split, uci
@@ -31,6 +32,10 @@ __all__ = [
     "airline",
     "sunspots",
     "etth1",
+    "CitationData",
+    "MoleculeData",
+    "planetoid",
+    "mutag",
     "Standardizer",
     "DataNotFound",
     "ChecksumMismatch",

@@ -1,9 +1,9 @@
 """Where a data file is found: the local folder, then the cache, then a download.
 
 The local folder is the one that the environment variable ``TRACTABLE_DATA`` names; it holds
-``mnist/``, ``fashion-mnist/``, ``cifar10/``, ``mushroom/``, ``uci/`` and ``timeseries/``. The
-cache is pooch's, in the user's cache directory. Wherever a file comes from, it is used only if
-its SHA-256 is the one in ``SHA256SUMS``, beside this module.
+``mnist/``, ``fashion-mnist/``, ``cifar10/``, ``mushroom/``, ``uci/``, ``timeseries/`` and
+``graphs/``. The cache is pooch's, in the user's cache directory. Wherever a file comes from, it is
+used only if its SHA-256 is the one in ``SHA256SUMS``, beside this module.
 """
 
 import hashlib

@@ -5,6 +5,7 @@ from tractable.learners.backprop import Backprop
 from tractable.learners.bbb import BayesByBackprop
 from tractable.learners.covered import Coverage, Covered, coverage
 from tractable.learners.ensemble import Ensemble
+from tractable.learners.heads import Output
 from tractable.learners.laplace import Laplace
 from tractable.learners.learner import Learner
 from tractable.learners.method import Method, Position, State
@@ -32,6 +33,7 @@ __all__ = [
     "Moments",
     "Network",
     "NotFitted",
+    "Output",
     "Outputs",
     "Position",
     "State",

@@ -78,7 +78,8 @@ class BackpropMethod(GradientMethod):
         if self.scheme == "fresh":
             with self.chance.seeded(state.generator):
                 redraw(module)
-        first = flat([module.get_parameter(name).detach() for name in self.network.shapes])
+        named = dict(module.named_parameters())
+        first = flat([named[name].detach() for name in self.network.shapes])
         self.descent.start(state, [first], self.network)
         return state
 

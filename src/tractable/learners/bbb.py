@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.learners.chance import PREDICTION_SEED
+from tractable.learners.copying import refuse_scripted
 from tractable.learners.gradient import (
     Descent,
     GradientMethod,
@@ -91,6 +92,8 @@ class BBBMethod(GradientMethod):
             raise ValueError(f"kl_weight must not be negative, got {kl_weight}")
         if len(rho) != 2 or not (math.isfinite(rho[0]) and rho[0] <= rho[1] < math.inf):
             raise ValueError(f"rho must be a range (low, high), got {rho}")
+        if estimator == "local":
+            refuse_scripted(network.module)
         self.samples, self.estimator, self.kl, self.kl_weight = samples, estimator, kl, kl_weight
         self.scheme, self.rho = init, (float(rho[0]), float(rho[1]))
         self.closed = self.prior.closed_form and kl != "sampled"
@@ -116,10 +119,10 @@ class BBBMethod(GradientMethod):
 
     def _initial(self, generator: torch.Generator) -> list[Tensor]:
         module, dtype = self.network.module, self.network.dtype
-        parts = []
+        named, parts = dict(module.named_parameters()), []
         for name, shape in self.network.shapes.items():
             if is_scale(module, name):
-                parts.append(module.get_parameter(name).detach().to("cpu", dtype).flatten())
+                parts.append(named[name].detach().to("cpu", dtype).flatten())
             elif self.scheme == "published":
                 u = torch.rand(shape.numel(), generator=generator, dtype=dtype)
                 parts.append(0.4 * u - 0.2)

@@ -41,9 +41,13 @@ class Checking(Holder):
 
         Floating point inputs get the learner's precision.  Integers and truth values stay what
         they are for a network with embeddings; else they become floating point numbers, if the
-        network takes them so, and stay what they are if that is what it takes.
+        network takes them so, and stay what they are if that is what it takes.  A network that
+        looks something up may have a method ``check_rows``, which refuses rows that are not there.
         """
         x = self.format.inputs(X)
+        check = getattr(self.net, "check_rows", None)
+        if check is not None:
+            check(x)
         try:
             self.output_shape(x)
         except InvalidInput:

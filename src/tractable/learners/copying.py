@@ -24,7 +24,7 @@ def private_copy(net: nn.Module, dtype: torch.dtype, device: torch.device) -> nn
     """A copy of a module that can be run with other parameters.
 
     Raises:
-        TypeError: it is lazy, scripted, or cannot be copied.
+        TypeError: it is lazy, or cannot be copied.
     """
     _runnable(net)
     try:
@@ -48,18 +48,34 @@ def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.M
                 memo[id(leaf)] = torch.zeros(leaf.shape)  # its values are gone with vmap
             elif type(leaf) is Tensor and not leaf.is_leaf:
                 memo[id(leaf)] = leaf.detach().clone()
-    return copy.deepcopy(module, memo)
+    twin = copy.deepcopy(module, memo)
+    for part in twin.modules():
+        if isinstance(part, torch.jit.ScriptModule):  # the copies of its tensors have a graph
+            for name, parameter in list(part.named_parameters(recurse=False)):
+                leaf = nn.Parameter(parameter.detach(), parameter.requires_grad)
+                getattr(part, STORES[0])[name] = leaf
+    return twin
+
+
+def refuse_scripted(net: nn.Module) -> None:
+    """Refuse what runs compiled code, which calls no rules.
+
+    Raises:
+        TypeError: a part is of TorchScript.
+    """
+    for name, part in net.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise TypeError(
+                f"{f'layer {name!r}' if name else 'the network'} is a compiled TorchScript module, "
+                f"which takes weights that are drawn, not Gaussian ones: give the module that it "
+                f"was scripted or traced from, or use a learner that draws all weights"
+            )
 
 
 def _runnable(net: nn.Module) -> None:
     for name, part in net.named_modules():
         where = f"layer {name!r}" if name else "the network"
-        if isinstance(part, torch.jit.ScriptModule):
-            raise TypeError(
-                f"{where} is a compiled TorchScript module, whose weights cannot be replaced by "
-                f"Gaussians or draws: give the module that it was scripted or traced from"
-            )
-        tensors = [tensor for store in STORES for tensor in vars(part)[store].values()]
+        tensors = [tensor for store in STORES for tensor in getattr(part, store).values()]
         if any(is_lazy(tensor) for tensor in tensors if tensor is not None):
             raise TypeError(
                 f"{where} is a {type(part).__name__} that does not know its shape yet: run the "
@@ -71,7 +87,7 @@ def _cast(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Mod
     """``module.to(device, dtype)``, where complex tensors stay complex, of the same precision."""
     found: list[tuple[dict[str, Any], str, Tensor]] = []
     for part in module.modules():
-        for store in (vars(part)[name] for name in STORES):
+        for store in (getattr(part, name) for name in STORES):
             for key, tensor in store.items():
                 if tensor is not None and tensor.is_complex():
                     found.append((store, key, tensor))

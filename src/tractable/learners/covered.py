@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tractable.errors import InvalidInput, NoMomentRule
 from tractable.gaussian import Gaussian, name_of, rule_of
+from tractable.learners.copying import refuse_scripted
 from tractable.learners.network import Network
 from tractable.rules.activation import Mode, activation_moments
 from tractable.training.batches import Format
@@ -124,6 +125,7 @@ def coverage(net: nn.Module, x: Any, *, moments: Mode = "linear") -> Coverage:
     - every function has a moment rule, and messages reach every parameter
     """
     network = Network(net, torch.get_default_dtype(), torch.device("cpu"))
+    refuse_scripted(network.module)
     format = Format.of(network.module, network.dtype, network.device)
     try:
         return _watched(network, format.inputs(x), moments)

@@ -210,7 +210,7 @@ def _support(learner: Learner, tensors: Tensors) -> Support | None:
         return None
 
     def mean(x: Tensor) -> Tensor:
-        return learner.outputs(x.to(learner.device)).predictive().mean.cpu()
+        return learner.centres(x.to(learner.device)).cpu()
 
     return Support.from_tensors(tensors, learner.dtype, mean).to(learner.device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from torch.nn.utils import parametrize
 def redraw(module: nn.Module) -> None:
     """Have all layers draw their parameters again, from torch's global generator."""
     for part in module.modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            _redraw_compiled(part)
+            continue
         reset: Any = getattr(part, "reset_parameters", None)
         if reset is None:
             continue
@@ -19,6 +23,18 @@ def redraw(module: nn.Module) -> None:
             _redraw_parametrized(part)
         else:
             reset()
+
+
+def _redraw_compiled(part: nn.Module) -> None:
+    """A layer of TorchScript has lost its method: as linear layers and convolutions draw."""
+    own = dict(part.named_parameters(recurse=False))
+    weight, bias = own.get("weight"), own.get("bias")
+    if weight is None or weight.ndim < 2:
+        return
+    nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+    if bias is not None:
+        bound = 1 / math.sqrt(weight[0].numel())
+        nn.init.uniform_(bias, -bound, bound)
 
 
 def _redraw_parametrized(part: nn.Module) -> None:

@@ -157,10 +157,7 @@ class GradientMethod(Method[GradientState]):
         if is_uncertain(x):
             raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
         with self.holding(weights, buffers):
-            z = self.network.run(x, train=train)
-        if not isinstance(z, Tensor):
-            raise TypeError(f"the network must return one tensor, got {type(z).__name__}")
-        return z
+            return self.network.run(x, train=train)
 
     def holding(self, weights: list[Tensor], buffers: Named) -> AbstractContextManager[None]:
         """The network with these weights inside the block, for a backward pass as well."""

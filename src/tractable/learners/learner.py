@@ -23,7 +23,7 @@ from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
 from tractable.learners.reservoir import kept_rows
 from tractable.learners.run import Run
-from tractable.learners.support import Support
+from tractable.learners.support import MOST_LABEL_COLUMNS, Support
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
 from tractable.training import holdout
@@ -265,9 +265,17 @@ class Learner(Checking):
         """Where the rows of a fit were, and how steep the mean is there."""
         kept = kept_rows(source, self.seed) if self.rows_apart else None
         found = None if kept is None else Support.around(kept)
-        if found is None or not self.likelihood.can_widen:
+        labels = self.likelihood.can_doubt
+        if found is None or not (self.likelihood.can_widen or labels):
             return found
-        return found.with_slope(lambda x: self.outputs(x).predictive().mean, self.seed)
+        if labels and found.rows.shape[1] > MOST_LABEL_COLUMNS:
+            return found
+        return found.with_slope(self.centres, self.seed)
+
+    def centres(self, x: Tensor) -> Tensor:
+        """What widens away from the data: the mean of numbers, of the outputs for labels."""
+        outputs = self.outputs(x)
+        return outputs.predictive().mean if self.likelihood.can_widen else outputs.moments()[0]
 
     # --- predicting ------------------------------------------------------------------------
 
@@ -275,7 +283,8 @@ class Learner(Checking):
         """The distribution of the target at each row of ``X``.
 
         Its ``novelty`` says how unlike the rows of the last ``fit`` each row is, and has widened
-        the error bars of numbers.
+        the error bars of numbers, and evened out the probabilities of labels where inputs have
+        few columns.
 
         Args:
             X: inputs.
@@ -286,14 +295,22 @@ class Learner(Checking):
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         x = self.inputs(X)
-        predictive = self.outputs(x, batch_size=batch_size, **options).predictive()
-        at, known = measurable(x), self.support
-        if known is not None and at is not None and known.takes(at):
-            novelty = known.novelty(at)
-            if known.slope is not None:
-                predictive = predictive.widened(known.extra_variance(at, novelty))
-            predictive = predictive.marked(novelty)
+        outputs = self.outputs(x, batch_size=batch_size, **options)
+        predictive = self._away_from_data(outputs, measurable(x))
         return predictive.flat() if self.flat_targets in (None, True) else predictive
+
+    def _away_from_data(self, outputs: Outputs, at: Tensor | None) -> Predictive:
+        """The distribution of the target, less sure where inputs are unlike the training rows."""
+        known = self.support
+        if known is None or at is None or not known.takes(at):
+            return outputs.predictive()
+        novelty = known.novelty(at)
+        if known.slope is None:
+            return outputs.predictive().marked(novelty)
+        extra = known.extra_variance(at, novelty)
+        if self.likelihood.can_widen:
+            return outputs.predictive().widened(extra).marked(novelty)
+        return outputs.widened(extra).predictive().marked(novelty)
 
     def outputs(self, x: Inputs, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
         """What is known of the network's outputs at checked rows, without the noise.

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
 from tractable.learners.copying import STORES, detached_copy, private_copy
+from tractable.learners.heads import sole
 from tractable.learners.locks import new_lock
 from tractable.posterior import trainable_shapes, views
 from tractable.training.inputs import Inputs, Several, over
@@ -69,7 +70,7 @@ class Network:
         """Where the module holds each parameter and buffer; shared ones are in several places."""
         found: dict[int, list[tuple[dict[str, Any], str]]] = {}
         for module in self.module.modules():
-            for store in (vars(module)[name] for name in STORES):
+            for store in (getattr(module, name) for name in STORES):
                 for key, tensor in store.items():
                     if tensor is not None:
                         found.setdefault(id(tensor), []).append((store, key))
@@ -108,8 +109,7 @@ class Network:
         if self.module.training is not train:
             self.module.train(train)
         z = x.into(self.module) if isinstance(x, Several) else self.module(x)
-        if not isinstance(z, Tensor):
-            return z
+        z = sole(z)
         rows, ndim = len(x), z.dim()
         if ndim == 0 and rows == 1:  # all dimensions of length one were squeezed out
             return z.reshape(1, 1)

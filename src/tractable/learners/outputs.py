@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -25,6 +25,10 @@ class Outputs(ABC):
     def predictive(self) -> Predictive:
         """The distribution of the targets."""
 
+    @abstractmethod
+    def widened(self, extra: Tensor) -> Outputs:
+        """The same means with more variance, ``extra`` for each row and output."""
+
 
 @dataclass(frozen=True)
 class Moments(Outputs):
@@ -42,6 +46,10 @@ class Moments(Outputs):
         """In closed form, by the likelihood."""
         return self.likelihood.predictive(self.mean, self.variance)
 
+    def widened(self, extra: Tensor) -> Moments:
+        """See ``Outputs``."""
+        return replace(self, variance=self.variance + extra)
+
 
 @dataclass(frozen=True)
 class Draws(Outputs):
@@ -49,15 +57,24 @@ class Draws(Outputs):
 
     values: Tensor
     likelihood: Likelihood
+    extra: Tensor | None = None
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance over the draws."""
-        return self.values.mean(0), self.values.var(0, correction=0)
+        variance = self.values.var(0, correction=0)
+        return self.values.mean(0), variance if self.extra is None else variance + self.extra
 
     def predictive(self) -> Predictive:
         """The even mixture of what each draw predicts."""
-        rows = self.values.flatten(0, 1)
-        return self.likelihood.predictive(rows, torch.zeros_like(rows)).pooled(len(self.values))
+        within = torch.zeros_like(self.values)
+        if self.extra is not None:
+            within = within + self.extra
+        rows, within = self.values.flatten(0, 1), within.flatten(0, 1)
+        return self.likelihood.predictive(rows, within).pooled(len(self.values))
+
+    def widened(self, extra: Tensor) -> Draws:
+        """See ``Outputs``; every draw is as unsure."""
+        return replace(self, extra=extra if self.extra is None else self.extra + extra)
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,10 @@ class Mixed(Outputs):
     def predictive(self) -> Predictive:
         """The even mixture of the members' predictions."""
         return mixture([part.predictive() for part in self.parts])
+
+    def widened(self, extra: Tensor) -> Mixed:
+        """See ``Outputs``; every member is as unsure."""
+        return Mixed([part.widened(extra) for part in self.parts])
 
 
 def in_batches(

@@ -17,6 +17,10 @@ Its square is added where it is greater.
   were kept: at most 1,000, drawn at random.
 * Nine of ten training rows are nearer than ``reach`` to the others; up to there nothing is added.
 
+For labels the same is added to the variance of the network's outputs, before they become
+probabilities: far away the mean grows as fast as the deviation, and the probability of a decision
+stays below that of one deviation, 84 %.
+
 It does not level off, since the mean of a network with rectifiers runs away linearly as well.
 Online updates after a fit bring rows of their own: those unlike the rows kept are kept as well.
 """
@@ -40,6 +44,9 @@ NEAREST = 3
 """Rows that a distance is taken to."""
 INSIDE = 0.9
 """Share of the training rows that count as inside."""
+
+MOST_LABEL_COLUMNS = 32
+"""Up to which labels are doubted off the data; test images are off it by what tells them apart."""
 
 _FEWEST_ROWS = 2
 _EXACT_COLUMNS = 32  # up to here distances are computed in double precision
@@ -67,8 +74,8 @@ class Support:
         scale: their standard deviation; 0 for a column that does not vary.
         rows: the kept rows, in those units.
         reach: distance within which nine of ten training rows have their neighbours.
-        slope: mean squared slope of the predicted mean, for each output; None where nothing is
-            widened (classes).
+        slope: mean squared slope of the predicted mean, for each output (of the outputs' mean,
+            for labels); None where nothing is widened.
         steep: root mean square slope along each column; None where nothing is widened, or of many
             columns, such as images.
         near: as ``reach``, with columns measured by ``steep``.

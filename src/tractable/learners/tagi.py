@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from tractable.gaussian import Gaussian
 from tractable.learners import engines
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
+from tractable.learners.copying import refuse_scripted
 from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, TorchEngine
 from tractable.learners.guard import Guard
 from tractable.learners.learner import Learner
@@ -64,6 +65,7 @@ class TAGIMethod(Method[TAGIState]):
         robust: bool,
     ) -> None:
         super().__init__(network, likelihood)
+        refuse_scripted(network.module)
         if moments not in MODES:
             raise ValueError(f"moments must be one of {', '.join(MODES)}; got {moments!r}")
         if batch_rule not in BATCH_RULES:

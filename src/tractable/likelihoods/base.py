@@ -122,7 +122,7 @@ class Likelihood(nn.Module, ABC):
             memory: rows that what was learnt of the noise is to hold, or None for all.
         """
         d_mu, d_var = self.messages(y, mean, variance)
-        return Heard(d_mu, d_var, d_var, self.update_noise(y, mean, variance))
+        return Heard(d_mu, d_var, d_var, self.update_noise(y, mean, variance, memory=memory))
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient of ``log p(y|z)`` in the outputs, and minus its second derivative, row by row.
@@ -151,8 +151,17 @@ class Likelihood(nn.Module, ABC):
         second = torch.where(bent.reshape(-1, 1, 1), torch.diag_embed(diagonal), second)
         return first.detach().to(z.dtype), second.to(z.dtype)
 
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
-        """New values of the buffers after seeing ``y``; empty when nothing is learnt."""
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+    ) -> dict[str, Tensor]:
+        """New values of the buffers after seeing ``y``; empty when nothing is learnt.
+
+        Args:
+            y: targets.
+            mean: mean of the outputs.
+            variance: variance of the outputs.
+            memory: rows that what was learnt is to hold, or None for all.
+        """
         return {}
 
     @property
@@ -207,8 +216,21 @@ class Likelihood(nn.Module, ABC):
         return True
 
     @property
+    def can_average(self) -> bool:
+        """Whether outputs of several networks for the same rows may be averaged.
+
+        Not where the same prediction has several outputs: components in another order, turns.
+        """
+        return True
+
+    @property
     def can_widen(self) -> bool:
         """Whether its targets are numbers, whose predictions widen away from the data."""
+        return False
+
+    @property
+    def can_doubt(self) -> bool:
+        """Whether its targets are labels, whose probabilities even out away from the data."""
         return False
 
     @property

@@ -11,13 +11,14 @@ from torch.nn.functional import logsigmoid
 
 from tractable.errors import InvalidTarget
 from tractable.likelihoods import probit, quadrature
-from tractable.likelihoods.base import Likelihood, class_targets, no_error_bars
+from tractable.likelihoods.base import class_targets, no_error_bars
+from tractable.likelihoods.decisions import Decisions
 from tractable.predictive import CategoricalPredictive
 
 Link = Literal["probit", "logit"]
 
 
-class Bernoulli(Likelihood):
+class Bernoulli(Decisions):
     """``P(y = 1 | z) = Phi(z)``, or ``1 / (1 + e^-z)``; labels are 0 and 1.
 
     One output per label: a row may have several (pixels, tags), in any shape.
@@ -108,6 +109,9 @@ class Bernoulli(Likelihood):
         """Exact: the probabilities, and how their entropy parts (see ``probit``)."""
         if mean[0].numel() == 1:
             mean, variance = mean.flatten(), variance.flatten()
+        # A noise of f times the variance is outputs of 1 / sqrt(f) times the size.
+        mean, variance = mean * self.noise_scale.rsqrt().to(mean), variance / self.noise_scale
+        variance = variance.to(mean)
         if self.link == "probit":
             score = mean * torch.rsqrt(1 + variance)
             both = torch.special.log_ndtr(torch.stack([-score, score], dim=-1)).exp()

@@ -28,6 +28,11 @@ class Decisions(Likelihood):
         super().__init__()
         self.register_buffer("noise_scale", torch.ones((), dtype=torch.float64))
 
+    @property
+    def can_doubt(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
     @classmethod
     def added_buffers(cls) -> dict[str, Tensor]:
         """See ``Likelihood``."""

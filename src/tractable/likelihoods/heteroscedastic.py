@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, Likelihood, real_targets
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
 from tractable.likelihoods.gate import Gate, Verdict
+from tractable.likelihoods.scaling import best_scale
 from tractable.predictive import NormalPredictive
 
 MOST_NODES = 180
@@ -39,6 +40,7 @@ class HeteroscedasticNormal(Likelihood):
         nodes: number of Gauss-Hermite nodes for the integral over the log noise.
     """
 
+    noise_scale: Tensor
     points: Tensor
     log_weights: Tensor
 
@@ -49,10 +51,23 @@ class HeteroscedasticNormal(Likelihood):
         if nodes > MOST_NODES:
             raise ValueError(f"nodes must be at most {MOST_NODES}, got {nodes}")
         self.nodes = nodes
+        # On the noise of predictions, fitted to held-out rows; learning does not depend on it.
+        self.register_buffer("noise_scale", torch.ones((), dtype=torch.float64))
         points, weights = np.polynomial.hermite.hermgauss(nodes)
         self.register_buffer("points", torch.tensor(points) * math.sqrt(2), persistent=False)
         log_weights = torch.tensor(np.log(weights)) - 0.5 * math.log(math.pi)
         self.register_buffer("log_weights", log_weights, persistent=False)
+
+    @classmethod
+    def added_buffers(cls) -> dict[str, Tensor]:
+        """See ``Likelihood``."""
+        return {"noise_scale": torch.ones((), dtype=torch.float64)}
+
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """A factor is positive."""
+        super().check_buffers(values)
+        if not float(values["noise_scale"]) > 0:
+            raise ValueError("the factor on the noise must be positive")
 
     @property
     def outputs_needed(self) -> int:
@@ -111,12 +126,12 @@ class HeteroscedasticNormal(Likelihood):
         return d_mu, torch.cat([d_var_1, d_var_2], -1).clamp(max=0)
 
     def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
-        """What a gate says of observations; the noise is expected to be as ``predictive`` has it.
+        """What a gate says of observations; the noise is expected to be as it was learnt.
 
         Its level is one for all targets, as the noise is a function and no number of each.
         """
-        expected = self.predictive(mean, variance)
-        return gate.judge(y, expected.mean, expected.variance.double())
+        located, within, noise = self._matched(mean, variance)
+        return gate.judge(y, located, (within + noise).double())
 
     def hear(
         self,
@@ -134,12 +149,25 @@ class HeteroscedasticNormal(Likelihood):
         both = torch.cat([weight, weight], -1).to(d_mu.dtype)
         return Heard(d_mu * both, d_var * both, d_var, {})
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
-        """Moment-matched: the aleatoric variance is the mean of the log-normal noise."""
+    def _matched(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, its variance, and the mean of the log-normal noise."""
         mu_1, mu_2 = mean.chunk(2, -1)
         var_1, var_2 = variance.chunk(2, -1)
-        noise = torch.exp((mu_2 + 0.5 * var_2).clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE))
-        return NormalPredictive(mu_1, var_1, noise)
+        log_noise = (mu_2 + 0.5 * var_2).clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE)
+        return mu_1, var_1, log_noise.exp()
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
+        """Moment-matched: the aleatoric variance is the mean of the log-normal noise."""
+        located, within, noise = self._matched(mean, variance)
+        return NormalPredictive(located, within, noise * self.noise_scale.to(noise.dtype))
+
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
+        """See ``Likelihood``."""
+        return best_scale(held_out)
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``."""
+        self.noise_scale = self.noise_scale * scale
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""

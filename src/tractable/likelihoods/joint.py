@@ -139,9 +139,11 @@ class Joint(Nested):
             column += part.outputs_needed
         return Heard(first, second, second, noise)
 
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+    ) -> dict[str, Tensor]:
         """The parts' own."""
-        return self.hear(y, mean, variance).noise
+        return self.hear(y, mean, variance, memory=memory).noise
 
     # --- noise -----------------------------------------------------------------------------
 

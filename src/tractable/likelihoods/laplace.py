@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.distributions import Laplace as Distribution
 from torch.special import log_ndtr
 
-from tractable.likelihoods.base import real_targets
-from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.learnt import LearntScale
 from tractable.likelihoods.per_output import over_nodes
 from tractable.predictive import MixturePredictive
 
@@ -19,7 +18,7 @@ _LEAST_VARIANCE = 1e-24
 _LEAST_SCALE = 1e-6
 
 
-class Laplace(Learnt):
+class Laplace(LearntScale):
     """``p(y|z) = exp(-|y - z| / b) / 2b``, for targets of about unit scale.
 
     With ``e = y - mean`` the evidence is a sum of two halves, those of ``z`` below and above ``y``:
@@ -38,21 +37,6 @@ class Laplace(Learnt):
 
     def __init__(self, scale: float | None = None, outputs: int = 1) -> None:
         super().__init__(scale, outputs, 1.0, "scale")
-
-    @property
-    def scale(self) -> Tensor:
-        """The scale of every output."""
-        return self.parameter
-
-    @property
-    def can_widen(self) -> bool:
-        """See ``Likelihood``."""
-        return True
-
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
-        self.check_outputs(outputs)
-        return real_targets(y, outputs)
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""

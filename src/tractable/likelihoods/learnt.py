@@ -18,7 +18,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, Likelihood
+from tractable.likelihoods.base import HeldOut, Likelihood, real_targets
+from tractable.likelihoods.scaling import best_scale
 
 FIRST_ROWS = 10.0
 """Rows that the first guess counts for."""
@@ -34,7 +35,7 @@ def remembered(rows: Tensor, memory: float | None) -> Tensor:
 class Learnt(Likelihood):
     """One parameter of the noise per output, given or learnt.
 
-    To supply: ``expected`` and ``parameter_of``, besides what a ``Likelihood`` needs.
+    To supply: ``expected``, ``parameter_of`` and ``rescale``, besides what a ``Likelihood`` needs.
 
     Args:
         given: the parameter, or None to learn it.
@@ -95,7 +96,7 @@ class Learnt(Likelihood):
                 f"give {type(self).__name__}(outputs={outputs[-1]})"
             )
 
-    def hear(
+    def update_noise(
         self,
         y: Tensor,
         mean: Tensor,
@@ -103,23 +104,12 @@ class Learnt(Likelihood):
         *,
         weight: Tensor | None = None,
         memory: float | None = None,
-    ) -> Heard:
-        """See ``Likelihood``."""
-        d_mu, d_var = self.messages(y, mean, variance)
-        if not self.learns:
-            return Heard(d_mu, d_var, d_var, {})
-        y, mean, variance = y.double(), mean.double(), variance.double()
-        noise = self.averaged(self.expected(y, mean, variance), memory=memory)
-        return Heard(d_mu, d_var, d_var, noise)
-
-    def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, weight: Tensor | None = None
     ) -> dict[str, Tensor]:
         """New values of the buffers; ``weight`` says how much each row counts."""
         if not self.learns:
             return {}
         seen = self.expected(y.double(), mean.double(), variance.double())
-        return self.averaged(seen, weight=weight)
+        return self.averaged(seen, weight=weight, memory=memory)
 
     def averaged(
         self, seen: Tensor, *, weight: Tensor | None = None, memory: float | None = None
@@ -157,9 +147,48 @@ class Learnt(Likelihood):
         self.statistic = statistics[:-1] / statistics[-1]
         self.parameter = self.parameter_of(self.statistic)
 
+    # --- held-out rows ---------------------------------------------------------------------
+
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
+        """See ``Likelihood``; tails are the likelihood's own."""
+        return best_scale(held_out)
+
+    def held_out_log_prob(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
+    ) -> Tensor:
+        """See ``Likelihood``; the evidence is the prediction's density."""
+        return self.log_evidence(y, mean.double(), variance.double())
+
+    @abstractmethod
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``."""
+
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A scale is positive, and so is a number of rows."""
         super().check_buffers(values)
         for name in ("parameter", "rows"):
             if bool((values[name] <= 0).any()):
                 raise ValueError(f"{name} of the noise must be positive")
+
+
+class LearntScale(Learnt):
+    """Real numbers that scatter around their outputs, with a scale that is given or learnt."""
+
+    @property
+    def scale(self) -> Tensor:
+        """The scale of every output."""
+        return self.parameter
+
+    @property
+    def can_widen(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
+    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+        """See ``Likelihood``."""
+        self.check_outputs(outputs)
+        return real_targets(y, outputs)
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``; the square of a scale goes with the variance."""
+        self.parameter = self.parameter * scale**0.5

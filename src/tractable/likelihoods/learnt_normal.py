@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import real_targets
-from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.learnt import LearntScale
 from tractable.predictive import NormalPredictive
 
 _LEAST_VARIANCE = 1e-6
 
 
-class LearntNormal(Learnt):
+class LearntNormal(LearntScale):
     """``y ~ N(z, noise)``, whose noise variance is the mean squared residual of the rows it has.
 
     ``likelihoods.Normal`` infers the noise with a variance of its own, but takes all rows alike.
@@ -28,16 +27,6 @@ class LearntNormal(Learnt):
     def __init__(self, sigma: float | None = None, outputs: int = 1) -> None:
         super().__init__(None if sigma is None else sigma**2, outputs, 1.0, "sigma")
         self.sigma = sigma
-
-    @property
-    def can_widen(self) -> bool:
-        """See ``Likelihood``."""
-        return True
-
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
-        self.check_outputs(outputs)
-        return real_targets(y, outputs)
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
@@ -62,6 +51,10 @@ class LearntNormal(Learnt):
     def parameter_of(self, statistic: Tensor) -> Tensor:
         """The mean squared residual, above a floor: a component must not collapse on one row."""
         return statistic.clamp_min(_LEAST_VARIANCE)
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``; the parameter is the variance itself."""
+        self.parameter = self.parameter * scale
 
     def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
         """See ``Likelihood``."""

@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, Likelihood
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood
 from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.learnt_normal import LearntNormal
 from tractable.likelihoods.nested import Nested, made
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.scaling import best_scale
 from tractable.likelihoods.softmax import shrinkage
 from tractable.predictive import PooledPredictive, Predictive
 
@@ -66,6 +67,11 @@ class Mixture(Nested):
         return self.each[0].can_widen
 
     @property
+    def can_average(self) -> bool:
+        """Components may come in another order."""
+        return False
+
+    @property
     def takes_members(self) -> bool:
         """As its components do."""
         return self.each[0].takes_members
@@ -96,11 +102,22 @@ class Mixture(Nested):
     def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log of weight times evidence of every component."""
         (logits, means), (spread, variances) = self._split(mean), self._split(variance)
-        each = [
-            part.log_evidence(y, m, v)
-            for part, m, v in zip(self.each, means, variances, strict=True)
-        ]
-        return torch.stack(each, 1) + (logits * shrinkage(spread)).log_softmax(1)
+        if self.has_learnable_noise:
+            each = [
+                part.log_evidence(y, m, v)
+                for part, m, v in zip(self.each, means, variances, strict=True)
+            ]
+            found = torch.stack(each, 1)
+        else:
+            evidence = self.each[0].log_evidence(*self._below(y, mean, variance))
+            found = evidence.reshape(len(y), -1)
+        return found + (logits * shrinkage(spread)).log_softmax(1)
+
+    def _below(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Components that are all alike as rows below each other, so that one call serves them."""
+        k = self.components
+        m, v = (outputs[:, k:].reshape(len(y) * k, -1) for outputs in (mean, variance))
+        return y.repeat_interleave(k, 0), m, v
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log of the sum over components."""
@@ -117,11 +134,18 @@ class Mixture(Nested):
         s = shrinkage(spread)
         p = (logits * s).softmax(1)
         first, second = [s * (share - p)], [s * s * (share * (1 - share) - p * (1 - p))]
-        columns = share.split(1, 1)
-        for part, m, v, r in zip(self.each, means, variances, columns, strict=True):
-            d, h = part.messages(y, m, v)
-            first.append(r * d)
-            second.append(r * h + r * (1 - r) * d * d)
+        if self.has_learnable_noise:
+            pairs = [
+                part.messages(y, m, v)
+                for part, m, v in zip(self.each, means, variances, strict=True)
+            ]
+            d, h = (torch.stack(both, 1) for both in zip(*pairs, strict=True))
+        else:
+            both = self.each[0].messages(*self._below(y, mean, variance))
+            d, h = (part.reshape(len(y), self.components, -1) for part in both)
+        r = share.unsqueeze(-1)
+        first.append((r * d).flatten(1))
+        second.append((r * h + r * (1 - r) * d * d).flatten(1))
         most = 1 / variance.clamp_min(torch.finfo(variance.dtype).tiny)
         return torch.cat(first, 1), torch.maximum(torch.cat(second, 1).clamp(max=0), -most)
 
@@ -144,13 +168,17 @@ class Mixture(Nested):
         """See ``Likelihood``."""
         share = self._terms(y, mean, variance).softmax(1)
         d_mu, d_var = self._messages(y, mean, variance, share)
-        return Heard(d_mu, d_var, d_var, self._noise(y, mean, variance, share))
+        return Heard(d_mu, d_var, d_var, self._noise(y, mean, variance, share, memory))
 
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+    ) -> dict[str, Tensor]:
         """The noise of each component, by the rows that it is responsible for."""
-        return self._noise(y, mean, variance, self._terms(y, mean, variance).softmax(1))
+        return self._noise(y, mean, variance, self._terms(y, mean, variance).softmax(1), memory)
 
-    def _noise(self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor) -> dict[str, Tensor]:
+    def _noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor, memory: float | None
+    ) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         if not self.has_learnable_noise:
             return found
@@ -158,7 +186,7 @@ class Mixture(Nested):
         _, variances = self._split(variance)
         for k, (part, m, v) in enumerate(zip(self.each, means, variances, strict=True)):
             assert isinstance(part, Learnt)
-            new = part.update_noise(y, m, v, weight=share[:, k])
+            new = part.update_noise(y, m, v, weight=share[:, k], memory=memory)
             found |= {f"parts.{k}.{name}": value for name, value in new.items()}
         return found
 
@@ -182,6 +210,20 @@ class Mixture(Nested):
         for part, row in zip(self.each, statistics, strict=True):
             if float(row[-1]) > 1e-6:
                 part.m_step(row)
+
+    @property
+    def can_calibrate(self) -> bool:
+        """Whether the components have a noise that held-out rows can set."""
+        return self.each[0].can_calibrate
+
+    def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
+        """One factor for the noise of all components."""
+        return best_scale(held_out)
+
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``."""
+        for part in self.each:
+            part.rescale(scale)
 
     # --- predictions -----------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, Likelihood, real_targets
+from tractable.likelihoods.base import Likelihood, real_targets
 from tractable.likelihoods.learnt import FIRST_ROWS, remembered
 from tractable.predictive import NormalPredictive, PooledPredictive, Predictive
 from tractable.predictive.shapes import like
@@ -110,9 +110,10 @@ class MultivariateNormal(Likelihood):
         left = self.covariance - gain.mean(0) @ self.covariance
         return v.T @ v / len(v) + left
 
-    def _averaged(
-        self, y: Tensor, mean: Tensor, variance: Tensor, memory: float | None
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
     ) -> dict[str, Tensor]:
+        """The covariance with a batch in it: online EM, as in ``tractable.likelihoods.learnt``."""
         if not self.learns:
             return {}
         rows = remembered(self.rows, memory)
@@ -122,23 +123,6 @@ class MultivariateNormal(Likelihood):
             "covariance": _even(self.covariance + gain * (seen - self.covariance)),
             "rows": rows + len(y),
         }
-
-    def hear(
-        self,
-        y: Tensor,
-        mean: Tensor,
-        variance: Tensor,
-        *,
-        weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
-        """See ``Likelihood``."""
-        d_mu, d_var = self.messages(y, mean, variance)
-        return Heard(d_mu, d_var, d_var, self._averaged(y, mean, variance, memory))
-
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
-        """The covariance with a batch in it: online EM, as in ``tractable.likelihoods.learnt``."""
-        return self._averaged(y, mean, variance, None)
 
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
         """Summed products of residuals, and the number of rows."""

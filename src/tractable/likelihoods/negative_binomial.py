@@ -111,6 +111,10 @@ class NegativeBinomial(PerOutput, Learnt):
             r = r * torch.exp(-(miss / (1 - r * torch.polygamma(1, r))).clamp(-2, 2))
         return r.clamp(_LEAST, _MOST)
 
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``: what the variance is above Poisson's, ``m^2 / dispersion``."""
+        self.parameter = (self.parameter / scale).clamp(_LEAST, _MOST)
+
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
         return {"dispersion": self.given, "outputs": self.outputs}

@@ -20,7 +20,8 @@ from torch import Tensor
 from torch.special import log_ndtr
 
 from tractable.likelihoods import quadrature
-from tractable.likelihoods.base import Heard, Likelihood, class_targets
+from tractable.likelihoods.base import class_targets
+from tractable.likelihoods.decisions import Decisions
 from tractable.likelihoods.learnt import FIRST_ROWS, remembered
 from tractable.predictive import CategoricalPredictive
 
@@ -30,7 +31,7 @@ _LEAST_GAP = 1e-4
 _RIDGE = 1e-3
 
 
-class Ordinal(Likelihood):
+class Ordinal(Decisions):
     """One of ``levels`` ordered levels, numbered from 0; one output.
 
     Exact: the evidence, the messages and the score and information of the thresholds.
@@ -88,16 +89,16 @@ class Ordinal(Likelihood):
 
     # --- evidence --------------------------------------------------------------------------
 
-    def _edges(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def _edges(self, mean: Tensor, variance: Tensor, noise: float = 1.0) -> tuple[Tensor, Tensor]:
         """``t`` at all K + 1 edges, along a new last dimension, and ``s``."""
         ends = self.thresholds.new_tensor([_OUTSIDE])
         edges = torch.cat([-ends, self.thresholds, ends]).to(mean.dtype)
-        s = (1 + variance).sqrt()
+        s = (noise + variance).sqrt()
         return (edges - mean.unsqueeze(-1)) / s.unsqueeze(-1), s
 
-    def log_probs(self, mean: Tensor, variance: Tensor) -> Tensor:
+    def log_probs(self, mean: Tensor, variance: Tensor, noise: float = 1.0) -> Tensor:
         """Log probability of every level, along a new last dimension."""
-        t, _ = self._edges(mean, variance)
+        t, _ = self._edges(mean, variance, noise)
         return _log_between(t[..., :-1], t[..., 1:])
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
@@ -154,26 +155,10 @@ class Ordinal(Likelihood):
         least = torch.arange(len(moved), dtype=moved.dtype, device=moved.device) * _LEAST_GAP
         return (moved - least).cummax(0).values + least
 
-    def hear(
-        self,
-        y: Tensor,
-        mean: Tensor,
-        variance: Tensor,
-        *,
-        weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
-        """See ``Likelihood``."""
-        d_mu, d_var = self.messages(y, mean, variance)
-        return Heard(d_mu, d_var, d_var, self._followed(y, mean, variance, memory))
-
-    def update_noise(self, y: Tensor, mean: Tensor, variance: Tensor) -> dict[str, Tensor]:
-        """The thresholds after a natural gradient step."""
-        return self._followed(y, mean, variance, None)
-
-    def _followed(
-        self, y: Tensor, mean: Tensor, variance: Tensor, memory: float | None
+    def update_noise(
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
     ) -> dict[str, Tensor]:
+        """The thresholds after a natural gradient step."""
         if not self.learns:
             return {}
         number = y.numel()
@@ -221,9 +206,9 @@ class Ordinal(Likelihood):
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
         """Exact: the probabilities.  Their expected entropy is by quadrature over the output."""
-        flat = (mean.flatten(), variance.flatten())
-        probs = self.log_probs(*(t.double() for t in flat)).exp()
-        entropy = partial(_expected_entropy, self.thresholds.clone(), *flat)
+        flat, noise = (mean.flatten(), variance.flatten()), float(self.noise_scale)
+        probs = self.log_probs(flat[0].double(), flat[1].double(), noise).exp()
+        entropy = partial(_expected_entropy, self.thresholds.clone(), noise, *flat)
         return CategoricalPredictive(probs.to(mean.dtype), expected_entropy=entropy, ordered=True)
 
     def config(self) -> dict[str, Any]:
@@ -245,14 +230,14 @@ def _ratio(t: Tensor, log_p: Tensor) -> Tensor:
     return torch.exp(-0.5 * t * t - 0.5 * math.log(2 * math.pi) - log_p)
 
 
-def _expected_entropy(thresholds: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+def _expected_entropy(thresholds: Tensor, noise: float, mean: Tensor, variance: Tensor) -> Tensor:
     """Mean over ``z ~ N(mean, variance)`` of the entropy of the level, in nats."""
     z, weight = quadrature.prior_nodes(mean, variance)
     ends = thresholds.new_tensor([_OUTSIDE])
     edges = torch.cat([-ends, thresholds, ends])
     total = torch.zeros_like(z[0])
     for at, share in zip(z, weight, strict=True):  # one at a time, for memory
-        t = edges - at.unsqueeze(-1)
+        t = (edges - at.unsqueeze(-1)) / noise**0.5
         log_p = _log_between(t[..., :-1], t[..., 1:])
         total = total - share * (log_p.exp() * log_p).sum(-1)
     return total.to(mean.dtype)

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import real_targets
-from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.learnt import LearntScale
 from tractable.likelihoods.per_output import over_nodes
 from tractable.predictive import MixturePredictive
 from tractable.predictive.families import HeavyTails
@@ -26,7 +25,7 @@ _FALL = 32.0
 _LEAST_SCALE = 1e-6
 
 
-class StudentT(Learnt):
+class StudentT(LearntScale):
     """``y = z + scale * t`` with a Student variable ``t``, for targets of about unit scale.
 
     Exact: the evidence, its derivatives and the expected statistic of the scale, to nine digits.
@@ -43,21 +42,6 @@ class StudentT(Learnt):
             raise ValueError(f"df must be a positive number, got {df}")
         super().__init__(scale, outputs, 1.0, "scale")
         self.df = float(df)
-
-    @property
-    def scale(self) -> Tensor:
-        """The scale of every output."""
-        return self.parameter
-
-    @property
-    def can_widen(self) -> bool:
-        """See ``Likelihood``."""
-        return True
-
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
-        self.check_outputs(outputs)
-        return real_targets(y, outputs)
 
     def distribution(self, z: Tensor) -> HeavyTails:
         """The distribution of targets, given the outputs."""

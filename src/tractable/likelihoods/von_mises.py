@@ -176,6 +176,15 @@ class VonMises(Learnt):
             k = torch.maximum(k - step, k / 2)
         return k.clamp(_LEAST, _MOST)
 
+    def rescale(self, scale: float) -> None:
+        """See ``Likelihood``; a concentration is about one over the variance."""
+        self.parameter = (self.parameter / scale).clamp(_LEAST, _MOST)
+
+    @property
+    def can_average(self) -> bool:
+        """Turns may differ."""
+        return False
+
     # --- predictions -----------------------------------------------------------------------
 
     def predictive(self, mean: Tensor, variance: Tensor) -> AnglePredictive:

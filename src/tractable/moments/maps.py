@@ -97,3 +97,30 @@ class Multiply:
         to_x = (d * w).sum_to_size(x.shape) if needs[0] else None
         to_w = (d * x).sum_to_size(w.shape) if needs[1] else None
         return to_x, to_w, d if needs[2] else None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """``x * w + b``, where w and b have one number for each channel (or feature) of x.
+
+    Attributes:
+        shape: that of w and b beside x, of size one where they are the same for all.
+    """
+
+    shape: tuple[int, ...]
+
+    def beside(self, w: Tensor) -> Tensor:
+        """A weight or bias in its shape beside x."""
+        return w.reshape(self.shape)
+
+    def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+        """See ``BilinearMap``."""
+        z = x * self.beside(w)
+        return z if b is None else z.add_(self.beside(b))
+
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+        """See ``BilinearMap``."""
+        to_x = d * self.beside(w) if needs[0] else None
+        to_w = (d * x).sum_to_size(self.shape).reshape(w.shape) if needs[1] else None
+        to_b = d.sum_to_size(self.shape).reshape(w.shape) if needs[2] else None
+        return to_x, to_w, to_b

@@ -27,6 +27,7 @@ tensor([[-1.2247,  0.0000,  1.2247]])
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,24 +43,41 @@ def standardized(mu: Tensor, var: Tensor | None, eps: float) -> Moments:
         return z, None
     square = scale.detach().square()
     taken = (2 - eps * square) / n  # (1 + q s^2) / n
-    return _tangent(z, var, square, taken, var.detach().mean(-1, keepdim=True) + eps)
+    return _tangent(z, var, square, taken, var.detach().mean(-1, keepdim=True) + eps)[:2]
 
 
-def standardized_channels(
-    mu: Tensor, var: Tensor | None, eps: float
-) -> tuple[Moments, Tensor, Tensor]:
-    """Statistics over all dimensions but the second; with them, one number per channel each."""
+class Channels(NamedTuple):
+    """What was normalised channel by channel, and how; one number per channel from the third on.
+
+    Attributes:
+        loc: normalised means.
+        variance: their variances, if there are any.
+        centre: the mean of the means.
+        spread: their variance.
+        factor: what the variances were multiplied by.
+    """
+
+    loc: Tensor
+    variance: Tensor | None
+    centre: Tensor
+    spread: Tensor
+    factor: Tensor | None
+
+
+def standardized_channels(mu: Tensor, var: Tensor | None, eps: float) -> Channels:
+    """Statistics over all dimensions but the second."""
     z, centre, scale = torch.native_batch_norm(mu, None, None, None, None, True, 0.0, eps)
     square = scale.detach().square()
     spread = (1 / square - eps).clamp_min(0)
     if var is None:
-        return (z, None), centre.detach(), spread
+        return Channels(z, None, centre.detach(), spread, None)
     shape = [-1] + [1] * (mu.ndim - 2)
     dims = [d for d in range(mu.ndim) if d != 1]
     taken = (2 - eps * square) * (mu.shape[1] / mu.numel())
     doubt = var.detach().mean(dims) + eps
     parts = (part.view(shape) for part in (square, taken, doubt))
-    return _tangent(z, var, *parts), centre.detach(), spread
+    z, var, factor = _tangent(z, var, *parts)
+    return Channels(z, var, centre.detach(), spread, factor)
 
 
 def scaled_to_unit(mu: Tensor, var: Tensor | None, dims: list[int], eps: float) -> Moments:
@@ -70,11 +88,13 @@ def scaled_to_unit(mu: Tensor, var: Tensor | None, dims: list[int], eps: float) 
         return z, None
     square = scale.detach().square()
     taken = (1 - eps * square) / math.prod(mu.shape[d] for d in dims)
-    return _tangent(z, var, square, taken, var.detach().mean(dims, keepdim=True) + eps)
+    return _tangent(z, var, square, taken, var.detach().mean(dims, keepdim=True) + eps)[:2]
 
 
-def _tangent(z: Tensor, var: Tensor, square: Tensor, taken: Tensor, doubt: Tensor) -> Moments:
-    """Means whose messages, and variances that, are scaled as the module says.
+def _tangent(
+    z: Tensor, var: Tensor, square: Tensor, taken: Tensor, doubt: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Means whose messages, and variances that, are scaled as the module says; the factor.
 
     Args:
         z: normalised means.
@@ -85,5 +105,6 @@ def _tangent(z: Tensor, var: Tensor, square: Tensor, taken: Tensor, doubt: Tenso
     """
     damped = (1 / (square * doubt)).clamp(max=1)  # (q + eps) / (d + eps), where doubt is larger
     part = damped.sqrt()
-    z = z * part + (z * (1 - part)).detach()  # the same number, with a part of the message
-    return z, var * (square * damped * (1 - taken).clamp_min(0))
+    z = torch.lerp(z.detach(), z, part)  # the same number, with a part of the message
+    factor = square * damped * (1 - taken).clamp_min(0)
+    return z, var * factor, factor

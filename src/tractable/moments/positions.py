@@ -27,8 +27,9 @@ of the positions take all pairs as equally correlated; correlations between chan
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -44,19 +45,28 @@ class Pooled:
 
     variance: Tensor
     """V, of size one where the positions were; messages go back through it."""
-    share: Tensor
-    """The share rho of the variance that the positions have in common, without a graph."""
     dims: tuple[int, ...]
     """The dimensions of the state that hold positions, from the front."""
+    measure: Callable[[], Tensor]
+    """Finds the share."""
+
+    @cached_property
+    def share(self) -> Tensor:
+        """The share rho of the variance that the positions have in common, without a graph."""
+        return self.measure()
 
 
 def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Pooled:
     """What is known of ``count`` states, ``few`` of whose variances are given, and of V."""
+    value = mean_variance.detach()
+    return Pooled(mean_variance, dims, lambda: _share(value, few, dims, count))
+
+
+def _share(value: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
     with torch.no_grad():
         alone, together = _bounds(few.sqrt(), dims, count)
         room = (together - alone).clamp_min(torch.finfo(few.dtype).eps * together)
-        share = (mean_variance - alone) / torch.where(room > 0, room, 1)
-    return Pooled(mean_variance, share, dims)
+        return (value - alone) / torch.where(room > 0, room, 1)
 
 
 def count_of(shape: torch.Size, dims: tuple[int, ...]) -> int:
@@ -71,7 +81,8 @@ def valued(value: Tensor, source: Tensor) -> Tensor:
     with torch.no_grad():
         tiny = torch.finfo(value.dtype).tiny ** 0.5
         factor = value / source.clamp_min(tiny)
-    return value + factor * (source - source.detach())
+        rest = torch.addcmul(value, factor, source, value=-1)
+    return torch.addcmul(rest, factor, source)
 
 
 def sampled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -155,16 +166,25 @@ def linear(
 
     As in every rule, a message to a factor holds the squared *mean* of the other one.
     """
-    parts = []
     if var_w is not None:
-        parts.append(F.linear((mean * mean).detach(), var_w, var_b))
-    elif var_b is not None:
-        parts.append(var_b)
-    if incoming is not None:
-        parts.append(F.linear(incoming, (w * w).detach()))
-        if var_w is not None:
-            parts.append(F.linear(incoming.detach(), var_w.detach()))
-    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
+        found = F.linear((mean * mean).detach(), var_w, var_b)
+    else:
+        found = w.new_zeros(()) if var_b is None else var_b
+    if incoming is None:
+        return found
+    if var_w is not None:
+        found = found + F.linear(incoming, var_w).detach()
+    return found + F.linear(incoming, (w * w).detach())
+
+
+def scaled(
+    mean: Tensor, incoming: Tensor, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+) -> Tensor:
+    """V of ``x w + b`` whose ``w`` and ``b`` are the same at all positions."""
+    found = incoming * (w * w).detach()
+    if var_w is not None:
+        found = found + (mean * mean) * var_w + (incoming * var_w).detach()
+    return found if var_b is None else found + var_b
 
 
 def convolution(
@@ -179,28 +199,35 @@ def convolution(
     """V of a convolution of ``x``, whose means are given in full, with V of x."""
     kernel, groups = w.shape[2:], geometry.groups
     ones = (1,) * len(kernel)
-    spatial = tuple(range(2, x.ndim))
     inside, mean = x.new_ones(()), x.detach()
-    for d in reversed(range(len(kernel))):
+    for d in range(len(kernel)):
         way = geometry.stride[d], geometry.padding[d], geometry.dilation[d]
         met = x.new_tensor(_meetings(x.shape[d + 2], kernel[d], out[d + 2], *way))
-        inside = met.sum(1).reshape(-1, *ones[d + 1 :]) * inside
+        inside = torch.outer(inside.view(-1), met.sum(1)).view(-1)
         if var_w is not None:
-            mean = (mean.movedim(d + 2, -1) @ met.t()).movedim(-1, d + 2)
-    parts = []
+            mean = _met_along(mean, met, d + 2 - x.ndim)
     if var_w is not None:
-        parts.append(_at_one_position(mean * mean, var_w, var_b, groups))
-    elif var_b is not None:
-        parts.append(var_b.reshape(-1, *ones))
-    if incoming is not None:
-        with torch.no_grad():
-            through = (w * inside).sum(spatial, keepdim=True).square()
-        parts.append(_at_one_position(incoming, through, None, groups))
+        found = _at_one_position(mean * mean, var_w, var_b, groups)
+    else:
+        found = x.new_zeros(()) if var_b is None else var_b.reshape(-1, *ones)
+    if incoming is None:
+        return found
+    with torch.no_grad():
+        through = (w.flatten(2) @ inside).square().reshape(*w.shape[:2], *ones)
         if var_w is not None:
-            with torch.no_grad():
-                cross = (var_w * (inside * inside)).sum(spatial, keepdim=True)
-                parts.append(_at_one_position(incoming, cross, None, groups))
-    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
+            cross = (var_w.flatten(2) @ (inside * inside)).reshape(through.shape)
+            alone = _at_one_position(incoming, cross, None, groups)
+    passed = _at_one_position(incoming, through, None, groups)
+    return found + passed if var_w is None else found + alone + passed
+
+
+def _met_along(mean: Tensor, met: Tensor, dim: int) -> Tensor:
+    """The means along a dimension, one for each offset of a kernel."""
+    if dim == -1:
+        return mean @ met.t()
+    if dim == -2:
+        return met @ mean
+    return (mean.movedim(dim, -1) @ met.t()).movedim(-1, dim)
 
 
 def _at_one_position(x: Tensor, w: Tensor, b: Tensor | None, groups: int) -> Tensor:

@@ -57,11 +57,10 @@ inline External parameters(const Chain& chain, Array<float>& loc, Array<float>& 
 inline External external(const Chain& chain, Array<float>& loc, Array<float>& variance,
                          Array<double>& noise_mean, Array<double>& noise_variance) {
   External mine = parameters(chain, loc, variance);
-  const Observation kind = chain.likelihood.kind;
-  const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
   const bool one_each = noise_mean.size() == chain.outputs();
-  const bool shared = noise_mean.size() == 1 && kind == Observation::normal;
-  if (noise_mean.size() != noise_variance.size() || !(tree || one_each || shared))
+  const bool shared = noise_mean.size() == 1 && chain.likelihood.kind == Observation::normal;
+  if (noise_mean.size() != noise_variance.size() ||
+      (chain.likelihood.noise() && !(one_each || shared)))
     refuse("the noise does not have the size of the outputs");
   mine.noise_mean = elements_to_change(noise_mean);
   mine.noise_variance = elements_to_change(noise_variance);
@@ -73,9 +72,11 @@ inline External external(const Chain& chain, Array<float>& loc, Array<float>& va
 inline void set_gate(const Chain& chain, External& mine, std::optional<Array<double>>& surprise,
                      std::optional<Array<double>>& surprises) {
   if (!chain.gate) return;
-  if (!surprise || std::size_t(surprise->size()) != mine.noises)
+  const std::size_t levels = chain.likelihood.noise() ? mine.noises : 1;
+  if (!surprise || std::size_t(surprise->size()) != levels)
     refuse("the gate needs a level for each noise");
   if (!surprises || std::size_t(surprises->size()) != kLogged) refuse("the gate needs its log");
+  mine.levels = levels;
   mine.surprise = elements_to_change(*surprise);
   mine.surprises = elements_to_change(*surprises);
 }
@@ -117,8 +118,7 @@ inline void set_targets(const Chain& chain, Observations& data, Indices& own,
                         const std::optional<Array<float>>& y_variance,
                         const std::optional<Array<std::int64_t>>& labels,
                         const std::optional<Array<std::int64_t>>& order) {
-  const Observation kind = chain.likelihood.kind;
-  const bool tree = kind == Observation::probit_tree || kind == Observation::normal_tree;
+  const bool tree = chain.likelihood.tree();
   if (tree != labels.has_value() || tree == y.has_value()) refuse("wrong kind of targets");
   const std::size_t rows = data.rows;
   if (tree) {
@@ -126,12 +126,13 @@ inline void set_targets(const Chain& chain, Observations& data, Indices& own,
                          "a label is out of range");
     data.targets.labels = own.labels.data();
   } else {
-    if (std::size_t(y->size()) != product(rows, std::size_t(chain.outputs())))
+    if (std::size_t(y->size()) != product(rows, std::size_t(chain.targets())))
       refuse("one target per output and row is needed");
     data.targets.values = elements(*y);
   }
   if (y_variance) {
-    if (tree || y_variance->size() != y->size()) refuse("target variances need a target each");
+    if (!chain.likelihood.noise() || y_variance->size() != y->size())
+      refuse("target variances need a target each");
     data.targets.variances = elements(*y_variance);
   }
   if (order) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "densities.hpp"
+
 namespace tractable {
 
 enum class Kind { relu, leaky_relu, tanh, sigmoid };
@@ -31,6 +33,10 @@ enum class Observation {
   inferred,       // the same, and the noise variance is inferred
   probit_tree,    // decisions along a path, each the sign of z + e
   normal_tree,    // decisions along a path, each seen as +1 or -1 with noise
+  probit,         // a label 0 or 1 of every output, the sign of z + e
+  logit,          // the same, of probability 1 / (1 + exp(-z))
+  poisson,        // a count of every output, of rate exp(z)
+  heteroscedastic,  // y = z_1 + v, where z_2 is the log variance of v
 };
 
 struct Likelihood {
@@ -38,6 +44,12 @@ struct Likelihood {
   float tree_noise = 1;              // variance of the decisions
   std::int64_t classes = 0;          // of the trees
   std::vector<std::int8_t> paths;    // signs of each class (rows) at each output (columns)
+  Rule1D nodes;                      // of the integral over a log noise
+
+  bool tree() const {
+    return kind == Observation::probit_tree || kind == Observation::normal_tree;
+  }
+  bool noise() const { return kind == Observation::normal || kind == Observation::inferred; }
 };
 
 enum class Rule { damped, published };
@@ -53,6 +65,10 @@ struct Chain {
 
   int inputs() const { return layers.front().in; }
   int outputs() const { return layers.back().out; }
+  // Numbers in a row of targets: two outputs serve one where the noise is predicted.
+  int targets() const {
+    return likelihood.kind == Observation::heteroscedastic ? outputs() / 2 : outputs();
+  }
 };
 
 }  // namespace tractable

@@ -177,7 +177,7 @@ bool Learner::step(State& state, Workspace& work, const Observations& data, int 
   const std::size_t last = chain_.layers.size() - 1;
   const int width = state.width(last);
   const Outputs z = work.outputs(last), d = work.messages(last);
-  observe(chain_, state, data.targets, batch, width, z, d);
+  observe(chain_, state, data.targets, batch, width, z, d, work.scratch);
   judge(chain_, state, data.targets, batch, width, z, work.verdict);
   weigh(chain_, work.verdict, batch, width, d.first);
   const Tally heard = tally(chain_, batch, width, z, d);  // with the variances as if all believed

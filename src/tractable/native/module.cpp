@@ -53,21 +53,40 @@ std::vector<Activation> activations(const std::vector<ActivationArgs>& args) {
   return steps;
 }
 
+Observation observation(const std::string& kind) {
+  if (kind == "normal") return Observation::normal;
+  if (kind == "inferred") return Observation::inferred;
+  if (kind == "probit_tree") return Observation::probit_tree;
+  if (kind == "normal_tree") return Observation::normal_tree;
+  if (kind == "probit") return Observation::probit;
+  if (kind == "logit") return Observation::logit;
+  if (kind == "poisson") return Observation::poisson;
+  if (kind == "heteroscedastic") return Observation::heteroscedastic;
+  refuse("unknown likelihood " + kind);
+}
+
+using NodeArgs = std::tuple<std::vector<double>, std::vector<double>>;
+
 Likelihood likelihood(const std::string& kind, float noise,
-                      const std::optional<Array<std::int8_t>>& paths, int outputs) {
+                      const std::optional<Array<std::int8_t>>& paths,
+                      const std::optional<NodeArgs>& nodes, int outputs) {
   Likelihood result;
-  if (kind == "normal") result.kind = Observation::normal;
-  else if (kind == "inferred") result.kind = Observation::inferred;
-  else if (kind == "probit_tree") result.kind = Observation::probit_tree;
-  else if (kind == "normal_tree") result.kind = Observation::normal_tree;
-  else refuse("unknown likelihood " + kind);
-  const bool tree = kind == "probit_tree" || kind == "normal_tree";
-  if (tree != paths.has_value()) refuse("paths go with a tree");
-  if (tree) {
+  result.kind = observation(kind);
+  if (result.tree() != paths.has_value()) refuse("paths go with a tree");
+  if (result.tree()) {
     if (paths->ndim() != 2 || paths->shape(1) != outputs) refuse("paths need a column per output");
     result.tree_noise = noise;
     result.classes = paths->shape(0);
     result.paths.assign(elements(*paths), elements(*paths) + paths->size());
+  }
+  const bool predicted = result.kind == Observation::heteroscedastic;
+  if (predicted != nodes.has_value()) refuse("nodes go with a noise that is predicted");
+  if (predicted) {
+    if (outputs % 2 != 0) refuse("a predicted noise needs two outputs per target");
+    std::tie(result.nodes.points, result.nodes.log_weights) = *nodes;
+    if (result.nodes.points.empty() ||
+        result.nodes.points.size() != result.nodes.log_weights.size())
+      refuse("nodes need a weight each");
   }
   return result;
 }
@@ -76,7 +95,7 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
                               const std::vector<LayerArgs>& layers, const std::string& kind,
                               float noise, const std::optional<Array<std::int8_t>>& paths,
                               const std::string& rule, const std::string& instructions,
-                              bool limit, bool gate) {
+                              bool limit, bool gate, const std::optional<NodeArgs>& nodes) {
   Chain chain;
   chain.before = activations(before);
   int width = -1;
@@ -95,10 +114,12 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
     chain.layers.push_back(layer);
   }
   if (chain.layers.empty()) refuse("no layers");
-  chain.likelihood = likelihood(kind, noise, paths, chain.outputs());
+  chain.likelihood = likelihood(kind, noise, paths, nodes, chain.outputs());
   if (rule != "damped" && rule != "published") refuse("unknown rule " + rule);
   chain.rule = rule == "damped" ? Rule::damped : Rule::published;
-  if (gate && paths.has_value()) refuse("a tree has no gate");
+  const bool numbers =
+      chain.likelihood.noise() || chain.likelihood.kind == Observation::heteroscedastic;
+  if (gate && !numbers) refuse("labels and counts have no gate");
   chain.limit = limit;
   chain.gate = gate;
   return std::make_unique<Learner>(std::move(chain), kernels_named(instructions));
@@ -221,7 +242,7 @@ PYBIND11_MODULE(_kernel, m) {
       .def(py::init(&make), py::kw_only(), py::arg("before"), py::arg("layers"),
            py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
            py::arg("rule"), py::arg("instructions") = "",
-           py::arg("limit") = false, py::arg("gate") = false)
+           py::arg("limit") = false, py::arg("gate") = false, py::arg("nodes") = py::none())
       .def_property_readonly("instructions",
                              [](const Learner& self) { return self.kernels().name; })
       .def("learn", &learn, py::arg("loc").noconvert(), py::arg("variance").noconvert(),

@@ -11,63 +11,79 @@ namespace {
 constexpr double kWidth = 3.5, kClip = 4, kMean = 0.92, kSteps = 10;
 constexpr double kLongest = 3;
 
-constexpr double kHalfRoot = 0.70710678118654752440;       // sqrt(1/2)
-constexpr double kInverseRoot2Pi = 0.39894228040143267794;  // 1/sqrt(2 pi)
-
-// phi(t) / Phi(t).  Below -30 both underflow soon, and the continued fraction of the Mills ratio
-// has converged after a few terms.
-double hazard(double t) {
-  if (t > -30) return kInverseRoot2Pi * std::exp(-0.5 * t * t) / (0.5 * std::erfc(-t * kHalfRoot));
-  const double x = -t;
-  double tail = 0;
-  for (int k = 12; k >= 1; --k) tail = k / (x + tail);
-  return x + tail;
+void put(Outputs d, std::size_t at, const Message& message) {
+  d.first[at] = float(message.d_mu);
+  d.second[at] = float(message.d_var);
 }
 
-void probit(float sign, float mean, double variance, float& d_mu, float& d_var) {
-  const double scale = 1 / std::sqrt(variance);
-  const double t = sign * double(mean) * scale;
-  const double h = hazard(t);
-  // h (h + t) lies between 0 and 1; far in the tail rounding may leave that interval.
-  const double bend = h * (h + t);
-  const double curvature = bend < 0 ? 0 : bend > 1 ? 1 : bend;
-  d_mu = float(sign * h * scale);
-  d_var = float(-curvature * scale * scale);
+// What a value of a row says to one output; nothing to a node off the path of a label.
+Message heard(const Chain& chain, const State& state, const Targets& y, std::size_t row, int o,
+              float mean, float variance) {
+  const Likelihood& likelihood = chain.likelihood;
+  const std::size_t outputs = std::size_t(chain.outputs()), at = row * outputs + std::size_t(o);
+  switch (likelihood.kind) {
+    case Observation::poisson:
+      return poisson(y.values[at], mean, variance);
+    case Observation::logit:
+      return logit(2.0 * y.values[at] - 1, mean, variance);
+    case Observation::probit:
+      return probit(2.0 * y.values[at] - 1, mean, 1.0 + variance);
+    case Observation::probit_tree:
+    case Observation::normal_tree: {
+      const float sign = likelihood.paths[std::size_t(y.labels[row]) * outputs + std::size_t(o)];
+      if (sign == 0) return {};
+      if (likelihood.kind == Observation::probit_tree)
+        return probit(sign, mean, double(variance) + likelihood.tree_noise);
+      const float precision = 1 / (variance + likelihood.tree_noise);
+      return {(sign - mean) * precision, -precision};
+    }
+    default: {
+      const float noise = float(state.noise_mean[state.noise_mean.size() == 1 ? 0 : o]);
+      const float precision = 1 / (variance + noise + y.variance(at));
+      return {(y.values[at] - mean) * precision, -precision};
+    }
+  }
+}
+
+// The log noises stand behind the means.
+void observe_noise(const Chain& chain, const Targets& y, int batch, int width, Outputs z,
+                   Outputs d, Scratch& scratch) {
+  const std::size_t targets = std::size_t(chain.targets());
+  for (int b = 0; b < batch; ++b) {
+    const std::size_t at = std::size_t(b) * std::size_t(width), row = y.row(b);
+    for (std::size_t o = 0; o < targets; ++o) {
+      const std::size_t mean = at + o, noise = at + targets + o;
+      const Pair said =
+          heteroscedastic(chain.likelihood.nodes, y.values[row * targets + o], z.first[mean],
+                          z.second[mean], z.first[noise], z.second[noise], scratch);
+      put(d, mean, said.mean);
+      put(d, noise, said.log_noise);
+    }
+  }
+}
+
+// Variance of a prediction, noise included; the sum of two variances is rounded as torch rounds it.
+double spread(const Chain& chain, const State& state, const Targets& y, std::size_t seen,
+              Outputs z, std::size_t at, std::size_t noise) {
+  if (chain.likelihood.kind == Observation::heteroscedastic) {
+    const std::size_t log_noise = at + std::size_t(chain.targets());
+    return z.second[at] + expected_noise(z.first[log_noise], z.second[log_noise]);
+  }
+  const float variance = z.second[at] + y.variance(seen);
+  return variance + state.noise_mean[noise];
 }
 
 }  // namespace
 
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
-             Outputs z, Outputs d) {
-  const Likelihood& likelihood = chain.likelihood;
+             Outputs z, Outputs d, Scratch& scratch) {
+  if (chain.likelihood.kind == Observation::heteroscedastic)
+    return observe_noise(chain, y, batch, width, z, d, scratch);
   const int outputs = chain.outputs();
-  const std::size_t noises = state.noise_mean.size();
   for (int b = 0; b < batch; ++b) {
     const std::size_t at = std::size_t(b) * width, row = y.row(b);
-    for (int o = 0; o < outputs; ++o) {
-      const float mean = z.first[at + o], variance = z.second[at + o];
-      float d_mu = 0, d_var = 0;
-      if (y.values != nullptr) {
-        const float noise = float(state.noise_mean[noises == 1 ? 0 : o]);
-        const std::size_t seen = row * outputs + o;
-        const float precision = 1 / (variance + noise + y.variance(seen));
-        d_mu = (y.values[seen] - mean) * precision;
-        d_var = -precision;
-      } else {
-        const float sign = likelihood.paths[std::size_t(y.labels[row]) * outputs + o];
-        if (sign == 0) {
-          // A node off the path hears nothing.
-        } else if (likelihood.kind == Observation::probit_tree) {
-          probit(sign, mean, double(variance) + likelihood.tree_noise, d_mu, d_var);
-        } else {
-          const float precision = 1 / (variance + likelihood.tree_noise);
-          d_mu = (sign - mean) * precision;
-          d_var = -precision;
-        }
-      }
-      d.first[at + o] = d_mu;
-      d.second[at + o] = d_var;
-    }
+    for (int o = 0; o < outputs; ++o)
+      put(d, at + o, heard(chain, state, y, row, o, z.first[at + o], z.second[at + o]));
   }
 }
 
@@ -75,31 +91,29 @@ void judge(const Chain& chain, const State& state, const Targets& y, int batch, 
            Outputs z, Verdict& verdict) {
   verdict.any = false;
   if (!chain.gate) return;
-  const std::size_t outputs = std::size_t(chain.outputs()), noises = state.surprise.size();
-  const std::size_t values = std::size_t(batch) * outputs;
+  const std::size_t targets = std::size_t(chain.targets()), levels = state.surprise.size();
+  const std::size_t values = std::size_t(batch) * targets;
   verdict.level = state.surprise;
-  verdict.top.assign(noises, 0.0);
+  verdict.top.assign(levels, 0.0);
   verdict.chi2.resize(values);
   double most = 0;
   for (int b = 0; b < batch; ++b) {
-    const std::size_t at = std::size_t(b) * std::size_t(width), from = y.row(b) * outputs;
-    for (std::size_t o = 0; o < outputs; ++o) {
-      const std::size_t n = noises == 1 ? 0 : o;
+    const std::size_t at = std::size_t(b) * std::size_t(width), from = y.row(b) * targets;
+    for (std::size_t o = 0; o < targets; ++o) {
+      const std::size_t n = levels == 1 ? 0 : o;
       const double residual = double(y.values[from + o]) - z.first[at + o];
-      // The sum of two variances is rounded as torch rounds it.
-      const float variance = z.second[at + o] + y.variance(from + o);
-      const double chi2 = residual * residual / (variance + state.noise_mean[n]);
+      const double chi2 = residual * residual / spread(chain, state, y, from + o, z, at + o, n);
       double& level = verdict.level[n];
       level = std::max(1.0, level + (std::min(chi2, kClip * level) / kMean - level) / kSteps);
       verdict.top[n] = std::max(verdict.top[n], level);
-      verdict.chi2[std::size_t(b) * outputs + o] = chi2;
+      verdict.chi2[std::size_t(b) * targets + o] = chi2;
       most = std::max(most, chi2);
     }
   }
   if (!(most > kWidth * kWidth)) return;  // as nearly always: no level is below 1
   verdict.weight.resize(values);
   for (std::size_t k = 0; k < values; ++k) {
-    const double believed = kWidth * kWidth * verdict.top[noises == 1 ? 0 : k % outputs];
+    const double believed = kWidth * kWidth * verdict.top[levels == 1 ? 0 : k % targets];
     verdict.weight[k] = std::min(1.0, believed / verdict.chi2[k]);
     verdict.any |= verdict.weight[k] < 1;
   }
@@ -107,10 +121,11 @@ void judge(const Chain& chain, const State& state, const Targets& y, int batch, 
 
 void weigh(const Chain& chain, const Verdict& verdict, int batch, int width, float* message) {
   if (!verdict.any) return;
-  const std::size_t outputs = std::size_t(chain.outputs());
+  const std::size_t outputs = std::size_t(chain.outputs()), targets = std::size_t(chain.targets());
+  // A weight counts for the mean and for the noise of a target.
   for (std::size_t b = 0; b < std::size_t(batch); ++b)
     for (std::size_t o = 0; o < outputs; ++o)
-      message[b * std::size_t(width) + o] *= float(verdict.weight[b * outputs + o]);
+      message[b * std::size_t(width) + o] *= float(verdict.weight[b * targets + o % targets]);
 }
 
 void record(const Chain& chain, State& state, const Targets& y, int batch, int width, Outputs z,
@@ -118,16 +133,16 @@ void record(const Chain& chain, State& state, const Targets& y, int batch, int w
   if (!chain.gate) return;
   state.surprise = verdict.level;
   if (!verdict.any) return;
-  const std::size_t outputs = std::size_t(chain.outputs());
+  const std::size_t targets = std::size_t(chain.targets());
   for (int b = 0; b < batch; ++b) {
-    for (std::size_t o = 0; o < outputs; ++o) {
-      const std::size_t k = std::size_t(b) * outputs + o;
+    for (std::size_t o = 0; o < targets; ++o) {
+      const std::size_t k = std::size_t(b) * targets + o;
       if (!(verdict.weight[k] < 1)) continue;
       double* log = state.surprises.data();
       // Whatever number the caller's log begins with, the place is one of those there are.
       const double place = std::fmod(log[0], double(kRemembered));
       double* entry = log + 1 + 3 * (place >= 0 ? std::size_t(place) : 0);
-      entry[0] = y.values[y.row(b) * outputs + o];
+      entry[0] = y.values[y.row(b) * targets + o];
       entry[1] = z.first[std::size_t(b) * std::size_t(width) + o];
       entry[2] = std::sqrt(verdict.chi2[k]);
       log[0] += 1;

@@ -10,11 +10,11 @@
 
 namespace tractable {
 
-// Targets of one batch: numbers for the normal likelihoods, labels for the trees.  The numbers may
+// Targets of one batch: numbers, or labels for the trees.  The numbers may
 // be the caller's own; labels and order say where to read, so they are copies that were checked
 // and that no other thread can change.
 struct Targets {
-  const float* values = nullptr;          // [rows][outputs]
+  const float* values = nullptr;          // [rows][targets]
   const float* variances = nullptr;       // error bars of the values, or null
   const std::int64_t* labels = nullptr;   // [rows]
   const std::int64_t* order = nullptr;    // which rows form the batch, or null: `first` onwards
@@ -28,15 +28,15 @@ struct Targets {
 
 // Messages d to outputs z of a batch, both in rows of `width`.
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
-             Outputs z, Outputs d);
+             Outputs z, Outputs d, Scratch& scratch);
 
 // What the gate says of a batch (tractable/likelihoods/gate.py); nothing is changed until `record`.
 struct Verdict {
   bool any = false;            // whether a weight is below 1
-  std::vector<double> weight;  // [batch][outputs]
+  std::vector<double> weight;  // [batch][targets]
   std::vector<double> level;   // of each noise, after the batch
   std::vector<double> top;     // largest level met in the batch
-  std::vector<double> chi2;    // [batch][outputs]
+  std::vector<double> chi2;    // [batch][targets]
 };
 void judge(const Chain& chain, const State& state, const Targets& y, int batch, int width,
            Outputs z, Verdict& verdict);

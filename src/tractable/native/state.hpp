@@ -48,7 +48,8 @@ struct External {
   double* noise_mean;
   double* noise_variance;
   std::size_t noises;
-  double* surprise = nullptr;   // the gate's level of each noise
+  std::size_t levels = 0;       // of the gate: one for each noise, or one for all
+  double* surprise = nullptr;   // they
   double* surprises = nullptr;  // its log, of kLogged numbers
 };
 
@@ -89,7 +90,7 @@ class State {
     noise_mean.assign(from.noise_mean, from.noise_mean + from.noises);
     noise_variance.assign(from.noise_variance, from.noise_variance + from.noises);
     if (from.surprise != nullptr) {
-      surprise.assign(from.surprise, from.surprise + from.noises);
+      surprise.assign(from.surprise, from.surprise + from.levels);
       surprises.assign(from.surprises, from.surprises + kLogged);
     }
   }

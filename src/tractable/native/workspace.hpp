@@ -53,6 +53,7 @@ class Workspace {
 
   State state;
   Verdict verdict;
+  Scratch scratch;
   Block<float> g;  // messages to the means of all weights, then to their variances
 
  private:

@@ -3,6 +3,7 @@
 from tractable.predictive.angle import AnglePredictive
 from tractable.predictive.base import Predictive
 from tractable.predictive.categorical import CategoricalPredictive
+from tractable.predictive.log_normal import LogNormalPredictive, LogScale
 from tractable.predictive.mixing import mixture
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
@@ -12,6 +13,8 @@ from tractable.predictive.weighted import MixturePredictive
 __all__ = [
     "AnglePredictive",
     "CategoricalPredictive",
+    "LogNormalPredictive",
+    "LogScale",
     "MixturePredictive",
     "NormalMixturePredictive",
     "NormalPredictive",

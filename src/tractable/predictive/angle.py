@@ -116,6 +116,11 @@ class AnglePredictive(Predictive):
         within = (share - low) / (high - low).clamp_min(1e-300)
         return ways[after - 1] + within.clamp(0, 1) * (2 * math.pi / _GRID)
 
+    def unwound(self, y: Tensor) -> Tensor:
+        """See ``Predictive``: within half a turn of the mean."""
+        mean = self.mean
+        return mean + torch.remainder(y - mean + math.pi, 2 * math.pi) - math.pi
+
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of the ways from -pi to that of ``y``, by a table of 2,048 steps."""
         way = torch.remainder(like(y, self.centre) - self.centre + math.pi, 2 * math.pi)

@@ -27,8 +27,9 @@ class Predictive(ABC):
     novelty: Tensor | None = None
     """How unlike the training rows each row is: 0 for those that lie among them, else how much
     farther it is from the nearest than they are from each other, in standard deviations of the
-    inputs.  For numbers it has widened ``epistemic``; the probabilities of classes it does not
-    change.  None where nothing is known of the training rows, as after online updates only."""
+    inputs.  For numbers it has widened ``epistemic``; the probabilities of classes it has evened
+    out where inputs have few columns.  None where nothing is known of the training rows, as after
+    online updates only."""
 
     @property
     def has_classes(self) -> bool:
@@ -72,6 +73,10 @@ class Predictive(ABC):
     @abstractmethod
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """``n`` draws of the targets, stacked in front."""
+
+    def unwound(self, y: Tensor) -> Tensor:
+        """Targets as they compare with ``mean`` and ``interval``: of angles, whole turns off."""
+        return y
 
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of at most ``y``, of each output by itself."""

@@ -20,6 +20,9 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import norm
+from tractable.moments.maps import Scale
+from tractable.rules import positions
+from tractable.rules.bilinear import product
 
 Operand = Gaussian | Tensor
 
@@ -59,6 +62,11 @@ def _operand(moments: norm.Moments, input: Operand) -> Operand:
 
 def _affine(z: Any, weight: Any, bias: Any, shape: list[int] | None = None) -> Any:
     """``z * weight + bias``, both in the given shape."""
+    if isinstance(z, Gaussian) and weight is not None:
+        beside = [1] * (z.dim() - weight.dim()) + list(weight.shape)
+        if shape is not None:
+            beside = [len(weight) if size < 0 else size for size in shape]
+        return product(Scale(tuple(beside)), z, weight, bias)
     if weight is not None:
         z = z * (weight if shape is None else weight.reshape(shape))
     return z if bias is None else z + (bias if shape is None else bias.reshape(shape))
@@ -85,11 +93,16 @@ def batch_norm(
     running = running_mean is not None and running_var is not None
     z: Operand
     if training and (entries > 1 or not running):
-        moments, centre, spread = norm.standardized_channels(*_moments(input), eps)
-        z = _operand(moments, input)
+        made = norm.standardized_channels(*_moments(input), eps)
+        z = made.loc
+        if isinstance(input, Gaussian):
+            assert made.variance is not None
+            assert made.factor is not None
+            common = positions.of_channels(input, made.factor, made.variance)
+            z = Gaussian.wrap(made.loc, made.variance, common)
         if running_mean is not None and running_var is not None:
-            seen = spread * (entries / max(entries - 1, 1))
-            _follow(running_mean, running_var, centre, seen, momentum, eps)
+            seen = made.spread * (entries / max(entries - 1, 1))
+            _follow(running_mean, running_var, made.centre, seen, momentum, eps)
     else:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm without running statistics needs training=True")
@@ -157,12 +170,12 @@ def instance_norm(
     """Statistics over the positions of each channel and sample, or running ones."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    positions = input.flatten(2)
+    flat = input.flatten(2)
     if running_mean is not None and running_var is not None:
-        loc = _moments(positions)[0].detach()
+        loc = _moments(flat)[0].detach()
         spread, centre = torch.var_mean(loc, -1)
         _follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)
-    z = _operand(norm.standardized(*_moments(positions), eps), positions).reshape(input.shape)
+    z = _operand(norm.standardized(*_moments(flat), eps), flat).reshape(input.shape)
     if isinstance(z, Gaussian):
         z.common = None  # their mean is zero, whatever the weights
     return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))

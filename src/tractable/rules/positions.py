@@ -14,6 +14,7 @@ Approximate: all else; see ``tractable.moments.positions``.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian
 from tractable.moments import positions as at
 from tractable.moments.bilinear import BilinearMap
-from tractable.moments.maps import Convolution, Linear, Multiply
+from tractable.moments.maps import Convolution, Linear, Multiply, Scale
 from tractable.moments.positions import Pooled
 
 Operand = Gaussian | Tensor
@@ -33,11 +34,12 @@ Make = Callable[[], Pooled | None]
 class Common:
     """What the positions of a state have in common, computed when first asked for."""
 
-    __slots__ = ("_found", "_make")
+    __slots__ = ("_found", "_make", "_of")
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: Make, of: Tensor | None = None) -> None:
         self._make: Make | None = make
         self._found: Pooled | None = None
+        self._of = None if of is None else weakref.ref(of)
         if not torch.is_grad_enabled():
             self.pooled()
 
@@ -47,6 +49,10 @@ class Common:
             self._found = self._make()
             self._make = None  # and with it the states it was made of
         return self._found
+
+    def tells(self, variance: Tensor) -> bool:
+        """Whether V was found for these very variances, which no function has changed since."""
+        return self._of is not None and self._of() is variance
 
     def moved(self, shape: torch.Size, function: Callable[[Tensor], Tensor]) -> Common:
         """The same after a function that only moves entries of a state of this shape."""
@@ -63,6 +69,8 @@ def variance_of_mean(x: Gaussian, dims: tuple[int, ...]) -> Tensor:
     """V over the given dimensions, of a state that may lack some of them in front."""
     pooled = pooled_of(x)
     if pooled is not None and pooled.dims == dims:
+        if x.common is not None and x.common.tells(x.variance):
+            return pooled.variance
         few = at.sampled(x.variance.detach(), dims)
         return at.mean_variance(few, pooled, at.count_of(x.shape, dims))
     return at.independent(x.variance, dims)
@@ -84,13 +92,30 @@ def of_product(
         return _of_layer(map, x, w, b, variance, tuple(range(1, x.ndim - 1)))
     if isinstance(map, Convolution) and not map.transposed:
         return _of_layer(map, x, w, b, variance, tuple(range(2, x.ndim)))
+    if isinstance(map, Scale):
+        return _of_scale(map, x, w, b, variance)
     if isinstance(map, Multiply):
         assert isinstance(x, Gaussian)
         assert isinstance(w, Gaussian)
         if x.common is not None or w.common is not None:
             left, right = _as_is(x), _as_is(w)
-            return Common(lambda: _of_multiply(left, right, variance))
+            return Common(lambda: _of_multiply(left, right, variance), variance)
     return None
+
+
+def of_channels(x: Gaussian, factor: Tensor, variance: Tensor) -> Common | None:
+    """What positions have in common when ``factor``, the same at all, multiplies variances."""
+    if x.common is None:
+        return None
+    whole = _whole(x)
+
+    def make() -> Pooled | None:
+        pooled, found = whole()
+        if pooled is None or found is None:
+            return None
+        return Pooled(found * factor, pooled.dims, lambda: pooled.share)
+
+    return Common(make, variance)
 
 
 def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common | None:
@@ -107,7 +132,7 @@ def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common 
         parts = [variance_of_mean(_raised(g, variance.ndim), dims) for g in (x, y)]
         return state(parts[0] + parts[1] * factor, variance, dims)
 
-    return Common(make)
+    return Common(make, variance)
 
 
 def resized(x: Gaussian, shape: torch.Size) -> Common | None:
@@ -203,7 +228,44 @@ def _of_layer(
             found = at.linear(mean, inward, mu_w, var_w, var_b)
         return at.pooled(found, few, dims, count)
 
-    return Common(make)
+    return Common(make, variance)
+
+
+def _of_scale(
+    map: Scale, x: Operand, w: Operand, b: Operand | None, variance: Tensor
+) -> Common | None:
+    """Of a factor and an offset for each channel, which all its positions share."""
+    if not isinstance(x, Gaussian) or x.common is None:
+        return None
+    whole, loc = _whole(x), x.loc.detach()
+    (mu_w, var_w), var_b = (_loc(w), _variance(w)), _variance(b)
+    var_w, var_b = (None if v is None else map.beside(v) for v in (var_w, var_b))
+
+    def make() -> Pooled | None:
+        pooled, found = whole()
+        if pooled is None or found is None or any(map.shape[d] > 1 for d in pooled.dims):
+            return None
+        dims = pooled.dims
+        mean = at.sampled(loc, dims).mean(dims, keepdim=True)
+        found = at.scaled(mean, found, map.beside(mu_w), var_w, var_b)
+        return state(found, variance, dims)
+
+    return Common(make, variance)
+
+
+def _whole(x: Gaussian) -> Callable[[], tuple[Pooled | None, Tensor | None]]:
+    """What is known of a state as it is now, and its V, when they are asked for."""
+    common = x.common
+    assert common is not None
+    kept = None if common.tells(x.variance) else _as_is(x)
+
+    def make() -> tuple[Pooled | None, Tensor | None]:
+        pooled = common.pooled()
+        if pooled is None:
+            return None, None
+        return pooled, pooled.variance if kept is None else variance_of_mean(kept, pooled.dims)
+
+    return make
 
 
 def _incoming(x: Operand, dims: tuple[int, ...]) -> Callable[[], Tensor | None]:
@@ -213,12 +275,12 @@ def _incoming(x: Operand, dims: tuple[int, ...]) -> Callable[[], Tensor | None]:
     common, count, variance = x.common, at.count_of(x.shape, dims), x.variance
     if common is None:
         return lambda: at.independent(variance, dims)
-    few = at.sampled(variance.detach(), dims)
+    few, told = at.sampled(variance.detach(), dims), common.tells(variance)
 
     def make() -> Tensor:
         pooled = common.pooled()
         if pooled is not None and pooled.dims == dims:
-            return at.mean_variance(few, pooled, count)
+            return pooled.variance if told else at.mean_variance(few, pooled, count)
         return few.mean(dims, keepdim=True) / count
 
     return make
@@ -287,9 +349,12 @@ def _moved(
     dims = tuple(d for d in range(looked.ndim) if looked.shape[d] > 1 and not looked.stride(d))
     if not dims:
         return None
-    variance, share = (function(t.expand(shape)) for t in (pooled.variance, pooled.share))
-    first: list[Any] = [slice(0, 1) if d in dims else slice(None) for d in range(variance.ndim)]
-    return Pooled(variance[tuple(first)], share[tuple(first)], dims)
+    first = tuple(slice(0, 1) if d in dims else slice(None) for d in range(looked.ndim))
+
+    def taken(numbers: Tensor) -> Tensor:
+        return function(numbers.expand(shape))[first]
+
+    return Pooled(taken(pooled.variance), dims, lambda: taken(pooled.share))
 
 
 def _strides(shape: torch.Size, free: tuple[int, ...]) -> list[int]:

@@ -8,10 +8,12 @@ import torch
 from torch import nn
 
 from tractable.learners import BayesByBackprop, Learner
-from tractable.likelihoods import Likelihood, Softmax
+from tractable.likelihoods import Likelihood, Ordinal, Softmax
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.gradient import ByGradient, prior_from
+from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.targets import NORMAL
 
 
 class _ByBBB(ByGradient):
@@ -55,6 +57,7 @@ class BBBRegressor(_ByBBB, Regressor):
         hidden: widths of the hidden layers; empty for a linear model.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.
+        likelihood: what the targets are, as for ``TAGIRegressor``.
         prior: standard deviation of a normal prior over the weights, or one of
             ``tractable.priors``.
         kl_weight: factor on the divergence from the prior in the objective of ``fit``; 1 is the
@@ -76,6 +79,7 @@ class BBBRegressor(_ByBBB, Regressor):
         hidden: Any = (64, 64),
         activation: str = "relu",
         *,
+        likelihood: str = NORMAL,
         prior: Any = 0.3,
         kl_weight: float = 0.1,
         samples: int = 1,
@@ -89,6 +93,7 @@ class BBBRegressor(_ByBBB, Regressor):
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.likelihood = likelihood
         self.prior = prior
         self.kl_weight = kl_weight
         self.samples = samples
@@ -109,6 +114,7 @@ class BBBClassifier(_ByBBB, Classifier):
     Args:
         hidden: as for ``BBBRegressor``.
         activation: as for ``BBBRegressor``.
+        ordered: whether the classes are levels with an order, as for ``TAGIClassifier``.
         prior: as for ``BBBRegressor``.
         kl_weight: as for ``BBBRegressor``.
         samples: draws per step.
@@ -125,6 +131,7 @@ class BBBClassifier(_ByBBB, Classifier):
         hidden: Any = (64, 64),
         activation: str = "relu",
         *,
+        ordered: Ordered = False,
         prior: Any = 0.3,
         kl_weight: float = 0.1,
         samples: int = 1,
@@ -137,6 +144,7 @@ class BBBClassifier(_ByBBB, Classifier):
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.ordered = ordered
         self.prior = prior
         self.kl_weight = kl_weight
         self.samples = samples
@@ -147,5 +155,5 @@ class BBBClassifier(_ByBBB, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _likelihood(self, classes: int) -> Softmax:
-        return Softmax(classes)
+    def _likelihood(self, classes: int) -> Ordinal | Softmax:
+        return likelihood_of_classes(classes, self.ordered, Softmax(classes))

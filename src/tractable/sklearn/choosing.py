@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -27,7 +29,7 @@ from tractable.likelihoods.base import HeldOut
 from tractable.sklearn import relevance
 from tractable.sklearn.noise import Missed, NoiseModel
 from tractable.training import holdout
-from tractable.training.parallel import fit_many
+from tractable.training.parallel import run_each
 
 ROUNDS = 3
 """Of weighing columns, where that is chosen."""
@@ -86,6 +88,8 @@ class Fit:
             return found, None
         assert isinstance(rows, Tensor)
         extra = support.extra_variance(rows, support.novelty(rows))
+        if extra.numel() != found[2].numel():  # several outputs serve one target
+            return found, None
         return found, extra.reshape(found[2].shape)
 
 
@@ -116,6 +120,28 @@ class Tried:
         return float(self.log_probs.mean())
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be fitted to which rows.
+
+    Attributes:
+        setting: how the network is made and taught.
+        rows: which rows.
+        number: which selection of rows it is; sets the seed.
+        members: how many the learner has.
+        off_data: whether it remembers where its rows were.
+        start: weights of the columns that one more round of weighing begins with; by default they
+            begin with 1, and all rounds are made.
+    """
+
+    setting: Setting
+    rows: Tensor = field(repr=False)
+    number: int
+    members: int = 1
+    off_data: bool = False
+    start: Tensor | None = None
+
+
 class Trials:
     """Fits of settings to the rows that are not held out.
 
@@ -140,6 +166,7 @@ class Trials:
     ) -> None:
         self.make, self.x, self.y, self.parts = make, x, y, parts
         self.seed, self.batch_size = seed, batch_size
+        self._weights: dict[tuple[Setting, int], Tensor] = {}
         self._judged: tuple[Setting, int, list[Fit]] | None = None
 
     def kept(self, out: Tensor) -> Tensor:
@@ -148,55 +175,57 @@ class Trials:
         keep[out] = False
         return keep.nonzero().squeeze(1)
 
-    def fits(
-        self,
-        setting: Setting,
-        rows: Sequence[Tensor],
-        *,
-        members: int = 1,
-        first: int = 1,
-        off_data: bool = False,
-        progress: bool = False,
-    ) -> list[Fit]:
-        """One fit of a setting to each selection of rows.
+    def fits(self, wanted: Sequence[Wanted], *, progress: bool = False) -> list[Fit]:
+        """Fits, beside each other on the cores there are, longest first.
 
         Args:
-            setting: what to fit.
-            rows: which rows, of each fit.
-            members: how many each learner has.
-            first: number of the first fit, which sets its seed.
-            off_data: whether the learners remember where their rows were.
-            progress: whether to show a bar.
+            wanted: what to fit to which rows.
+            progress: whether to show a bar of the epochs of the first.
         """
-        data = [(self.x[at], self.y[at]) for at in rows]
-        seeds = [self.seed + _SEEDS_APART * (first + k) for k in range(len(rows))]
-        weights = [torch.ones(x.shape[1], dtype=x.dtype) for x, _ in data]
-        for _ in range(setting.rounds):
-            probes = fit_many(
-                [
-                    (self.make(setting.hidden, 1, seed), x * w, y)
-                    for (x, y), w, seed in zip(data, weights, seeds, strict=True)
-                ],
-                epochs=max(setting.epochs // 4, 2),
+        learners = [self.make(w.setting.hidden, w.members, self._seed(w)) for w in wanted]
+        found: dict[int, Fit] = {}
+
+        def run(number: int) -> None:
+            want, learner = wanted[number], learners[number]
+            weights = self._weighed(want)
+            learner.fit(
+                self.x[want.rows] * weights,
+                self.y[want.rows],
+                epochs=want.setting.epochs,
+                batch_size=self.batch_size,
+                off_data=want.off_data,
+                progress=progress and number == 0,
+            )
+            found[number] = Fit(learner, weights)
+
+        longest = sorted(range(len(wanted)), key=lambda k: -_work(wanted[k]))
+        together = all(learner.parallel for learner in learners)
+        run_each([partial(run, k) for k in longest], threads=together)
+        return [found[k] for k in range(len(wanted))]
+
+    def _seed(self, want: Wanted) -> int:
+        return self.seed + _SEEDS_APART * want.number
+
+    def _weighed(self, want: Wanted) -> Tensor:
+        """Weights of the columns, from slopes of short fits."""
+        setting, known = want.setting, (want.setting, want.number)
+        if known in self._weights:
+            return self._weights[known]
+        x, y = self.x[want.rows], self.y[want.rows]
+        weights = torch.ones(x.shape[1], dtype=x.dtype) if want.start is None else want.start
+        for _ in range(setting.rounds if want.start is None else min(setting.rounds, 1)):
+            probe = self.make(setting.hidden, 1, self._seed(want))
+            probe.fit(
+                x * weights,
+                y,
+                epochs=_probing(setting),
                 batch_size=self.batch_size,
                 off_data=False,
                 progress=False,
             )
-            weights = [
-                relevance.weights(probe, x, w)
-                for probe, (x, _), w in zip(probes, data, weights, strict=True)
-            ]
-        learners = fit_many(
-            [
-                (self.make(setting.hidden, members, seed), x * w, y)
-                for (x, y), w, seed in zip(data, weights, seeds, strict=True)
-            ],
-            epochs=setting.epochs,
-            batch_size=self.batch_size,
-            off_data=off_data,
-            progress=progress,
-        )
-        return [Fit(learner, w) for learner, w in zip(learners, weights, strict=True)]
+            weights = relevance.weights(probe, x, weights)
+        self._weights[known] = weights
+        return weights
 
     def held_out(self, fits: Sequence[Fit]) -> list[HeldOut]:
         """What fits say of the parts that were held out of them."""
@@ -213,20 +242,45 @@ class Trials:
             found.append([Missed(*column, self.x[out]) for column in columns])
         return [Missed.joined(parts) for parts in zip(*found, strict=True)]
 
-    def judged(self, setting: Setting, members: int) -> list[Fit]:
-        """Ensembles from which the parts were held out; those of the last setting are kept."""
-        if self._judged is None or self._judged[:2] != (setting, members):
-            kept = [self.kept(out) for out in self.parts]
-            fits = self.fits(setting, kept, members=members, off_data=True)
-            self._judged = setting, members, fits
-        return self._judged[2]
+    def judged(
+        self,
+        setting: Setting,
+        members: int,
+        beside: Sequence[Wanted] = (),
+        *,
+        progress: bool = False,
+    ) -> tuple[list[Fit], list[Fit]]:
+        """Ensembles from which the parts were held out, and other fits that are made beside them.
 
-    def tried(self, setting: Setting, members: int = 1) -> Tried:
-        """Held-out log-likelihoods of a setting."""
-        if members == 1:
-            fits = self.fits(setting, [self.kept(out) for out in self.parts])
-        else:
-            fits = self.judged(setting, members)
+        The ensembles of the last setting are kept.
+        """
+        known = self._judged is not None and self._judged[:2] == (setting, members)
+        parts = () if known else self.parts
+        wanted = [
+            Wanted(setting, self.kept(out), number, members, off_data=True)
+            for number, out in enumerate(parts, 1)
+        ]
+        fits = self.fits([*beside, *wanted], progress=progress)
+        others, new = fits[: len(beside)], fits[len(beside) :]
+        if not known:
+            self._judged = setting, members, new
+        assert self._judged is not None
+        return self._judged[2], others
+
+    def tried(self, settings: Sequence[Setting]) -> list[Tried]:
+        """Held-out log-likelihoods of single networks of some settings."""
+        many, kept = len(self.parts), [self.kept(out) for out in self.parts]
+        fits = self.fits([Wanted(s, at, k) for s in settings for k, at in enumerate(kept, 1)])
+        return [
+            self._scored(setting, fits[number * many : (number + 1) * many])
+            for number, setting in enumerate(settings)
+        ]
+
+    def tried_together(self, setting: Setting, members: int) -> Tried:
+        """Held-out log-likelihoods of ensembles of a setting."""
+        return self._scored(setting, self.judged(setting, members)[0], members)
+
+    def _scored(self, setting: Setting, fits: Sequence[Fit], members: int = 1) -> Tried:
         log_probs, factor = holdout.score(fits[0].learner, self.held_out(fits))
         return Tried(setting, log_probs, factor, members)
 
@@ -251,33 +305,48 @@ def choose(
         weigh: whether to try weights of the columns.
         members: how many networks a linear model is compared with.
     """
-    best = trials.tried(first)
-    seen = [best]
+    seen: list[Tried] = []
 
-    def look(setting: Setting, members: int = 1) -> Tried:
-        seen.append(trials.tried(setting, members))
-        return seen[-1]
+    def look(*settings: Setting) -> list[Tried]:
+        new = trials.tried(settings)
+        seen.extend(new)
+        return new
 
-    if epochs:
-        fewer = sorted({*(first.epochs // k for k in (2, 4, 8)), *FEW_EPOCHS}, reverse=True)
-        others = [look(replace(first, epochs=n)) for n in fewer if 1 < n < first.epochs]
-        best = _best_of(best, others)
     weighs = weigh and trials.x.shape[1] > 1
+    fewer = sorted({*(first.epochs // k for k in (2, 4, 8)), *FEW_EPOCHS}, reverse=True)
+    shorter = [replace(first, epochs=n) for n in fewer if 1 < n < first.epochs] if epochs else []
+    weighed = [replace(first, rounds=ROUNDS)] if weighs else []
+    lengths = [n for n in LINEAR_EPOCHS if n < first.epochs] if epochs else []
+    flat = [replace(first, hidden=(), epochs=n) for n in lengths or [first.epochs]]
+    straight = flat if linear and first.hidden else []
+    stands, *others = look(first, *shorter, *weighed, *straight)  # in one go: cores are shared
+    best = _best_of(stands, others[: len(shorter)])
     if weighs:
-        both = sorted({best.setting.epochs, first.epochs})
-        others = [look(replace(first, epochs=n, rounds=ROUNDS)) for n in both]
-        best = _best_of(best, others)
-    if linear and first.hidden:
-        straight = replace(first, hidden=())
-        lengths = [n for n in LINEAR_EPOCHS if n < first.epochs] if epochs else []
-        flat = [look(replace(straight, epochs=n)) for n in lengths or [first.epochs]]
-        simple = max(flat, key=lambda tried: tried.mean)
+        all_weighed = others[len(shorter) : len(shorter) + 1]
+        if best.setting.epochs < first.epochs:
+            all_weighed += look(replace(best.setting, rounds=ROUNDS))
+        best = _best_of(best, all_weighed)
+    if straight:
+        simple = max(others[-len(straight) :], key=lambda tried: tried.mean)
         if weighs:
-            simple = _best_of(simple, [look(replace(simple.setting, rounds=ROUNDS))])
+            simple = _best_of(simple, look(replace(simple.setting, rounds=ROUNDS)))
         if members > 1 and not best.beats(simple):
-            best = look(best.setting, members)
+            best = trials.tried_together(best.setting, members)
+            seen.append(best)
         best = best if best.beats(simple) else simple
     return best, seen
+
+
+def _probing(setting: Setting) -> int:
+    """Epochs of the short fits that columns are weighed by."""
+    return max(setting.epochs // 4, 2)
+
+
+def _work(want: Wanted) -> int:
+    """About how long a fit takes."""
+    widths = want.setting.hidden
+    epochs = want.members * want.setting.epochs + want.setting.rounds * _probing(want.setting)
+    return epochs * (1 + sum(a * b for a, b in pairwise(widths)) + sum(widths))
 
 
 def _best_of(stands: Tried, others: list[Tried]) -> Tried:

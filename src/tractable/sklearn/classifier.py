@@ -14,24 +14,26 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.learners import Learner
-from tractable.likelihoods import Categorical, Softmax
+from tractable.likelihoods import Categorical, Ordinal, Softmax
 from tractable.predictive import Predictive
 from tractable.sklearn import files
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
+from tractable.sklearn.ordered import Ordered, ordered_classes, positions
 
 
 class Classifier(ClassifierMixin, Estimator):
     """Labels, one per row, of two or more classes.
 
     Attributes:
-        classes_: the labels, sorted; columns of ``predict_proba`` come in this order.
+        classes_: the labels, sorted or in the order that was stated; columns of
+            ``predict_proba`` come in this order.
     """
 
     classes_: Array
 
     @abstractmethod
-    def _likelihood(self, classes: int) -> Categorical | Softmax:
+    def _likelihood(self, classes: int) -> Categorical | Ordinal | Softmax:
         """How labels depend on the outputs of the network."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -42,12 +44,13 @@ class Classifier(ClassifierMixin, Estimator):
             y: labels, ``(rows,)``: numbers, strings or booleans.
         """
         x, labels = self._checked(X, y, reset=True)
-        classes, codes = np.unique(labels, return_inverse=True)
+        classes = ordered_classes(np.unique(labels), self._ordered())
+        codes = positions(labels, classes)
         self._check_classes(classes)
         x, counts = clipped(x)
         likelihood, scaler = self._likelihood(len(classes)), Standardizer.fit(x)
         fit = self._learn(
-            likelihood, likelihood.outputs, scaler.transform(x), torch.from_numpy(codes)
+            likelihood, likelihood.outputs_needed, scaler.transform(x), torch.from_numpy(codes)
         )
         self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
         self.classes_, self.clipped_ = classes, counts.numpy()
@@ -66,7 +69,7 @@ class Classifier(ClassifierMixin, Estimator):
         first = not self.__sklearn_is_fitted__()
         known = self._known_classes(classes)
         x, labels = self._checked(X, y, reset=first)
-        codes = torch.from_numpy(_codes(labels, known))
+        codes = torch.from_numpy(positions(labels, known))
         if first:
             self._first_rows(len(x))
             scaler, learner = self._begin(x, known)
@@ -104,7 +107,7 @@ class Classifier(ClassifierMixin, Estimator):
         """Log probability of the label of each row."""
         check_is_fitted(self)
         _, labels = self._checked(X, y, reset=False)
-        codes = torch.from_numpy(_codes(labels, self.classes_))
+        codes = torch.from_numpy(positions(labels, self.classes_))
         return self.predict_distribution(X).log_prob(codes).numpy()
 
     def score_log_likelihood(self, X: Any, y: Any) -> float:
@@ -125,7 +128,7 @@ class Classifier(ClassifierMixin, Estimator):
             if known is None:
                 raise ValueError("classes must be passed on the first call to partial_fit")
             return known
-        given = np.unique(column_or_1d(classes))
+        given = ordered_classes(np.unique(column_or_1d(classes)), self._ordered())
         if known is not None and not np.array_equal(given, known):
             raise ValueError(
                 f"classes={given.tolist()} is not the same as on the first call to partial_fit, "
@@ -144,7 +147,10 @@ class Classifier(ClassifierMixin, Estimator):
     def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
         self._check_classes(classes)
         likelihood = self._likelihood(len(classes))
-        return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs, x)
+        return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs_needed, x)
+
+    def _ordered(self) -> Ordered:
+        return getattr(self, "ordered", False)
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The labels."""
@@ -152,22 +158,17 @@ class Classifier(ClassifierMixin, Estimator):
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
-        self.classes_ = files.labels_from_json(values["classes"])
+        stated = isinstance(self._ordered(), list | tuple)
+        self.classes_ = files.labels_from_json(values["classes"], any_order=stated)
 
     def check_restored(self) -> None:
         """See ``Estimator``; there are as many labels as classes."""
         super().check_restored()
-        classes = getattr(self.learner_.likelihood, "classes", 2)
+        likelihood = self.learner_.likelihood
+        classes = getattr(likelihood, "classes", getattr(likelihood, "levels", 2))
         if len(self.classes_) != classes:
             raise ValueError(f"the file has {len(self.classes_)} labels of {classes} classes")
-
-
-def _codes(labels: Array, classes: Array) -> Array:
-    """Position of each label in ``classes``."""
-    strange = np.setdiff1d(labels, classes)
-    if len(strange):
-        raise ValueError(
-            f"y has labels {strange.tolist()[:10]} that are not among the classes "
-            f"{classes.tolist()}"
-        )
-    return np.searchsorted(classes, labels)
+        if not np.array_equal(
+            ordered_classes(np.sort(self.classes_), self._ordered()), self.classes_
+        ):
+            raise ValueError("the labels in the file are not in the order that it states")

@@ -80,7 +80,8 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
         hidden = entry["parameters"].get("hidden")
         checks.at_most(len(hidden) if isinstance(hidden, list) else 1, MOST_LAYERS, "hidden")
-        plain = {name: value for name, value in parameters if not isinstance(value, dict)}
+        of_one_type = {n: v for n, v in parameters if n != "ordered"}  # a flag, or a list
+        plain = {n: v for n, v in of_one_type.items() if not isinstance(v, dict)}
         checks.arguments(kind, plain, "the estimator")
         checks.finite(entry, "the estimator")
         estimator = kind(**{name: _from_json(name, value) for name, value in parameters})
@@ -126,15 +127,16 @@ def labels_to_json(classes: Array) -> dict[str, Any]:
     return {"dtype": classes.dtype.str, "values": values}
 
 
-def labels_from_json(given: dict[str, Any]) -> Array:
-    """Labels that ``labels_to_json`` gave."""
+def labels_from_json(given: dict[str, Any], *, any_order: bool = False) -> Array:
+    """Labels that ``labels_to_json`` gave; sorted, unless another order was stated."""
     dtype, values = str(given["dtype"]), checks.of_type(given["values"], list, "labels")
     longest = max((len(value) for value in values if isinstance(value, str)), default=1)
     text = re.fullmatch(r"[<>=|]?U(\d{1,9})", dtype)
     if not (dtype in _LABELS or (text and int(text[1]) <= max(longest, 64))):
         raise InvalidModelFile(f"labels of type {dtype!r} are not ones that a file can have")
     labels = np.array(values, dtype=object if dtype == "|O" else np.dtype(dtype))
-    if not np.array_equal(np.unique(labels), labels):
+    once = np.unique(labels)
+    if not (len(once) == len(labels) if any_order else np.array_equal(once, labels)):
         raise InvalidModelFile("the labels in the file are not sorted, or some are there twice")
     return labels
 

@@ -43,6 +43,7 @@ class ByGradient(Estimator):
             learner.fit(x, y, epochs=epochs, batch_size=size, progress=self.verbose > 0)
 
         wanted = getattr(self, "calibrate", False) and len(x) >= CALIBRATION_ROWS
+        wanted = wanted and learner.likelihood.can_calibrate
         rows = len(x)
         if not wanted:
             fit(learner, x, y)

@@ -8,10 +8,12 @@ import torch
 from torch import nn
 
 from tractable.learners import Backprop, Learner
-from tractable.likelihoods import Likelihood, Softmax
+from tractable.likelihoods import Likelihood, Ordinal, Softmax
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.gradient import ByGradient, prior_from
+from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.targets import NORMAL
 
 
 class _ByBackprop(ByGradient):
@@ -43,6 +45,7 @@ class NetRegressor(_ByBackprop, Regressor):
         hidden: widths of the hidden layers; empty for a linear model.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.
+        likelihood: what the targets are, as for ``TAGIRegressor``.
         prior: standard deviation of a normal prior over the weights (an L2 penalty), one of
             ``tractable.priors``, or ``None`` for the greatest likelihood.
         lr: learning rate, falling to zero over a fit (cosine).
@@ -59,6 +62,7 @@ class NetRegressor(_ByBackprop, Regressor):
         hidden: Any = (64, 64),
         activation: str = "relu",
         *,
+        likelihood: str = NORMAL,
         prior: Any = 1.0,
         lr: float = 0.01,
         epochs: int | None = None,
@@ -69,6 +73,7 @@ class NetRegressor(_ByBackprop, Regressor):
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.likelihood = likelihood
         self.prior = prior
         self.lr = lr
         self.epochs = epochs
@@ -86,6 +91,7 @@ class NetClassifier(_ByBackprop, Classifier):
     Args:
         hidden: as for ``NetRegressor``.
         activation: as for ``NetRegressor``.
+        ordered: whether the classes are levels with an order, as for ``TAGIClassifier``.
         prior: as for ``NetRegressor``.
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: as for ``NetRegressor``.
@@ -99,6 +105,7 @@ class NetClassifier(_ByBackprop, Classifier):
         hidden: Any = (64, 64),
         activation: str = "relu",
         *,
+        ordered: Ordered = False,
         prior: Any = 1.0,
         lr: float = 0.01,
         epochs: int | None = None,
@@ -108,6 +115,7 @@ class NetClassifier(_ByBackprop, Classifier):
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.ordered = ordered
         self.prior = prior
         self.lr = lr
         self.epochs = epochs
@@ -115,5 +123,5 @@ class NetClassifier(_ByBackprop, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _likelihood(self, classes: int) -> Softmax:
-        return Softmax(classes)
+    def _likelihood(self, classes: int) -> Ordinal | Softmax:
+        return likelihood_of_classes(classes, self.ordered, Softmax(classes))

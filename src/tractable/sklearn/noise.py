@@ -28,6 +28,8 @@ from tractable.likelihoods.gate import WIDTH, gated
 
 FEWEST_ROWS = 60
 """Held out, below which the noise is taken as one."""
+STANDARD_ERRORS = 2.0
+"""By which a noise that depends on the inputs must be better."""
 _CUT = 3.0
 _STEPS = 50  # of Newton's method, at most
 _STEEPEST = 1.0  # step of a coefficient, at most
@@ -118,7 +120,7 @@ def _chosen(missed: Missed, seed: int) -> Tensor:
         varying, one = fitted(seen), fitted(seen, constant=True)
         gained.append(new.log_probs(varying, gate=False) - new.log_probs(one, gate=False))
     gain = torch.cat(gained)
-    clearly = bool(gain.mean() > 2 * gain.std() / len(gain) ** 0.5)
+    clearly = bool(gain.mean() > STANDARD_ERRORS * gain.std() / len(gain) ** 0.5)
     return fitted(missed, constant=not clearly)
 
 

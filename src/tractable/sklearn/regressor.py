@@ -1,4 +1,4 @@
-"""Regression: standardised targets, an inferred noise, and predictions in the data's own units."""
+"""Regression: targets of a kind, an inferred noise, and predictions in the data's own units."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.learners import Learner
-from tractable.likelihoods import Normal
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
-from tractable.predictive import Predictive
-from tractable.sklearn import files
+from tractable.predictive import LogScale, Predictive
+from tractable.sklearn import files, logarithm
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.noise import NoiseModel
+from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
 
 
 class Regressor(RegressorMixin, Estimator):
-    """Real targets, one or several per row, each with a normal noise that is inferred.
+    """Numbers, one or several per row, with a noise that is inferred.
+
+    Most kinds of targets are standardised (``tractable.sklearn.targets``).
 
     Attributes:
-        target_scaler_: what standardises the targets.
+        target_scaler_: what standardises the targets, or their logarithms.
+        log_scale_: the scale of the logarithm that was learnt; None if the target itself was.
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
         noise_model_: factors on the noise of each row; None where one noise serves all.
     """
 
     target_scaler_: Standardizer
+    log_scale_: LogScale | None
     n_outputs_: int
     column_weights_: Tensor
     noise_model_: NoiseModel | None
@@ -46,12 +50,16 @@ class Regressor(RegressorMixin, Estimator):
         """
         x, targets, flat = self._checked(X, y, reset=True)
         x, counts = clipped(x)
-        scaler, of_targets = Standardizer.fit(x), Standardizer.fit(targets)
-        outputs = targets.shape[1]
-        fit = self._learn(
-            Normal(outputs=outputs), outputs, scaler.transform(x), of_targets.transform(targets)
-        )
+        kind, scaler = self._kind(), Standardizer.fit(x)
+        kind.likelihood(targets)  # which refuses what cannot be
+        rows = scaler.transform(x)
+        log_scale = self._log_scale(rows, targets)
+        targets = targets if log_scale is None else log_scale.forward(targets)
+        likelihood, outputs = kind.likelihood(targets)
+        of_targets = kind.scaler(targets)
+        fit = self._learn(likelihood, outputs, rows, of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
+        self.log_scale_ = log_scale
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
         self.clipped_ = counts.numpy()
         return self
@@ -68,6 +76,9 @@ class Regressor(RegressorMixin, Estimator):
             scalers, learner = self._begin(x, targets)
         else:
             scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
+            if self.log_scale_ is not None:
+                logarithm.check(targets, self.log_scale_)
+                targets = self.log_scale_.forward(targets)
         self._continue(learner, scalers[0].transform(x), scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
@@ -84,8 +95,13 @@ class Regressor(RegressorMixin, Estimator):
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
-        rescaled = predictive.rescaled(scaler.mean, scaler.scale)
-        return rescaled.flat() if self._flat else rescaled
+        calm = predictive
+        if self._kind().standardised:
+            predictive = predictive.rescaled(scaler.mean, scaler.scale)
+        if self.log_scale_ is not None:
+            growth = self._growth(x, calm)
+            predictive = logarithm.exponential(predictive, self.log_scale_, growth)
+        return predictive.flat() if self._flat else predictive
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = ...) -> Array: ...
@@ -130,6 +146,21 @@ class Regressor(RegressorMixin, Estimator):
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _log_scale(self, x: Tensor, y: Tensor) -> LogScale | None:
+        """The scale to learn the logarithm of these targets on; None to learn them as they are.
+
+        Args:
+            x: standardised inputs.
+            y: targets.
+        """
+        return None
+
+    def _growth(self, x: Tensor, predictive: Predictive) -> Tensor:
+        """How much of the epistemic variance of a logarithm comes from being off the data."""
+        calm = self.learner_.outputs(self.learner_.inputs(x)).predictive().double()
+        grown = (predictive.epistemic - calm.epistemic.reshape(predictive.mean.shape)).clamp_min(0)
+        return grown * self.target_scaler_.scale.square()
+
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Tensor, bool]:
         """Inputs, a matrix of targets, and whether they came as a vector."""
         X, y = validate_data(
@@ -144,9 +175,13 @@ class Regressor(RegressorMixin, Estimator):
         return tensor(X), targets, y.ndim == 1
 
     def _begin(self, x: Tensor, y: Tensor) -> tuple[tuple[Standardizer, Standardizer], Learner]:
-        outputs = y.shape[1]
-        learner = self._begin_learner(Normal(outputs=outputs), outputs, x)
-        return (Standardizer.fit(x), Standardizer.fit(y)), learner
+        kind = self._kind()
+        learner = self._begin_learner(*kind.likelihood(y), x)
+        return (Standardizer.fit(x), kind.scaler(y)), learner
+
+    def _kind(self) -> TargetKind:
+        """What the targets are."""
+        return kind_of(getattr(self, "likelihood", NORMAL))
 
     def _adopt(
         self, scalers: tuple[Standardizer, Standardizer], learner: Learner, flat: bool
@@ -154,7 +189,7 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_ = None
+        self.noise_model_, self.log_scale_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
@@ -162,12 +197,24 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
             tensors["noise/weights"] = self.column_weights_.double()
-        return tensors, {"flat": self._flat}
+        values: dict[str, Any] = {"flat": self._flat}
+        if self.log_scale_ is not None:
+            values["log_scale"] = [self.log_scale_.shift, self.log_scale_.top]
+        return tensors, values
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
         self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
+        self.log_scale_ = None
+        if "log_scale" in values:
+            given = checks.of_type(values["log_scale"], list, "log_scale")
+            shift, top = (checks.of_type(number, float, "log_scale") for number in given)
+            if not 0 < shift <= top:
+                raise ValueError(
+                    f"no scale of a logarithm has a shift of {shift} and ends at {top}"
+                )
+            self.log_scale_ = LogScale(shift, top)
         columns = len(self.input_scaler_.mean)
         self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
         held = part(tensors, "noise/")

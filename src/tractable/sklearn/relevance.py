@@ -21,6 +21,7 @@ from tractable.learners.support import column_slopes
 LEAST = 1e-3
 """Of a factor, so that no column is lost for good."""
 _ROWS = 200
+_AT_ONCE = 8_192  # rows that are moved along a column
 
 
 def weights(learner: Learner, x: Tensor, before: Tensor) -> Tensor:
@@ -50,6 +51,6 @@ def slopes(learner: Learner, x: Tensor, factors: Tensor) -> Tensor:
     """
 
     def mean(at: Tensor) -> Tensor:
-        return learner.outputs(learner.format.inputs(at)).moments()[0]
+        return learner.outputs(learner.format.inputs(at), batch_size=_AT_ONCE).moments()[0]
 
     return column_slopes(mean, x[:_ROWS] * factors.to(x), factors)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods import Normal
-from tractable.sklearn.choosing import Fit, Setting, Trials
+from tractable.sklearn.choosing import Fit, Setting, Trials, Wanted
 from tractable.training import holdout
 
 SLABS = 8
@@ -31,6 +31,7 @@ _WIDTH = 0.25  # of a slab, as a share of the rows
 _MOST_ROWS = 1_000  # that copies learn from
 _FEWEST_ROWS = 40  # below, there is nothing to cut out
 _SEED = 32_452_843
+_FIRST = 100  # number of the first slab among all selections of rows
 
 Seen = tuple[Tensor, Tensor, Tensor]
 """Squared errors, variances without growth, and growth: of each row and output."""
@@ -53,8 +54,13 @@ def growth(trials: Trials, setting: Setting, judged: Sequence[Fit], seed: int) -
     steep = judged[0].slopes(trials.x)
     some = rows[torch.randperm(len(rows), generator=generator)[:_MOST_ROWS]]
     slabs = [some[_slab(trials.x[some], k, steep, generator)] for k in range(SLABS)]
-    kept = [some[~torch.isin(some, slab)] for slab in slabs]
-    fits = trials.fits(setting, kept, first=100, off_data=True)
+    start = judged[0].weights
+    fits = trials.fits(
+        [
+            Wanted(setting, some[~torch.isin(some, slab)], number, off_data=True, start=start)
+            for number, slab in enumerate(slabs, _FIRST)
+        ]
+    )
     stretches = [_seen(f, trials, out, factor) for f, out in zip(fits, slabs, strict=True)]
     inside = [_seen(f, trials, out, factor) for f, out in zip(judged, trials.parts, strict=True)]
     allowed = _mean_log(inside, 1.0) - COST

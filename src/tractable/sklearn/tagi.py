@@ -10,16 +10,29 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from tractable.data import Standardizer
 from tractable.learners import TAGI, Ensemble, Learner
-from tractable.likelihoods import Categorical, Likelihood
+from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
-from tractable.sklearn import noise, stretches
-from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, choose, parts_of
+from tractable.predictive import LogScale
+from tractable.sklearn import logarithm, noise, stretches
+from tractable.sklearn.choosing import (
+    ROUNDS,
+    Fit,
+    Setting,
+    Trials,
+    Tried,
+    Wanted,
+    choose,
+    parts_of,
+)
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.network import dense
+from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.targets import COMPILED, FEW_EPOCHS, FULL_BATCH, NORMAL
 from tractable.training import holdout
 
 HIDDEN = (64, 64)
@@ -56,6 +69,28 @@ class _ByTAGI(Estimator):
 
     def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
         self._check_settings()
+        rows, trials = len(x), self._trials(likelihood, outputs, x, y)
+        setting, tried = self._first_setting(rows), list[Tried]()
+        fast = isinstance(likelihood, COMPILED)
+        if not fast and self.epochs is None:
+            setting = replace(setting, epochs=FEW_EPOCHS)
+        if trials.parts:
+            best, tried = choose(
+                trials,
+                setting,
+                epochs=self.epochs is None,
+                linear=self.hidden is None,
+                weigh=self.shrink is None and fast,
+                members=min(self.members, _JUDGED) if fast else 1,
+            )
+            setting = best.setting
+        many = self.calibrate is True and rows >= holdout.MANY_ROWS
+        fit = self._fitted(trials, setting, spare=many)
+        self.chosen_, self.tried_ = setting, tried
+        return fit
+
+    def _trials(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Trials:
+        """Fits to standardised rows, some of which are held out if they are enough."""
 
         def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
             net = dense(x.shape[1], hidden, outputs, self.activation)
@@ -64,21 +99,9 @@ class _ByTAGI(Estimator):
         seed, rows = self._seed(), len(x)
         wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
         parts = parts_of(rows, seed) if wanted else []
-        trials = Trials(make, x, y, parts, seed=seed, batch_size=self.batch_size)
-        setting, tried = self._first_setting(rows), list[Tried]()
-        if wanted:
-            best, tried = choose(
-                trials,
-                setting,
-                epochs=self.epochs is None,
-                linear=self.hidden is None,
-                weigh=self.shrink is None,
-                members=min(self.members, _JUDGED),
-            )
-            setting = best.setting
-        fit = self._fitted(trials, setting, spare=wanted is True and rows >= holdout.MANY_ROWS)
-        self.chosen_, self.tried_ = setting, tried
-        return fit
+        fast = isinstance(likelihood, COMPILED)
+        size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
+        return Trials(make, x, y, parts, seed=seed, batch_size=size)
 
     def _first_setting(self, rows: int) -> Setting:
         epochs = holdout.usual_epochs(rows) if self.epochs is None else int(self.epochs)
@@ -93,23 +116,21 @@ class _ByTAGI(Estimator):
             setting: what was chosen.
             spare: whether there are rows enough not to learn from those held out.
         """
-        kept = [trials.kept(out) for out in trials.parts]
-        all_rows = torch.arange(len(trials.x))
-        (fit,) = trials.fits(
-            setting,
-            kept[:1] if spare else [all_rows],
-            members=self.members,
-            first=0,
-            off_data=True,
-            progress=self.verbose > 0,
-        )
-        if not kept:
-            return fit
-        judged = [fit] if spare else trials.judged(setting, min(self.members, _JUDGED))
-        return self._suited(trials, setting, fit, judged)
+        rows = trials.kept(trials.parts[0]) if spare else torch.arange(len(trials.x))
+        final = Wanted(setting, rows, 0, self.members, off_data=True)
+        bar = self.verbose > 0
+        if spare or not trials.parts:
+            (fit,) = judged = trials.fits([final], progress=bar)
+        else:
+            fast = isinstance(trials.make(setting.hidden, 1, 0).likelihood, COMPILED)
+            members = min(self.members, _JUDGED) if fast else 1
+            judged, (fit,) = trials.judged(setting, members, [final], progress=bar)
+        return self._suited(trials, setting, fit, judged) if trials.parts else fit
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         """A fit whose noise suits what held-out rows say of copies of it (or of itself)."""
+        if not fit.learner.likelihood.can_calibrate:
+            return fit
         fit.learner.rescale_noise(holdout.noise_scale(fit.learner, trials.held_out(judged)))
         return fit
 
@@ -185,6 +206,12 @@ class TAGIRegressor(_ByTAGI, Regressor):
             linear model where held-out rows find it as good.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.  The first four run in the compiled kernel.
+        likelihood: what the targets are: ``"normal"``, ``"heteroscedastic"``, ``"laplace"``,
+            ``"student_t"``, ``"mixture"``, ``"poisson"``, ``"negative_binomial"`` or
+            ``"von_mises"`` (``tractable.sklearn.targets``).  What is said above of error bars off
+            the data, of wild targets and of a noise that depends on the inputs is of the first.
+            With those that the kernel does not serve (all but normal, heteroscedastic and poisson)
+            at most 40 epochs are tried, in batches of 32, and columns are not weighed.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; not of ``partial_fit``.
@@ -200,6 +227,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
         shrink: weigh columns by how much they matter; by default where held-out rows gain by it.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
+        log_target: learn the logarithm of the target, which must be positive; by default where
+            held-out rows gain by it, if there is one target (``tractable.sklearn.logarithm``).
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -217,6 +246,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         hidden: Any = None,
         activation: str = "relu",
         *,
+        likelihood: str = NORMAL,
         gain: float = 0.25,
         forget: float = 0.3,
         members: int = 5,
@@ -225,11 +255,13 @@ class TAGIRegressor(_ByTAGI, Regressor):
         calibrate: bool | Literal["refit"] = True,
         shrink: bool | None = None,
         memory: float | None = None,
+        log_target: bool | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.likelihood = likelihood
         self.gain = gain
         self.forget = forget
         self.members = members
@@ -238,10 +270,40 @@ class TAGIRegressor(_ByTAGI, Regressor):
         self.calibrate = calibrate
         self.shrink = shrink
         self.memory = memory
+        self.log_target = log_target
         self.random_state = random_state
         self.verbose = verbose
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.log_target not in (None, True, False):
+            raise ValueError(f"log_target must be True, False or None, got {self.log_target!r}")
+
+    def _log_scale(self, x: Tensor, y: Tensor) -> LogScale | None:
+        self._check_settings()
+        if self.likelihood != NORMAL:
+            if self.log_target:
+                raise ValueError(f"log_target goes with likelihood='{NORMAL}' only")
+            return None
+        if self.log_target is False or (self.log_target is None and not logarithm.possible(y)):
+            return None
+        scale = logarithm.scale_of(y)
+        if self.log_target:
+            return scale
+        logs = scale.forward(y)
+        scalers = Standardizer.fit(y), Standardizer.fit(logs)
+        trials = [
+            self._trials(Normal(), 1, x, scaler.transform(target))
+            for scaler, target in zip(scalers, (y, logs), strict=True)
+        ]
+        if not trials[0].parts:
+            return None
+        setting = self._first_setting(len(x))
+        return scale if logarithm.helps(trials[0], trials[1], setting, scalers) else None
+
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
+        if self.likelihood != NORMAL:
+            return super()._suited(trials, setting, fit, judged)
         seed = self._seed()
         growth = stretches.growth(trials, setting, judged, seed)
         for learner in {id(f): f.learner for f in (fit, *judged)}.values():
@@ -266,6 +328,9 @@ class TAGIClassifier(_ByTAGI, Classifier):
         link: ``"probit"``, a model of labels, whose probabilities are better where classes
             overlap; or ``"normal"``, as published, which takes labels as numbers and learns
             faster where they do not (digits, images).  See ``tractable.likelihoods.Categorical``.
+        ordered: whether the classes are levels with an order (grades, stages), learnt as
+            ``tractable.likelihoods.Ordinal``: True takes the order that sorting gives, a list of
+            all labels its own order, from the lowest.  ``link`` then says nothing.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: as for ``TAGIRegressor``; 0, the textbook method, served classes slightly better.
         members: as for ``TAGIRegressor``.
@@ -291,6 +356,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         activation: str = "relu",
         *,
         link: Link = "probit",
+        ordered: Ordered = False,
         gain: float = 0.25,
         forget: float = 0.0,
         members: int = 5,
@@ -305,6 +371,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.hidden = hidden
         self.activation = activation
         self.link = link
+        self.ordered = ordered
         self.gain = gain
         self.forget = forget
         self.members = members
@@ -316,5 +383,5 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _likelihood(self, classes: int) -> Categorical:
-        return Categorical(classes, link=self.link)
+    def _likelihood(self, classes: int) -> Categorical | Ordinal:
+        return likelihood_of_classes(classes, self.ordered, Categorical(classes, link=self.link))

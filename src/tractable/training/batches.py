@@ -29,11 +29,12 @@ class Format:
     def of(cls, net: nn.Module, dtype: torch.dtype, device: torch.device) -> Format:
         """Integer inputs are row numbers for a network with embeddings, else just numbers.
 
-        A network without embeddings that takes them only as integers, because it looks something
-        up by them, gets them as integers: see ``Learner.inputs``.
+        A network may say itself that it looks something up by them (``integer_inputs = True``).
+        One without embeddings that takes them only as integers gets them as integers: see
+        ``Learner.inputs``.
         """
         embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in net.modules())
-        return cls(dtype, device, embeds)
+        return cls(dtype, device, embeds or bool(getattr(net, "integer_inputs", False)))
 
     def inputs(self, x: Any) -> Inputs:
         """Finite inputs on the device, at least one row."""

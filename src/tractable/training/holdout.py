@@ -67,12 +67,19 @@ def held_out(
 
 
 def seen_by(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
-    """What a fitted learner says of rows it has not seen."""
+    """What a fitted learner says of rows it has not seen.
+
+    Of an ensemble whose outputs cannot be averaged the first member speaks for all.
+    """
+    if not fitted.likelihood.can_average:
+        fitted = getattr(fitted, "members", [fitted])[0]
     return (fitted.likelihood, y, *fitted.outputs(x).moments())
 
 
 def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
-    """The factor on the noise variance that suits held-out rows."""
+    """The factor on the noise variance that suits held-out rows; 1 where there is no noise."""
+    if not learner.likelihood.can_calibrate:
+        return 1.0
     scale: float = learner.method.held_out_scale(learner.state, seen)
     return scale
 
@@ -117,6 +124,8 @@ def fit_and_calibrate(
     """
     kept, out = rows
     fit(learner, x[kept], y[kept])
+    if not learner.likelihood.can_calibrate:
+        return
     learner.rescale_noise(
         noise_scale(learner, [seen_by(learner, *learner.checked(x[out], y[out]))])
     )
@@ -142,6 +151,7 @@ def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
     parts = []
     for likelihood, targets, mean, variance in seen:
         scaled = copy.deepcopy(likelihood)
-        scaled.rescale(scale)
+        if scaled.can_calibrate:
+            scaled.rescale(scale)
         parts.append(learner.method.held_out_log_prob(scaled, targets, mean, variance))
     return torch.cat(parts), scale

@@ -1,4 +1,4 @@
-"""Rows to learn from and to test on: counts of bikes, an inverse problem, tables of UCI."""
+"""Rows to learn from and to test on: bikes, wind, an inverse problem, tables of UCI."""
 
 from __future__ import annotations
 
@@ -30,20 +30,44 @@ class Task:
     y_test: Tensor
 
 
-def bike_file() -> Path:
-    """Where the counts are: in the local folder of data sets.
+def local(name: str, source: str) -> Path:
+    """A file in the local folder of data sets.
 
     Raises:
-        DataNotFound: they are not there.
+        DataNotFound: it is not there.
     """
     folder = os.environ.get(FOLDER, "")
-    path = Path(folder).expanduser() / "counts" / "Bikeshare.csv"
+    path = Path(folder).expanduser() / name
     if not folder or not path.is_file():
-        raise DataNotFound(
-            f"counts/Bikeshare.csv is not in the folder that {FOLDER} names: it is "
-            f"data/Bikeshare.csv of the package ISLP"
-        )
+        raise DataNotFound(f"{name} is not in the folder that {FOLDER} names: it is {source}")
     return path
+
+
+def bike_file() -> Path:
+    """Where the counts are."""
+    return local("counts/Bikeshare.csv", "data/Bikeshare.csv of the package ISLP")
+
+
+def wind_file() -> Path:
+    """Where the directions are."""
+    return local("circular/wind.csv", "the set wind of the package pycircstat2")
+
+
+def winds(path: Path) -> Task:
+    """Directions of the wind, five a day: each from the two before it and the time of day.
+
+    The last fifth is tested on.
+    """
+    with path.open(newline="") as file:
+        y = np.array([float(line["x"]) for line in csv.DictReader(file)])
+    hours = np.eye(5)[np.arange(len(y)) % 5]
+    before = [turn(y[2 - k : len(y) - k]) for k in (1, 2) for turn in (np.sin, np.cos)]
+    x = np.concatenate([np.stack(before, 1), hours[2:]], 1)
+    y = y[2:, None]
+    start = len(y) - int(TEST_SHARE * len(y))
+    x = (x - x[:start].mean(0)) / x[:start].std(0)
+    parts = (x[:start], y[:start], x[start:], y[start:])
+    return Task(*(torch.tensor(part, dtype=torch.float32) for part in parts))
 
 
 def bikes(path: Path, seed: int) -> Task:

@@ -14,6 +14,7 @@ from tractable.cli.folder import whole_folder
 from tractable.cli.table import scores
 from tractable.cli.table.model_file import MODEL, TableModel, estimator_class
 from tractable.cli.table.prepare import Choices, Prepared, prepare
+from tractable.errors import InvalidTarget
 from tractable.report import RESULTS, Chart, Comparison, Results, write_report
 from tractable.report.provenance import command, commit, peak_memory_mib, versions
 from tractable.report.words import number
@@ -33,6 +34,15 @@ def widths(text: str | None) -> tuple[int, ...] | None:
         raise BadUse(f"--hidden wants widths such as 64,64, got {text!r}") from None
 
 
+def levels(text: str | None) -> tuple[str, ...]:
+    """Levels of an ordinal target, from the lowest.
+
+    >>> levels("low, mid,high"), levels(None)
+    (('low', 'mid', 'high'), ())
+    """
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
 def run(json: bool, **chosen: Any) -> None:
     """Fit, and print a summary."""
     choices = Choices(**chosen, progress=sys.stderr.isatty() and not json)
@@ -44,6 +54,7 @@ def run(json: bool, **chosen: Any) -> None:
                 "model": str(folder / MODEL),
                 "report": str(folder / "report.html"),
                 "task": results.settings["task"],
+                "likelihood": results.settings["likelihood"],
                 "learner": choices.learner,
                 "notes": results.notes,
                 "metrics": results.metrics,
@@ -80,9 +91,11 @@ def fit(choices: Choices) -> Results:
         started = time.monotonic()
         torch.set_num_threads(choices.threads)
         x, y = prepared.rows(prepared.train)
-        estimator = _estimator(choices, prepared.target.task)
+        estimator = _estimator(choices, prepared)
         try:
             estimator.fit(x, y)
+        except InvalidTarget as error:
+            raise BadUse(f"the target {choices.target!r}: {one_line(error)}") from error
         except (ArithmeticError, RuntimeError) as error:
             raise FailedWork(f"training failed: {one_line(error)}") from error
         model = TableModel(
@@ -96,11 +109,12 @@ def fit(choices: Choices) -> Results:
     return results
 
 
-def _estimator(choices: Choices, task: str) -> Any:
-    options: dict[str, Any] = {"random_state": choices.seed}
+def _estimator(choices: Choices, prepared: Prepared) -> Any:
+    options: dict[str, Any] = {"random_state": choices.seed, **prepared.meaning.options()}
     given = {"hidden": choices.hidden, "epochs": choices.epochs}
     options |= {name: value for name, value in given.items() if value is not None}
-    return estimator_class(choices.learner, task)(**options, verbose=int(choices.progress))
+    kind = estimator_class(choices.learner, prepared.target.task)
+    return kind(**options, verbose=int(choices.progress))
 
 
 def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: float) -> Results:
@@ -117,6 +131,7 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
         seeds=[choices.seed],
         settings={
             "learner": choices.learner, "task": prepared.target.task,
+            "likelihood": prepared.meaning.name,
             "hidden": list(choices.hidden) if choices.hidden is not None else None,
             "epochs": choices.epochs, "test": choices.test,
             "missing": choices.missing or "refuse", "id": list(choices.ids),
@@ -151,7 +166,11 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
         weighed = ", columns weighed by how much they matter" if chosen.rounds else ""
         varies = getattr(estimator, "noise_model_", None) is not None
         noise = ", a noise that depends on the inputs" if varies else ""
-        notes.append(f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}.")
+        logs = getattr(estimator, "log_scale_", None) is not None
+        log = ", the logarithm of the target" if logs else ""
+        notes.append(
+            f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}{log}."
+        )
     surprises = getattr(estimator.learner_, "surprises", None)
     if surprises is not None and surprises.count:
         notes.append(

@@ -11,6 +11,7 @@ import numpy as np
 from tractable.cli.errors import BadUse, unknown
 from tractable.cli.table.columns import Column, encode, infer
 from tractable.cli.table.csv_file import CsvTable, read
+from tractable.cli.table.likelihood import AUTO, Meaning, meaning, task_of
 from tractable.cli.table.model_file import LEARNERS
 from tractable.cli.table.target import Target, held_out, target_of
 
@@ -26,6 +27,8 @@ class Choices:
     out: Path
     learner: str = "tagi"
     task: str | None = None
+    likelihood: str | None = None
+    order: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -42,6 +45,11 @@ class Choices:
         """Refuse what can be seen to be wrong without the data."""
         if self.learner not in LEARNERS:
             raise unknown("learner", self.learner, LEARNERS)
+        implied = task_of(self.likelihood)
+        if implied is not None and self.task not in (None, implied):
+            raise BadUse(f"--likelihood {self.likelihood} is of a {implied}, not {self.task}")
+        if self.learner == "laplace" and self.likelihood not in (None, "normal", "categorical"):
+            raise BadUse(f"--learner laplace takes no --likelihood {self.likelihood}")
         if self.missing is not None and self.missing not in MISSING:
             raise unknown("way with missing values", self.missing, MISSING)
         if not 0 < self.test < 1:
@@ -62,6 +70,7 @@ class Prepared:
 
     table: CsvTable
     target: Target
+    meaning: Meaning
     columns: tuple[Column, ...]
     train: list[int]
     test: list[int]
@@ -87,7 +96,10 @@ def prepare(choices: Choices) -> Prepared:
     columns = [infer(table, name, categorical=name in choices.categorical) for name in names]
     for column in columns:
         column.encode(table)  # every value is looked at before anything is learnt
-    target = target_of(table, choices.target, choices.task)
+    implied = task_of(choices.likelihood)
+    if choices.order and implied is None:
+        implied = "classification"
+    target = target_of(table, choices.target, choices.task or implied)
     train, test = held_out(target, choices.test, choices.seed)
     columns, constant = _fill(columns, table.take(train))
     if constant:
@@ -100,7 +112,11 @@ def prepare(choices: Choices) -> Prepared:
     if table.delimiter != ",":
         notes.append(f"Values are separated by {table.delimiter!r}.")
     notes.insert(0, f"{target.task.capitalize()} of {choices.target} ({target.reason}).")
-    return Prepared(table, target, tuple(columns), train, test, notes)
+    x, y = encode(columns, table.take(train)), target.values[train]
+    found = meaning(target, choices.likelihood, choices.order, x, y)
+    if choices.likelihood == AUTO:
+        notes.insert(1, f"Likelihood {found.name}: {found.reason or 'as --order says'}.")
+    return Prepared(table, target, found, tuple(columns), train, test, notes)
 
 
 def _without_missing(

@@ -11,6 +11,7 @@ from tractable import metrics
 from tractable.report.calibration import LEVELS, covered, of_classes, of_intervals
 from tractable.report.results import Calibration, Comparison
 from tractable.report.words import number
+from tractable.sklearn.ordered import positions
 
 Score = tuple[dict[str, Any], list[Comparison], Calibration]
 
@@ -53,7 +54,7 @@ def of_numbers(estimator: Any, x: Any, y: Any, train: Any, learner: str) -> Scor
 def of_labels(estimator: Any, x: Any, y: Any, train: Any, learner: str) -> Score:
     """Metrics, rows of the report and calibration of a classification."""
     predictive = estimator.predict_distribution(x)
-    seen = torch.from_numpy(np.searchsorted(estimator.classes_, y))
+    seen = torch.from_numpy(positions(y, estimator.classes_))
     labels, counts = np.unique(train, return_counts=True)
     frequent = labels[counts.argmax()]
     naive = float(np.mean(y == frequent))

@@ -58,7 +58,7 @@ def target_of(table: CsvTable, name: str, task: str | None) -> Target:
             task, reason = "classification", f"text with {len(levels)} different values"
         reason += "; --task overrides"
     else:
-        reason = "as --task says"
+        reason = "as you say"
     if len(levels) < 2:
         only = next(iter(levels))
         what = "one class" if task == "classification" else "one value"

@@ -187,8 +187,8 @@ class TorchEngine(Engine):
             ) from error
         if not isinstance(z, Gaussian):
             raise TypeError(
-                f"the network must return one tensor that depends on its parameters, got "
-                f"{type(z).__name__}"
+                "the network must return a tensor that depends on its parameters: no message "
+                "would reach any of them"
             )
         return z
 

@@ -22,7 +22,14 @@ from tractable.learners.engines.base import NON_FINITE, Engine, Slopes, Snapshot
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Advance
 from tractable.learners.network import Network
-from tractable.likelihoods import Bernoulli, Categorical, Likelihood, Normal
+from tractable.likelihoods import (
+    Bernoulli,
+    Categorical,
+    HeteroscedasticNormal,
+    Likelihood,
+    Normal,
+    Poisson,
+)
 from tractable.rules.activation import Mode
 from tractable.training.batches import Loader, Rows
 from tractable.training.inputs import Inputs, only_one
@@ -155,16 +162,12 @@ _ACTIVATIONS: dict[type[nn.Module], str] = {
 
 
 def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
-    if type(likelihood) is Normal:
-        if likelihood.outputs not in (1, outputs) or (
-            likelihood.learns_noise and likelihood.outputs != outputs
-        ):
-            raise UnsupportedByKernel(
-                f"the network has {outputs} outputs and the likelihood {likelihood.outputs}"
-            )
-        kind = "inferred" if likelihood.learns_noise else "normal"
-        return {"likelihood": kind, "tree_noise": 1.0, "paths": None}
-    if type(likelihood) is Bernoulli and outputs == 1 and likelihood.link == "probit":
+    """The kernel's arguments for a likelihood."""
+    if type(likelihood) is Normal and _one_noise_each(likelihood, outputs):
+        return _plain("inferred" if likelihood.learns_noise else "normal")
+    if type(likelihood) is Bernoulli:
+        if outputs > 1 or likelihood.link == "logit":
+            return _plain(likelihood.link)
         paths = torch.tensor([[-1], [1]], dtype=torch.int8)
         return {"likelihood": "probit_tree", "tree_noise": 1.0, "paths": paths.numpy()}
     if type(likelihood) is Categorical and likelihood.outputs == outputs:
@@ -173,10 +176,26 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
             "tree_noise": likelihood.decision_noise,
             "paths": likelihood.paths.contiguous().numpy(),
         }
+    if type(likelihood) is Poisson and likelihood.link == "exp":
+        return _plain("poisson")
+    if type(likelihood) is HeteroscedasticNormal and outputs % 2 == 0:
+        nodes = (likelihood.points.tolist(), likelihood.log_weights.tolist())
+        return {**_plain("heteroscedastic"), "nodes": nodes}
     raise UnsupportedByKernel(
-        f"engine='native' takes Normal, Bernoulli and Categorical likelihoods that fit the "
-        f"network, not {likelihood} with {outputs} outputs"
+        f"engine='native' takes the likelihoods Normal, HeteroscedasticNormal, Poisson (of log "
+        f"rates), Bernoulli and Categorical that fit the network, not {likelihood} with {outputs} "
+        f"outputs"
     )
+
+
+def _plain(kind: str) -> dict[str, Any]:
+    return {"likelihood": kind, "tree_noise": 1.0, "paths": None}
+
+
+def _one_noise_each(likelihood: Normal, outputs: int) -> bool:
+    """Whether outputs and noises fit; one known noise may serve all."""
+    shared = likelihood.outputs == 1 and not likelihood.learns_noise
+    return shared or likelihood.outputs == outputs
 
 
 # --- running -----------------------------------------------------------------------------------
@@ -275,9 +294,8 @@ class NativeEngine(Engine):
         if isinstance(y, Gaussian):
             targets, error_bars = y.loc, _rows(y.variance)
         targets = targets.detach().reshape(len(x), -1).contiguous()
-        labels, noise = True, [_NO_NOISE, _NO_NOISE]
-        if isinstance(likelihood, Normal):
-            labels, noise = False, _noise(likelihood)
+        labels = self.chain.arguments["paths"] is not None
+        noise = _noise(likelihood) if isinstance(likelihood, Normal) else [_NO_NOISE, _NO_NOISE]
         learnt = int(
             self.kernel.learn(
                 posterior.loc.detach().numpy(),

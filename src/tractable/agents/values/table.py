@@ -1,0 +1,220 @@
+"""Values of actions in a table, learnt from experience alone (chapter 19 of the book)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+Rule = Literal["q", "sarsa", "double", "monte-carlo"]
+
+
+def discounted_returns(rewards: Sequence[float], gamma: float) -> list[float]:
+    """What is still to come at each step, discounted (E 19.1).
+
+    >>> [round(value, 4) for value in discounted_returns([0, 0, 1, 0, 2], 0.9)]
+    [2.1222, 2.358, 2.62, 1.8, 2.0]
+    """
+    found, rest = [], 0.0
+    for reward in reversed(list(rewards)):
+        rest = reward + gamma * rest
+        found.append(rest)
+    return found[::-1]
+
+
+def boltzmann(q: Tensor, tau: float) -> Tensor:
+    """Probabilities of actions that grow with their values (E 19.45); no value overflows.
+
+    Args:
+        q: values of actions, last.
+        tau: how far apart values must be to matter.
+    """
+    if not tau > 0:
+        raise ValueError(f"tau must be positive, got {tau}")
+    return torch.softmax(q / tau, -1)
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """How often a table tries what does not look best.
+
+    Args:
+        eps: probability of an action drawn evenly.
+        tau: temperature of a Boltzmann policy; the best action else.
+    """
+
+    eps: float = 0.1
+    tau: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability."""
+        if not 0 <= self.eps <= 1:
+            raise ValueError(f"eps is a probability, between 0 and 1; got {self.eps}")
+        if self.tau is not None and not self.tau > 0:
+            raise ValueError(f"tau must be positive, got {self.tau}")
+
+    def probabilities(self, q: Tensor) -> Tensor:
+        """Of each action, given its value; equally good ones share."""
+        if self.tau is not None:
+            best = boltzmann(q, self.tau)
+        else:
+            top = (q == q.amax(-1, keepdim=True)).to(q.dtype)
+            best = top / top.sum(-1, keepdim=True)
+        return (1 - self.eps) * best + self.eps / q.shape[-1]
+
+
+class Table:
+    """Values of actions in every state, learnt step by step.
+
+    * ``q``: towards r + gamma max q(s', .) (E 19.15);
+    * ``sarsa``: towards r + gamma q(s', a'), with the action that is then taken (E 19.14);
+    * ``double``: two tables; one, drawn anew each step, learns, its best action is valued by the
+      other (E 19.20);
+    * ``monte-carlo``: towards what was still to come in the episode, at the end of it (E 19.13).
+
+    Args:
+        states: number of states.
+        actions: number of actions.
+        rule: one of these.
+        gamma: discount.
+        step: how far a value moves towards its target.
+        seed: seed of actions, and of which of two tables learns.
+
+    Attributes:
+        q: values, ``[states, actions]``; the mean of both tables, for ``double``.
+    """
+
+    def __init__(
+        self,
+        states: int,
+        actions: int,
+        rule: Rule = "q",
+        *,
+        gamma: float = 0.99,
+        step: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        if rule not in get_args(Rule):
+            raise ValueError(f"rule must be one of {', '.join(get_args(Rule))}; got {rule!r}")
+        if not 0 < step <= 1:
+            raise ValueError(f"step must lie between 0 and 1, got {step}")
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma must lie between 0 and 1, got {gamma}")
+        self.rule, self.gamma, self.step = rule, float(gamma), float(step)
+        self.tables = torch.zeros(2 if rule == "double" else 1, states, actions).double()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    @property
+    def q(self) -> Tensor:
+        """Values of actions."""
+        return self.tables.mean(0)
+
+    @property
+    def policy(self) -> Tensor:
+        """The best action of each state."""
+        return self.q.argmax(1)
+
+    def update(
+        self,
+        state: int,
+        action: int,
+        reward: float,
+        following: int,
+        *,
+        done: bool = False,
+        then: int | None = None,
+        table: int | None = None,
+    ) -> float:
+        """Learn from one step; returns the new value.
+
+        Args:
+            state: where.
+            action: what was done.
+            reward: what it gave.
+            following: the next state.
+            done: whether that ended the episode.
+            then: the next action, for ``sarsa``.
+            table: which of two learns; by default one is drawn.
+        """
+        if self.rule == "monte-carlo":
+            raise TypeError("monte-carlo learns at the end of an episode: use learn_episode")
+        if self.rule == "sarsa" and then is None and not done:
+            raise ValueError("sarsa needs the next action: then=")
+        if reward != reward:
+            raise ValueError(f"the reward in state {state} is NaN")
+        mine = 0
+        if self.rule == "double":
+            drawn = int(torch.randint(2, (), generator=self.generator))
+            mine = drawn if table is None else table
+        rest = 0.0 if done else self._rest(following, then, mine)
+        values = self.tables[mine]
+        values[state, action] += self.step * (reward + self.gamma * rest - values[state, action])
+        return float(values[state, action])
+
+    def _rest(self, following: int, then: int | None, mine: int) -> float:
+        values = self.tables[mine, following]
+        if self.rule == "sarsa":
+            assert then is not None
+            return float(values[then])
+        if self.rule == "double":
+            return float(self.tables[1 - mine, following, int(values.argmax())])
+        return float(values.amax())
+
+    def learn_episode(self, steps: Sequence[tuple[int, int, float]]) -> None:
+        """Learn from a whole episode: states, actions and rewards in their order."""
+        rewards = [reward for _, _, reward in steps]
+        returns = discounted_returns(rewards, self.gamma)
+        for (state, action, _), value in zip(steps, returns, strict=True):
+            table = self.tables[0]
+            table[state, action] += self.step * (value - table[state, action])
+
+    def learn(
+        self,
+        env: Any,
+        episodes: int,
+        *,
+        explore: Exploration | None = None,
+        longest: int = 1_000,
+    ) -> list[float]:
+        """Act in a Gymnasium environment and learn; returns the sum of rewards of each episode.
+
+        Args:
+            env: an environment with numbered states and actions.
+            episodes: how many.
+            explore: how; by default one action in ten is drawn evenly.
+            longest: steps after which an episode is cut off.
+        """
+        spaces = [getattr(env, f"{name}_space", None) for name in ("observation", "action")]
+        if not all(hasattr(space, "n") for space in spaces):
+            raise TypeError(
+                f"a table needs numbered states and actions (Discrete), got {spaces[0]} and "
+                f"{spaces[1]}: see TAGIControl for continuous actions"
+            )
+        explore = Exploration() if explore is None else explore
+        return [self._episode(env, explore, longest) for _ in range(episodes)]
+
+    def _episode(self, env: Any, explore: Exploration, longest: int) -> float:
+        seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
+        state, _ = env.reset(seed=seed)
+        action, total, steps = self._act(int(state), explore), 0.0, list[tuple[int, int, float]]()
+        for _ in range(longest):
+            following, reward, done, cut, _ = env.step(action)
+            then = self._act(int(following), explore)
+            total += float(reward)
+            if self.rule == "monte-carlo":
+                steps.append((int(state), action, float(reward)))
+            else:
+                self.update(int(state), action, float(reward), int(following), done=done, then=then)
+            state, action = following, then
+            if done or cut:
+                break
+        if steps:
+            self.learn_episode(steps)
+        return total
+
+    def _act(self, state: int, explore: Exploration) -> int:
+        chances = explore.probabilities(self.q[state])
+        return int(torch.multinomial(chances, 1, generator=self.generator))

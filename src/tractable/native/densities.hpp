@@ -1,0 +1,40 @@
+// Messages of likelihoods whose integral over an output has no closed form: numbers in, numbers out.
+#pragma once
+
+#include <vector>
+
+namespace tractable {
+
+// Derivatives of a log evidence in the mean of an output.
+struct Message {
+  double d_mu = 0;
+  double d_var = 0;
+};
+
+// A count y ~ Poisson(exp(z)) (tractable/likelihoods/poisson.py).
+Message poisson(double y, double mean, double variance);
+
+// A label, sign +1 or -1, of probability 1 / (1 + exp(-sign z)) (likelihoods/bernoulli.py).
+Message logit(double sign, double mean, double variance);
+
+// The same of probability Phi(sign z / sqrt(variance of the noise)), where `total` is the variance
+// of output and noise together.
+Message probit(double sign, double mean, double total);
+
+// y ~ N(z_1, exp(z_2)) (tractable/likelihoods/heteroscedastic.py): the two messages, by a
+// Gauss-Hermite sum over z_2.
+struct Rule1D {
+  std::vector<double> points, log_weights;
+};
+struct Pair {
+  Message mean, log_noise;
+};
+// Numbers of the sum, kept between calls.
+using Scratch = std::vector<double>;
+Pair heteroscedastic(const Rule1D& rule, double y, double mean, double variance, double log_noise,
+                     double log_noise_variance, Scratch& scratch);
+
+// Its noise as a prediction has it: the mean of a log-normal variable, in single precision.
+float expected_noise(float log_noise, float log_noise_variance);
+
+}  // namespace tractable

@@ -1,0 +1,210 @@
+"""A positive target whose logarithm is normal, or a mixture of normals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.special import log_ndtr, ndtr
+
+from tractable.predictive import search
+from tractable.predictive.base import Predictive
+from tractable.predictive.normal_mixture import NormalMixturePredictive
+from tractable.predictive.shapes import like
+
+_STARTS = 32
+_NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(32)
+
+
+@dataclass(frozen=True)
+class LogScale:
+    """The scale of a logarithm up to a point, and beyond it a straight line with the same slope.
+
+        z = log(y + c)                                        for y <= t,
+        z = log(t + c) + (y - t) / (t + c)                    above.
+
+    With t the largest target that was seen, predictions beyond it grow along a line, not by powers.
+
+    Args:
+        shift: c, what is added to the target.
+        top: t, where the line begins.
+    """
+
+    shift: float = 0.0
+    top: float = math.inf
+
+    @property
+    def edge(self) -> float:
+        """Where the line begins, in z."""
+        return math.log(self.top + self.shift) if math.isfinite(self.top) else math.inf
+
+    def forward(self, y: Tensor) -> Tensor:
+        """From targets above ``-shift`` to the scale."""
+        if not math.isfinite(self.top):
+            return (y + self.shift).log()
+        line = self.edge + (y - self.top) / (self.top + self.shift)
+        return torch.where(y > self.top, line, (y.clamp(max=self.top) + self.shift).log())
+
+    def inverse(self, z: Tensor) -> Tensor:
+        """Back from the scale."""
+        if not math.isfinite(self.top):
+            return z.exp() - self.shift
+        line = self.top + (self.top + self.shift) * (z - self.edge)
+        return torch.where(z > self.edge, line, z.clamp(max=self.edge).exp() - self.shift)
+
+    def log_slope(self, y: Tensor) -> Tensor:
+        """Logarithm of the slope of ``forward``."""
+        return -(y.clamp(max=self.top) + self.shift).log()
+
+    def expectation(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """E[y] of z ~ N(mean, variance), in closed form: a log-normal cut off, and a line."""
+        if not math.isfinite(self.top):
+            return (mean + variance / 2).exp() - self.shift
+        std = variance.clamp_min(1e-30).sqrt()
+        a = (self.edge - mean) / std
+        below = (mean + variance / 2 + log_ndtr(a - std)).exp() - self.shift * ndtr(a)
+        slope = self.top + self.shift
+        density = (-0.5 * a * a).exp() / math.sqrt(2 * math.pi)
+        above = (self.top + slope * (mean - self.edge)) * ndtr(-a) + slope * std * density
+        return below + above
+
+    def square(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """E[y^2] of z ~ N(mean, variance), likewise."""
+        c = self.shift
+        if not math.isfinite(self.top):
+            return (2 * (mean + variance)).exp() - 2 * c * (mean + variance / 2).exp() + c * c
+        std = variance.clamp_min(1e-30).sqrt()
+        a = (self.edge - mean) / std
+        below = (2 * (mean + variance) + log_ndtr(a - 2 * std)).exp()
+        below = below - 2 * c * (mean + variance / 2 + log_ndtr(a - std)).exp() + c * c * ndtr(a)
+        slope = self.top + c
+        start, rise = self.top + slope * (mean - self.edge), slope * std
+        density = (-0.5 * a * a).exp() / math.sqrt(2 * math.pi)
+        tail = ndtr(-a)
+        return below + (
+            start * start * tail + 2 * start * rise * density + rise * rise * (tail + a * density)
+        )
+
+
+@dataclass(frozen=True)
+class LogNormalPredictive(Predictive):
+    """What is known of a target that was learnt on the scale of a logarithm.
+
+    Given the mean m, the epistemic variance e and the noise a on that scale, the expected target
+    and its square are those of a normal z under ``LogScale``, in closed form, and those of the
+    mixture their averages; the epistemic variance is that of E[y | f] over f ~ N(m, e), by
+    quadrature.
+
+    Exact: all but the mean of rows off the data.  What ``growth`` adds to e there widens intervals
+    and variances and is left out of the mean, which would otherwise follow the doubt.
+
+    Args:
+        logarithm: what is known on the scale of the logarithm.
+        scale: that scale.
+        growth: part of the epistemic variance that does not count in the mean.
+        novelty: how unlike the training rows each row is; see ``Predictive``.
+    """
+
+    logarithm: NormalMixturePredictive
+    scale: LogScale = LogScale()
+    growth: Tensor | None = None
+    novelty: Tensor | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def mean(self) -> Tensor:
+        """Expected value of the target."""
+        of, calm = self.logarithm, self.logarithm.within
+        if self.growth is not None:
+            calm = (calm - self.growth).clamp_min(0)
+        return self.scale.expectation(of.draws, calm + of.noise).mean(0)
+
+    @property
+    def variance(self) -> Tensor:
+        """Variance of the target."""
+        of = self.logarithm
+        total = of.within + of.noise
+        mean = self.scale.expectation(of.draws, total).mean(0)
+        return (self.scale.square(of.draws, total).mean(0) - mean.square()).clamp_min(0)
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Variance of the expected value over what is not known of the network."""
+        of = self.logarithm
+        shape = (-1, *[1] * of.draws.ndim)
+        nodes, weights = (torch.from_numpy(part).to(of.draws) for part in (_NODES, _WEIGHTS))
+        f = of.draws + (2 * of.within).sqrt() * nodes.reshape(shape)
+        given = self.scale.expectation(f, of.noise.expand_as(f))
+        share = (weights / math.sqrt(math.pi) / len(of.draws)).reshape(shape)
+        mean = (share * given).sum((0, 1))
+        return (share * (given - mean).square()).sum((0, 1)).minimum(self.variance)
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """What is left of the variance once the network is known."""
+        return self.variance - self.epistemic
+
+    def log_prob(self, y: Tensor) -> Tensor:
+        """Log density of each row, summed over its outputs; none below ``-shift``."""
+        y = like(y, self.logarithm.draws[0])
+        possible = y > -self.scale.shift
+        inside = torch.where(possible, y, torch.ones_like(y))
+        slope = self.scale.log_slope(inside)
+        slope = slope if slope.ndim < 2 else slope.flatten(1).sum(1)
+        never = ~(possible if possible.ndim < 2 else possible.flatten(1).all(1))
+        found = self.logarithm.log_prob(self.scale.forward(inside)) + slope
+        return found.masked_fill(never, -torch.inf)
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """That on the scale of the logarithm."""
+        y = like(y, self.logarithm.draws[0])
+        possible = y > -self.scale.shift
+        inside = torch.where(possible, y, torch.ones_like(y))
+        share = self.logarithm.cdf(self.scale.forward(inside))
+        return torch.where(possible, share, torch.zeros_like(share))
+
+    def quantile(self, q: float) -> Tensor:
+        """That on the scale of the logarithm, taken back."""
+        return self.scale.inverse(self.logarithm.quantile(q))
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable value."""
+        of = self.logarithm
+        starts = (of.draws - of.within - of.noise)[:: max(len(of.draws) // _STARTS, 1)].double()
+
+        def density(z: Tensor) -> Tensor:
+            return self.log_prob(self.scale.inverse(z))
+
+        step = (of.within + of.noise).mean(0).sqrt().double() / 4
+        alone = starts[0, 0].numel() == 1
+        found = search.climb(density, starts, step, whole=False, alone=alone)
+        return self.scale.inverse(found).to(of.draws)
+
+    def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+        """Draws on the scale of the logarithm, taken back."""
+        return self.scale.inverse(self.logarithm.sample(n, generator))
+
+    def flat(self) -> LogNormalPredictive:
+        """One number per row instead of a column."""
+        logarithm, growth = self.logarithm.flat(), self.growth
+        if growth is not None and logarithm.draws.ndim < self.logarithm.draws.ndim:
+            growth = growth.squeeze(-1)
+        return replace(self, logarithm=logarithm, growth=growth)
+
+    def double(self) -> LogNormalPredictive:
+        """See ``Predictive``."""
+        growth = None if self.growth is None else self.growth.double()
+        novelty = None if self.novelty is None else self.novelty.double()
+        return LogNormalPredictive(self.logarithm.double(), self.scale, growth, novelty)
+
+    def noisier(self, factors: Tensor) -> LogNormalPredictive:
+        """See ``Predictive``; the noise is that on the scale of the logarithm."""
+        return replace(self, logarithm=self.logarithm.noisier(factors))
+
+    def widened(self, extra: Tensor) -> LogNormalPredictive:
+        """See ``Predictive``; ``extra`` is on the scale of the logarithm."""
+        growth = extra if self.growth is None else self.growth + extra
+        return replace(self, logarithm=self.logarithm.widened(extra), growth=growth)

@@ -1,0 +1,182 @@
+"""Ways to learn a graph network, each with the settings it may be tried with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable import graphs as G
+from tractable.data import CitationData
+from tractable.training import holdout
+
+Setting = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to learn.
+
+    Attributes:
+        title: what tables call it.
+        known: a published or usual setting, which is always tried.
+        choices: what else each part of a setting may be.
+        make: a learner from data, a setting, a seed and the number of classes.
+    """
+
+    title: str
+    known: Setting
+    choices: dict[str, tuple[Any, ...]]
+    make: Callable[[CitationData, Setting, int, int], tr.Learner]
+
+    def settings(self, count: int, seed: int) -> list[Setting]:
+        """The usual setting, and others drawn evenly."""
+        draw = random.Random(seed)
+        return [self.known] + [
+            {key: draw.choice(values) for key, values in self.choices.items()}
+            for _ in range(count - 1)
+        ]
+
+
+def convolutions(data: CitationData, width: int, outputs: int, drop: float) -> nn.Module:
+    """Two graph convolutions with dropout, as Kipf & Welling (2017) have them."""
+    features = data.graph.x
+    assert features is not None
+    inputs = features.shape[1]
+    parts = [G.Conv(inputs, width), nn.ReLU(), G.Conv(width, outputs)]
+    if drop:
+        parts = [nn.Dropout(drop), parts[0], nn.ReLU(), nn.Dropout(drop), parts[2]]
+    return nn.Sequential(*parts)
+
+
+def attentions(data: CitationData, heads: int, outputs: int, drop: float) -> nn.Module:
+    """Two layers of attention, as Velickovic et al. (2018) have them."""
+    features = data.graph.x
+    assert features is not None
+    return nn.Sequential(
+        nn.Dropout(drop),
+        G.Attention(features.shape[1], 8, heads=heads),
+        nn.ELU(),
+        nn.Dropout(drop),
+        G.Attention(8 * heads, outputs, concat=False),
+    )
+
+
+def unit_rows(data: CitationData) -> G.Graph:
+    """The graph with features of mean square one a row, as closed-form priors want them."""
+    x = data.graph.x
+    assert x is not None
+    seen = (x > 0).float()
+    scaled = seen / seen.norm(dim=1, keepdim=True).clamp_min(1) * x.shape[1] ** 0.5
+    return G.Graph(data.graph.edges, scaled)
+
+
+def _backprop(
+    data: CitationData, net: nn.Module, s: Setting, seed: int, classes: int
+) -> tr.Learner:
+    adam = partial(torch.optim.Adam, weight_decay=s["decay"])
+    nodes = G.Nodes(net, data.graph)
+    return tr.Backprop(
+        nodes, tr.likelihoods.Softmax(classes), lr=s["lr"], optimizer=adam, seed=seed
+    )
+
+
+def gcn(data: CitationData, s: Setting, seed: int, classes: int) -> tr.Learner:
+    """Convolutions by Adam."""
+    return _backprop(data, convolutions(data, s["width"], classes, s["drop"]), s, seed, classes)
+
+
+def gat(data: CitationData, s: Setting, seed: int, classes: int) -> tr.Learner:
+    """Attention by Adam."""
+    return _backprop(data, attentions(data, s["heads"], classes, s["drop"]), s, seed, classes)
+
+
+def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int = 1) -> tr.Learner:
+    """Convolutions in closed form."""
+    likelihood = tr.likelihoods.Categorical(classes, link=s["link"])
+    net = convolutions(data, s["width"], likelihood.outputs, s["drop"])
+    nodes = G.Nodes(net, unit_rows(data))
+    if members == 1:
+        return tr.TAGI(nodes, likelihood, gain=s["gain"], seed=seed)
+    return tr.Ensemble(
+        nodes, likelihood, n=members, learner=tr.TAGI, gain=s["gain"], seed=1_000 * (seed + 1)
+    )
+
+
+_ADAM = {"lr": (0.005, 0.01, 0.02), "decay": (5e-4, 1e-3, 2e-3), "epochs": (100, 200, 300)}
+_TAGI = Method(
+    "TAGI, convolutions",
+    {"width": 64, "link": "normal", "gain": 0.05, "epochs": 20, "batch": 20, "drop": 0.3},
+    {
+        "width": (32, 64, 128),
+        "link": ("normal", "normal", "probit"),
+        "gain": (0.02, 0.05, 0.1, 0.25),
+        "epochs": (10, 20, 40),
+        "batch": (20,),
+        "drop": (0.0, 0.3, 0.5),
+    },
+    tagi,
+)
+
+METHODS: dict[str, Method] = {
+    "tagi": _TAGI,
+    "tagi-5": Method("TAGI, five networks", {}, {}, partial(tagi, members=5)),
+    "gcn": Method(
+        "Backprop, convolutions",
+        {"width": 16, "lr": 0.01, "decay": 5e-4, "epochs": 200, "batch": 0, "drop": 0.5},
+        {"width": (16, 32, 64), "drop": (0.5, 0.6, 0.7), "batch": (0,), **_ADAM},
+        gcn,
+    ),
+    "gat": Method(
+        "Backprop, attention",
+        {"heads": 8, "lr": 0.005, "decay": 5e-4, "epochs": 200, "batch": 0, "drop": 0.6},
+        {"heads": (8,), "drop": (0.6,), "batch": (0,), **_ADAM},
+        gat,
+    ),
+}
+SETTINGS_OF = {"tagi-5": "tagi"}
+"""Methods that take over the setting chosen for another."""
+
+
+def fitted(
+    name: str,
+    data: CitationData,
+    setting: Setting,
+    seed: int,
+    nodes: Tensor,
+    y: Tensor,
+    *,
+    suit: bool = True,
+) -> tr.Learner:
+    """A method fitted to labelled nodes, with the noise of a decision suited to validation nodes.
+
+    Args:
+        name: of ``METHODS``.
+        data: the graph.
+        setting: of the method.
+        seed: of first weights and draws.
+        nodes: labelled nodes.
+        y: labels of all nodes; -1 for nodes that no validation counts.
+        suit: whether to scale the noise of a decision, or the temperature, on validation nodes.
+    """
+    classes = int(y.max()) + 1
+    learner = METHODS[name].make(data, setting, seed, classes)
+    learner.fit(
+        nodes,
+        y[nodes],
+        epochs=setting["epochs"],
+        batch_size=setting["batch"] or len(nodes),
+        progress=False,
+    )
+    if suit:
+        known = data.validation[y[data.validation] >= 0]
+        rows, targets = learner.checked(known, y[known])
+        scale = holdout.noise_scale(learner, [holdout.seen_by(learner, rows, targets)])
+        learner.rescale_noise(scale)
+    return learner

@@ -1,0 +1,68 @@
+"""Our own models: a network, a likelihood and a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+
+import tractable as tr
+from tractable.likelihoods import Likelihood, Normal
+from tractable.predictive import CategoricalPredictive, Predictive
+from tractable_studies.likelihoods.rows import Task
+
+Model = Callable[[Task, int], Predictive]
+
+
+def network(task: Task, outputs: int, widths: tuple[int, ...]) -> nn.Module:
+    """Hidden layers with rectifiers."""
+    sizes, layers = (task.x.shape[1], *widths), list[nn.Module]()
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+
+
+def learnt(
+    kind: type[tr.Learner],
+    likelihood: Likelihood,
+    *widths: int,
+    epochs: int,
+    batch: int,
+    calibrate: bool = False,
+    members: int = 1,
+    **options: Any,
+) -> Model:
+    """One of our learners with a likelihood, at its defaults but for the options given."""
+
+    def fit(task: Task, seed: int) -> Predictive:
+        net = network(task, likelihood.outputs_needed, widths)
+        if members == 1:
+            model = kind(net, likelihood, seed=seed, **options)
+        else:
+            model = tr.Ensemble(net, likelihood, n=members, learner=kind, seed=seed, **options)
+        model.fit(
+            task.x, task.y, epochs=epochs, batch_size=batch, calibrate=calibrate, progress=False,
+            off_data=False,
+        )  # fmt: skip
+        return model.predict(task.x_test)
+
+    return fit
+
+
+def rounded(levels: int, epochs: int) -> Model:
+    """A normal number, and the probability that it is nearest to each level."""
+
+    def fit(task: Task, seed: int) -> Predictive:
+        y = task.y.to(task.x.dtype).unsqueeze(1)
+        number = Task(task.x, (y - y.mean()) / y.std(), task.x_test, y)
+        p = learnt(tr.TAGI, Normal(), 50, epochs=epochs, batch=16)(number, seed)
+        edges = (torch.arange(levels - 1) + 0.5 - y.mean()) / y.std()
+        inner = torch.cat([p.cdf(edge.expand_as(p.mean)) for edge in edges], 1)
+        zero, one = torch.zeros_like(inner[:, :1]), torch.ones_like(inner[:, :1])
+        probs = torch.cat([zero, inner, one], 1).diff(dim=1)
+        return CategoricalPredictive(probs.clamp_min(1e-12), ordered=True)
+
+    return fit

@@ -1,0 +1,93 @@
+"""The logarithm of a target: taken where held-out rows gain, and undone in every answer."""
+
+import numpy as np
+import pytest
+import torch
+
+from tractable.sklearn import TAGIRegressor
+from tractable.sklearn.logarithm import possible
+
+FAST = {"epochs": 20, "members": 2, "shrink": False, "random_state": 0, "hidden": (16,)}
+
+
+def rows(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, X[:, 0] + 0.5 * np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=n)
+
+
+def test_it_is_taken_for_targets_that_scatter_by_a_share_of_their_size():
+    X, y = rows()
+    model = TAGIRegressor(**FAST).fit(X, np.exp(y))
+    assert model.log_scale_.shift == pytest.approx(0.02 * np.median(np.exp(y)), rel=0.05)
+    assert model.log_scale_.top == pytest.approx(np.exp(y).max())
+    new, truth = rows(2_000, seed=1)
+    plain = TAGIRegressor(**FAST, log_target=False).fit(X, np.exp(y))
+    assert plain.log_scale_ is None
+    gained = model.log_prob(new, np.exp(truth)) - plain.log_prob(new, np.exp(truth))
+    assert gained.mean() > 0.3
+    low, high = model.predict_interval(new).T
+    assert 0.85 < np.mean((low < np.exp(truth)) & (np.exp(truth) < high)) < 0.95
+    assert bool((low > -model.log_scale_.shift).all())
+
+
+def test_it_is_left_for_targets_that_scatter_evenly():
+    X, y = rows()
+    assert TAGIRegressor(**FAST).fit(X, y + 20).log_scale_ is None
+    assert TAGIRegressor(**FAST).fit(X, y).log_scale_ is None  # not positive
+
+
+def test_the_density_is_that_of_the_logarithm_over_the_target():
+    X, y = rows()
+    model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
+    c = model.log_scale_.shift
+    log = np.log(np.exp(y) + c)
+    by_hand = TAGIRegressor(**FAST, log_target=False).fit(X, log)
+    assert model.log_prob(X, np.exp(y)) == pytest.approx(by_hand.log_prob(X, log) - log, rel=1e-6)
+    ends = np.exp(by_hand.predict_interval(X)) - c
+    seen = ends < np.exp(y).max()
+    assert model.predict_interval(X)[seen] == pytest.approx(ends[seen], rel=1e-6)
+    assert bool(
+        (model.predict_interval(X)[~seen] < ends[~seen]).all()
+    )  # along a line, not by powers
+    assert bool(np.isfinite(model.log_prob(X[:1], [0.0])).all())  # rare, not impossible
+
+
+def test_it_is_kept_in_a_file_and_by_further_rows(tmp_path):
+    X, y = rows()
+    model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
+    model.save(tmp_path / "model")
+    again = TAGIRegressor.load(tmp_path / "model")
+    assert again.log_scale_ == model.log_scale_
+    assert np.array_equal(again.predict(X), model.predict(X))
+    again.partial_fit(X[:20], np.exp(y[:20]))
+    assert 0 < np.abs(again.predict(X) - model.predict(X)).max() < np.exp(y).max()
+    with pytest.raises(ValueError, match=r"must then be positive; row 1 has -2"):
+        again.partial_fit(X[:2], [1.0, -2.0])
+
+
+def test_far_away_nothing_grows_by_powers():
+    X, y = rows()
+    model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
+    far = np.array([[50.0, 0.0], [100.0, 0.0]])
+    near, twice = model.predict(far)
+    assert twice < 2.5 * near
+    assert near < 100 * np.exp(y).max()
+    assert np.all(np.isfinite(model.predict(far, return_std=True)[1]))
+
+
+def test_what_has_no_logarithm_is_refused():
+    X, y = rows(30)
+    with pytest.raises(ValueError, match="row 0 has 0"):
+        TAGIRegressor(**FAST, log_target=True).fit(X, np.zeros(30))
+    with pytest.raises(ValueError, match="log_target must be"):
+        TAGIRegressor(log_target="yes").fit(X, y)
+
+
+def test_it_is_tried_for_one_skewed_positive_target():
+    draw = torch.randn(500, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert possible(draw.exp())
+    assert not possible(draw + 10)
+    assert not possible(draw)
+    assert not possible(draw.exp().expand(-1, 2))
+    assert not possible(torch.ones(5, 1))
