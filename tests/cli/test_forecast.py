@@ -17,8 +17,6 @@ def sales(tmp_path):
     y = 50 + 10 * np.sin(2 * np.pi * t / 7) + np.random.default_rng(0).standard_normal(140)
     days = np.datetime64("2024-01-01") + t
     rows = [[str(day), round(float(value), 2)] for day, value in zip(days, y, strict=True)]
-    rows[20][1] = ""
-    del rows[30]
     return write(tmp_path / "sales.csv", ["day", "sold"], rows)
 
 

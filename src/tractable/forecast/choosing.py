@@ -64,7 +64,7 @@ class Trials:
         recipe: how learners are made.
         history: scaled series.
         held_out: number of times to hold out; None for a fifth.
-        units: of the series, for counts.
+        units: mean and scale of the series, for counts.
     """
 
     def __init__(

@@ -57,10 +57,10 @@ class Recipe:
         kind: class of the learner.
         net: a network of the user's own.
         likelihood: None for a normal one whose noise is inferred.
-        members: of an ensemble; 1 for none.
+        members: size of an ensemble; 1 for none.
         options: further arguments of the learner.
         batch_size: windows per update.
-        seed: of the learner.
+        seed: seed of the learner.
         sequence: whether windows are given as sequences.
         known: number of covariates with a known future.
         past: number of those without.

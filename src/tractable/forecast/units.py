@@ -77,7 +77,7 @@ class Units:
 
     Attributes:
         transform: applied first.
-        mean: of each transformed series.
+        mean: mean of each transformed series.
         scale: its standard deviation.
     """
 
