@@ -125,7 +125,7 @@ class Spread:
         """Measured on held-out windows of consecutive origins.
 
         Args:
-            errors: of the windows.
+            errors: what was missed at the windows.
             memory: ``"auto"`` chooses it.
         """
         factors = factors_of(errors)
