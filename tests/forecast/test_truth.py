@@ -181,7 +181,7 @@ def test_the_seasonal_naive_forecast_repeats_the_season():
 
 @pytest.mark.parametrize(
     ("learner", "options"),
-    [("Backprop", {"lr": 0.01}), (tr.BayesByBackprop, {"lr": 0.01}), (tr.TAGI, {"gain": 0.01})],
+    [("Backprop", {"lr": 0.01}), (tr.BayesByBackprop, {"lr": 0.02}), (tr.TAGI, {"gain": 0.01})],
 )
 def test_any_learner_forecasts(learner, options):
     y = wave(400)
@@ -194,8 +194,9 @@ def test_any_learner_forecasts(learner, options):
         learner=learner,
         options=options,
         epochs=8,
-        batch_size=8,
+        batch_size=16,
         validation=60,
+        refit=False,
     ).fit(y[:380])
     found = model.backtest(y)
     assert np.sqrt(found.mse) < 0.6
@@ -237,7 +238,16 @@ def test_a_recurrent_network_forecasts():
             return self.head(self.cells(x)[0][:, -1])
 
     model = Forecaster(
-        Net(), 4, lags=12, season=12, sequence=True, epochs=1, stride=4, level="last", validation=40
+        Net(),
+        4,
+        lags=12,
+        season=12,
+        sequence=True,
+        epochs=1,
+        stride=8,
+        level="last",
+        validation=30,
+        refit=False,
     )
     found = model.fit(wave(300)).predict()
     assert np.isfinite(found.mean).all()

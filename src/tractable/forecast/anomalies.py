@@ -29,7 +29,7 @@ class Anomalies:
         expected: the median of what was forecast.
         deviations: between the two, in standard deviations of the forecast.
         surprise: minus the log density of the value, in the units of the data.
-        probability: of a value at least as far off.
+        probability: how likely a value at least as far off was.
     """
 
     times: npt.NDArray[Any]

@@ -41,7 +41,7 @@ class Backtest:
     """Forecasts from rolling origins.
 
     Attributes:
-        names: of the series.
+        names: names of the series.
         origins: the last time that each forecast knew.
         model: scores of the forecaster.
         naive: scores of the seasonal naive forecast.

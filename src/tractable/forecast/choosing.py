@@ -64,7 +64,7 @@ class Trials:
         recipe: how learners are made.
         history: scaled series.
         held_out: number of times to hold out; None for a fifth.
-        units: of the series, for counts.
+        units: mean and scale of the series, for counts.
     """
 
     def __init__(
@@ -132,9 +132,14 @@ class Trials:
             most = _MOST_WINDOWS // self.history.loc.shape[1] // (60 if self.recipe.ahead else 4)
             most = max(most, 1)
             origins = origins[:: -(-len(origins) // most)]
-        if len(origins) == 0:
-            raise InvalidInput("no held-out window has a value in it: too many are missing")
-        return Errors.of(model, self.before(cut.last), origins)
+        found = None
+        if len(origins):
+            found = Errors.of(model, self.before(cut.last), origins)
+        if found is None or np.isnan(found.error).all(axis=(0, 2)).any():
+            raise InvalidInput(
+                "no held-out window has a value in it and one after it: too many are missing"
+            )
+        return found
 
     def tried(self, setting: Setting) -> Tried:
         """A setting, judged on all cuts."""

@@ -32,10 +32,10 @@ class Wanted:
         hidden: widths of the hidden layers.
         epochs: over the windows.
         season: length of a season.
-        transform: of the series.
+        transform: what is applied to the series.
         validation: number of last times to hold out.
         refit: whether to learn from these as well in the end.
-        memory: of recent errors.
+        memory: times that recent errors are averaged over.
     """
 
     lags: int | None

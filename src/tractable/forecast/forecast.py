@@ -26,10 +26,9 @@ class Forecast:
 
     Attributes:
         times: the time stamp of every step.
-        names: of the series.
-        predictive: of the transformed values, ``[series, steps]``.
-        correlation: of what is forecast for different steps, ``[steps, steps]``, or one for each
-            series.
+        names: names of the series.
+        predictive: distribution of the transformed values, ``[series, steps]``.
+        correlation: how the steps hang together, ``[steps, steps]``, or one for each series.
         transform: what was applied to the data.
         alone: whether arrays have no axis of series.
         paths: drawn ones, ``[paths, series, steps]``, where the forecast is made of them.

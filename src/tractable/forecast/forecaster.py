@@ -67,7 +67,7 @@ class Forecaster:
         forget: about how many of the last rows ``update`` remembers; None forgets nothing.
         sequence: give windows as ``[rows, lags, 1 + past covariates]``, for recurrent networks.
         options: further arguments of the learner.
-        seed: of the learner.
+        seed: seed of the learner.
 
     Attributes:
         setting_: what was chosen.

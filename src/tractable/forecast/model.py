@@ -57,10 +57,10 @@ class Recipe:
         kind: class of the learner.
         net: a network of the user's own.
         likelihood: None for a normal one whose noise is inferred.
-        members: of an ensemble; 1 for none.
+        members: size of an ensemble; 1 for none.
         options: further arguments of the learner.
         batch_size: windows per update.
-        seed: of the learner.
+        seed: seed of the learner.
         sequence: whether windows are given as sequences.
         known: number of covariates with a known future.
         past: number of those without.
@@ -280,5 +280,5 @@ def usual_epochs(windows: int) -> int:
 
 def _bad(missing: Mask, gaps: bool) -> Mask:
     """Rows that nothing can be learnt from, where gaps are allowed and where they are not."""
-    found: Mask = missing.all(1) if gaps else missing.any(1)
+    found: Mask = np.all(missing, axis=1) if gaps else np.any(missing, axis=1)
     return found

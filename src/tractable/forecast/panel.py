@@ -46,7 +46,7 @@ class Panel:
     """One or several series on the same grid of times.
 
     Attributes:
-        names: of the series.
+        names: names of the series.
         values: ``[times, series]``; NaN is missing.
         grid: the times; row i is step i of it.
         known: covariates with a known future, ``[times, series, covariates]``.

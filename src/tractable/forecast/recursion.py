@@ -45,7 +45,7 @@ class Recursion:
         one: the model of one step.
         ahead: how many steps.
         way: how spread is carried along.
-        seed: of paths.
+        seed: seed of paths.
     """
 
     one: Model

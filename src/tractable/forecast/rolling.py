@@ -38,7 +38,7 @@ def drift(state: State, history: History, origins: Origins, seen: int) -> Array 
     """The average of recent squared errors at consecutive origins; None without a memory.
 
     Args:
-        state: of the forecaster.
+        state: what the forecaster has learnt.
         history: scaled.
         origins: consecutive.
         seen: times that the forecaster was fitted to: errors before are not those of forecasts.
@@ -68,7 +68,7 @@ def backtest(
     """Scores of forecasts from all origins of which every step is known.
 
     Args:
-        state: of the forecaster; it is left as it is.
+        state: what the forecaster has learnt; it is left as it is.
         panel: the series, with what lies before the first origin.
         first: the first origin.
         stride: between origins.

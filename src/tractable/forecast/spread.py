@@ -107,7 +107,7 @@ class Spread:
 
     Attributes:
         factors: on the noise variance, ``[series, steps]``.
-        correlation: of the errors of steps, ``[steps, steps]``.
+        correlation: correlation of the errors of steps, ``[steps, steps]``.
         memory: times that recent errors are averaged over; None for no such average.
     """
 
@@ -125,7 +125,7 @@ class Spread:
         """Measured on held-out windows of consecutive origins.
 
         Args:
-            errors: of the windows.
+            errors: what was missed at the windows.
             memory: ``"auto"`` chooses it.
         """
         factors = factors_of(errors)

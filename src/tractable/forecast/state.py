@@ -32,7 +32,7 @@ class State:
     Attributes:
         model: the network.
         setting: what was chosen.
-        units: of the series.
+        units: units of the series.
         known: scale of covariates with a known future.
         past: scale of those without.
         spread: what held-out windows say of error bars.
@@ -40,7 +40,7 @@ class State:
         history: the end of the series, scaled.
         grid: the times.
         now: step of the last value on the grid.
-        names: of the series.
+        names: names of the series.
         alone: whether one series came without a name.
         season: length of a season.
         updates: values that came after the fit.
@@ -195,7 +195,7 @@ class _Said:
 
     Attributes:
         mean: ``[origins, series, steps]``, as a ring.
-        variance: of the same.
+        variance: variances of the same.
         count: origins so far.
     """
 

@@ -77,7 +77,7 @@ class Units:
 
     Attributes:
         transform: applied first.
-        mean: of each transformed series.
+        mean: mean of each transformed series.
         scale: its standard deviation.
     """
 
@@ -143,4 +143,4 @@ def check_transform(given: Any) -> Transform:
     name: Any = "none" if given is None else given
     if name not in TRANSFORMS:
         raise ValueError(f"transform must be one of {', '.join(TRANSFORMS)}; got {given!r}")
-    return name  # type: ignore[no-any-return]
+    return name

@@ -100,7 +100,7 @@ def rows_at(history: History, layout: Layout, origins: npt.NDArray[np.int64]) ->
     if not layout.past and not layout.known and not missing.any() and not history.variance.any():
         return _certain(loc, layout)
     var = sliding_window_view(history.variance, layout.lags, axis=0)[first].reshape(loc.shape)
-    there = ~missing.all(1)
+    there: npt.NDArray[np.bool_] = np.any(~missing, axis=1)
     if missing.any():
         loc, var = _filled(loc, var, missing)
     level = _last(loc, missing) if layout.level == "last" else _level(loc, layout.level)

@@ -64,5 +64,5 @@ def forecast(
         ax.plot(forecast.times, seen, "--", color=INK, linewidth=1.2, label="what came")
     ax.plot(forecast.times, own(forecast.mean), color=color, linewidth=2, label="forecast")
     quiet(ax, xlabel="time", ylabel=forecast.names[series])
-    legend(ax, loc="upper left", ncols=5)
+    legend(ax, loc="lower left", bbox_to_anchor=(0, 1), ncols=5)
     return ax

@@ -121,11 +121,11 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
 
 
 def _forecast(choices: Choices, frame: Table, ahead: Any) -> tuple[Forecaster, Forecast, Backtest]:
-    columns = {
+    columns: dict[str, Any] = {
         "time": choices.time, "id": choices.id, "known": choices.known, "past": choices.past,
         "target": choices.target[0] if len(choices.target) == 1 else list(choices.target),
     }  # fmt: skip
-    made = {
+    made: dict[str, Any] = {
         "horizon": choices.horizon, "season": choices.season, "transform": choices.transform,
         "learner": choices.learner, "seed": choices.seed,
     }  # fmt: skip
