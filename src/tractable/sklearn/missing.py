@@ -305,20 +305,28 @@ class Rows:
         columns: the model of the columns; needed where cells are missing.
         given: the rows with NaN where a cell is missing; None if none is.
         variance: of every cell; None if none is missing.
+        origin: the number of the row that each is a copy of; None if none is.
     """
 
     x: Tensor
     columns: Columns | None = None
     given: Tensor | None = None
     variance: Tensor | None = None
+    origin: Tensor | None = None
 
     @classmethod
-    def of(cls, x: Tensor, columns: Columns) -> Rows:
+    def of(cls, x: Tensor, columns: Columns, origin: Tensor | None = None) -> Rows:
         """Rows in which NaN marks what is missing."""
         if not bool(x.isnan().any()):
-            return cls(x, columns)
+            return cls(x, columns, origin=origin)
         filled, variance = columns.expected(x)
-        return cls(filled, columns, x, variance)
+        return cls(filled, columns, x, variance, origin)
+
+    def whole(self, out: Tensor) -> Tensor:
+        """Rows to hold out, with all copies of the same rows."""
+        if self.origin is None:
+            return out
+        return torch.isin(self.origin, self.origin[out]).nonzero().squeeze(1)
 
     def __len__(self) -> int:
         return len(self.x)

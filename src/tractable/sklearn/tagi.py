@@ -99,7 +99,7 @@ class _ByTAGI(Estimator):
 
         seed, rows = self._seed(), len(x)
         wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
-        parts = parts_of(rows, seed) if wanted else []
+        parts = [x.whole(part) for part in parts_of(rows, seed)] if wanted else []
         fast = isinstance(likelihood, COMPILED)
         size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
         return Trials(make, x, y, parts, seed=seed, batch_size=size)

@@ -210,8 +210,10 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
         wild = int(estimator.clipped_[at : at + column.width].sum())
         at += column.width
         if wild:
-            values = "1 value lies" if wild == 1 else f"{wild} values lie"
-            notes.append(f"{column.name!r}: {values} far from all others, and count as less far.")
+            one = wild == 1
+            values = "1 value lies" if one else f"{wild} values lie"
+            count = "counts" if one else "count"
+            notes.append(f"{column.name!r}: {values} far from all others, and {count} as less far.")
     chosen = getattr(estimator, "chosen_", None)
     if chosen is not None and estimator.tried_:
         layers = " and ".join(map(str, chosen.hidden))

@@ -216,9 +216,7 @@ def strange(predictive: Predictive, prepared: Prepared, estimator: Any) -> Secti
         at += column.width
         if wild:
             values = "1 value lies" if wild == 1 else f"{wild} values lie"
-            words.append(
-                f"Column {column.name!r}: {values} far from all others, and count as less far."
-            )
+            words.append(f"Column {column.name!r}: {values} far from all others.")
     if not words:
         return None
     header = ["row of the file", "how far (standard deviations)"] if rows else []

@@ -13,7 +13,7 @@ from tractable import metrics
 from tractable.cli.table import rivals
 from tractable.cli.table.rivals import Rival
 from tractable.predictive import Predictive
-from tractable.report.calibration import LEVELS, covered, of_classes, of_intervals
+from tractable.report.calibration import LEVELS, covered, of_confidence, of_intervals
 from tractable.report.results import Calibration, Comparison
 from tractable.report.words import number
 from tractable.sklearn.ordered import positions
@@ -119,7 +119,8 @@ def of_labels(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: s
         _row("Brier score", found["brier"], learner, "smaller", note=_beside(others, "brier")),
         _row("expected calibration error", 100 * curve.ece, learner, "smaller", "%"),
     ]
-    return Score(found, compared, rows, of_classes({learner: curve}), others, predictive)
+    calibration = of_confidence(learner, predictive.probs, seen, curve.ece)
+    return Score(found, compared, rows, calibration, others, predictive)
 
 
 def _beside(others: Sequence[Rival], key: str) -> str:
