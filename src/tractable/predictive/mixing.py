@@ -32,7 +32,7 @@ def mixture(parts: list[Predictive]) -> Predictive:
         return mean_angles(angles)
     stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
     normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
-    if len(normals) == len(parts):
+    if len(normals) == len(parts) and all(part.tails is None for part in normals):
         return NormalMixturePredictive(
             torch.cat([part.draws for part in normals]),
             torch.cat([part.within for part in normals]),
