@@ -5,7 +5,12 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from tractable.predictive import LogNormalPredictive, NormalMixturePredictive, NormalPredictive
+from tractable.predictive import (
+    LogNormalPredictive,
+    NormalMixturePredictive,
+    NormalPredictive,
+    mixture,
+)
 from tractable.predictive.log_normal import LogScale
 from tractable.sklearn import TAGIRegressor, tails
 from tractable.sklearn.noise import Missed, NoiseModel
@@ -89,6 +94,19 @@ def test_draws_have_the_moments_and_rows_their_own_tails():
     y = torch.zeros(4, 1, dtype=torch.float64)
     alone = some(outputs=1)[1]
     assert torch.allclose(alone.components.log_prob(y), alone.log_prob(y))
+
+
+def test_mixtures_keep_tails():
+    plain, made = some(outputs=1)
+    y = torch.zeros(4, 1, dtype=torch.float64)
+    alike = mixture([made, made])
+    assert alike.tails is not None
+    assert torch.allclose(alike.log_prob(y), made.log_prob(y))
+    other = mixture([plain, made])
+    weights = torch.tensor([3.0, 3.0 * tails.NODES])  # a factor is a draw of its own
+    both = torch.stack([plain.log_prob(y), made.log_prob(y)])
+    wanted = (both + (weights / weights.sum()).log()[:, None]).logsumexp(0)
+    assert torch.allclose(other.log_prob(y), wanted)
 
 
 def test_logarithms_have_tails_too():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from tractable.predictive.angle import AnglePredictive, mean_angles
 from tractable.predictive.base import Predictive
@@ -32,13 +33,22 @@ def mixture(parts: list[Predictive]) -> Predictive:
         return mean_angles(angles)
     stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
     normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
-    if len(normals) == len(parts) and all(part.tails is None for part in normals):
+    if len(normals) == len(parts):
+        tails = normals[0].tails
+        if not all(_same(part.tails, tails) for part in normals):
+            normals, tails = [part.components for part in normals], None
         return NormalMixturePredictive(
             torch.cat([part.draws for part in normals]),
             torch.cat([part.within for part in normals]),
             torch.cat([part.noise for part in normals]),
+            tails=tails,
         )
     if len({part.has_classes for part in parts}) > 1:
         kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
         raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
     return pool(parts)
+
+
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two noises have the same tails."""
+    return a is b or (a is not None and b is not None and torch.equal(a, b))
