@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -36,7 +38,8 @@ def mixture(parts: list[Predictive]) -> Predictive:
     if len(normals) == len(parts):
         tails = normals[0].tails
         if not all(_same(part.tails, tails) for part in normals):
-            normals, tails = [part.components for part in normals], None
+            many = math.lcm(*(1 if part.tails is None else len(part.tails) for part in normals))
+            normals, tails = [_spread(part, many) for part in normals], None
         return NormalMixturePredictive(
             torch.cat([part.draws for part in normals]),
             torch.cat([part.within for part in normals]),
@@ -47,6 +50,12 @@ def mixture(parts: list[Predictive]) -> Predictive:
         kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
         raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
     return pool(parts)
+
+
+def _spread(part: NormalMixturePredictive, many: int) -> NormalMixturePredictive:
+    """The same as normals only, ``many`` of them for each draw."""
+    tails = part.noise.new_ones(1) if part.tails is None else part.tails
+    return part.tailed(tails.repeat(many // len(tails))).components
 
 
 def _same(a: Tensor | None, b: Tensor | None) -> bool:
