@@ -147,7 +147,7 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
 
     Args:
         model: a learner, at its mean weights; or a module.
-        x: inputs.
+        x: inputs (on the meta device, only shapes, counts and fields are found).
         y: targets, for the gradient of a learner's loss; without them it is that of a random
             combination of the outputs.
         seed: seed of the random number generator for that combination.
@@ -206,7 +206,7 @@ def _run(
             loss = -likelihood.log_prob(targets, z).sum() / len(z)
         else:
             generator = torch.Generator().manual_seed(seed)
-            weight = torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z.device)
+            weight = torch.randn(z.shape, generator=generator, dtype=z.dtype, device="cpu").to(z)
             loss = (weight * z).sum() / len(z)
         outputs = [out for _, _, out, _ in seen if out.requires_grad]
         found: tuple[Tensor | None, ...] = ()
@@ -264,13 +264,14 @@ def _count(part: nn.Module) -> int:
 
 
 def _std(values: Tensor) -> float:
-    flat = values.detach().double().flatten()
-    return float(flat.std(correction=0)) if flat.numel() else math.nan
+    if values.is_meta or not values.numel():  # shapes without numbers
+        return math.nan
+    return float(values.detach().double().flatten().std(correction=0))
 
 
 def _dead(part: nn.Module, out: Tensor) -> float | None:
     """Share of units that give the same for all rows (and positions)."""
-    if not isinstance(part, _ACTIVATIONS) or len(out) < 2:
+    if not isinstance(part, _ACTIVATIONS) or len(out) < 2 or out.is_meta:
         return None
     units = out.detach().transpose(0, 1).flatten(1) if out.ndim > 1 else out.detach()[None]
     return float((units.amax(1) == units.amin(1)).double().mean())
