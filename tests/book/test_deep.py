@@ -1,5 +1,7 @@
 """Chapter 4, deep networks: DNN cases."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ import tractable as tr
 
 def mlp(*sizes: int, bias: bool = True) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+    for a, b in pairwise(sizes):
         layers += [nn.Linear(a, b, bias=bias), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

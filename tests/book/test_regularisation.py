@@ -1,6 +1,7 @@
 """Chapter 9, regularisation: REG cases, through priors, likelihoods and ``study.implicit``."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -105,7 +106,8 @@ def test_reg_08_a_step_follows_the_flow_of_the_modified_loss():
 
 def test_reg_10_the_penalty_of_sgd():
     gradients = [(1.0, 2.0), (3.0, -1.0), (-2.0, 0.5)]
-    batches = [lambda p, g=torch.tensor(g, dtype=torch.float64): (p * g).sum() for g in gradients]
+    slopes = [torch.tensor(g, dtype=torch.float64) for g in gradients]
+    batches = [partial(torch.dot, slope) for slope in slopes]
     at = torch.tensor([0.3, -0.7], dtype=torch.float64)
     found = tr.study.implicit(batches, at, lr=4.0)
     assert found.descent + found.batches == pytest.approx(6.416666667)

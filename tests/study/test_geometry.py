@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tractable.study.curvature import DENSE, lanczos
 
 def net_of(*sizes, seed=0, act=nn.ReLU):
     layers: list[nn.Module] = []
-    for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+    for a, b in pairwise(sizes):
         layers += [nn.Linear(a, b), act()]
     net = nn.Sequential(*layers[:-1]).double()
     generator = torch.Generator().manual_seed(seed)
@@ -140,7 +141,7 @@ def test_regions_in_two_dimensions_are_the_patterns_of_a_grid(seed):
 def test_bad_regions():
     with pytest.raises(ValueError, match="one or two inputs, not 3"):
         tr.study.regions(net_of(3, 2, 1), [(0, 1)] * 3)
-    with pytest.raises(ValueError, match="Tanh .* is not known to be piecewise linear"):
+    with pytest.raises(ValueError, match=r"Tanh .* is not known to be piecewise linear"):
         tr.study.regions(net_of(1, 2, 1, act=nn.Tanh), (0, 1))
     with pytest.raises(ValueError, match="low < high"):
         tr.study.regions(net_of(1, 2, 1), (1, 0))

@@ -27,7 +27,7 @@ def random_stack(seed: int, dims: int) -> nn.Sequential:
             layers.append(
                 conv(
                     1, 1, kernel if dims > 1 else kernel[0], stride=pick(1, 2), dilation=pick(1, 2)
-                )  # fmt: skip
+                )
             )
         layers.append(nn.ReLU())
     net = nn.Sequential(*layers)
