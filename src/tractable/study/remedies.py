@@ -68,7 +68,8 @@ class Remedy:
     @property
     def helps(self) -> bool:
         """Whether it is better than nothing by more than two standard errors."""
-        return self.gain > 2 * (self.gain_error or 0.0) and self.name != PLAIN
+        known = self.gain_error is not None and self.name != PLAIN
+        return known and self.gain > 2 * (self.gain_error or 0.0)
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class Remedies(Result):
     def advice(self) -> str:
         """The best remedy, if any helps."""
         helping = [r for r in self.remedies if r.helps]
+        if self.splits == 1:
+            return f"Best on one split, which tells little, was: {self.best.name}."
         if not helping:
             return "No remedy is better than a plain network by more than two standard errors."
         best = helping[0]
