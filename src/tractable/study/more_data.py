@@ -224,7 +224,11 @@ def fitted_curves(rows: Sequence[int], means: Tensor) -> Curves:
     a = (sy - b * su) / s
     inside = (a >= 0) & (b >= 0)
     zero = torch.zeros_like(a)
-    pairs = [(a, b), (zero, suy / suu), (sy / s, zero)]  # both, and each alone, at its bound
+    pairs = [
+        (a, b),
+        (zero, suy / suu),
+        ((sy / s).expand_as(a), zero),
+    ]  # both, and each alone, at its bound
     misfits = torch.stack(
         [
             (w * (y - p[..., None] - q[..., None] * u).square()).sum(-1)

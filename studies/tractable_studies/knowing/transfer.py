@@ -1,9 +1,9 @@
 """What five digits teach about the other five: a posterior as the prior, against a fresh one.
 
 A network of two hidden layers of 100 learns the digits 0 to 4; its posterior, with a new head, is
-the prior for 5 to 9, of which 10, 100 or 1,000 images are seen.  How much wider the posterior is made,
-and the width of the fresh prior, are each the best of three on validation images of other rows,
-over all seeds; what is reported is measured once on test images.
+the prior for 5 to 9, of which 10, 100 or 1,000 images are seen.  How much wider the posterior is
+made, and the width of the fresh prior, are each the best of three on validation images of other
+rows, over all seeds; what is reported is measured once on test images.
 
     python -m tractable_studies.knowing.transfer
 """
