@@ -152,7 +152,7 @@ def more_data(
         make: a function from a seed to a learner that has seen nothing.
         X: inputs.
         y: targets: numbers, or classes as whole numbers.
-        shares: of the rows outside a fold, to learn from.
+        shares: shares of the rows outside a fold, to learn from.
         folds: parts of the rows that are held out in turn, each a repeat.
         times: how many times the rows there are to extrapolate to.
         seed: seed of the random number generator.

@@ -42,7 +42,7 @@ class LayerSummary:
     Attributes:
         name: its path in the network.
         kind: its class.
-        shape: of its output, without the rows.
+        shape: shape of its output, without the rows.
         parameters: numbers that it learns.
         field: receptive field, one number for each spatial dimension; None if it is not known.
         forward: standard deviation of the output over rows and units.
