@@ -106,7 +106,7 @@ def sliced_wasserstein(
         b: rows of the second.
         slices: number of directions.
         p: power of the distance.
-        generator: of the directions; by default the same ones at every call.
+        generator: source of the directions; by default the same ones at every call.
     """
     x, y = pair_of(a, b)
     if slices < 1:

@@ -96,7 +96,7 @@ def earth_mover(p: Any, q: Any, cost: Any = None) -> tuple[float, Tensor, Tensor
     Args:
         p: probabilities.
         q: probabilities.
-        cost: ``[len(p), len(q)]``, of moving one unit; by default ``|i - j|``.
+        cost: price of moving one unit, ``[len(p), len(q)]``; by default ``|i - j|``.
 
     Returns:
         The cost, the plan ``[len(p), len(q)]``, and the dual variables of ``p`` (the critic ``f``
@@ -128,10 +128,10 @@ def wasserstein_of_normals(mean_a: Any, covariance_a: Any, mean_b: Any, covarian
     ``(m_a - m_b)^2 + (s_a - s_b)^2`` with standard deviations, which is what UDL E 15.21 means.
 
     Args:
-        mean_a: of the first, a vector (or a number).
-        covariance_a: a matrix (or a variance).
-        mean_b: of the second.
-        covariance_b: a matrix (or a variance).
+        mean_a: mean of the first, a vector (or a number).
+        covariance_a: its covariance, a matrix (or a variance).
+        mean_b: mean of the second.
+        covariance_b: its covariance, a matrix (or a variance).
     """
     means = [torch.atleast_1d(torch.as_tensor(m, dtype=torch.float64)) for m in (mean_a, mean_b)]
     a, b = (
