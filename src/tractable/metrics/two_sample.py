@@ -104,7 +104,7 @@ def two_sample(
             labels by one output; by default ``TAGI`` with two hidden layers of 64.  It sees
             columns standardised by the rows it learns from.
         folds: how many parts rows are dealt into.
-        epochs: passes of each classifier over its rows, as ``fit`` takes it; by default enough for 30,000 rows.
+        epochs: passes of each classifier over its rows; by default enough for 30,000 rows.
         seed: seed of the dealing and of the classifiers.
         progress: show a progress bar; by default on a terminal only.
 
