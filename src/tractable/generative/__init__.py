@@ -1,0 +1,8 @@
+"""Models of rows alone, or given a context: densities, samples, and rows that do not belong."""
+
+from tractable.generative.base import Generative
+from tractable.generative.columns import Columns, DiscreteColumns
+from tractable.generative.learnt import Learnt
+from tractable.generative.predictive import Density, RowPredictive
+
+__all__ = ["Columns", "Density", "DiscreteColumns", "Generative", "Learnt", "RowPredictive"]
