@@ -1,8 +1,21 @@
 """Models of rows alone, or given a context: densities, samples, and rows that do not belong."""
 
+from tractable.generative.autoencoder import Autoencoder, kl_to_prior, slerp
 from tractable.generative.base import Generative
 from tractable.generative.columns import Columns, DiscreteColumns
 from tractable.generative.learnt import Learnt
 from tractable.generative.predictive import Density, RowPredictive
+from tractable.generative.vae import VAE
 
-__all__ = ["Columns", "Density", "DiscreteColumns", "Generative", "Learnt", "RowPredictive"]
+__all__ = [
+    "VAE",
+    "Autoencoder",
+    "Columns",
+    "Density",
+    "DiscreteColumns",
+    "Generative",
+    "Learnt",
+    "RowPredictive",
+    "kl_to_prior",
+    "slerp",
+]

@@ -41,6 +41,9 @@ class Generative(ABC):
     continuous: ClassVar[bool] = True
     """Whether the model is a density of real numbers (and not of counts or yes and no)."""
 
+    whole_rows: ClassVar[bool] = False
+    """Whether constant columns are modelled as well, as by a network of the user's own."""
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the model known to ``load``."""
         super().__init_subclass__(**arguments)
@@ -124,6 +127,8 @@ class Generative(ABC):
         columns = Columns.of(
             x, scale=self.standardize, spread=self.dequantize, continuous=self.continuous
         )
+        if self.whole_rows:
+            columns = columns.whole()
         if not columns.modelled:
             raise InvalidInput("every column is constant: there is nothing to model")
         about = None

@@ -34,6 +34,13 @@ class Density(ABC):
         """
         return self.log_prob(z).unsqueeze(0)
 
+    def complete(self, z: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+        """Draws of the holes (NaN) of rows given the rest of them, ``[draws, rows, columns]``."""
+        raise Unsupported(
+            f"{type(self).__name__} has no distribution of some columns given others: "
+            f"generative.GaussianMixture has it in closed form, generative.VAE by a Markov chain"
+        )
+
 
 class RowPredictive:
     """The distribution of a new row, or of one new row for each row of a context.
@@ -107,13 +114,38 @@ class RowPredictive:
         with torch.no_grad():
             return self.columns.outward(self.density.sample(n, generator))
 
-    def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
-        rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
+    def complete(
+        self, rows: Any, draws: int = 1, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Rows with their holes (NaN) drawn given the rest, in the units of the data.
+
+        Args:
+            rows: ``[m, columns]``; with a context of k rows, m is k, as for ``log_prob``.
+            draws: how many times to fill every hole.
+            generator: where to draw from; by default one with the model's seed.
+
+        Returns:
+            ``[draws, m, columns]``.
+        """
+        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+            raise ValueError(f"draws must be a whole number from 1, got {draws!r}")
+        given = as_rows(rows, "rows", self.dtype, len(self.columns.steps), holes=True)
+        self._check_contexts(given)
+        generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
+        with torch.no_grad():
+            filled = self.density.complete(self.columns.inward(given, self.dtype), draws, generator)
+        return torch.where(given.isnan(), self.columns.outward(filled), given)
+
+    def _check_contexts(self, rows: Tensor) -> None:
         if self.contexts not in (None, 1, len(rows)):
             raise InvalidInput(
                 f"there are {len(rows)} rows and a context of {self.contexts}: row i is judged "
                 f"under context i"
             )
+
+    def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
+        rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
+        self._check_contexts(rows)
         with torch.no_grad():
             found = ask(self.columns.inward(rows, self.dtype))
         found = found - scaled * self.columns.log_scale

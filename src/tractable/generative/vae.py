@@ -1,61 +1,69 @@
-"""Variational autoencoders: a latent Gaussian, a network from it to the data, and one back.
-
-``z ~ N(0, I)`` and ``x | z`` as a likelihood says, with a decoder's outputs; the posterior of
-``z`` is ``N(mean, diag variance)`` with an encoder's outputs (UDL chapter 17; Kingma & Welling,
-"Auto-encoding variational Bayes", 2014).  What is learnt is a lower bound of ``log p(x)``:
-
-* ``"elbo"``: ``E log p(x|z) - beta KL(q || p)`` (E 17.18; with ``beta`` other than 1 E 17.30, which
-  bounds nothing below 1), the divergence in closed form (E 17.24);
-* ``"importance"``: ``E log mean_k p(x, z_k) / q(z_k|x)`` (Burda, Grosse & Salakhutdinov,
-  "Importance weighted autoencoders", 2016, eq. 8), tighter with every sample.
-
-A ``VAE`` is a module that returns a distribution, so the gradient learners take it as it is.
-"""
+"""The model around an ``Autoencoder``: learnt by any gradient learner, alone or as an ensemble."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
-from torch.distributions import Normal as NormalDistribution
 
-from tractable.errors import InvalidInput
-from tractable.generative.estimators import ESTIMATORS, Estimator, expectation
-from tractable.likelihoods import Likelihood, Normal
-from tractable.predictive import Predictive
+from tractable.errors import InvalidModelFile, NotFitted, Unsupported
+from tractable.generative.autoencoder import Autoencoder, Bound, drawn
+from tractable.generative.estimators import Estimator
+from tractable.generative.learnt import Learnt, parts
+from tractable.generative.predictive import Density
+from tractable.learners import TAGI, Backprop, Learner
+from tractable.learners import files as learner_files
+from tractable.likelihoods import Likelihood, Returned
+from tractable.persistence import architecture, model_file
+from tractable.persistence.checks import of_type
 
-Bound = Literal["elbo", "importance"]
-_AT_ONCE = 1 << 24  # numbers of decoder outputs held in memory when nothing is learnt
+_BATCH = 100
+_CHAIN = 50  # steps of a Markov chain to a draw of what is missing
 
 
-class VAE(nn.Module):
-    """A density of ``x`` by a latent Gaussian: any encoder, any decoder, any likelihood.
+class VAE(Learnt):
+    """A density of rows by a latent Gaussian: any encoder, any decoder, any likelihood.
 
-    Approximate: ``log_prob`` is a lower bound, estimated by draws of the latent; with
-    ``"importance"`` it rises to the density as samples are added.
+    See ``tractable.generative.autoencoder`` for what is learnt.  Constant columns are modelled as
+    well: the networks see whole rows.
+
+    Approximate: ``log_prob`` is a lower bound of the log density, by ``bound`` draws of the
+    latent for each row and each draw of the weights.
 
     Args:
-        encoder: from rows of ``x`` (and the context, behind it) to ``2 latent`` numbers: the means
-            and the log variances of the latent.
+        encoder: from rows (and the context, behind them) to ``2 latent`` numbers: the means and
+            the log variances of the latent.
         decoder: from ``latent`` numbers (and the context) to what the likelihood takes.
-        likelihood: how ``x`` depends on the decoder's outputs.  The noise of ``Normal()`` is learnt
+        likelihood: how rows depend on the decoder's outputs.  The noise of ``Normal()`` is learnt
             along with the weights.
         latent: number of latent coordinates.
-        beta: weight of the divergence in what is learnt, for ``"elbo"``.
-        samples: draws of the latent per row.
-        bound: ``"elbo"``, their average, or ``"importance"``, the logarithm of the average weight.
-        estimator: ``"reparameterised"``, or ``"score"``, for ``"elbo"``.
+        beta: weight of the divergence in what is learnt.
+        samples: draws of the latent per row when learning.
+        bound: ``"elbo"``, or ``"importance"`` for the importance-weighted bound.
+        estimator: ``"reparameterised"``, or ``"score"``.
+        binarize: take rows as probabilities and draw 0 or 1 anew at every pass (grey images).
+        learner: ``Backprop`` or ``BayesByBackprop``.
+        members: size of an ensemble; 1 for a single model.
+        options: further arguments of the learner, such as ``{"lr": 1e-3}``.
+        standardize: bring columns to mean 0 and variance 1; by default where the likelihood is of
+            numbers.
+        common: further arguments of ``Generative``.
 
-    >>> likelihood = Normal(0.5)
-    >>> vae = VAE(nn.Linear(3, 4), nn.Linear(2, 3), likelihood, latent=2)
-    >>> vae().log_prob(torch.zeros(5, 3)).shape, vae().sample((7,)).shape
+    >>> x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    >>> from tractable.likelihoods import Normal
+    >>> vae = VAE(nn.Linear(3, 2), nn.Linear(1, 3), Normal(outputs=3), latent=1).fit(x, epochs=2)
+    >>> vae.predict().log_prob(x[:5]).shape, vae.predict().sample(7).shape
     (torch.Size([5]), torch.Size([7, 3]))
     """
+
+    continuous: ClassVar[bool] = False
+    whole_rows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -68,218 +76,259 @@ class VAE(nn.Module):
         samples: int = 1,
         bound: Bound = "elbo",
         estimator: Estimator = "reparameterised",
+        binarize: bool = False,
+        learner: type[Learner] = Backprop,
+        members: int = 1,
+        options: dict[str, Any] | None = None,
+        standardize: bool | None = None,
+        **common: Any,
     ) -> None:
-        super().__init__()
-        if not isinstance(likelihood, Likelihood):
-            raise TypeError(
-                f"likelihood must be one of tractable.likelihoods, got {type(likelihood).__name__}"
+        for name, part in (("encoder", encoder), ("decoder", decoder)):
+            if not isinstance(part, nn.Module):
+                raise TypeError(f"{name} must be a torch.nn.Module, got {type(part).__name__}")
+        if isinstance(learner, type) and issubclass(learner, TAGI):
+            raise Unsupported(
+                "an autoencoder has no closed form: its bound is no likelihood of outputs. "
+                "generative.Latent learns a decoder alone with TAGI, or take learner=tr.Backprop "
+                "or tr.BayesByBackprop"
             )
-        if latent < 1:
-            raise ValueError(
-                f"latent must be at least 1, got {latent}: with none, all rows are one"
-            )
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
-        if not (math.isfinite(beta) and beta >= 0):
-            raise ValueError(f"beta must be a number from 0, got {beta}")
-        if bound not in ("elbo", "importance"):
-            raise ValueError(f"bound must be 'elbo' or 'importance', got {bound!r}")
-        if estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
-        if bound == "importance" and (beta != 1 or estimator != "reparameterised"):
-            raise ValueError(
-                "the importance-weighted bound has no beta and is reparameterised: leave beta=1 "
-                "and estimator='reparameterised', or take bound='elbo'"
-            )
+        self.autoencoder: dict[str, Any] = {
+            "latent": latent, "beta": beta, "samples": samples, "bound": bound,
+            "estimator": estimator, "binarize": binarize,
+        }  # fmt: skip
+        Autoencoder(encoder, decoder, likelihood, **self.autoencoder)  # its checks
+        scale = (likelihood.can_widen and not binarize) if standardize is None else standardize
+        super().__init__(
+            learner=learner, members=members, options=options, standardize=scale, **common
+        )
         self.encoder, self.decoder, self.likelihood = encoder, decoder, likelihood
-        self.latent, self.beta, self.samples = latent, float(beta), samples
-        self.bound, self.estimator = bound, estimator
-        self.log_noise: nn.Parameter | None = None
-        if isinstance(likelihood, Normal) and likelihood.learns_noise:
-            self.log_noise = nn.Parameter(torch.zeros(likelihood.outputs))
 
-    def reset_parameters(self) -> None:
-        """The noise as it begins; encoder and decoder have their own first weights."""
-        if self.log_noise is not None:
-            nn.init.zeros_(self.log_noise)
+    # --- learning and predicting -----------------------------------------------------------
 
-    def forward(self, context: Tensor | None = None) -> LatentDensity:
-        """The distribution of ``x``, given rows of context if there are any."""
-        return LatentDensity(self, context, self.samples, self.bound)
+    def learn(
+        self,
+        x: Tensor,
+        context: Tensor | None,
+        *,
+        progress: bool | None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        """See ``Generative``; further options are those of ``Learner.fit``."""
+        learner = self.made(self.network(None), Returned())
+        size = max(min(_BATCH, len(x) // 20), 1) if batch_size is None else batch_size
+        given: Any = x if context is None else (x, context)
+        learner.fit(
+            given, torch.zeros(len(x), 1), epochs=epochs, batch_size=size, progress=progress,
+            off_data=False, **options,
+        )  # fmt: skip
+        self.learner_ = learner
 
-    # --- its parts -------------------------------------------------------------------------
+    def density(  # type: ignore[override]
+        self, context: Tensor | None, *, bound: int = 100, draws: int | None = None
+    ) -> LatentDensity:
+        """The distribution that was learnt.
 
-    def encode(self, x: Tensor, context: Tensor | None = None) -> NormalDistribution:
-        """What is known of the latent of each row, ``q(z|x)``."""
-        found = self.encoder(_beside(x, context))
-        if found.shape != (len(x), 2 * self.latent):
-            raise InvalidInput(
-                f"the encoder must give {2 * self.latent} numbers a row, means and log variances "
-                f"of {self.latent} latent coordinates; it gave {tuple(found.shape)} for "
-                f"{len(x)} rows"
-            )
-        mean, log_variance = found.chunk(2, -1)
-        return NormalDistribution(mean, (0.5 * log_variance).exp(), validate_args=False)
-
-    def decode(self, z: Tensor, context: Tensor | None = None) -> Predictive:
-        """The distribution of ``x`` at rows of the latent."""
-        outputs = self.decoder(_beside(z, context))
-        with self._noise():
-            return self.likelihood.predictive(outputs, torch.zeros_like(outputs))
-
-    def reconstruction(self, x: Tensor, z: Tensor, context: Tensor | None = None) -> Tensor:
-        """``log p(x|z)`` of draws of the latent: ``z [draws, rows, latent]``, ``x [rows, ...]``."""
-        draws, rows = z.shape[:2]
-        if context is not None:
-            context = _repeated(context, draws)
-        outputs = self.decoder(_beside(z.flatten(0, 1), context))
-        seen = self.likelihood.targets(x, torch.Size((rows, *outputs.shape[1:])))
-        with self._noise():
-            return self.likelihood.log_prob(_repeated(seen, draws), outputs).reshape(draws, rows)
-
-    def _noise(self) -> AbstractContextManager[Any]:
-        """The likelihood with the noise that was learnt."""
-        if self.log_noise is None:
-            return nullcontext()
-        return self.likelihood.holding({"noise_mean": self.log_noise.exp()})
-
-    # --- bounds ----------------------------------------------------------------------------
-
-    def elbo(self, x: Tensor, context: Tensor | None = None, *, samples: int = 1) -> Tensor:
-        """``E log p(x|z) - beta KL(q || p)`` of each row (E 17.18, 17.30)."""
-        q = self.encode(x, context)
-        noise = torch.randn(samples, *q.loc.shape, dtype=q.loc.dtype, device=q.loc.device)
-
-        def value(z: Tensor) -> Tensor:
-            return self.reconstruction(x, z, context)
-
-        found = expectation(value, q, noise, self.estimator).mean(0)
-        return found - self.beta * kl_to_prior(q.loc, q.scale**2)
-
-    def log_weights(self, x: Tensor, context: Tensor | None = None, *, samples: int = 1) -> Tensor:
-        """``log p(x, z) - log q(z|x)`` of draws of the latent, ``[samples, rows]``.
-
-        Their mean is a bound of ``log p(x)`` (E 17.16), the logarithm of the mean of their
-        exponentials a tighter one; at the exact posterior all of a row are equal.
+        Args:
+            context: rows of context in the model's units.
+            bound: draws of the latent that the importance-weighted bound of a row averages; 1 is
+                the bound of a single draw, on average the evidence lower bound.
+            draws: draws of the weights, for learners that have several.
         """
-        q = self.encode(x, context)
-        noise = torch.randn(samples, *q.loc.shape, dtype=q.loc.dtype, device=q.loc.device)
-        z = q.loc + q.scale * noise
-        # log N(z; 0, 1) - log N(z; mean, scale), without the constants that both have.
-        ratio = (0.5 * (noise**2 - z**2) + q.scale.log()).sum(-1)
-        return self.reconstruction(x, z, context) + ratio
+        if bound < 1:
+            raise ValueError(f"bound must be a number of draws from 1, got {bound}")
+        return LatentDensity(self.learner_, context, bound, draws, self.seed)
 
-    def evidence(self, x: Tensor, context: Tensor | None = None, *, samples: int = 1) -> Tensor:
-        """The importance-weighted bound of each row (Burda et al., eq. 8)."""
-        if torch.is_grad_enabled() or not len(x):
-            weights = self.log_weights(x, context, samples=samples)
-            return weights.logsumexp(0) - math.log(samples)
-        # Without gradients, rows and samples in parts: 5,000 samples need no memory for all.
+    def module(self, seed: int = 0) -> Autoencoder:
+        """The autoencoder as a plain module of its own, to encode, decode or go on from.
+
+        Args:
+            seed: seed of the draw of the weights, where they are uncertain; of an ensemble the
+                first member.
+        """
+        if self.learner_ is None:
+            raise NotFitted("this VAE has seen no rows: fit it first")
+        method, state = parts(self.learner_)[0]
+        twin = self.network(None).to(self.dtype)
+        drawn_weights = next(method.weights(state, 1, torch.Generator().manual_seed(seed)))
+        named = dict(zip(method.network.shapes, drawn_weights, strict=True))
         with torch.no_grad():
-            width = max(x[0].numel(), 1)
-        rows = max(min(len(x), _AT_ONCE // (width * min(samples, 100))), 1)
-        found = []
-        for start in range(0, len(x), rows):
-            part = slice(start, start + rows)
-            given = None if context is None else context[part]
-            total = x.new_full((len(x[part]),), -math.inf, dtype=torch.float64)
-            for some in _parts(samples, max(_AT_ONCE // (width * len(x[part])), 1)):
-                weights = self.log_weights(x[part], given, samples=some).double()
-                total = torch.logaddexp(total, weights.logsumexp(0))
-            found.append(total - math.log(samples))
-        return torch.cat(found)
+            for name, parameter in twin.named_parameters():
+                parameter.copy_(named[name])
+            for name, buffer in twin.named_buffers():
+                buffer.copy_(state.buffers[name])
+        twin.eval()
+        return twin
+
+    # --- files -----------------------------------------------------------------------------
+
+    def network(self, net: nn.Module | None) -> Autoencoder:
+        """The autoencoder, with the first weights of its parts."""
+        return Autoencoder(
+            *copy.deepcopy((self.encoder, self.decoder, self.likelihood)), **self.autoencoder
+        )
+
+    def config(self) -> dict[str, Any]:
+        """See ``Generative``."""
+        return {
+            "encoder": architecture.describe(self.encoder),
+            "decoder": architecture.describe(self.decoder),
+            "likelihood": {"name": type(self.likelihood).__name__, **self.likelihood.config()},
+            **self.autoencoder,
+            **self.learnt_config(),
+        }
+
+    @classmethod
+    def rebuilt(cls, config: dict[str, Any], net: nn.Module | None) -> Self:
+        """See ``Generative``; ``net`` is ``nn.ModuleList([encoder, decoder])``."""
+        given = dict(config)
+        specs = [given.pop("encoder"), given.pop("decoder")]
+        likelihood = learner_files.likelihood_of(
+            dict(of_type(given.pop("likelihood"), dict, "likelihood")), {}
+        )
+        given["learner"] = learner_files.kind_of(given["learner"])
+        if net is not None:
+            both = list(net.children())
+            if len(both) != 2:
+                raise InvalidModelFile("net must be nn.ModuleList([encoder, decoder])")
+            return cls(both[0], both[1], likelihood, **given)
+        if None in specs:
+            raise InvalidModelFile(
+                "the networks are not in the file (they are not made of plain torch.nn layers): "
+                "give load(path, net=nn.ModuleList([encoder, decoder]))"
+            )
+        model = cls(nn.Identity(), nn.Identity(), likelihood, **given)
+        model.specs_ = specs
+        return model
+
+    specs_: Any = None
+
+    def unpack(
+        self, path: Path, tensors: dict[str, Tensor], header: dict[str, Any], net: nn.Module | None
+    ) -> None:
+        """See ``Generative``; networks are built of plain layers, no larger than the file."""
+        if self.specs_ is not None:
+            most = model_file.numbers_in(tensors)
+            self.encoder, self.decoder = (architecture.build(s, most) for s in self.specs_)
+            self.specs_ = None
+        super().unpack(path, tensors, header, net)
 
 
-class LatentDensity(Distribution):
-    """The distribution of ``x`` under a ``VAE``; ``log_prob`` is its bound.
+class LatentDensity(Density):
+    """The distribution of rows under an autoencoder, in the model's units.
 
     Args:
-        vae: the model.
+        learner: what was learnt.
         context: rows of context, or None.
-        samples: draws of the latent per row.
-        bound: which bound ``log_prob`` is.
+        bound: draws of the latent that a log density averages.
+        draws: draws of the weights, for learners that have several.
+        seed: seed of the draws of weights, and of the latent where no generator is given.
     """
-
-    arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (as torch declares it)
 
     def __init__(
-        self, vae: VAE, context: Tensor | None, samples: int, bound: Bound = "elbo"
+        self, learner: Learner, context: Tensor | None, bound: int, draws: int | None, seed: int
     ) -> None:
-        self.vae, self.context, self.samples, self.bound = vae, context, samples, bound
-        batch = torch.Size() if context is None else context.shape[:1]
-        super().__init__(batch, validate_args=False)
+        self.learner, self.context, self.bound, self.seed = learner, context, bound, seed
+        self.draws = draws
 
-    def bounded(self, samples: int) -> LatentDensity:
-        """The same, ``log_prob`` being the importance-weighted bound by so many samples."""
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
-        return LatentDensity(self.vae, self.context, samples, "importance")
+    def networks(self) -> Iterator[Autoencoder]:
+        """The autoencoder with each draw of the weights (or member) in turn."""
+        for method, state in parts(self.learner):
+            generator = torch.Generator().manual_seed(self.seed)
+            number = method.descent.draws if self.draws is None else self.draws
+            for weights in method.weights(state, number, generator):
+                with method.holding(weights, state.buffers), torch.no_grad():
+                    method.network.module.train(False)
+                    yield method.network.module
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """The bound of each row."""
-        bound = self.vae.elbo if self.bound == "elbo" else self.vae.evidence
-        return bound(value, self.context, samples=self.samples)
+    def log_prob_draws(self, z: Tensor) -> Tensor:
+        """See ``Density``."""
+        context = self._beside(len(z))
+        found = []
+        for net in self.networks():
+            with seeded(self.seed):
+                rows = drawn(z) if net.binarize else z
+                found.append(net.evidence(rows, context, samples=self.bound))
+        return torch.stack(found)
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Draws of the latent from its prior, and of ``x`` given them."""
-        with torch.no_grad():
-            number = math.prod(sample_shape)
-            context = None if self.context is None else _repeated(self.context, number)
-            rows = number if context is None else len(context)
-            like = next(self.vae.parameters())
-            z = torch.randn(rows, self.vae.latent, dtype=like.dtype, device=like.device)
-            drawn = self.vae.decode(z, context).sample(1, _generator())[0]
-        shape = (*sample_shape, *self.batch_shape, *drawn.shape[1:])
-        return drawn.reshape(shape).to(like.dtype)
+    def log_prob(self, z: Tensor) -> Tensor:
+        """The bound of each row, of the mixture over draws of the weights."""
+        found = self.log_prob_draws(z)
+        return found.logsumexp(0) - math.log(len(found))
 
+    def sample(self, n: int, generator: torch.Generator) -> Tensor:
+        """See ``Density``; draws of the weights take turns."""
+        context = self.context
+        nets = max(self._number(), 1)
+        made = []
+        for k, net in enumerate(self.networks()):
+            share = n // nets + (k < n % nets)
+            if not share:
+                break
+            given = None if context is None else context.repeat(share, 1)
+            rows = net.prior_sample(share if given is None else len(given), generator, given)
+            rows = rows.flatten(1)
+            made.append(rows if context is None else rows.unflatten(0, (share, len(context))))
+        found = torch.cat(made)
+        return found[torch.randperm(n, generator=generator)] if nets > 1 else found
 
-def kl_to_prior(mean: Tensor, covariance: Tensor) -> Tensor:
-    """``KL(N(mean, covariance) || N(0, I))`` of each row (UDL E 17.24).
+    def complete(self, z: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+        """Holes by a Markov chain that leaves their distribution given the rest as it is.
 
-    Args:
-        mean: ``[..., latent]``.
-        covariance: variances ``[..., latent]``, or matrices ``[..., latent, latent]``.
-    """
-    if covariance.shape == mean.shape:
-        trace, log_det = covariance.sum(-1), covariance.log().sum(-1)
-    else:
-        trace, log_det = covariance.diagonal(dim1=-2, dim2=-1).sum(-1), torch.logdet(covariance)
-    return 0.5 * (trace + mean.square().sum(-1) - mean.shape[-1] - log_det)
+        Metropolis within Gibbs (Mattei & Frellsen, "Leveraging the exact likelihood of deep latent
+        variable models", 2018): the encoder proposes a latent, which is taken or left as the exact
+        densities say; then holes are drawn given it.  Approximate: after 50 steps.
+        """
+        nets = self._number()
+        found = []
+        for k, net in enumerate(self.networks()):
+            share = draws // nets + (k < draws % nets)
+            if share:
+                rows = z.repeat(share, *[1] * (z.ndim - 1))
+                given = self._beside(len(z))
+                given = None if given is None else given.repeat(share, 1)
+                with seeded(int(torch.randint(2**62, (), generator=generator))):
+                    found.append(_chain(net, rows, given, generator).unflatten(0, (share, len(z))))
+        return torch.cat(found)
 
+    def _number(self) -> int:
+        return sum(1 for _ in self.networks())
 
-def slerp(start: Tensor, end: Tensor, share: float) -> Tensor:
-    """Spherical interpolation between two latent vectors (UDL B 17.6).
-
-    Between draws of a wide Gaussian the straight line passes where there is hardly any mass; the
-    arc keeps the length.
-
-    >>> slerp(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]), 0.5).norm().item()
-    1.0
-    """
-    cosine = torch.nn.functional.cosine_similarity(start, end, dim=-1).clamp(-1, 1)
-    angle = torch.acos(cosine).unsqueeze(-1)
-    parallel = angle.sin() < 1e-6
-    sine = torch.where(parallel, torch.ones_like(angle), angle.sin())
-    first = torch.where(
-        parallel, torch.full_like(angle, 1 - share), ((1 - share) * angle).sin() / sine
-    )
-    second = torch.where(parallel, torch.full_like(angle, share), (share * angle).sin() / sine)
-    return first * start + second * end
-
-
-def _beside(x: Tensor, context: Tensor | None) -> Tensor:
-    return x if context is None else torch.cat([x.flatten(1), context.flatten(1)], 1)
-
-
-def _repeated(x: Tensor, times: int) -> Tensor:
-    """All rows ``times`` times over."""
-    return x if times == 1 else x.expand(times, *x.shape).flatten(0, 1)
-
-
-def _parts(total: int, most: int) -> list[int]:
-    return [min(most, total - start) for start in range(0, total, most)]
+    def _beside(self, rows: int) -> Tensor | None:
+        """The context, one row for each row."""
+        if self.context is None or len(self.context) == rows:
+            return self.context
+        return self.context.expand(rows, -1)
 
 
-def _generator() -> torch.Generator:
-    """A generator seeded by torch's own, which a learner lends its seed for the pass."""
-    return torch.Generator().manual_seed(int(torch.randint(2**62, ()).item()))
+def _chain(
+    net: Autoencoder, rows: Tensor, context: Tensor | None, generator: torch.Generator
+) -> Tensor:
+    holes = rows.isnan()
+    start = net.prior_sample(len(rows), generator, context).flatten(1)
+    x = torch.where(holes, start, rows)
+    z: Tensor | None = None
+    for _ in range(_CHAIN):
+        q = net.encode(x, context)
+        new = q.sample()
+        log_new = net.reconstruction(x, new.unsqueeze(0), context)[0] - 0.5 * new.square().sum(-1)
+        log_new = log_new - q.log_prob(new).sum(-1)
+        if z is None:
+            z = new
+        else:
+            old = net.reconstruction(x, z.unsqueeze(0), context)[0] - 0.5 * z.square().sum(-1)
+            old = old - q.log_prob(z).sum(-1)
+            taken = torch.rand_like(log_new).log() < log_new - old
+            z = torch.where(taken.unsqueeze(1), new, z)
+        filled = net.decode(z, context).sample(1, generator)[0].flatten(1).to(x.dtype)
+        x = torch.where(holes, filled, rows)
+    return x
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's generator with a seed inside the block, and as it was after it."""
+    with torch.random.fork_rng([]):
+        torch.default_generator.manual_seed(seed)
+        yield
