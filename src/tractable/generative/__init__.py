@@ -2,7 +2,18 @@
 
 from tractable.generative.base import Generative
 from tractable.generative.columns import Columns, DiscreteColumns
+from tractable.generative.diffusion import Diffusion
 from tractable.generative.learnt import Learnt
 from tractable.generative.predictive import Density, RowPredictive
+from tractable.generative.schedule import Schedule
 
-__all__ = ["Columns", "Density", "DiscreteColumns", "Generative", "Learnt", "RowPredictive"]
+__all__ = [
+    "Columns",
+    "Density",
+    "Diffusion",
+    "DiscreteColumns",
+    "Generative",
+    "Learnt",
+    "RowPredictive",
+    "Schedule",
+]

@@ -41,6 +41,9 @@ class Generative(ABC):
     continuous: ClassVar[bool] = True
     """Whether the model is a density of real numbers (and not of counts or yes and no)."""
 
+    predictive_class: ClassVar[type[RowPredictive]] = RowPredictive
+    """What ``predict`` returns."""
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the model known to ``load``."""
         super().__init_subclass__(**arguments)
@@ -69,14 +72,18 @@ class Generative(ABC):
     # --- what a model supplies -------------------------------------------------------------
 
     @abstractmethod
-    def learn(
-        self, x: Tensor, context: Tensor | None, *, progress: bool | None, **options: Any
-    ) -> None:
-        """Learn from rows in the model's units."""
+    def learn(self, *rows: Any, **options: Any) -> None:
+        """Learn from rows in the model's units: ``learn(x, context, *, progress, ...)``.
+
+        The context is None without one; more keywords are those of ``fit``.
+        """
 
     @abstractmethod
-    def density(self, context: Tensor | None, **options: Any) -> Density:
-        """The distribution that was learnt, in the model's units; ``options`` are ``predict``'s."""
+    def density(self, *context: Any, **options: Any) -> Density:
+        """The distribution that was learnt, in the model's units: ``density(context, ...)``.
+
+        The context is None without one; keywords are those of ``predict``.
+        """
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
@@ -170,7 +177,7 @@ class Generative(ABC):
         if about is not None:
             rows = as_rows(context, "contexts", self.dtype, len(about.steps))
             scaled = about.inward(rows, self.dtype)
-        return RowPredictive(
+        return self.predictive_class(
             self.density(scaled, **options),
             self.columns_,
             contexts=None if scaled is None else len(scaled),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tractable.errors import InvalidInput, Unsupported
 from tractable.generative.columns import Columns, as_rows
+from tractable.training.batches import as_tensor
 
 
 class Density(ABC):
@@ -33,6 +34,20 @@ class Density(ABC):
         One draw where the weights are certain, or where the model cannot tell.
         """
         return self.log_prob(z).unsqueeze(0)
+
+    def complete(self, z: Tensor, known: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+        """Draws of the columns that are not known given those that are.
+
+        Args:
+            z: rows, anything where not known.
+            known: which values are.
+            draws: how many for each row.
+            generator: where to draw from.
+
+        Returns:
+            ``[draws, rows, columns]``.
+        """
+        raise Unsupported(f"{type(self).__name__} cannot fill holes")
 
 
 class RowPredictive:
@@ -106,6 +121,32 @@ class RowPredictive:
         generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
         with torch.no_grad():
             return self.columns.outward(self.density.sample(n, generator))
+
+    def complete(
+        self, rows: Any, draws: int = 1, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Rows with their holes (NaN) filled in by draws given what is known of each row.
+
+        Args:
+            rows: ``[m, columns]``, NaN where a value is missing.
+            draws: how many for each row.
+            generator: where to draw from; by default one with the model's seed.
+
+        Returns:
+            ``[draws, m, columns]``, in the units of the data; what was known is as it was.
+        """
+        given = as_tensor(rows, "rows").to("cpu", self.dtype)
+        known = ~given.isnan()
+        filled = torch.where(known, given, self.columns.units.mean.to(self.dtype))
+        whole = as_rows(filled, "rows", self.dtype, len(self.columns.steps))
+        if self.contexts not in (None, 1, len(whole)):
+            raise InvalidInput(f"there are {len(whole)} rows and a context of {self.contexts}")
+        generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
+        with torch.no_grad():
+            z = self.columns.inward(whole, self.dtype)
+            seen = known.reshape(whole.shape)[:, self.columns.kept]
+            found = self.columns.outward(self.density.complete(z, seen, draws, generator))
+        return torch.where(known.reshape(whole.shape), whole, found)
 
     def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
         rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
