@@ -64,12 +64,11 @@ def test_variances_of_the_bound():
     # For standard normal rows beta is what the exact step back has; the posterior's is too small.
     schedule = Schedule([0.1, 0.2, 0.3])
     rows = torch.full((4_000, 1), 0.8, dtype=torch.float64)
-    exact = -0.5 * (0.8**2 + math.log(2 * math.pi))
     posterior, beta, learnt = (
         gaussian_density(schedule, 1.0, Walk(variance=kind), 1).log_prob(rows)
         for kind in ("posterior", "beta", "learnt")
     )
-    assert float(posterior.mean()) < exact - 0.01
+    assert float(posterior.mean()) < float(learnt.mean()) - 0.005  # the same noise
     assert torch.allclose(beta, learnt, rtol=0, atol=1e-12)
 
 
@@ -272,8 +271,8 @@ def test_bad_input(moons):
         model.predict(guidance=2.0)
     with pytest.raises(ValueError, match="6 sampling steps are more than the schedule has"):
         model.predict(steps=6)
+    told = Diffusion((8,), steps=5, drop=0.0).fit(X[:100, :1], X[:100], epochs=1, copies=1)
     with pytest.raises(InvalidInput, match="drop above 0"):
-        told = Diffusion((8,), steps=5, drop=0.0).fit(X[:100, :1], X[:100], epochs=1, copies=1)
         told.predict([[0.0]], guidance=2.0)
     for bad in ({"sampler": "euler"}, {"variance": "none"}, {"eta": 2.0}, {"noise_draws": 0}):
         with pytest.raises(ValueError, match="must"):

@@ -174,7 +174,7 @@ def test_times_are_spread_evenly():
 
 @pytest.mark.parametrize("betas", [[0.1, 1.0], [0.0], [0.5, float("nan")], [-0.1], []])
 def test_bad_schedules(betas):
-    with pytest.raises(ValueError, match="between 0 and 1|at least one step"):
+    with pytest.raises(ValueError, match=r"between 0 and 1|at least one step"):
         Schedule(betas)
 
 
