@@ -181,9 +181,31 @@ def as_rows(
         row, column = (~x.isfinite()).nonzero()[0].tolist()
         raise InvalidInput(
             f"{what} have NaN or infinite values, the first in row {row}, column {column}: "
-            f"rows with holes can be filled by infer.impute once a model is fitted"
+            f"rows with holes can be filled by infer.impute once a model is fitted, and "
+            f"generative.GaussianMixture learns from them"
         )
     return x
+
+
+def without_holes(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Rows with every hole (NaN) filled by another value of its column, drawn at random.
+
+    So means, scales, steps and constants are those of what is there.
+
+    Raises:
+        InvalidInput: a column has no value at all.
+    """
+    holes = x.isnan()
+    if not bool(holes.any()):
+        return x
+    filled = x.clone()
+    for k in holes.any(0).nonzero().flatten().tolist():
+        there = x[~holes[:, k], k]
+        if not len(there):
+            raise InvalidInput(f"column {k} has no values: leave it out")
+        number = int(holes[:, k].sum())
+        filled[holes[:, k], k] = there[torch.randint(len(there), (number,), generator=generator)]
+    return filled
 
 
 def _refuse_copies(z: Tensor, constant: Tensor) -> None:

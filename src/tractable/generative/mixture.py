@@ -1,4 +1,4 @@
-"""Mixtures of normal distributions, learnt by expectation-maximisation: everything in closed form."""
+"""Mixtures of normal distributions by expectation-maximisation: everything in closed form."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ class GaussianMixture(Generative):
         self.tried_ = {}
         if self.components is not None and self.components > len(rows):
             raise InvalidInput(f"{self.components} components need as many rows, got {len(rows)}")
-        with Progress(None, type(self).__name__, progress) as bar:
+        tries = len(_TRIED) if self.components is None else 1
+        with Progress(tries * self.starts, type(self).__name__, progress) as bar:
             number = self.components or self._chosen(rows, bar)
             self.mixture_, self.history_ = self._best(rows, number, bar)
 
@@ -125,7 +126,8 @@ class GaussianMixture(Generative):
     ) -> tuple[Mixture, list[float]]:
         """Steps of EM from one start, until they gain nothing."""
         prior = {"prior_rows": self.prior_rows, "prior_variance": _PRIOR_VARIANCE}
-        mixture, history = start(rows, number, generator), []
+        mixture = start(rows, number, generator)
+        history: list[float] = []
         for _ in range(self.iterations):
             found = em.e_step(mixture, rows)
             value = (found.log_likelihood + em.log_prior(mixture, **prior)) / len(rows)
@@ -133,18 +135,16 @@ class GaussianMixture(Generative):
                 raise ArithmeticError("the likelihood is not finite: give prior_rows above 0")
             done = bool(history) and value - history[-1] < self.tolerance
             history.append(value)
-            bar.advance(1)
             if done:
                 break
-            try:
-                new = em.m_step(mixture, found, **prior)
-                torch.linalg.cholesky(new.covariances)
-            except torch.linalg.LinAlgError as error:
+            new = em.m_step(mixture, found, **prior)
+            if bool(torch.linalg.cholesky_ex(new.covariances)[1].any()):
                 raise ArithmeticError(
                     f"a component has shrunk to a point or a plane: (a) fewer components than "
                     f"{number}, (b) prior_rows above {self.prior_rows}, (c) fewer columns"
-                ) from error
+                )
             mixture = new
+        bar.advance(1)
         return mixture, history
 
     # --- predicting ------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class GaussianMixture(Generative):
         if options:
             raise TypeError(f"a mixture has no such options of predict: {', '.join(options)}")
         assert self.mixture_ is not None
-        return MixtureDensity(self.mixture_, context)
+        return MixtureDensity(self.mixture_, context, self.dtype)
 
     # --- files -----------------------------------------------------------------------------
 
@@ -224,10 +224,11 @@ class MixtureDensity(Density):
     Args:
         mixture: of contexts, if there are any, and rows beside them.
         context: rows of context, or None.
+        dtype: precision of samples.
     """
 
-    def __init__(self, mixture: Mixture, context: Tensor | None) -> None:
-        self.mixture = mixture
+    def __init__(self, mixture: Mixture, context: Tensor | None, dtype: torch.dtype) -> None:
+        self.mixture, self.dtype = mixture, dtype
         self.context = None if context is None else context.double()
         self.known = 0 if context is None else context.shape[1]
 
@@ -242,21 +243,22 @@ class MixtureDensity(Density):
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         """See ``Density``."""
         rows = 1 if self.context is None else len(self.context)
-        columns = self.mixture.means.shape[1] - self.known
-        holes = torch.full((rows, columns), math.nan)
-        drawn = self.complete(holes, n, generator)
+        nothing = torch.full((rows, self.mixture.means.shape[1] - self.known), math.nan)
+        drawn = self._drawn(nothing.double(), n, generator).to(self.dtype)
         return drawn[:, 0] if self.context is None else drawn
 
-    def complete(self, z: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    def complete(self, z: Tensor, known: Tensor, draws: int, generator: torch.Generator) -> Tensor:
         """See ``Density``; exact."""
-        whole = self._whole(z.double())
+        seen = torch.where(known, z.double(), math.nan)
+        return self._drawn(seen, draws, generator).to(z.dtype)
+
+    def _drawn(self, rows_with_holes: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+        whole = self._whole(rows_with_holes)
         filled = whole.expand(draws, -1, -1).clone()
         for rows, seen, hidden in patterns(whole):
             if not len(hidden):
                 continue
-            log_weights, means, covariances = self.mixture.given(
-                whole[rows][:, seen], seen, hidden
-            )
+            log_weights, means, covariances = self.mixture.given(whole[rows][:, seen], seen, hidden)
             of = torch.multinomial(log_weights.exp(), draws, replacement=True, generator=generator)
             root = torch.linalg.cholesky(_positive(covariances))
             noise = torch.randn(
@@ -266,7 +268,7 @@ class MixtureDensity(Density):
             mean = means[torch.arange(len(rows)), component]
             drawn = mean + (root[component] @ noise.unsqueeze(-1)).squeeze(-1)
             filled[:, rows[:, None], hidden] = drawn
-        return filled[..., self.known :].to(z.dtype)
+        return filled[..., self.known :]
 
     def _whole(self, z: Tensor) -> Tensor:
         """Rows with their contexts in front."""

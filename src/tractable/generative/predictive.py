@@ -34,11 +34,21 @@ class Density(ABC):
         """
         return self.log_prob(z).unsqueeze(0)
 
-    def complete(self, z: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-        """Draws of the holes (NaN) of rows given the rest of them, ``[draws, rows, columns]``."""
+    def complete(self, z: Tensor, known: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+        """Draws of the columns that are not known given those that are.
+
+        Args:
+            z: rows, anything where not known.
+            known: which values are.
+            draws: how many for each row.
+            generator: where to draw from.
+
+        Returns:
+            ``[draws, rows, columns]``.
+        """
         raise Unsupported(
-            f"{type(self).__name__} has no distribution of some columns given others: "
-            f"generative.GaussianMixture has it in closed form, generative.VAE by a Markov chain"
+            f"{type(self).__name__} cannot fill holes: generative.GaussianMixture fills them in "
+            f"closed form, generative.VAE and Diffusion by sampling"
         )
 
 
@@ -117,35 +127,35 @@ class RowPredictive:
     def complete(
         self, rows: Any, draws: int = 1, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Rows with their holes (NaN) drawn given the rest, in the units of the data.
+        """Rows with their holes (NaN) filled in by draws given what is known of each row.
 
         Args:
-            rows: ``[m, columns]``; with a context of k rows, m is k, as for ``log_prob``.
-            draws: how many times to fill every hole.
+            rows: ``[m, columns]``, NaN where a value is missing.
+            draws: how many for each row.
             generator: where to draw from; by default one with the model's seed.
 
         Returns:
-            ``[draws, m, columns]``.
+            ``[draws, m, columns]``, in the units of the data; what was known is as it was.
         """
-        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-            raise ValueError(f"draws must be a whole number from 1, got {draws!r}")
         given = as_rows(rows, "rows", self.dtype, len(self.columns.steps), holes=True)
-        self._check_contexts(given)
+        known = ~given.isnan()
+        whole = torch.where(known, given, self.columns.units.mean.to(self.dtype))
+        if self.contexts not in (None, 1, len(whole)):
+            raise InvalidInput(f"there are {len(whole)} rows and a context of {self.contexts}")
         generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
         with torch.no_grad():
-            filled = self.density.complete(self.columns.inward(given, self.dtype), draws, generator)
-        return torch.where(given.isnan(), self.columns.outward(filled), given)
+            z = self.columns.inward(whole, self.dtype)
+            seen = known[:, self.columns.kept]
+            found = self.columns.outward(self.density.complete(z, seen, draws, generator))
+        return torch.where(known, whole, found)
 
-    def _check_contexts(self, rows: Tensor) -> None:
+    def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
+        rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
         if self.contexts not in (None, 1, len(rows)):
             raise InvalidInput(
                 f"there are {len(rows)} rows and a context of {self.contexts}: row i is judged "
                 f"under context i"
             )
-
-    def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
-        rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
-        self._check_contexts(rows)
         with torch.no_grad():
             found = ask(self.columns.inward(rows, self.dtype))
         found = found - scaled * self.columns.log_scale

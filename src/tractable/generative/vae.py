@@ -125,7 +125,7 @@ class VAE(Learnt):
         )  # fmt: skip
         self.learner_ = learner
 
-    def density(  # type: ignore[override]
+    def density(
         self, context: Tensor | None, *, bound: int = 100, draws: int | None = None
     ) -> LatentDensity:
         """The distribution that was learnt.
@@ -273,7 +273,7 @@ class LatentDensity(Density):
         found = torch.cat(made)
         return found[torch.randperm(n, generator=generator)] if nets > 1 else found
 
-    def complete(self, z: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    def complete(self, z: Tensor, known: Tensor, draws: int, generator: torch.Generator) -> Tensor:
         """Holes by a Markov chain that leaves their distribution given the rest as it is.
 
         Metropolis within Gibbs (Mattei & Frellsen, "Leveraging the exact likelihood of deep latent
@@ -281,6 +281,7 @@ class LatentDensity(Density):
         densities say; then holes are drawn given it.  Approximate: after 50 steps.
         """
         nets = self._number()
+        z = torch.where(known, z, math.nan)
         found = []
         for k, net in enumerate(self.networks()):
             share = draws // nets + (k < draws % nets)
