@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidInput, NotFitted, Unsupported
 from tractable.generative import files
-from tractable.generative.columns import Columns, as_rows
+from tractable.generative.columns import Columns, as_rows, without_holes
 from tractable.generative.predictive import Density, RowPredictive
 
 MOST_HELD_OUT = 500
@@ -40,6 +40,12 @@ class Generative(ABC):
 
     continuous: ClassVar[bool] = True
     """Whether the model is a density of real numbers (and not of counts or yes and no)."""
+
+    whole_rows: ClassVar[bool] = False
+    """Whether constant columns are modelled as well, as by a network of the user's own."""
+
+    takes_holes: ClassVar[bool] = False
+    """Whether it learns from rows with missing values (NaN)."""
 
     predictive_class: ClassVar[type[RowPredictive]] = RowPredictive
     """What ``predict`` returns."""
@@ -121,7 +127,7 @@ class Generative(ABC):
         """
         if len(data) not in (1, 2):
             raise TypeError(f"fit takes X, or a context and X: got {len(data)} arguments")
-        x = as_rows(data[-1], "rows", self.dtype)
+        x = as_rows(data[-1], "rows", self.dtype, holes=self.takes_holes)
         context = as_rows(data[0], "contexts", self.dtype) if len(data) == 2 else None
         if context is not None and len(context) != len(x):
             raise InvalidInput(f"there are {len(x)} rows and {len(context)} contexts")
@@ -129,8 +135,13 @@ class Generative(ABC):
             raise InvalidInput(f"a model needs at least {_FEWEST_ROWS} rows, got {len(x)}")
         generator = torch.Generator().manual_seed(self.seed)
         columns = Columns.of(
-            x, scale=self.standardize, spread=self.dequantize, continuous=self.continuous
+            without_holes(x, generator),
+            scale=self.standardize,
+            spread=self.dequantize,
+            continuous=self.continuous,
         )
+        if self.whole_rows:
+            columns = columns.whole()
         if not columns.modelled:
             raise InvalidInput("every column is constant: there is nothing to model")
         about = None
@@ -139,7 +150,8 @@ class Generative(ABC):
         before = self.columns_, self.context_columns_, self.reference_
         self.columns_, self.context_columns_ = columns, about
         order = torch.randperm(len(x), generator=generator)
-        apart = min(MOST_HELD_OUT, round(self.held_out * len(x)))
+        order = order[x[order].isnan().any(1).int().argsort(stable=True)]  # whole rows first
+        apart = min(MOST_HELD_OUT, round(self.held_out * int((~x.isnan().any(1)).sum())))
         kept, held = order[apart:].sort().values, order[:apart].sort().values
         spread = columns.inward(columns.spread(x, generator), self.dtype)
         scaled = None if context is None or about is None else about.inward(context, self.dtype)

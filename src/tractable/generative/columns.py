@@ -75,6 +75,15 @@ class Columns:
             units = Standardizer(centre, plain[1], units.constant)
         return cls(units, steps, torch.stack([wide.amin(0), wide.amax(0)]))
 
+    def whole(self) -> Columns:
+        """The same with constant columns as columns like all others."""
+        units = self.units
+        return Columns(
+            Standardizer(units.mean, units.scale, torch.zeros_like(units.constant)),
+            self.steps,
+            self.values,
+        )
+
     @property
     def kept(self) -> Tensor:
         """Which columns vary."""
@@ -142,7 +151,9 @@ class Columns:
         return cls(units, steps, values)
 
 
-def as_rows(given: Any, what: str, dtype: torch.dtype, columns: int | None = None) -> Tensor:
+def as_rows(
+    given: Any, what: str, dtype: torch.dtype, columns: int | None = None, *, holes: bool = False
+) -> Tensor:
     """A table of finite numbers, ``[rows, columns]``; a vector is one column of rows.
 
     Args:
@@ -150,6 +161,7 @@ def as_rows(given: Any, what: str, dtype: torch.dtype, columns: int | None = Non
         what: what it is, for the message.
         dtype: precision wanted.
         columns: how many columns there must be.
+        holes: whether values may be missing (NaN).
 
     Raises:
         InvalidInput: it is something else.
@@ -165,13 +177,35 @@ def as_rows(given: Any, what: str, dtype: torch.dtype, columns: int | None = Non
     x = x.flatten(1)
     if columns is not None and x.shape[1] != columns:
         raise InvalidInput(f"{what} have {x.shape[1]} columns, and the model has {columns}")
-    if not bool(x.isfinite().all()):
+    if not bool((x.isfinite() | x.isnan() if holes else x.isfinite()).all()):
         row, column = (~x.isfinite()).nonzero()[0].tolist()
         raise InvalidInput(
             f"{what} have NaN or infinite values, the first in row {row}, column {column}: "
-            f"rows with holes can be filled by infer.impute once a model is fitted"
+            f"rows with holes can be filled by infer.impute once a model is fitted, and "
+            f"generative.GaussianMixture learns from them"
         )
     return x
+
+
+def without_holes(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Rows with every hole (NaN) filled by another value of its column, drawn at random.
+
+    So means, scales, steps and constants are those of what is there.
+
+    Raises:
+        InvalidInput: a column has no value at all.
+    """
+    holes = x.isnan()
+    if not bool(holes.any()):
+        return x
+    filled = x.clone()
+    for k in holes.any(0).nonzero().flatten().tolist():
+        there = x[~holes[:, k], k]
+        if not len(there):
+            raise InvalidInput(f"column {k} has no values: leave it out")
+        number = int(holes[:, k].sum())
+        filled[holes[:, k], k] = there[torch.randint(len(there), (number,), generator=generator)]
+    return filled
 
 
 def _refuse_copies(z: Tensor, constant: Tensor) -> None:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tractable.errors import InvalidInput, Unsupported
 from tractable.generative.columns import Columns, as_rows
-from tractable.training.batches import as_tensor
 
 
 class Density(ABC):
@@ -47,7 +46,10 @@ class Density(ABC):
         Returns:
             ``[draws, rows, columns]``.
         """
-        raise Unsupported(f"{type(self).__name__} cannot fill holes")
+        raise Unsupported(
+            f"{type(self).__name__} cannot fill holes: generative.GaussianMixture fills them in "
+            f"closed form, generative.VAE and Diffusion by sampling"
+        )
 
 
 class RowPredictive:
@@ -135,18 +137,17 @@ class RowPredictive:
         Returns:
             ``[draws, m, columns]``, in the units of the data; what was known is as it was.
         """
-        given = as_tensor(rows, "rows").to("cpu", self.dtype)
+        given = as_rows(rows, "rows", self.dtype, len(self.columns.steps), holes=True)
         known = ~given.isnan()
-        filled = torch.where(known, given, self.columns.units.mean.to(self.dtype))
-        whole = as_rows(filled, "rows", self.dtype, len(self.columns.steps))
+        whole = torch.where(known, given, self.columns.units.mean.to(self.dtype))
         if self.contexts not in (None, 1, len(whole)):
             raise InvalidInput(f"there are {len(whole)} rows and a context of {self.contexts}")
         generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
         with torch.no_grad():
             z = self.columns.inward(whole, self.dtype)
-            seen = known.reshape(whole.shape)[:, self.columns.kept]
+            seen = known[:, self.columns.kept]
             found = self.columns.outward(self.density.complete(z, seen, draws, generator))
-        return torch.where(known.reshape(whole.shape), whole, found)
+        return torch.where(known, whole, found)
 
     def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
         rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
