@@ -116,14 +116,14 @@ def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int =
 _ADAM = {"lr": (0.005, 0.01, 0.02), "decay": (5e-4, 1e-3, 2e-3), "epochs": (100, 200, 300)}
 _TAGI = Method(
     "TAGI, convolutions",
-    {"width": 32, "link": "softmax", "gain": 0.25, "epochs": 40, "batch": 20, "drop": 0.5},
+    {"width": 16, "link": "softmax", "gain": 0.1, "epochs": 80, "batch": 20, "drop": 0.0},
     {
-        "width": (16, 32, 64),
+        "width": (16, 32),
         "link": ("softmax",),
-        "gain": (0.1, 0.25, 0.5),
-        "epochs": (40, 60),
+        "gain": (0.05, 0.1, 0.25),
+        "epochs": (40, 80, 160),
         "batch": (20,),
-        "drop": (0.5, 0.6, 0.7),
+        "drop": (0.0,),
     },
     tagi,
 )
