@@ -8,6 +8,7 @@ quarter of the gradient steps) is taken because the newer one costs four times t
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -95,7 +96,7 @@ class Baseline:
         given = {**SETTINGS[method].get(env, {}), **changed}
         many, scaled = given.pop("envs", 1), given.pop("scaled", False)
         self.monitors = [Monitor(gymnasium.make(env)) for _ in range(many)]
-        worlds: Any = DummyVecEnv([lambda one=one: one for one in self.monitors])
+        worlds: Any = DummyVecEnv([partial(_given, one) for one in self.monitors])
         self.scales = VecNormalize(worlds, gamma=given.get("gamma", 0.99)) if scaled else None
         kind = getattr(stable_baselines3, method.upper())
         self.model = kind("MlpPolicy", self.scales or worlds, seed=seed, device="cpu", **given)
@@ -125,3 +126,8 @@ class Baseline:
         if self.scales is not None:
             observation = self.scales.normalize_obs(observation)
         return self.model.predict(observation, deterministic=deterministic)
+
+
+def _given(env: Any) -> Any:
+    """What makes an environment that is there already."""
+    return env
