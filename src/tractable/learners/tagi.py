@@ -23,7 +23,7 @@ from tractable.gaussian import Gaussian
 from tractable.learners import engines
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.copying import refuse_scripted
-from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, TorchEngine
+from tractable.learners.engines import EngineName, Floats, Slopes, Snapshot, TAGIState, TorchEngine
 from tractable.learners.guard import Guard
 from tractable.learners.inherited import Inherited
 from tractable.learners.learner import Learner
@@ -473,15 +473,19 @@ class TAGI(Learner):
         with self.lock:
             return self.method.propagate(self.state, x)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, noise: Floats | None = None) -> Snapshot:
         """The network as it is now, as a function of arrays: for many small predictions.
+
+        Args:
+            noise: standard normals (float32), one for each parameter: the network is then that of
+                one draw of the weights, ``mean + std * noise``, without variance.
 
         Returns:
             A function from float32 rows to the mean and variance of the outputs, without checks
             and without the likelihood's noise.  What is learnt later does not change it.
         """
         with self.lock:
-            return self.method.engine.snapshot(self.state)
+            return self.method.engine.snapshot(self.state, noise)
 
     def slopes(self, x: Gaussian) -> Slopes | None:
         """Mean, variance and curvature of the only output by every input, by the kernel.
