@@ -56,6 +56,7 @@ class TAGIMethod(Method[TAGIState]):
         init: Init,
         gain: float | None,
         relative_variance: float | None,
+        even_steps: bool | None,
         fresh: Sequence[str],
         moments: Mode,
         batch_rule: BatchRule,
@@ -78,7 +79,7 @@ class TAGIMethod(Method[TAGIState]):
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
         self.asked_gain = gain
-        self.start = Start.of(network, likelihood, init, gain, relative_variance)
+        self.start = Start.of(network, likelihood, init, gain, relative_variance, even_steps)
         self.fresh = _fresh(init, fresh)
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
         self.asked_engine, self.robust = engine, bool(robust)
@@ -101,6 +102,7 @@ class TAGIMethod(Method[TAGIState]):
             "init": self.scheme,
             "gain": self.start.gain,
             "relative_variance": self.start.relative_variance,
+            "even_steps": self.start.even_steps,
             "fresh": self.fresh,
             "moments": self.moments,
             "batch_rule": self.batch_rule,
@@ -119,6 +121,8 @@ class TAGIMethod(Method[TAGIState]):
             began["relative_variance"] = 1.0
             if self.asked_gain is None:
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
+        if "even_steps" not in options:
+            began["even_steps"] = False
         if self.moments == "auto" and options.get("moments") == "linear":
             began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
@@ -127,7 +131,8 @@ class TAGIMethod(Method[TAGIState]):
     @classmethod
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Files of before an option was hold a learner without what it asks for."""
-        return {"robust": False, "relative_variance": 1.0, "fresh": [], **options}
+        then = {"robust": False, "relative_variance": 1.0, "even_steps": False, "fresh": []}
+        return {**then, **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
         """The prior, with means drawn or brought along."""
@@ -346,6 +351,9 @@ class TAGI(Learner):
         relative_variance: prior variance of the weights over that of the first means: by default
             1, as published, if a gain is given or the network is shallow, and less with depth;
             0.001 with ``init="net"``.
+        even_steps: whether the relative variance is that of a matrix of 5,000 weights and grows
+            with the root of their number, so that large and small layers move alike; by default
+            for classes and networks with normalisation layers, where no gain is stated.
         fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
             that was put on a trained network.
         moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
@@ -392,6 +400,7 @@ class TAGI(Learner):
         init: Init = "lecun",
         gain: float | None = None,
         relative_variance: float | None = None,
+        even_steps: bool | None = None,
         fresh: Sequence[str] = (),
         moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
@@ -405,8 +414,9 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            relative_variance=relative_variance, fresh=fresh, moments=moments,
-            batch_rule=batch_rule, forget=forget, compile=compile, engine=engine, robust=robust,
+            relative_variance=relative_variance, even_steps=even_steps, fresh=fresh,
+            moments=moments, batch_rule=batch_rule, forget=forget, compile=compile,
+            engine=engine, robust=robust,
         )  # fmt: skip
 
     @property
