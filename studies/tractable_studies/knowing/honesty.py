@@ -35,12 +35,10 @@ class Options(StudyOptions):
     """What is measured, and how often."""
 
     seed: int = seed_option(0)
-    sets: list[str] = option(
-        ["boston", "concrete", "energy", "wine"], "UCI sets", quick=["boston"], choices=UCI_NAMES
-    )
+    sets: list[str] = option(["boston", "energy"], "UCI sets", quick=["boston"], choices=UCI_NAMES)
     learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
-    datasets: int = option(12, "fits of each", quick=3, least=3)
-    epochs: int = option(200, "of the gradient learners, in batches of 32", quick=5, least=1)
+    datasets: int = option(8, "fits of each", quick=3, least=3)
+    epochs: int = option(100, "of the gradient learners, in batches of 32", quick=5, least=1)
 
 
 def table(name: str) -> tuple[Tensor, Tensor]:
