@@ -26,7 +26,7 @@ def expectation(
     gradient is as right on average, with less variance.
 
     Args:
-        function: of draws ``[draws, ..., latent]``, gives ``[draws, ...]``.
+        function: takes draws ``[draws, ..., latent]``, gives ``[draws, ...]``.
         over: independent normals, ``[..., latent]``.
         noise: standard normal numbers, ``[draws, ..., latent]``.
         estimator: ``"reparameterised"`` or ``"score"``.

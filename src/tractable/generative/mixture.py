@@ -222,7 +222,7 @@ class MixtureDensity(Density):
     """A mixture as a distribution over rows; with a context, its conditional one.
 
     Args:
-        mixture: of contexts, if there are any, and rows beside them.
+        mixture: the mixture, of contexts (if there are any) and rows beside them.
         context: rows of context, or None.
         dtype: precision of samples.
     """

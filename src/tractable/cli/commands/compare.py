@@ -125,7 +125,7 @@ def _numbers(made: RowTable, values: Array, notes: list[str]) -> tuple[Array, Ar
             parts.append(filled[:, k])
         if holes[:, k].any():
             parts.append(holes[:, k].astype(float))
-    gaps = [name for name, some in zip(made.names, holes.any(0).tolist(), strict=True) if some]
+    gaps = [name for name, some in zip(made.names, holes.T, strict=True) if some.any()]
     if gaps:
         notes.append(f"That a value is missing counts as a difference: {', '.join(gaps)}.")
     return np.stack(parts, 1), values

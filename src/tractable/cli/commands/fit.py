@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,6 +42,15 @@ def levels(text: str | None) -> tuple[str, ...]:
     (('low', 'mid', 'high'), ())
     """
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def stem(data: Path) -> str:
+    """The name of a file without its endings.
+
+    >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
+    ('b', 'x.y')
+    """
+    return Path(data.stem).stem if data.suffix == ".gz" else data.stem
 
 
 def run(json: bool, **chosen: Any) -> None:
@@ -100,7 +110,7 @@ def fit(choices: Choices) -> Results:
             raise FailedWork(f"training failed: {one_line(error)}") from error
         model = TableModel(
             estimator, choices.learner, prepared.target.task, choices.target, prepared.columns,
-            choices.ids, choices.missing or "refuse",
+            choices.ids, choices.missing,
         )  # fmt: skip
         model.save(folder / MODEL)
         results = _results(choices, prepared, estimator, time.monotonic() - started)
@@ -134,7 +144,7 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
             "likelihood": prepared.meaning.name,
             "hidden": list(choices.hidden) if choices.hidden is not None else None,
             "epochs": choices.epochs, "test": choices.test,
-            "missing": choices.missing or "refuse", "id": list(choices.ids),
+            "missing": choices.missing, "id": list(choices.ids),
             "drop": list(choices.drop), "categorical": list(choices.categorical),
         },
         comparison=rows,
