@@ -6,6 +6,7 @@ from tractable.generative.base import Generative
 from tractable.generative.columns import Columns, DiscreteColumns
 from tractable.generative.diffusion import Diffusion
 from tractable.generative.flows import Chain, Flow, LogDensity, flow, reverse_fit
+from tractable.generative.gan import GAN
 from tractable.generative.learnt import Learnt
 from tractable.generative.masked import Masked
 from tractable.generative.mixture import GaussianMixture
@@ -16,6 +17,7 @@ from tractable.generative.vae import VAE
 __all__ = [
     "Autoregressive",
     "Chain",
+    "GAN",
     "VAE",
     "Autoencoder",
     "Columns",
