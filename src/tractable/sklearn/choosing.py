@@ -66,11 +66,13 @@ class Fit:
         learner: the learner.
         weights: factors that its columns are multiplied by.
         noise: factors on its noise, where they depend on the inputs.
+        tails: equally likely factors on its noise, where that is not normal.
     """
 
     learner: Learner
     weights: Tensor
     noise: NoiseModel | None = None
+    tails: Tensor | None = None
 
     def slopes(self, x: Tensor) -> Tensor:
         """Root mean square slope along each standardised column."""

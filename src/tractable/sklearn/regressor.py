@@ -14,7 +14,7 @@ from tractable.learners import Learner
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import LogScale, Predictive
-from tractable.sklearn import files, logarithm
+from tractable.sklearn import files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns, Rows, levels_of, mixed, scaler_of
@@ -33,6 +33,7 @@ class Regressor(RegressorMixin, Estimator):
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
         noise_model_: factors on the noise of each row; None where one noise serves all.
+        noise_tails_: equally likely factors on the noise; None where it is normal.
     """
 
     target_scaler_: Standardizer
@@ -40,6 +41,7 @@ class Regressor(RegressorMixin, Estimator):
     n_outputs_: int
     column_weights_: Tensor
     noise_model_: NoiseModel | None
+    noise_tails_: Tensor | None
     _flat: bool  # whether targets came as a vector, and so go
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -68,6 +70,7 @@ class Regressor(RegressorMixin, Estimator):
         self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         self.log_scale_ = log_scale
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
+        self.noise_tails_ = fit.tails
         self.clipped_ = counts.numpy()
         return self
 
@@ -117,6 +120,8 @@ class Regressor(RegressorMixin, Estimator):
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
+        if self.noise_tails_ is not None:
+            predictive = predictive.tailed(self.noise_tails_)
         growth = None if self.log_scale_ is None else self._growth(x, predictive)
         if self._kind().standardised:
             predictive = predictive.rescaled(scaler.mean, scaler.scale)
@@ -218,8 +223,8 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_, self.log_scale_, self.columns_ = None, None, None
-        self.frame_ = None
+        self.noise_model_, self.noise_tails_, self.log_scale_ = None, None, None
+        self.columns_, self.frame_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
@@ -227,6 +232,8 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
             tensors["noise/weights"] = self.column_weights_.double()
+        if self.noise_tails_ is not None:
+            tensors["tails/factors"] = self.noise_tails_
         values: dict[str, Any] = {"flat": self._flat}
         if self.log_scale_ is not None:
             values["log_scale"] = [self.log_scale_.shift, self.log_scale_.top]
@@ -259,6 +266,15 @@ class Regressor(RegressorMixin, Estimator):
                 raise ValueError("weights of columns in the file are not all positive")
             self.column_weights_ = held["weights"]
             self.noise_model_ = NoiseModel(held["coefficients"])
+        self.noise_tails_ = None
+        held = part(tensors, "tails/")
+        if held:
+            wanted = {"factors": torch.empty(tails.NODES, dtype=torch.float64)}
+            checks.matching(wanted, held, "tails")
+            checks.numbers(held, {})
+            if not bool((held["factors"] > 0).all()):
+                raise ValueError("factors of the noise in the file are not all positive")
+            self.noise_tails_ = held["factors"]
 
     def __sklearn_tags__(self) -> Any:
         """Several targets are taken."""

@@ -16,7 +16,7 @@ from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
 from tractable.predictive import LogScale
-from tractable.sklearn import logarithm, noise, stretches
+from tractable.sklearn import logarithm, noise, stretches, tails
 from tractable.sklearn.choosing import (
     ROUNDS,
     Fit,
@@ -191,6 +191,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
     rows those held out are tenths in turn, out of copies; above, one tenth that the networks
     themselves do not learn from.
 
+    The noise may depend on the inputs (``tractable.sklearn.noise``) and have heavier tails than a
+    normal one (``tractable.sklearn.tails``), where held-out rows gain by it.
+
     Error bars grow away from the training rows, as fast as stretches of the data that are held out
     ask for (``tractable.sklearn.stretches``).
 
@@ -314,7 +317,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
             if learner.support is not None:
                 learner.support = learner.support.steeper(growth)
         fit = super()._suited(trials, setting, fit, judged)
-        return replace(fit, noise=noise.choose(trials.missed(judged, fit), seed))
+        missed = trials.missed(judged, fit)
+        model = noise.choose(missed, seed)
+        return replace(fit, noise=model, tails=tails.choose(missed, model))
 
 
 class TAGIClassifier(_ByTAGI, Classifier):
