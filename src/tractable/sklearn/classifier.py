@@ -24,8 +24,9 @@ from tractable.predictive import Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
-from tractable.sklearn.missing import Columns, levels_of, mixed, scaler_of
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
+from tractable.sklearn.rows import levels_of, mixed, scaler_of
 
 
 class Classifier(ClassifierMixin, Estimator):

@@ -29,8 +29,9 @@ from tractable.sklearn import files
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.frames import Frame
-from tractable.sklearn.missing import Columns, Rows, levels_of, scaler_of
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.network import dense
+from tractable.sklearn.rows import Rows, levels_of, scaler_of
 from tractable.sklearn.weighting import copies
 
 Array = npt.NDArray[Any]

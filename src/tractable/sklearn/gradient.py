@@ -14,7 +14,7 @@ from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.estimator import Estimator
-from tractable.sklearn.missing import Rows
+from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 
 CALIBRATION_ROWS = 40

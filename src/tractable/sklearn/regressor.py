@@ -17,8 +17,9 @@ from tractable.predictive import LogScale, Predictive
 from tractable.sklearn import files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
-from tractable.sklearn.missing import Columns, Rows, levels_of, mixed, scaler_of
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.noise import NoiseModel
+from tractable.sklearn.rows import Rows, levels_of, mixed, scaler_of
 from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
 
 

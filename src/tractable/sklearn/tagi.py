@@ -29,10 +29,10 @@ from tractable.sklearn.choosing import (
 )
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
-from tractable.sklearn.missing import Rows
 from tractable.sklearn.network import dense
 from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.rows import Rows
 from tractable.sklearn.targets import COMPILED, FEW_EPOCHS, FULL_BATCH, NORMAL
 from tractable.training import holdout
 
