@@ -37,7 +37,7 @@ VERSIONED_TESTS := tests/gaussian tests/moments tests/rules tests/likelihoods te
 COVERED ?= tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
 	tests/posterior tests/training tests/learners tests/infer tests/packaging
 
-.PHONY: help demo test soak docs figures bench coverage wheel torch-versions sanitize format hooks clean
+.PHONY: help demo test soak docs browser figures bench coverage wheel torch-versions sanitize format hooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -57,6 +57,9 @@ soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz
 
 docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+
+browser: docs $(READY) ## look at reports and the documentation in headless Chromium, wide and narrow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/browser
 
 figures: $(READY) ## run the pages of the documentation and renew their figures
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.pages

@@ -81,6 +81,14 @@ def files(folder: Path) -> None:
         "dollars.csv": changed("size", lambda c, i: f"${c}"),
         "percent.csv": changed("size", lambda c, i: f"{c} %"),
         "us_dates.csv": changed("day", lambda c, i: f"{1 + i % 12:02d}/{1 + i % 28:02d}/2024"),
+        "german_dates.csv": text(
+            HEADER,
+            [
+                [s.replace(".", ","), t, f"{d[8:]}.{d[5:7]}.{d[:4]}", *rest]
+                for s, t, d, *rest in plain
+            ],
+            ";",
+        ),
         "two_ways.csv": changed("day", lambda c, i: f"{1 + i % 12:02d}/{1 + i % 11:02d}/2024"),
         "times.csv": changed("day", lambda c, i: f"{c} {i % 24:02d}:30"),
         "a_bad_date.csv": changed("day", "2024-13-45", 40),
@@ -222,6 +230,7 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["fit", "dollars.csv", *FIT], 0, "Numbers with commas between thousands or signs: size."),
     (["fit", "percent.csv", *FIT], 0, "Numbers with commas between thousands or signs: size."),
     (["fit", "us_dates.csv", *FIT], 0, "Dates, as days and as days of the year and of the week: da"),
+    (["fit", "german_dates.csv", *FIT], 0, "Dates, as days and as days of the year and of the week: day."),
     (["fit", "two_ways.csv", *FIT], 2, "two_ways.csv, column 'day': dates such as '01/01/2024' can"),
     (["fit", "times.csv", *FIT], 0, "Dates, as days"),
     (["fit", "a_bad_date.csv", *FIT], 2, "a_bad_date.csv, column 'day': text with"),

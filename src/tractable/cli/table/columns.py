@@ -170,13 +170,15 @@ def infer(
         return Column(name, "categorical", levels)
     try:
         found = numeric(table, name, decimal)
-        form = ways.of_dates(cells) if found is None and cells else None
+        form = None
+        if cells and (found is None or found.notation != PLAIN):
+            form = ways.of_dates(cells)
     except ValueError as error:
         raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
-    if found is not None or not cells:
-        return found or Column(name, "numeric")
     if form is not None:
         return Column(name, "date", notation=form)
+    if found is not None or not cells:
+        return found or Column(name, "numeric")
     if len(levels) > min(MOST_LEVELS, max(len(cells) // 2, 2)):
         raise BadUse(
             f"{table.path.name}, column {name!r}: text with {len(levels)} different values in "

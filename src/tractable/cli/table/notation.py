@@ -17,6 +17,10 @@ _SIGNS = "$€£¥%"
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+")
 _DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}([. ]\d{3})+)?,\d+([eE][+-]?\d+)?")
+_WRITTEN = {
+    COMMA: re.compile(r"[+-]? ?(\d+|\d{1,3}([. ]\d{3})+)?(,\d*)?([eE][+-]?\d+)?"),
+    POINT: re.compile(r"[+-]? ?(\d+|\d{1,3}([, ]\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
+}
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y%m%d")
 _TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S%z")
 FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
@@ -30,13 +34,17 @@ def number(cell: str, notation: str = PLAIN) -> float | None:
 
     >>> number("12.5"), number("12,5"), number("1.200,5", COMMA), number("$1,200.50", POINT)
     (12.5, None, 1200.5, 1200.5)
+    >>> number("18.01.2023", COMMA), number("1,2,3", POINT)
+    (None, None)
     """
     if notation != PLAIN:
         cell = cell.strip(_SIGNS + " \u00a0").replace("\u00a0", " ").replace("'", "")
-        if notation == COMMA:
-            cell = cell.replace(".", "").replace(" ", "").replace(",", ".")
-        else:
-            cell = cell.replace(",", "").replace(" ", "")
+        if not _WRITTEN[notation].fullmatch(cell):
+            return None
+        between, sign = (". ", ",") if notation == COMMA else (", ", ".")
+        for mark in between:
+            cell = cell.replace(mark, "")
+        cell = cell.replace(sign, ".")
     try:
         return None if "_" in cell else float(cell)
     except ValueError:

@@ -1,0 +1,17 @@
+"""A person's first ten minutes: no dead end, and far from ten minutes of computing."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "examples/first_ten_minutes.py"
+
+
+@pytest.mark.slow
+def test_the_first_ten_minutes(capsys):
+    busy = runpy.run_path(str(SCRIPT))["main"](rows=80)
+    said = capsys.readouterr().out
+    assert said.count("$ tractable") == 5
+    assert "no better than" not in said
+    assert busy < 120
