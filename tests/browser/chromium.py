@@ -84,9 +84,14 @@ def show(folder: Path, pages: list[tuple[str, int]]) -> Shown:
         for text, width in pages
     )
     wrapper = folder / "frames.html"
-    page = f"<!doctype html><meta charset=utf-8><pre id=found></pre><script>{_MEASURE}</script>"
-    wrapper.write_text(f"{page}{frames}", encoding="utf-8")
+    wrapper.write_text(measuring(frames), encoding="utf-8")
     return run(wrapper.as_uri(), folder)
+
+
+def measuring(frames: str) -> str:
+    """A page that measures the pages in its frames."""
+    page = f"<!doctype html><meta charset=utf-8><pre id=found></pre><script>{_MEASURE}</script>"
+    return f"{page}{frames}"
 
 
 def run(address: str, folder: Path, *options: str) -> Shown:
