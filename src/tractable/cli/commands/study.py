@@ -228,7 +228,7 @@ def studies_of(table: Table, choices: Choices, budget: Budget) -> dict[str, Resu
             make, x, y, folds=budget.folds, shares=budget.shares, **common, **options
         ),
         "How large should the network be?": lambda: capacity(
-            sized, budget.widths, x, y, **common, **options
+            sized, budget.widths, x, y, seeds=budget.splits, **common, **options
         ),
         "What would help a plain network?": lambda: remedies(
             network(x.shape[1], choices.hidden, max(table.classes, 1)), x, y, lr=RATE,
