@@ -283,6 +283,125 @@ def forecast(
 
 
 @app.command()
+def density(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-density.")
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+    ] = None,
+    components: Annotated[
+        int | None, typer.Option(help="Of the mixture; by default chosen on held-out rows.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Novelty above which a row is unusual.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="Of starts and folds.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """How unlike the others each row of a table is: novelty, the strangest column, model, report.
+
+    Every row is judged by a model that has not seen it. Missing values may be empty.
+    """
+    from tractable.cli.commands import density as command
+
+    command.run(
+        json, data=data, out=out or Path("out") / f"{data.stem}-density", ids=tuple(id_ or ()),
+        drop=tuple(drop or ()), categorical=tuple(categorical or ()), components=components,
+        level=level, seed=seed, threads=threads, force=force,
+    )  # fmt: skip
+
+
+@app.command()
+def synth(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Of `tractable density`: a file or its folder.")
+    ],
+    number: Annotated[int, typer.Option("-n", "--number", help="Rows to make.")] = 1000,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """New rows like those of a table, from the model that `tractable density` wrote."""
+    from tractable.cli.commands import synth as command
+
+    command.run(model, number, out, seed=seed, json=json)
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A.csv", help="A table with a header line.")],
+    second: Annotated[Path, typer.Argument(metavar="B.csv", help="One with the same columns.")],
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the intervals, and of the verdict.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of folds and classifiers.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Whether the rows of two tables differ, how much, and in which columns."""
+    from tractable.cli.commands import compare as command
+
+    command.run(
+        first, second, drop=tuple(drop or ()), categorical=tuple(categorical or ()), level=level,
+        seed=seed, threads=threads, json=json,
+    )  # fmt: skip
+
+
+@app.command()
+def impute(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with empty cells.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Of `tractable density`; by default one is fitted to this table."),
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column not to model; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Times every hole is filled, to average.")] = 100,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="One draw instead of the mean: keeps the spread.")
+    ] = False,
+    level: Annotated[
+        float | None, typer.Option(help="Add columns lower..upper that hold this share.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of starts and draws.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Fill the missing values of a table, given the rest of their rows."""
+    from tractable.cli.commands import impute as command
+
+    command.run(
+        data, model, out, ids=tuple(id_ or ()), drop=tuple(drop or ()),
+        categorical=tuple(categorical or ()), draws=draws, draw=draw, level=level, seed=seed,
+        threads=threads, json=json,
+    )  # fmt: skip
+
+
+@app.command()
 def study(
     data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],

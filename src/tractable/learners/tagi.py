@@ -23,7 +23,7 @@ from tractable.gaussian import Gaussian
 from tractable.learners import engines
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.copying import refuse_scripted
-from tractable.learners.engines import EngineName, Slopes, Snapshot, TAGIState, TorchEngine
+from tractable.learners.engines import EngineName, Floats, Slopes, Snapshot, TAGIState, TorchEngine
 from tractable.learners.guard import Guard
 from tractable.learners.inherited import Inherited
 from tractable.learners.learner import Learner
@@ -64,6 +64,7 @@ class TAGIMethod(Method[TAGIState]):
         init: Init,
         gain: float | None,
         relative_variance: float | None,
+        even_steps: bool | None,
         fresh: Sequence[str],
         prior: Any,
         widen: float,
@@ -88,7 +89,7 @@ class TAGIMethod(Method[TAGIState]):
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
         self.asked_gain = gain
-        self.start = Start.of(network, likelihood, init, gain, relative_variance)
+        self.start = Start.of(network, likelihood, init, gain, relative_variance, even_steps)
         self.fresh, self.widen = _fresh(init, fresh, prior), float(widen)
         self.inherited = None
         if prior is not None:
@@ -115,6 +116,7 @@ class TAGIMethod(Method[TAGIState]):
             "init": self.scheme,
             "gain": self.start.gain,
             "relative_variance": self.start.relative_variance,
+            "even_steps": self.start.even_steps,
             "fresh": self.fresh,
             "prior": None if self.inherited is None else self.inherited.config(),
             "widen": self.widen,
@@ -135,6 +137,8 @@ class TAGIMethod(Method[TAGIState]):
             began["relative_variance"] = 1.0
             if self.asked_gain is None:
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
+        if "even_steps" not in options:
+            began["even_steps"] = False
         if self.moments == "auto" and options.get("moments") == "linear":
             began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
@@ -145,7 +149,7 @@ class TAGIMethod(Method[TAGIState]):
     @classmethod
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Files of before an option was hold a learner without what it asks for."""
-        before = {"robust": False, "relative_variance": 1.0, "fresh": []}
+        before = {"robust": False, "relative_variance": 1.0, "even_steps": False, "fresh": []}
         return {**before, "prior": None, "widen": 1.0, **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
@@ -377,6 +381,9 @@ class TAGI(Learner):
         relative_variance: prior variance of the weights over that of the first means: by default
             1, as published, if a gain is given or the network is shallow, and less with depth;
             0.001 with ``init="net"``.
+        even_steps: whether the relative variance is that of a matrix of 5,000 weights and grows
+            with the root of their number, so that large and small layers move alike; by default
+            for classes and networks with normalisation layers, where no gain is stated.
         fresh: with ``init="net"`` or ``prior``, names of modules that begin anew and wide, such as
             the head that was put on a trained network.
         prior: what another fit found, its ``posterior`` or the learner itself: every parameter
@@ -429,6 +436,7 @@ class TAGI(Learner):
         init: Init = "lecun",
         gain: float | None = None,
         relative_variance: float | None = None,
+        even_steps: bool | None = None,
         fresh: Sequence[str] = (),
         prior: Posterior | Learner | dict[str, Any] | None = None,
         widen: float = 1.0,
@@ -444,9 +452,9 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            relative_variance=relative_variance, fresh=fresh, prior=prior, widen=widen,
-            moments=moments, batch_rule=batch_rule, forget=forget, compile=compile, engine=engine,
-            robust=robust,
+            relative_variance=relative_variance, even_steps=even_steps, fresh=fresh, prior=prior,
+            widen=widen, moments=moments, batch_rule=batch_rule, forget=forget, compile=compile,
+            engine=engine, robust=robust,
         )  # fmt: skip
 
     @property
@@ -473,15 +481,19 @@ class TAGI(Learner):
         with self.lock:
             return self.method.propagate(self.state, x)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, noise: Floats | None = None) -> Snapshot:
         """The network as it is now, as a function of arrays: for many small predictions.
+
+        Args:
+            noise: standard normals (float32), one for each parameter: the network is then that of
+                one draw of the weights, ``mean + std * noise``, without variance.
 
         Returns:
             A function from float32 rows to the mean and variance of the outputs, without checks
             and without the likelihood's noise.  What is learnt later does not change it.
         """
         with self.lock:
-            return self.method.engine.snapshot(self.state)
+            return self.method.engine.snapshot(self.state, noise)
 
     def slopes(self, x: Gaussian) -> Slopes | None:
         """Mean, variance and curvature of the only output by every input, by the kernel.
