@@ -172,22 +172,13 @@ class Latent(Learnt):
     @classmethod
     def rebuilt(cls, config: dict[str, Any], net: nn.Module | None) -> Any:
         """See ``Generative``; the learner's file has the decoder and the likelihood."""
-        given = dict(config)
-        spec = given.pop("decoder")
-        return (
-            super()
-            .rebuilt(
-                {**given, "decoder": nn.Identity() if net is None else net, "likelihood": None},
-                None,
-            )
-            ._with(spec, given["likelihood"])
-        )
+        decoder = nn.Identity() if net is None else net
+        model = super().rebuilt({**config, "decoder": decoder, "likelihood": None}, None)
+        model.from_file_, model.own_likelihood_ = True, config["likelihood"] is not None
+        return model
 
-    def _with(self, spec: Any, likelihood: Any) -> Latent:
-        self.held_ = (spec, likelihood)
-        return self
-
-    held_: Any = None
+    from_file_: bool = False
+    own_likelihood_: bool = False
 
     def unpack(
         self, path: Path, tensors: dict[str, Tensor], header: dict[str, Any], net: nn.Module | None
