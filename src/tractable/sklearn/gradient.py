@@ -14,6 +14,7 @@ from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.estimator import Estimator
+from tractable.sklearn.missing import Rows
 from tractable.training import holdout
 
 CALIBRATION_ROWS = 40
@@ -28,7 +29,8 @@ class ByGradient(Estimator):
 
     lr: float
 
-    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+    def _learn(self, likelihood: Likelihood, outputs: int, rows: Rows, y: Tensor) -> Fit:
+        x = rows.x  # a gradient takes numbers: for what is missing, what is expected
         learner = self._begin_learner(likelihood, outputs, x)
         self._teach(learner, x, y)
         return Fit(learner, torch.ones(x.shape[1], dtype=x.dtype))
