@@ -40,8 +40,8 @@ class Autoregressive(Learnt):
         net: a module from rows (after their contexts) to ``[rows, columns, outputs]`` whose outputs
             of a column depend on the columns before it only, which is checked; or widths of the
             hidden layers of a ``Masked`` network.
-        likelihood: of every column, given its outputs; by default a mixture of three normals whose
-            widths the network predicts.
+        likelihood: likelihood of every column, given its outputs; by default a mixture of three
+            normals whose widths the network predicts.
         order: order of the chain, as column numbers (constant columns not counted); by default as
             they stand.
         floor: noise that is added to rows in training, in deviations of the columns, so that no

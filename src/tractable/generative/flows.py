@@ -28,7 +28,7 @@ class ChainDistribution(Distribution):
 
     Args:
         transforms: from rows to the base, in order.
-        columns: of a row.
+        columns: number of columns of a row.
         like: a tensor whose precision and place to use.
     """
 
@@ -62,7 +62,7 @@ class Chain(nn.Module):
     Args:
         transforms: modules that return a ``Transform`` from rows to the base: those of
             ``tractable.generative.transforms``, and zuko's.
-        columns: of a row.
+        columns: number of columns of a row.
 
     >>> from tractable.generative.transforms import Planar
     >>> Chain([Planar(2), Planar(2)], 2)().log_prob(torch.zeros(5, 2)).shape
@@ -247,7 +247,7 @@ def flow(
     """A neural spline flow of zuko (Durkan and others, 2019).
 
     Args:
-        columns: of a row.
+        columns: number of columns of a row.
         context: columns of the context; 0 without one.
         hidden: widths of the hidden layers.
         transforms: autoregressive transforms one after the other.
@@ -344,10 +344,10 @@ def reverse_fit(
     Args:
         net: a module that returns a distribution with ``rsample``.
         log_density: log of the density that is aimed at, of each row, up to a constant.
-        steps: of Adam, with a learning rate that falls to zero.
+        steps: steps of Adam, with a learning rate that falls to zero.
         batch_size: samples in each.
         lr: learning rate at the start.
-        seed: of the samples.
+        seed: seed of the samples.
         progress: show a progress bar.
 
     Returns:
