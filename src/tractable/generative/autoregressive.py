@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
+from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.masked import Masked, check_order
 from tractable.generative.predictive import Density
@@ -219,7 +220,10 @@ class Autoregressive(Learnt):
     ) -> None:
         """See ``Generative``."""
         assert self.columns_ is not None
-        self._order(self.columns_.modelled)
+        columns = self.columns_.modelled
+        self._order(columns)
+        if net is None and not isinstance(self.net, nn.Module):
+            check_widths([columns, *self.net, columns], 1, tensors)
         super().unpack(path, tensors, header, net)
 
 

@@ -11,6 +11,7 @@ from torch.distributions import Distribution, Independent, Normal
 from torch.distributions.transforms import Transform
 
 from tractable.errors import InvalidInput, MissingExtra, Unsupported
+from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.predictive import Density
 from tractable.generative.transforms.base import log_det_of
@@ -238,6 +239,10 @@ class Flow(Learnt):
         held = dict(header)
         if held.pop("own") and net is None:
             raise ValueError("the flow in the file is the user's own: give load(path, net=...)")
+        if net is None:
+            assert self.columns_ is not None
+            columns = self.columns_.modelled
+            check_widths([columns, *self.hidden, columns], self.transforms, tensors)
         super().unpack(path, tensors, held, net)
 
 
