@@ -112,6 +112,17 @@ class Capacity(Result):
                 ratios.append(errors[i] / max(min(errors[:i]), 1e-300))
         return max(ratios)
 
+    @property
+    def rises(self) -> bool:
+        """Whether there is a peak beyond what seeds scatter, by two standard deviations."""
+        for i in range(1, len(self.sizes) - 1):
+            here, before = self.sizes[i], min(s.test_error for s in self.sizes[:i])
+            scatter = 2 * (here.test_error_std or 0.0)
+            after = min(s.test_error for s in self.sizes[i + 1 :])
+            if here.test_error - scatter > 1.1 * max(before, after):
+                return True
+        return False
+
     def header(self) -> list[str]:
         """See ``Result``."""
         return ["size", "parameters", "train error", "test error", "std", "test NLL", "evidence"]
@@ -127,7 +138,7 @@ class Capacity(Result):
     def advice(self) -> str:
         """The best size, and whether a peak stands in the way."""
         words = f"Size {self.best.size} has the least test error, {self.best.test_error:.3g}"
-        if self.peak > 1.1:
+        if self.rises:
             words += f"; in between the error rises to {self.peak:.2g} times the least before it"
             if self.threshold is not None:
                 words += f", about where rows are just fitted (size {self.threshold})"

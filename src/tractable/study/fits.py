@@ -211,7 +211,6 @@ _work: Callable[[int], Any] | None = None
 
 
 def _call(number: int) -> Any:
-    torch.set_num_threads(1)
     assert _work is not None
     # Bytes, because tensors would be sent as files in shared memory.
     return pickle.dumps(_work(number))
@@ -228,6 +227,9 @@ def _pool(
         return
     _work = work
     context = multiprocessing.get_context("fork")
+    threads_before = torch.get_num_threads()
+    if threads_before != 1:  # here, because a fork has lost the threads that it would change
+        torch.set_num_threads(1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
@@ -235,6 +237,8 @@ def _pool(
                 yield processes, _call
     finally:
         _work = None
+        if threads_before != 1:
+            torch.set_num_threads(threads_before)
 
 
 def _can_fork() -> bool:

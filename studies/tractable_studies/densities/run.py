@@ -36,10 +36,10 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0], quick=[0])
     sets: list[str] = option(list(UCI_NAMES), "tables", choices=UCI_NAMES, quick=["boston"])
-    rows: int = option(1_000, "to learn from, at most, and to test on", quick=200, least=50)
+    rows: int = option(500, "to learn from, at most, and to test on", quick=200, least=50)
     members: int = option(3, "of the ensemble", quick=2, least=2)
-    flow_passes: list[int] = option([10, 40], "tried for the flows", quick=[2])
-    chain_passes: list[int] = option([10, 30], "tried for the chains", quick=[1])
+    flow_passes: list[int] = option([15, 40], "tried for the flows", quick=[2])
+    chain_passes: list[int] = option([8, 25], "tried for the chains", quick=[1])
     floors: list[float] = option([0.02], "noise floors tried for the chains", quick=[0.05])
 
 

@@ -35,9 +35,9 @@ class Options(StudyOptions):
     """How much, how long."""
 
     seed: int = seed_option(0)
-    sets: list[str] = option(list(NAMES), choices=NAMES, quick=["wine"])
-    rows: int = option(1_000, "of a table, at most", quick=200, least=50)
-    passes: int = option(8, "over the noised rows", quick=1, least=1)
+    sets: list[str] = option(list(NAMES), "rows", choices=NAMES, quick=["wine"])
+    rows: int = option(600, "of a set, at most", quick=200, least=50)
+    passes: int = option(6, "over the noised rows", quick=1, least=1)
     width: int = option(128, "of two hidden layers", quick=16, least=1)
     forest_times: int = option(20, "times of ForestDiffusion", quick=3, least=3)
     forest_copies: int = option(10, "copies of each row there", quick=2, least=1)

@@ -73,7 +73,9 @@ def network(name: str, outputs: int) -> nn.Module:
         return Mixer(outputs)
     resnet = cifar_resnet()
     assert isinstance(resnet, nn.Sequential)
-    resnet[-1] = nn.Linear(resnet[-1].in_features, outputs)
+    head = resnet[-1]
+    assert isinstance(head, nn.Linear)
+    resnet[-1] = nn.Linear(head.in_features, outputs)
     return resnet
 
 

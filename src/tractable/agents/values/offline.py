@@ -15,6 +15,9 @@ from tractable.training import Progress
 if TYPE_CHECKING:
     from tractable.agents.values.q_agent import QAgent
 
+_PASSES = 5.0
+"""Over the log that TAGI remembers; its earlier targets were of values no longer believed."""
+
 NAMES = ("observations", "actions", "rewards", "next_observations", "terminals")
 
 
@@ -67,7 +70,7 @@ def fit(
     agent.normalizer.include(rows.observations, rows.rewards, ended)
     teacher, online = agent.teacher, all(c.learner.method.online for c in agent.critics)
     teacher.pessimism = pessimism
-    memory = float(max(len(rows), 2)) if online else None
+    memory = _PASSES * max(len(rows), 2) if online else None
     with Progress(epochs, f"{type(agent).__name__}.fit", progress_bar) as bar:
         for _ in range(epochs):
             error, std = teacher.relearn(rows, memory)[0]

@@ -329,15 +329,15 @@ class QAgent:
         logged: Any,
         *,
         pessimism: float = 1.0,
-        epochs: int = 20,
+        epochs: int = 40,
         progress_bar: bool | None = False,
     ) -> Self:
         """Learn from what others did, without acting (offline).
 
         Every epoch makes targets of the values of now, less ``pessimism`` deviations, and learns
-        all transitions; TAGI remembers as many rows as there are, so that seeing them again does
-        not count them again.  From then on the agent acts, with ``deterministic=True``, on mean
-        minus ``pessimism`` deviations: it stays away from what the log does not show.
+        all transitions; TAGI remembers about five epochs.  From then on the agent acts, with
+        ``deterministic=True``, on mean minus ``pessimism`` deviations: it stays away from what
+        the log does not show.
 
         Args:
             logged: arrays by name: ``observations``, ``actions``, ``rewards``,
