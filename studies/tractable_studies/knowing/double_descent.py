@@ -1,6 +1,9 @@
 """Test error by width on MNIST images some of whose labels are false: Backprop, TAGI, BBB.
 
-One hidden layer, 1,000 images, 15 % of their labels drawn anew; the test labels are true.  The
+One hidden layer, 1,000 images of 7 x 7 pixels (means of 4 x 4), 20 % of their labels drawn anew;
+the test labels are true.  At 28 x 28 pixels a network fits all labels before it is wide enough to
+tell ten digits apart, and the error only falls.  Pixels, noise and rate were settled on another
+draw of images (seed 7, Backprop alone).  The
 learners have their defaults but for the rate and the epochs; nothing is chosen on the test images.
 
     python -m tractable_studies.knowing.double_descent
@@ -27,9 +30,9 @@ from tractable_studies.framework.options import StudyOptions, option, parse, see
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.knowing import DOUBLE_DESCENT
 
-PIXELS, DIGITS = 784, 10
-RATE = 3e-3
-LEARNERS = ("Backprop", "TAGI", "BayesByBackprop")
+PIXELS, DIGITS = 49, 10
+RATE = 1e-2
+LEARNERS = ("TAGI", "Backprop", "BayesByBackprop")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +42,13 @@ class Options(StudyOptions):
     seed: int = seed_option(0)
     seeds: int = option(2, "fits of each width", quick=1, least=1)
     widths: list[int] = option(
-        [2, 4, 8, 12, 16, 24, 32, 64, 128, 256], "of the hidden layer", quick=[4, 16, 64],
+        [4, 8, 16, 24, 32, 48, 64, 128, 256, 512], "of the hidden layer", quick=[4, 16, 64],
         least=1,
     )  # fmt: skip
     rows: int = option(1000, "images to learn from", quick=200, least=20)
     test_rows: int = option(2000, "images to test on", quick=300, least=20)
-    noise: float = option(0.15, "share of the labels that are drawn anew")
-    epochs: int = option(150, "of the gradient learners", quick=20, least=1)
+    noise: float = option(0.2, "share of the labels that are drawn anew")
+    epochs: int = option(200, "of the gradient learners", quick=20, least=1)
     tagi_epochs: int = option(30, "of TAGI", quick=5, least=1)
     learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
 
@@ -55,12 +58,17 @@ def data(options: Options) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]
     digits = mnist()
     generator = torch.Generator().manual_seed(options.seed)
     order = torch.randperm(len(digits.train_labels), generator=generator)[: options.rows]
-    x, y = digits.train_images[order].flatten(1), digits.train_labels[order].clone()
+    x, y = pooled(digits.train_images[order]), digits.train_labels[order].clone()
     mean, std = x.mean(), x.std()
     false = torch.randperm(options.rows, generator=generator)[: round(options.noise * options.rows)]
     y[false] = torch.randint(0, DIGITS, (len(false),), generator=generator)
-    test = digits.test_images[: options.test_rows].flatten(1)
+    test = pooled(digits.test_images[: options.test_rows])
     return ((x - mean) / std, y), ((test - mean) / std, digits.test_labels[: options.test_rows])
+
+
+def pooled(images: Tensor) -> Tensor:
+    """Images of 7 x 7 pixels, flat."""
+    return nn.functional.avg_pool2d(images, 4).flatten(1)
 
 
 def maker(learner: str) -> Callable[[int, int], Any]:
