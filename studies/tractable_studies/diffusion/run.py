@@ -45,7 +45,8 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(NAMES), "rows", choices=NAMES, quick=["wine"])
-    rows: int = option(500, "of a set, at most", quick=200, least=50)
+    rows: int = option(500, "of a table, at most", quick=200, least=50)
+    digits: int = option(1_300, "of the digits, at most", quick=400, least=300)
     passes: int = option(4, "over the noised rows", quick=1, least=1)
     width: int = option(128, "of two hidden layers", quick=16, least=1)
     resume: bool = resume_option()
@@ -57,7 +58,7 @@ class Options(StudyOptions):
 def run_set(name: str, options: Options) -> dict[str, dict[str, float]]:
     """All models on one set of rows."""
     seed = options.seed
-    task = tasks.digits(options.rows, seed) if name == "digits" else _table(name, options)
+    task = tasks.digits(options.digits, seed) if name == "digits" else _table(name, options)
     makers = models.ours(options.passes, (options.width, options.width))
     if name != "digits" and models.has_forest():
         makers["ForestDiffusion"] = models.forest(
