@@ -7,6 +7,7 @@ from tractable.generative.columns import Columns, DiscreteColumns
 from tractable.generative.diffusion import Diffusion
 from tractable.generative.flows import Chain, Flow, LogDensity, flow, reverse_fit
 from tractable.generative.gan import GAN
+from tractable.generative.latent import Latent
 from tractable.generative.learnt import Learnt
 from tractable.generative.masked import Masked
 from tractable.generative.mixture import GaussianMixture
@@ -27,6 +28,7 @@ __all__ = [
     "Flow",
     "GaussianMixture",
     "Generative",
+    "Latent",
     "Learnt",
     "LogDensity",
     "Masked",
