@@ -28,6 +28,7 @@ NAMES = (
     "forecast",
     "sequences",
     "vae",
+    "flows",
 )
 
 

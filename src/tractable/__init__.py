@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plots,
         priors,
         rules,
+        study,
     )
     from tractable.errors import NoMomentRule
     from tractable.gaussian import Gaussian, moment_rule
@@ -73,6 +74,7 @@ __all__ = [
     "plots",
     "priors",
     "rules",
+    "study",
 ]
 
 _HOMES = {

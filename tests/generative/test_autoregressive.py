@@ -38,9 +38,7 @@ def test_masks_let_a_column_see_those_before_it_and_the_context(columns, context
 
 @pytest.fixture(scope="module")
 def fitted():
-    return Autoregressive((32,), tr.likelihoods.HeteroscedasticNormal(), seed=1).fit(
-        gaussian(2500), epochs=12
-    )
+    return Autoregressive((32,), tr.likelihoods.HeteroscedasticNormal(), seed=1).fit(gaussian(3000))
 
 
 def test_density_of_a_gaussian(fitted):

@@ -13,6 +13,7 @@ from tractable.generative import Columns, Diffusion, Generative, Schedule
 from tractable.generative.diffusion_density import DiffusionDensity, Reading
 from tractable.generative.samplers import Walk
 from tractable.learners.outputs import Moments
+from tractable.persistence import model_file
 
 
 class Best:
@@ -262,6 +263,31 @@ def test_own_network_and_schedule_in_a_file(tmp_path, moons):
     assert torch.equal(again.predict().sample(5), model.predict().sample(5))
     with pytest.raises(InvalidModelFile):
         tr.Learner.load(tmp_path / "m.tr")
+
+
+@pytest.mark.parametrize("change", ["steps", "widths", "betas", "errors", "kind"])
+def test_files_that_ask_for_too_much_are_refused(tmp_path, moons, change):
+    X, _ = moons
+    path = tmp_path / "m.tr"
+    if change == "widths":
+        tr.generative.Autoregressive((8,)).fit(X[:60], epochs=1).save(path)
+    else:
+        Diffusion((8,), steps=5).fit(X[:100], epochs=1, copies=1).save(path)
+    tensors, header = model_file.read(path)
+    entry = header["generative"]
+    if change == "steps":
+        entry["config"]["steps"] = 10**9
+    elif change == "widths":
+        entry["config"]["net"] = [700, 700, 700]
+    elif change == "betas":
+        tensors["learnt/betas"] = tensors["learnt/betas"] * 10
+    elif change == "errors":
+        tensors["learnt/errors"] = -tensors["learnt/errors"]
+    else:
+        entry["kind"] = "os.system"
+    model_file.write(path, tensors, header)
+    with pytest.raises(InvalidModelFile):
+        Generative.load(path)
 
 
 def test_bad_input(moons):

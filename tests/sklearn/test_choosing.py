@@ -11,8 +11,8 @@ import torch
 import tractable as tr
 from tractable.sklearn import TAGIClassifier, TAGIRegressor
 from tractable.sklearn.choosing import ROUNDS, Setting, Trials, Tried, choose, parts_of
-from tractable.sklearn.missing import Rows
 from tractable.sklearn.network import dense
+from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tractable.sklearn import NetRegressor, TAGIClassifier, TAGIRegressor
-from tractable.sklearn.missing import DRAWS, Columns, Rows, evenly, levels_of, scaler_of
+from tractable.sklearn.missing import DRAWS, Columns, evenly
+from tractable.sklearn.rows import Rows, levels_of, scaler_of
 
 QUICK = {"hidden": (16,), "epochs": 10, "members": 2, "shrink": False, "random_state": 0}
 NAN = math.nan

@@ -402,6 +402,49 @@ def impute(
 
 
 @app.command()
+def study(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    learner: Annotated[str, typer.Option(help="tagi, bbb, net or laplace, as for fit.")] = "tagi",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-study.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="regression or classification; by default inferred.")
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to leave out; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
+    rows: Annotated[int, typer.Option(help="At most so many rows, by chance.")] = 5000,
+    quick: Annotated[bool, typer.Option("--quick", help="Within two minutes.")] = False,
+    seed: Annotated[int, typer.Option(help="Of splits, starts and orders.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Fits at once; by default as many as there are cores.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Why a model of a CSV file errs as it does, whether its doubt is true, what would help.
+
+    Fits many networks on all cores; writes a page that begins with advice.
+    """
+    from tractable.cli.commands import study as command
+
+    command.run(
+        json, data=data, target=target, learner=learner,
+        out=out or Path("out") / f"{data.stem}-study", task=task, ids=tuple(id_ or ()),
+        drop=tuple(drop or ()), categorical=tuple(categorical or ()), hidden=hidden, most=rows,
+        quick=quick, seed=seed, workers=workers, force=force,
+    )  # fmt: skip
+
+
+@app.command()
 def info(
     net: Annotated[
         str | None,

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
+from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.masked import Masked, check_order
 from tractable.generative.predictive import Density
@@ -40,8 +41,8 @@ class Autoregressive(Learnt):
         net: a module from rows (after their contexts) to ``[rows, columns, outputs]`` whose outputs
             of a column depend on the columns before it only, which is checked; or widths of the
             hidden layers of a ``Masked`` network.
-        likelihood: of every column, given its outputs; by default a mixture of three normals whose
-            widths the network predicts.
+        likelihood: likelihood of every column, given its outputs; by default a mixture of three
+            normals whose widths the network predicts.
         order: order of the chain, as column numbers (constant columns not counted); by default as
             they stand.
         floor: noise that is added to rows in training, in deviations of the columns, so that no
@@ -219,7 +220,10 @@ class Autoregressive(Learnt):
     ) -> None:
         """See ``Generative``."""
         assert self.columns_ is not None
-        self._order(self.columns_.modelled)
+        columns = self.columns_.modelled
+        self._order(columns)
+        if net is None and not isinstance(self.net, nn.Module):
+            check_widths([columns, *self.net, columns], 1, tensors)
         super().unpack(path, tensors, header, net)
 
 

@@ -201,8 +201,8 @@ class Diffusion(Learnt):
         Args:
             context: rows to condition on.
             sampler: ``"ddpm"`` or ``"ddim"``.
-            steps: of the sampler; at most those of the schedule.
-            variance: of a step back; see ``Walk``.
+            steps: steps of the sampler; at most those of the schedule.
+            variance: variance of a step back; see ``Walk``.
             eta: noise of DDIM.
             last_noise: whether the last step has noise as well.
             guidance: how strongly the context is followed: 1 as learnt, more for samples that are

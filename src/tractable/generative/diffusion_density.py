@@ -24,10 +24,10 @@ class Reading:
     """A network as a reader of rows in noise.
 
     Args:
-        schedule: of the noise.
+        schedule: schedule of the noise.
         form: what the network predicts.
         learner: who learnt it.
-        draws: of the weights; None for the learner's own number.
+        draws: draws of the weights; None for the learner's own number.
         guidance: how strongly the context is followed.
     """
 

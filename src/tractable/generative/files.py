@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound="Generative")
 
 _KINDS: dict[str, type[Generative]] = {}
+_FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
 _ROWS, _CONTEXT, _HELD, _LEARNT = "rows/", "context/", "held_out/", "learnt/"
 
 
@@ -75,6 +78,10 @@ def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
         given = dict(checks.of_type(entry["config"], dict, "config"))
         common = dict(checks.of_type(entry["common"], dict, "common"))
         checks.arguments(kind, given, kind.__name__)
+        room = max(_FEW, model_file.numbers_in(tensors))
+        for name, value in given.items():
+            for number in _whole_numbers(value):
+                checks.at_most(abs(number), room, name)
         common["dtype"] = _dtype(common.get("dtype"))
         model = kind.rebuilt({**given, **common}, net)
         model.columns_ = Columns.from_tensors(part(tensors, _ROWS))
@@ -89,6 +96,28 @@ def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
         else:
             checks.matching(again, tensors, "network")
     return model
+
+
+def check_widths(widths: Sequence[int], copies: int, tensors: dict[str, Tensor]) -> None:
+    """Refuse a network of more weights than its file holds, before it is built.
+
+    Args:
+        widths: inputs, hidden layers and outputs.
+        copies: how many such networks there are.
+        tensors: what the file holds.
+    """
+    if len(widths) > _FEW or copies > _FEW:
+        raise InvalidModelFile(f"a network of {len(widths)} layers, {copies} times: too many")
+    needed = copies * sum(a * b for a, b in itertools.pairwise(widths))
+    checks.at_most(needed, model_file.numbers_in(tensors), "the number of weights")
+
+
+def _whole_numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _whole_numbers(inner)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield value
 
 
 def _reference(model: Generative, held: dict[str, Tensor]) -> tuple[Tensor | None, Tensor] | None:

@@ -11,6 +11,7 @@ from torch.distributions import Distribution, Independent, Normal
 from torch.distributions.transforms import Transform
 
 from tractable.errors import InvalidInput, MissingExtra, Unsupported
+from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.predictive import Density
 from tractable.generative.transforms.base import log_det_of
@@ -28,7 +29,7 @@ class ChainDistribution(Distribution):
 
     Args:
         transforms: from rows to the base, in order.
-        columns: of a row.
+        columns: number of columns of a row.
         like: a tensor whose precision and place to use.
     """
 
@@ -62,7 +63,7 @@ class Chain(nn.Module):
     Args:
         transforms: modules that return a ``Transform`` from rows to the base: those of
             ``tractable.generative.transforms``, and zuko's.
-        columns: of a row.
+        columns: number of columns of a row.
 
     >>> from tractable.generative.transforms import Planar
     >>> Chain([Planar(2), Planar(2)], 2)().log_prob(torch.zeros(5, 2)).shape
@@ -238,6 +239,10 @@ class Flow(Learnt):
         held = dict(header)
         if held.pop("own") and net is None:
             raise ValueError("the flow in the file is the user's own: give load(path, net=...)")
+        if net is None:
+            assert self.columns_ is not None
+            columns = self.columns_.modelled
+            check_widths([columns, *self.hidden, columns], self.transforms, tensors)
         super().unpack(path, tensors, held, net)
 
 
@@ -247,7 +252,7 @@ def flow(
     """A neural spline flow of zuko (Durkan and others, 2019).
 
     Args:
-        columns: of a row.
+        columns: number of columns of a row.
         context: columns of the context; 0 without one.
         hidden: widths of the hidden layers.
         transforms: autoregressive transforms one after the other.
@@ -344,10 +349,10 @@ def reverse_fit(
     Args:
         net: a module that returns a distribution with ``rsample``.
         log_density: log of the density that is aimed at, of each row, up to a constant.
-        steps: of Adam, with a learning rate that falls to zero.
+        steps: steps of Adam, with a learning rate that falls to zero.
         batch_size: samples in each.
         lr: learning rate at the start.
-        seed: of the samples.
+        seed: seed of the samples.
         progress: show a progress bar.
 
     Returns:

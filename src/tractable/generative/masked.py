@@ -40,7 +40,7 @@ class Masked(nn.Module):
     The outputs of a column depend on the columns before it and on the context.
 
     Args:
-        columns: of a row.
+        columns: number of columns of a row.
         outputs: m, of each column.
         context: columns of the context, which stand in front of those of the row.
         hidden: widths of the hidden layers, at least one.
@@ -78,7 +78,7 @@ def check_order(run: object, context: int, columns: int, outputs: Tensor, moved:
     Args:
         run: the network, for the message.
         context: columns in front of those of the row.
-        columns: of a row.
+        columns: number of columns of a row.
         outputs: at some rows, ``[1, columns, m]``.
         moved: the same with each column of the row moved by itself, ``[columns, columns, m]``.
     """

@@ -33,8 +33,9 @@ class Walk:
         sampler: ``"ddpm"``, the chain of E 18.16; ``"ddim"``, of the same marginals with less
             noise (Song, Meng & Ermon, 2021).
         steps: how many; by default all of the schedule.
-        variance: of a step of DDPM: ``"posterior"``, ``"beta"``, or ``"learnt"``, which adds to the
-            posterior's what the error of the network leaves open (Bao and others, 2022).
+        variance: variance of a step of DDPM: ``"posterior"``, ``"beta"``, or ``"learnt"``, which
+            adds to the posterior's what the error of the network leaves open (Bao and others,
+            2022).
         eta: noise of DDIM, as a factor on the posterior's deviation.
         last_noise: whether the last step has noise as well.
     """
@@ -62,7 +63,7 @@ def step(
     """Factors of ``z_t`` and ``x̂``, and the variance of the noise, in a step from t to ``before``.
 
     Args:
-        schedule: of the noise.
+        schedule: schedule of the noise.
         walk: how to walk.
         t: the time.
         before: the next one, 0 for the row itself.
@@ -129,7 +130,7 @@ def walk_back(
     independent, and leaves out how an error at one time changes what is seen later.
 
     Args:
-        schedule: of the noise.
+        schedule: schedule of the noise.
         walk: how to walk.
         seen: the network.
         errors: variance of its error in the row, for every time and column.

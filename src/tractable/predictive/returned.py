@@ -16,7 +16,7 @@ class ReturnedPredictive(Predictive):
     """The log density of each row of the inputs; nothing else is known without the module.
 
     Args:
-        log_density: of each row.
+        log_density: log density of each row.
     """
 
     log_density: Tensor

@@ -27,8 +27,8 @@ from torch import Tensor
 from tractable.learners import Learner
 from tractable.likelihoods.base import HeldOut
 from tractable.sklearn import relevance
-from tractable.sklearn.missing import Rows
 from tractable.sklearn.noise import Missed, NoiseModel
+from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 from tractable.training.parallel import run_each
 

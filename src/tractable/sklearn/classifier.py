@@ -24,8 +24,9 @@ from tractable.predictive import Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
-from tractable.sklearn.missing import Columns, levels_of, mixed, scaler_of
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
+from tractable.sklearn.rows import levels_of, mixed, scaler_of
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -42,19 +43,24 @@ class Classifier(ClassifierMixin, Estimator):
     def _likelihood(self, classes: int) -> Categorical | Ordinal | Softmax:
         """How labels depend on the outputs of the network."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from data, forgetting whatever was learnt before.
 
         Args:
             X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: labels, ``(rows,)``: numbers, strings or booleans.
+            sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
+                came (``tractable.sklearn.weighting``).
         """
         X, frame = self._first_numbers(X)
         x, labels = self._checked(X, y, reset=True, frame=frame)
+        origin = self._origin(sample_weight, len(x))
+        if origin is not None:
+            x, labels = x[origin], labels[origin.numpy()]
         classes = ordered_classes(np.unique(labels), self._ordered())
         codes = positions(labels, classes)
         self._check_classes(classes)
-        scaler, rows, columns, counts = self._standardised(x)
+        scaler, rows, columns, counts = self._standardised(x, origin)
         likelihood = self._likelihood(len(classes))
         fit = self._learn(likelihood, likelihood.outputs_needed, rows, torch.from_numpy(codes))
         self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner

@@ -29,8 +29,10 @@ from tractable.sklearn import files
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.clipping import clipped
 from tractable.sklearn.frames import Frame
-from tractable.sklearn.missing import Columns, Rows, levels_of, scaler_of
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.network import dense
+from tractable.sklearn.rows import Rows, levels_of, scaler_of
+from tractable.sklearn.weighting import copies
 
 Array = npt.NDArray[Any]
 
@@ -147,14 +149,25 @@ class Estimator(BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=True)
         return frame.encode(X), frame
 
-    def _standardised(self, x: Tensor) -> tuple[Standardizer, Rows, Columns, Tensor]:
+    def _standardised(
+        self, x: Tensor, origin: Tensor | None
+    ) -> tuple[Standardizer, Rows, Columns, Tensor]:
         """What standardises training rows, the rows, their model, and how many wild values."""
         x, counts = clipped(x)
         names = getattr(self, "feature_names_in_", None)
         scaler = scaler_of(x, names if names is not None and len(names) == x.shape[1] else None)
         z = scaler.transform(x)
         columns = Columns.fit(z, levels_of(x))
-        return scaler, Rows.of(z, columns), columns, counts
+        return scaler, Rows.of(z, columns, origin), columns, counts
+
+    def _origin(self, sample_weight: Any, rows: int) -> Tensor | None:
+        """Which row each is a copy of, where rows have weights; says so if one row is all."""
+        origin = None if sample_weight is None else copies(sample_weight, rows)
+        if (rows if origin is None else len(origin)) < 2:
+            raise ValueError(
+                f"{type(self).__name__} cannot learn from n_samples=1: one row has no scale"
+            )
+        return origin
 
     def _to_learn(self, rows: Rows) -> Tensor:
         """Rows as the learner takes them online: for what is missing, what is expected."""

@@ -17,8 +17,9 @@ from tractable.predictive import LogScale, Predictive
 from tractable.sklearn import files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
-from tractable.sklearn.missing import Columns, Rows, levels_of, mixed, scaler_of
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.noise import NoiseModel
+from tractable.sklearn.rows import Rows, levels_of, mixed, scaler_of
 from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
 
 
@@ -44,18 +45,23 @@ class Regressor(RegressorMixin, Estimator):
     noise_tails_: Tensor | None
     _flat: bool  # whether targets came as a vector, and so go
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from data, forgetting whatever was learnt before.
 
         Args:
             X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: targets, ``(rows,)`` or ``(rows, outputs)``.
+            sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
+                came (``tractable.sklearn.weighting``).
         """
         X, frame = self._first_numbers(X)
         x, targets, flat = self._checked(X, y, reset=True, frame=frame)
         kind = self._kind()
         kind.likelihood(targets)  # which refuses what cannot be
-        scaler, rows, columns, counts = self._standardised(x)
+        origin = self._origin(sample_weight, len(x))
+        if origin is not None:
+            x, targets = x[origin], targets[origin]
+        scaler, rows, columns, counts = self._standardised(x, origin)
         log_scale = self._log_scale(rows, targets)
         targets = targets if log_scale is None else log_scale.forward(targets)
         likelihood, outputs = kind.likelihood(targets)

@@ -29,10 +29,10 @@ from tractable.sklearn.choosing import (
 )
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
-from tractable.sklearn.missing import Rows
 from tractable.sklearn.network import dense
 from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.rows import Rows
 from tractable.sklearn.targets import COMPILED, FEW_EPOCHS, FULL_BATCH, NORMAL
 from tractable.training import holdout
 
@@ -99,7 +99,7 @@ class _ByTAGI(Estimator):
 
         seed, rows = self._seed(), len(x)
         wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
-        parts = parts_of(rows, seed) if wanted else []
+        parts = [x.whole(part) for part in parts_of(rows, seed)] if wanted else []
         fast = isinstance(likelihood, COMPILED)
         size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
         return Trials(make, x, y, parts, seed=seed, batch_size=size)

@@ -133,8 +133,11 @@ class Column:
             ) from None
 
     def to_json(self) -> dict[str, Any]:
-        """As a model file holds it."""
-        return asdict(self)
+        """As a model file holds it: a notation only where it is not the plain one."""
+        held = asdict(self)
+        if self.notation == PLAIN:
+            del held["notation"]
+        return held
 
     @classmethod
     def from_json(cls, held: dict[str, Any]) -> Column:

@@ -15,7 +15,7 @@ from tractable.cli.table.csv_file import CsvTable, read
 from tractable.cli.table.likelihood import AUTO, Meaning, meaning, task_of
 from tractable.cli.table.model_file import LEARNERS
 from tractable.cli.table.notation import COMMA, POINT
-from tractable.cli.table.target import Target, held_out, target_of
+from tractable.cli.table.target import LEAST_ROWS, Target, held_out, target_of
 
 MISSING = ("infer", "drop", "mean", "refuse")
 
@@ -107,6 +107,8 @@ def prepare(choices: Choices) -> Prepared:
     if not names:
         raise BadUse(f"{table.path.name} has no columns to predict {choices.target!r} from")
     table = _without_missing(table, names, choices, notes)
+    if len(table) < LEAST_ROWS:
+        raise BadUse(f"{len(table)} rows are too few: wanted at least {LEAST_ROWS}")
     columns = [
         infer(table, name, categorical=name in choices.categorical, decimal=choices.decimal)
         for name in names
@@ -171,7 +173,7 @@ def _without_missing(
     if len(bad) == len(table):
         raise BadUse(f"every row of {table.path.name} has a missing value")
     if bad:
-        why = f"without {choices.target!r}" if len(held) == 1 else "with missing values"
+        why = "with missing values" if choices.missing == "drop" else f"without {choices.target!r}"
         notes.append(f"Left out {len(bad)} of {len(table)} rows {why}.")
     gaps = {name: rows for name, rows in missing.items() if name not in held}
     if gaps:

@@ -14,9 +14,9 @@ class SqueezeTransform(RowTransform):
     """Squares of two by two pixels become four channels (Dinh and others, 2017); a permutation.
 
     Args:
-        channels: of the image.
-        height: of the image, even.
-        width: of the image, even.
+        channels: channels of the image.
+        height: height of the image, even.
+        width: width of the image, even.
     """
 
     def __init__(self, channels: int, height: int, width: int) -> None:
@@ -46,9 +46,9 @@ class Squeeze(nn.Module):
     """``SqueezeTransform`` as a module.
 
     Args:
-        channels: of the image.
-        height: of the image, even.
-        width: of the image, even.
+        channels: channels of the image.
+        height: height of the image, even.
+        width: width of the image, even.
     """
 
     def __init__(self, channels: int, height: int, width: int) -> None:

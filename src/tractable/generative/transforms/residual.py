@@ -41,7 +41,7 @@ def hutchinson_trace(product: Map, vectors: Tensor) -> Tensor:
 
     Args:
         product: from vectors v to ``A v``.
-        vectors: of unit covariance: signs (the least variance) or standard normal.
+        vectors: vectors of unit covariance: signs (the least variance) or standard normal.
     """
     return (vectors * product(vectors)).sum(-1)
 
@@ -52,7 +52,7 @@ class ResidualTransform(RowTransform):
     Args:
         f: the map, of rows to rows, each by itself.
         log_det: how the log determinant is found.
-        terms: of the series.
+        terms: terms of the series.
         probes: random sign vectors of the estimate.
         tolerance: the inverse stops when no value moves more than this.
         most: iterations of the inverse.
@@ -144,7 +144,7 @@ class Contraction(nn.Module):
     Args:
         columns: inputs and outputs.
         hidden: widths of the hidden layers.
-        bound: of the whole network, below 1.
+        bound: Lipschitz constant of the whole network, below 1.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Residual(nn.Module):
     Args:
         f: a contraction; by default a ``Contraction`` of these columns.
         columns: number of columns, where no map is given.
-        options: of ``ResidualTransform``.
+        options: options of ``ResidualTransform``.
     """
 
     def __init__(
