@@ -38,7 +38,11 @@ def test_the_plain_loop_is_the_same_program(real_data):
     assert torch.allclose(model.predict().log_prob(x), other, rtol=1e-4, atol=1e-3)
 
 
-def test_a_small_run_of_densities(tmp_path, real_data):
+def _never(*arguments):
+    raise AssertionError("computed again")
+
+
+def test_a_small_run_of_densities(tmp_path, real_data, monkeypatch):
     pytest.importorskip("zuko")
     arguments = ["--quick", "--rows", "60", "--out", str(tmp_path)]
     results = Results.read(densities.main(arguments))
@@ -47,6 +51,11 @@ def test_a_small_run_of_densities(tmp_path, real_data):
     assert all(math.isfinite(scores["log_density"]) for scores in found.values())
     one, plain = (found[name]["log_density"] for name in ("NSF, Backprop", densities.PLAIN))
     assert one == pytest.approx(plain, abs=0.02)
+    # What is finished is kept, unless settings differ.
+    monkeypatch.setattr(densities, "run_table", _never)
+    assert Results.read(densities.main(arguments)).metrics == results.metrics
+    with pytest.raises(AssertionError, match="again"):
+        densities.main([*arguments, "--members", "3"])
 
 
 def test_a_small_run_of_diffusion(tmp_path, real_data, monkeypatch):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_AT_ONCE = 1 << 21  # numbers of the matrices of rows with holes
 _EMPTY = 1e-10  # rows of a component below which its mean stays where it is
 
 
@@ -51,9 +52,46 @@ class Mixture:
         Of rows with holes the density of what is there.
         """
         found = x.new_empty(len(x), len(self.weights))
-        for rows, seen, _ in patterns(x):
-            found[rows] = self.log_marginal(x[rows][:, seen], seen)
+        whole = ~x.isnan().any(1)
+        if bool(whole.any()):
+            found[whole] = self.log_marginal(x[whole], torch.arange(x.shape[1]))
+        for rows in self.parts((~whole).nonzero().flatten()):
+            found[rows] = self.with_holes(x[rows])[0]
         return found
+
+    def parts(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows with holes, so many at once as memory holds."""
+        size = max(_AT_ONCE // (len(self.weights) * self.means.shape[1] ** 2), 1)
+        return rows.split(size) if len(rows) else ()
+
+    def with_holes(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What rows with holes say, each with its own.
+
+        A missing column is taken as independent of all others with variance 1 and no deviation:
+        then all rows have matrices of one size, and what is seen keeps its own numbers.
+
+        Returns:
+            ``log_joint`` of what is there, ``[rows, components]``; deviations from the means with
+            the expected ones in place of holes, ``[rows, components, columns]``; and what is not
+            known of them, ``[rows, components, columns, columns]``, zero for what is seen.
+        """
+        seen = (~x.isnan()).to(x.dtype)[:, None]  # [rows, 1, columns]
+        both = seen.unsqueeze(-1) * seen.unsqueeze(-2)
+        eye = torch.eye(x.shape[1], dtype=x.dtype)
+        masked = self.covariances * both + eye * (1 - seen).unsqueeze(-1)
+        root = torch.linalg.cholesky(masked)
+        off = torch.nan_to_num(x[:, None] - self.means) * seen
+        whitened = torch.linalg.solve_triangular(root, off.unsqueeze(-1), upper=False)
+        log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        constant = 0.5 * math.log(2 * math.pi) * seen.sum(-1)
+        density = -0.5 * whitened.square().sum((-2, -1)) - log_det - constant
+        hidden = 1 - seen
+        across = self.covariances * hidden.unsqueeze(-1) * seen.unsqueeze(-2)
+        slope = torch.cholesky_solve(across.mT, root).mT  # [rows, components, hidden, seen]
+        expected = off + (slope @ off.unsqueeze(-1)).squeeze(-1)
+        inner = self.covariances * hidden.unsqueeze(-1) * hidden.unsqueeze(-2)
+        left = inner - slope @ across.mT
+        return density + self.weights.log(), expected, (left + left.mT) / 2
 
     def log_marginal(self, x: Tensor, seen: Tensor) -> Tensor:
         """The same for rows of the columns ``seen`` alone, without holes."""
@@ -124,23 +162,23 @@ def e_step(mixture: Mixture, x: Tensor) -> Statistics:
     k, d = mixture.means.shape
     rows = x.new_zeros(k)
     first, second = x.new_zeros(k, d), x.new_zeros(k, d, d)
-    total = 0.0
-    for places, seen, hidden in patterns(x):
-        part = x[places][:, seen]
-        joint = mixture.log_marginal(part, seen)
-        total += float(joint.logsumexp(1).sum())
-        share = joint.softmax(1)  # [rows, components]
-        off = x.new_zeros(k, len(places), d)
-        off[:, :, seen] = part.unsqueeze(0) - mixture.means[:, None, seen]
-        if len(hidden):
-            _, means, left = mixture.given(part, seen, hidden)
-            off[:, :, hidden] = means.transpose(0, 1) - mixture.means[:, None, hidden]
-            at = torch.meshgrid(hidden, hidden, indexing="ij")
-            second[:, at[0], at[1]] += share.sum(0)[:, None, None] * left
+    total, whole = 0.0, ~x.isnan().any(1)
+    if bool(whole.any()):
+        joint = mixture.log_marginal(x[whole], torch.arange(d))
+        share = joint.softmax(1)
+        off = x[whole].unsqueeze(0) - mixture.means.unsqueeze(1)
         weighted = share.T.unsqueeze(-1) * off
-        rows += share.sum(0)
-        first += weighted.sum(1)
-        second += weighted.mT @ off
+        rows, first, second = share.sum(0), weighted.sum(1), weighted.mT @ off
+        total = float(joint.logsumexp(1).sum())
+    for places in mixture.parts((~whole).nonzero().flatten()):
+        joint, off, left = mixture.with_holes(x[places])
+        share = joint.softmax(1)
+        weighted = share.unsqueeze(-1) * off
+        rows = rows + share.sum(0)
+        first = first + weighted.sum(0)
+        second = second + torch.einsum("nki,nkj->kij", weighted, off)
+        second = second + (share[..., None, None] * left).sum(0)
+        total += float(joint.logsumexp(1).sum())
     return Statistics(rows, first, second, total)
 
 

@@ -64,7 +64,7 @@ class GaussianMixture(Generative):
         prior_rows: float = 1.0,
         starts: int = 3,
         iterations: int = 200,
-        tolerance: float = 1e-5,
+        tolerance: float = 1e-4,
         **common: Any,
     ) -> None:
         super().__init__(**common)
@@ -95,7 +95,7 @@ class GaussianMixture(Generative):
         if self.components is not None and self.components > len(rows):
             raise InvalidInput(f"{self.components} components need as many rows, got {len(rows)}")
         tries = len(_TRIED) if self.components is None else 1
-        with Progress(tries * self.starts, type(self).__name__, progress) as bar:
+        with Progress(tries - 1 + self.starts, type(self).__name__, progress) as bar:
             number = self.components or self._chosen(rows, bar)
             self.mixture_, self.history_ = self._best(rows, number, bar)
 
@@ -109,7 +109,7 @@ class GaussianMixture(Generative):
         for number in _TRIED:
             if number > max(len(train) // (2 * rows.shape[1] + 2), 1) or worse == 2:
                 break
-            mixture, _ = self._best(train, number, bar)
+            mixture, _ = self._climb(train, number, generator, bar)  # one start will do to choose
             score = float(mixture.log_joint(test).logsumexp(1).mean())
             worse = 0 if not self.tried_ or score > max(self.tried_.values()) else worse + 1
             self.tried_[number] = score

@@ -12,7 +12,9 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,7 +25,15 @@ from tractable.report.results import Comparison
 from tractable_studies.densities import STUDY, models
 from tractable_studies.densities.models import Scores
 from tractable_studies.densities.tables import rows_of
-from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
+from tractable_studies.framework.finished import Finished
+from tractable_studies.framework.options import (
+    StudyOptions,
+    option,
+    parse,
+    resume_option,
+    seed_option,
+    settings,
+)
 from tractable_studies.framework.progress import Parts
 from tractable_studies.framework.record import RunRecord
 
@@ -40,6 +50,7 @@ class Options(StudyOptions):
     members: int = option(3, "of the ensemble", quick=2, least=2)
     flow_passes: list[int] = option([15, 40], "tried for the flows", quick=[2])
     chain_passes: list[int] = option([8, 25], "tried for the chains", quick=[1])
+    resume: bool = resume_option()
     floors: list[float] = option([0.02], "noise floors tried for the chains", quick=[0.05])
 
 
@@ -65,11 +76,13 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
     lines: list[list[str]] = []
+    kept = Finished(options.out, _decisive(options), options.resume)
     with Parts(len(options.sets) * len(options.seed), "tables") as parts:
         for name in options.sets:
             began, every = time.process_time(), []
             for seed in options.seed:
-                every.append(run_table(name, options, seed))
+                run = partial(run_table, name, options, seed)
+                every.append(kept.get(f"{name}-{seed}", run))
                 parts.step(f"{name}, seed {seed}, {time.process_time() - began:.0f} s")
             means = {model: _mean([one[model] for one in every]) for model in every[0]}
             record.metrics[name] = means
@@ -82,6 +95,12 @@ def main(argv: Sequence[str] | None = None) -> Path:
     show_table(["table", "model", "log density", "seconds"], lines)
     say(f"written to {path}")
     return path
+
+
+def _decisive(options: Options) -> dict[str, Any]:
+    """What the scores of a table depend on."""
+    free = ("sets", "seed", "resume", "out", "threads")
+    return {key: value for key, value in settings(options).items() if key not in free}
 
 
 def _mean(every: list[Scores]) -> Scores:

@@ -46,8 +46,7 @@ def diffusion(kind: Any, settings: list[dict[str, Any]], widths: tuple[int, ...]
         setting = dict(setting)
         passes = setting.pop("epochs")
         model = Diffusion(
-            widths, steps=STEPS, learner=kind, options=setting, held_out=0, standardize=False,
-            seed=seed,
+            widths, steps=STEPS, learner=kind, options=setting, held_out=0, seed=seed,
         )  # fmt: skip
         data = (task.train,) if task.labels is None else (one_hot(task.labels[0]), task.train)
         return model.fit(*data, epochs=passes, progress=False)

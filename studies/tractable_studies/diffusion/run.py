@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,15 @@ from tractable.cli.output import say, show_table
 from tractable.report.results import Comparison
 from tractable_studies.diffusion import STUDY, models, tasks
 from tractable_studies.diffusion.tasks import Task
-from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
+from tractable_studies.framework.finished import Finished
+from tractable_studies.framework.options import (
+    StudyOptions,
+    option,
+    parse,
+    resume_option,
+    seed_option,
+    settings,
+)
 from tractable_studies.framework.progress import Parts
 from tractable_studies.framework.record import RunRecord
 
@@ -36,9 +45,11 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(NAMES), "rows", choices=NAMES, quick=["wine"])
-    rows: int = option(600, "of a set, at most", quick=200, least=50)
-    passes: int = option(6, "over the noised rows", quick=1, least=1)
+    rows: int = option(500, "of a table, at most", quick=200, least=50)
+    digits: int = option(1_300, "of the digits, at most", quick=400, least=300)
+    passes: int = option(4, "over the noised rows", quick=1, least=1)
     width: int = option(128, "of two hidden layers", quick=16, least=1)
+    resume: bool = resume_option()
     forest_times: int = option(20, "times of ForestDiffusion", quick=3, least=3)
     forest_copies: int = option(10, "copies of each row there", quick=2, least=1)
     forest_trees: int = option(50, "trees for every column and time there", quick=5, least=1)
@@ -47,7 +58,7 @@ class Options(StudyOptions):
 def run_set(name: str, options: Options) -> dict[str, dict[str, float]]:
     """All models on one set of rows."""
     seed = options.seed
-    task = tasks.digits(options.rows, seed) if name == "digits" else _table(name, options)
+    task = tasks.digits(options.digits, seed) if name == "digits" else _table(name, options)
     makers = models.ours(options.passes, (options.width, options.width))
     if name != "digits" and models.has_forest():
         makers["ForestDiffusion"] = models.forest(
@@ -83,6 +94,12 @@ def _reference(task: Task, seed: int) -> dict[str, float]:
     }
 
 
+def _decisive(options: Options) -> dict[str, Any]:
+    """What the scores of a set depend on."""
+    free = ("sets", "resume", "out", "threads")
+    return {key: value for key, value in settings(options).items() if key not in free}
+
+
 def _short(scores: dict[str, Any]) -> dict[str, float]:
     return {key: float(f"{value:.4g}") for key, value in scores.items()}
 
@@ -95,9 +112,10 @@ def main(argv: Sequence[str] | None = None) -> Path:
     if not models.has_forest():
         record.notes.append("ForestDiffusion is not installed here, and was left out.")
     lines: list[list[str]] = []
+    kept = Finished(options.out, _decisive(options), options.resume)
     with Parts(len(options.sets), "sets") as parts:
         for name in options.sets:
-            found = record.metrics[name] = run_set(name, options)
+            found = record.metrics[name] = kept.get(name, partial(run_set, name, options))
             for model, scores in found.items():
                 shown = [f"{scores[key]:.3g}" if key in scores else "" for key in COLUMNS]
                 lines.append([name, model, *shown])

@@ -136,7 +136,8 @@ def picture(model: VAE) -> Any:
         pixels = torch.sigmoid(net.decoder(z)).reshape(_SHOWN, _SHOWN, 28, 28)
     figure = Figure((4, 4), layout="constrained")
     ax = figure.subplots()
-    ax.imshow(pixels.permute(0, 2, 1, 3).reshape(28 * _SHOWN, -1), cmap="gray_r", vmin=0, vmax=1)
+    tiles = pixels.permute(0, 2, 1, 3).reshape(28 * _SHOWN, -1)
+    ax.imshow(tiles.numpy(), cmap="gray_r", vmin=0, vmax=1)
     ax.set_axis_off()
     return figure
 

@@ -28,6 +28,7 @@ TABLE, PICTURE = "novelty.csv", "novelty.png"
 _FOLDS = 5
 _SHOWN = 10
 _FEWEST = 10
+_COMPARED = 2_000  # rows that another is compared with
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _judged(model: GaussianMixture, new: Array, seen: Array) -> tuple[Array, Arr
     columns, mixture_ = model.columns_, model.mixture_
     assert columns is not None
     assert mixture_ is not None
-    there, old = (columns.inward(torch.from_numpy(v), torch.float64) for v in (new, seen))
+    some = seen[np.linspace(0, len(seen) - 1, min(len(seen), _COMPARED)).astype(int)]
+    there, old = (columns.inward(torch.from_numpy(v), torch.float64) for v in (new, some))
     names = columns.kept.nonzero().flatten().numpy()
     log_density = mixture_.log_joint(there).logsumexp(1)
     novelty, worst = torch.empty(len(there)).double(), torch.zeros(len(there)).long()

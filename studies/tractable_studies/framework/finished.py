@@ -1,0 +1,36 @@
+"""Parts of a study that are finished, each a small file in the folder of its results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tractable.persistence.files import write_text
+
+
+class Finished:
+    """Finished parts, so that a study goes on where it ended; several runs may share a folder.
+
+    Args:
+        folder: the folder of the results.
+        settings: what the results of a part depend on; parts with other settings are not used.
+        resume: whether to use what is there.
+    """
+
+    def __init__(self, folder: str | Path, settings: dict[str, Any], resume: bool) -> None:
+        self.folder, self.resume = Path(folder), resume
+        text = json.dumps(settings, sort_keys=True, default=str)
+        self.mark = hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def get(self, name: str, compute: Callable[[], Any]) -> Any:
+        """A part as JSON values, from its file or computed."""
+        path = self.folder / f"{name}.{self.mark}.ckpt"
+        if self.resume and path.is_file():
+            return json.loads(path.read_text())
+        found = compute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(found))
+        return found
