@@ -12,7 +12,11 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 STUDIES = tomllib.loads((ROOT / "studies" / "pyproject.toml").read_text())["project"]
-IMPORTED_AS = {"scikit-learn": "sklearn", "stable-baselines3": "stable_baselines3"}
+IMPORTED_AS = {
+    "scikit-learn": "sklearn",
+    "stable-baselines3": "stable_baselines3",
+    "torch-geometric": "torch_geometric",
+}
 
 
 def package(requirement: str) -> str:
