@@ -1,6 +1,29 @@
-"""Acting by values: worlds that are known, and tables that learn."""
+"""Acting by values: worlds that are known, tables that learn, networks that know what they know."""
 
+from tractable.agents.values.actor_critic import ActorCritic
+from tractable.agents.values.deep_sea import DeepSea
 from tractable.agents.values.mdp import MDP, Plan
+from tractable.agents.values.policy_gradient import PolicyGradient
+from tractable.agents.values.q_agent import QAgent
+from tractable.agents.values.scores import best_baseline, best_coefficient, returns_to_go
+from tractable.agents.values.seeds import learn_seeds
+from tractable.agents.values.settings import QSettings
 from tractable.agents.values.table import Exploration, Table, boltzmann, discounted_returns
 
-__all__ = ["MDP", "Exploration", "Plan", "Table", "boltzmann", "discounted_returns"]
+__all__ = [
+    "MDP",
+    "ActorCritic",
+    "DeepSea",
+    "Exploration",
+    "Plan",
+    "PolicyGradient",
+    "QAgent",
+    "QSettings",
+    "Table",
+    "best_baseline",
+    "best_coefficient",
+    "boltzmann",
+    "discounted_returns",
+    "learn_seeds",
+    "returns_to_go",
+]

@@ -15,6 +15,7 @@ from tractable.learners.engines.base import (
     ENGINES,
     Engine,
     EngineName,
+    Floats,
     Slopes,
     Snapshot,
     TAGIState,
@@ -144,9 +145,9 @@ class AutoEngine(Engine):
         fast = len(x) <= self.limits.drawn_together
         return self._which(fast, x).sample(state, x, n, generator)
 
-    def snapshot(self, state: TAGIState) -> Snapshot:
+    def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
         """See ``Engine``."""
-        return self.kernel.snapshot(state)
+        return self.kernel.snapshot(state, noise)
 
     def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
         """See ``Engine``."""

@@ -81,8 +81,14 @@ class Engine(ABC):
         """Outputs of all rows under draws of the weights, ``[n, rows, ...]``."""
 
     @abstractmethod
-    def snapshot(self, state: TAGIState) -> Snapshot:
-        """Mean and variance of the outputs with the parameters of now, for arrays of rows."""
+    def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
+        """Mean and variance of the outputs with the parameters of now, for arrays of rows.
+
+        Args:
+            state: as it is now.
+            noise: standard normals, one for each parameter: the weights are then the draw
+                ``mean + std * noise``, and nothing is left to be unsure of.
+        """
 
     def learn_epoch(
         self,

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 from tractable.errors import NonFiniteUpdate
 from tractable.gaussian import Gaussian
 from tractable.learners import batch_rule
-from tractable.learners.engines.base import NON_FINITE, Engine, Snapshot, TAGIState
+from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
 from tractable.learners.engines.eager import TorchEngine
 from tractable.learners.method import Named
 from tractable.likelihoods import Likelihood
@@ -91,9 +91,9 @@ class CompiledEngine(Engine):
         """See ``Engine``."""
         return self.eager.sample(state, x, n, generator)
 
-    def snapshot(self, state: TAGIState) -> Snapshot:
+    def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
         """See ``Engine``."""
-        return self.eager.snapshot(state)
+        return self.eager.snapshot(state, noise)
 
     def _call(self, likelihood: Likelihood, memory: float | None, *args: Any) -> Any:
         """Run the step, tracing and compiling first if these shapes are new."""

@@ -206,9 +206,14 @@ class TorchEngine(Engine):
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)
 
-    def snapshot(self, state: TAGIState) -> Snapshot:
+    def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
         """See ``Engine``."""
         frozen = copy.deepcopy(state)
+        if noise is not None:
+            posterior = frozen.posterior
+            draw = torch.from_numpy(noise).to(posterior.loc)
+            posterior.loc.addcmul_(posterior.variance.sqrt(), draw)
+            posterior.variance.zero_()
 
         def outputs(rows: Floats) -> tuple[Floats, Floats]:
             mean, variance = self.outputs(frozen, torch.from_numpy(rows))

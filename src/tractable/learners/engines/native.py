@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +19,14 @@ from tractable import chain, native
 from tractable.errors import NonFiniteUpdate, UnsupportedByKernel
 from tractable.gaussian import Gaussian
 from tractable.learners.batch_rule import BatchRule
-from tractable.learners.engines.base import NON_FINITE, Engine, Slopes, Snapshot, TAGIState
+from tractable.learners.engines.base import (
+    NON_FINITE,
+    Engine,
+    Floats,
+    Slopes,
+    Snapshot,
+    TAGIState,
+)
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Advance
 from tractable.learners.network import Network
@@ -332,11 +340,14 @@ class NativeEngine(Engine):
         drawn = self.kernel.draw(*_parameters(state), _inputs(x)[0], n, normals.numpy())
         return torch.from_numpy(drawn)
 
-    def snapshot(self, state: TAGIState) -> Snapshot:
+    def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
         """See ``Engine``."""
         compiled = native.kernel()
         assert compiled is not None
-        outputs: Snapshot = compiled.Snapshot(self.kernel, *_parameters(state)).predict
+        loc, variance = _parameters(state)
+        if noise is not None:
+            loc, variance = loc + np.sqrt(variance) * noise, np.zeros_like(variance)
+        outputs: Snapshot = compiled.Snapshot(self.kernel, loc, variance).predict
         return outputs
 
     def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:

@@ -1,0 +1,75 @@
+"""A policy by a network of preferences, moved along gradients of its log-probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+
+class Actor:
+    """``pi(a|s) = softmax(net(s))_a``, and its derivatives.
+
+    Args:
+        net: preferences of all actions, from rows of inputs; used as it is, not copied.
+        lr: learning rate of Adam.
+    """
+
+    def __init__(self, net: nn.Module, lr: float) -> None:
+        self.net = net
+        self.optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """By name."""
+        return dict(self.net.named_parameters())
+
+    def probabilities(self, rows: Any) -> Tensor:
+        """Of every action, without a graph."""
+        with torch.no_grad():
+            found: Tensor = torch.softmax(self.net(self.tensor(rows)), -1)
+            return found
+
+    def log_probabilities(self, rows: Any) -> Tensor:
+        """Of every action, with a graph."""
+        found: Tensor = torch.log_softmax(self.net(self.tensor(rows)), -1)
+        return found
+
+    def tensor(self, rows: Any) -> Tensor:
+        """Rows as the network takes them."""
+        x = torch.as_tensor(np.asarray(rows))
+        kind = next(self.net.parameters()).dtype
+        return x.to(kind) if x.is_floating_point() else x
+
+    def scores(self, rows: Any, actions: Any) -> Tensor:
+        """The derivative of each step's log-probability by all parameters, one row each."""
+        parameters = {name: p.detach() for name, p in self.net.named_parameters()}
+
+        def log_probability(p: dict[str, Tensor], row: Tensor, action: Tensor) -> Tensor:
+            preferences = functional_call(self.net, p, (row.unsqueeze(0),))[0]
+            chances = torch.log_softmax(preferences, -1)
+            return (chances * (torch.arange(len(chances)) == action)).sum()
+
+        each = vmap(grad(log_probability), in_dims=(None, 0, 0))
+        taken = torch.as_tensor(np.asarray(actions), dtype=torch.int64)
+        found = each(parameters, self.tensor(rows), taken)
+        return torch.cat([part.reshape(len(taken), -1) for part in found.values()], 1)
+
+    def climb(self, gradient: Tensor) -> None:
+        """One step of Adam up a flat gradient."""
+        start = 0
+        for parameter in self.net.parameters():
+            stop = start + parameter.numel()
+            parameter.grad = -gradient[start:stop].reshape(parameter.shape).to(parameter.dtype)
+            start = stop
+        self.optimizer.step()
+
+    def choose(self, rows: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Actions drawn by their probabilities."""
+        chances = self.probabilities(rows).double().cumsum(-1).numpy()
+        drawn = rng.random((len(chances), 1)) * chances[:, -1:]
+        return np.minimum((drawn >= chances).sum(1), chances.shape[1] - 1)

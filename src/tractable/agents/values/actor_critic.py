@@ -1,0 +1,158 @@
+"""A policy that climbs along advantages, and a critic that knows how well it knows them.
+
+The critic values states; a step's advantage is its target (``tractable.agents.values.targets``)
+less that value, a Gaussian like both (E 19.38 to 19.40).  An advantage whose sign is not known
+should not pull: with ``N(0, s^2)`` for advantages as a whole, what is expected of one that was
+measured with variance v is ``A s^2 / (s^2 + v)``.
+
+Approximate: the value of a state and that of the next are taken as independent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from tractable.agents.control.horizon import Horizon
+from tractable.agents.values.critic import MakeLearner
+from tractable.agents.values.policy_agent import PolicyAgent, default_critic
+from tractable.agents.values.targets import mixed_targets
+from tractable.gaussian import Gaussian
+
+Array = NDArray[np.float64]
+
+
+class ActorCritic(PolicyAgent):
+    """A policy by gradient, a critic by any learner.
+
+    Args:
+        env: a Gymnasium environment with ``Discrete`` actions, or its name.
+        net: preferences of all actions; by default tanh layers of ``hidden`` units.
+        critic: what makes the learner of states' values of a network, a likelihood and
+            ``seed=``; by default TAGI.
+        horizon: steps between two updates.
+        batch_size: rows per step of the policy.
+        epochs: times the policy sees each horizon.
+        clip: how far the odds of an action may move in one update.
+        entropy: weight of the policy's entropy, which keeps it trying.
+        trust: whether advantages count by how surely they are known.
+        lam: mixing of longer returns.
+        hidden: units of the hidden layers of both networks.
+        lr: learning rate of the policy.
+        gamma: discount.
+        sigma: standard deviation of targets around a state's value, in units of all returns'.
+        seed: of networks, actions and episodes.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        net: nn.Module | None = None,
+        critic: MakeLearner | None = None,
+        horizon: int = 256,
+        batch_size: int = 64,
+        epochs: int = 6,
+        clip: float = 0.2,
+        entropy: float = 0.0,
+        trust: bool = True,
+        lam: float = 0.95,
+        hidden: tuple[int, ...] = (64, 64),
+        lr: float = 1e-3,
+        gamma: float = 0.99,
+        sigma: float = 0.3,
+        seed: int = 0,
+    ) -> None:
+        for name, value in (("horizon", horizon), ("batch_size", batch_size), ("epochs", epochs)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if not clip > 0:
+            raise ValueError(f"clip must be positive, got {clip}")
+        if not 0 <= lam <= 1:
+            raise ValueError(f"lam must lie between 0 and 1, got {lam}")
+        self.horizon, self.batch_size, self.epochs = horizon, batch_size, epochs
+        self.clip, self.entropy, self.trust, self.lam = clip, entropy, trust, lam
+        super().__init__(
+            env, net=net, critic=critic or default_critic, hidden=hidden, lr=lr, gamma=gamma,
+            seed=seed, sigma=sigma,
+        )  # fmt: skip
+
+    def enough(self, steps: int, finished: int) -> bool:
+        """Whole horizons."""
+        return steps >= self.horizon
+
+    def advantages(self, seen: Horizon) -> tuple[Gaussian, Gaussian]:
+        """How much better each step was than its state's value, and the targets; both scaled.
+
+        Args:
+            seen: steps in their order; the last is cut off.
+        """
+        assert self.critic is not None
+        values = self.critic.values()
+        here, next_ = (values(self.inputs(part)) for part in (seen.observations, seen.reached))
+        (mean, variance), ahead = _column(here), _column(next_)
+        ends = seen.ends.copy()
+        ends[-1] = not seen.terminal[-1]
+        target, spread = mixed_targets(
+            self.normalizer.reward(seen.rewards), *ahead, seen.terminal, ends,
+            gamma=self.gamma, lam=self.lam,
+        )  # fmt: skip
+        return _gaussian(target - mean, spread + variance), _gaussian(target, spread)
+
+    def improve(self, seen: Horizon) -> dict[str, float]:
+        """The policy climbs along the advantages, then the critic learns the targets."""
+        assert self.critic is not None
+        advantage, target = self.advantages(seen)
+        pull = advantage.loc
+        if self.trust:
+            size = (pull.var() - advantage.variance.mean()).clamp_min(0.1 * pull.var())
+            pull = pull * size / (size + advantage.variance)
+        pull = (pull - pull.mean()) / pull.std().clamp_min(1e-8)
+        rows = self.actor.tensor(self.inputs(seen.observations))
+        self._climb(rows, torch.from_numpy(seen.actions[:, 0].astype(np.int64)), pull)
+        self.critic.learn(
+            self.inputs(seen.observations), np.zeros(len(pull), dtype=np.int64),
+            target.loc.numpy(), target.variance.numpy(), self.rng.permutation(len(pull)), 16, None,
+        )  # fmt: skip
+        known = advantage.variance.mean().sqrt()
+        return {"advantage": float(advantage.loc.std()), "advantage_std": float(known)}
+
+    def _climb(self, rows: torch.Tensor, actions: torch.Tensor, pull: torch.Tensor) -> None:
+        """A few passes over the horizon, in which no odds move far (Schulman et al., 2017)."""
+        taken = actions.unsqueeze(1)
+        with torch.no_grad():
+            before = self.actor.log_probabilities(rows).gather(1, taken).squeeze(1)
+        for _ in range(self.epochs):
+            order = torch.from_numpy(self.rng.permutation(len(rows)))
+            for chosen in order.split(self.batch_size):
+                chances = self.actor.log_probabilities(rows[chosen])
+                mine = chances.gather(1, taken[chosen]).squeeze(1)
+                odds, force = (mine - before[chosen]).exp(), pull[chosen].to(mine.dtype)
+                limited = odds.clamp(1 - self.clip, 1 + self.clip)
+                goal = torch.minimum(odds * force, limited * force).mean()
+                goal = goal - self.entropy * (chances.exp() * chances).sum(1).mean()
+                parts = torch.autograd.grad(goal, list(self.actor.net.parameters()))
+                flat = torch.cat([part.reshape(-1) for part in parts])
+                self.actor.climb(flat * (0.5 / flat.norm()).clamp(max=1.0))
+
+    def options(self) -> dict[str, Any]:
+        """See ``PolicyAgent``."""
+        names = ("horizon", "batch_size", "epochs", "clip", "entropy", "trust", "lam", "lr")
+        own = {name: getattr(self, name) for name in names}
+        return {
+            **own, "hidden": list(self.hidden), "gamma": self.gamma, "sigma": self.sigma,
+            "seed": self.seed,
+        }  # fmt: skip
+
+
+def _column(found: tuple[Any, Any]) -> tuple[Array, Array]:
+    """Mean and variance of the only output."""
+    return found[0][:, 0].astype(np.float64), found[1][:, 0].astype(np.float64)
+
+
+def _gaussian(mean: Array, variance: Array) -> Gaussian:
+    return Gaussian.wrap(torch.from_numpy(mean), torch.from_numpy(variance))

@@ -1,0 +1,218 @@
+"""An agent that acts by values as one file, and back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tractable.agents.control.environment import known_environment, open_environment, registered
+from tractable.agents.values.critic import Critic
+from tractable.agents.values.settings import QSettings
+from tractable.agents.values.table import Exploration
+from tractable.errors import InvalidModelFile
+from tractable.learners import Learner, files
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.agents.values.q_agent import QAgent
+
+_KIND = "QAgent"
+MOST_STEPS = 100_000
+"""Of an episode whose environment sets no limit, of a horizon, and of what a file may ask for."""
+
+
+def save(agent: QAgent, path: str | Path) -> None:
+    """Write an agent to one file, atomically."""
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: QAgent) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
+    tensors: dict[str, Tensor] = {}
+    heads: list[Header] = []
+    targets: list[Header] = []
+    for k, critic in enumerate(agent.critics):
+        for name, learner in (("learner", critic.learner), ("target", critic.target)):
+            if learner is not None:
+                own, header = files.pack(learner)
+                tensors |= prefixed(own, f"{name}/{k}/")
+                (heads if name == "learner" else targets).append(header)
+    tensors |= prefixed(_arrays(agent), "arrays/")
+    spec = getattr(agent.env, "spec", None)
+    teacher = agent.teacher
+    return tensors, {
+        "agent": _KIND,
+        "options": agent.options(),
+        "heads": heads,
+        "targets": targets,
+        "env": None if spec is None else spec.id,
+        "steps": agent.steps,
+        "horizons": teacher.horizons,
+        "sigma": teacher.sigma,
+        "pessimism": teacher.pessimism,
+        "places": _places(agent),
+        "held": list(agent.held),
+        "episodes": agent.episodes,
+        "log": agent.log,
+        "episode_seed": agent.episode.seed,
+        "rng": json.dumps(agent.rng.bit_generator.state),
+    }
+
+
+def _arrays(agent: QAgent) -> Tensors:
+    """Scales, kept transitions and the episode under way."""
+    found: dict[str, Any] = dict(agent.normalizer.arrays())
+    teacher = agent.teacher
+    if teacher.latest is not None:
+        found |= {f"latest_{k}": a for k, a in teacher.latest.rows.arrays().items()}
+    if teacher.surprising is not None:
+        found |= {f"surprising_{k}": a for k, a in teacher.surprising.rows.arrays().items()}
+        found["surprise"] = teacher.surprising.surprise
+    found["episode_observation"] = agent.episode.observation
+    tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in found.items()}
+    tensors["episode_actions"] = torch.tensor(agent.episode.actions, dtype=torch.int64)
+    return tensors
+
+
+def _places(agent: QAgent) -> list[int]:
+    latest, surprising = agent.teacher.latest, agent.teacher.surprising
+    return [
+        0 if latest is None else latest.held,
+        0 if latest is None else latest.next,
+        0 if surprising is None else surprising.held,
+    ]
+
+
+def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) -> QAgent:
+    """The agent that a file holds; see ``QAgent.load``."""
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        if header.get("agent") != _KIND:
+            raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
+        env = open_environment(known_environment(header["env"]) if env is None else env)
+        arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
+        check_length(env, len(arrays["episode_actions"]))
+        options = _options(header, model_file.numbers_in(tensors))
+        heads = checks.of_type(header["heads"], list, "heads")
+        if len(heads) != options.get("heads", 1):
+            raise InvalidModelFile(f"{path} has {len(heads)} networks: damaged")
+        learners = [
+            _learner(path, tensors, f"learner/{k}/", one, net) for k, one in enumerate(heads)
+        ]
+        given = iter(learners)
+        agent = kind(env, net=learners[0].net, learner=lambda *_, **__: next(given), **options)
+        _restore(agent, arrays, header)
+        if agent.settings.target_every is not None:
+            for k, one in enumerate(header["targets"]):
+                target = _learner(path, tensors, f"target/{k}/", one, net)
+                agent.critics[k] = Critic(learners[k], agent.actions, target)
+        entries = {key: value for key, value in header.items() if key not in ("format", "env")}
+        again = packed(agent)
+        checks.taken((_own(tensors), entries), (_own(again[0]), again[1]))
+    return agent
+
+
+def _learner(
+    path: str | Path, tensors: Tensors, prefix: str, header: Header, net: nn.Module | None
+) -> Learner:
+    return files.unpack(path, part(tensors, prefix), header, net, None, device=None)
+
+
+def _own(tensors: Tensors) -> Tensors:
+    """What the agent adds to its learners, which have checked their own parts."""
+    return {name: tensor for name, tensor in tensors.items() if name.startswith("arrays/")}
+
+
+def _options(header: Header, room: int) -> dict[str, Any]:
+    """The constructor's arguments, none of which asks for more than the file has room for."""
+    options = dict(checks.finite(header["options"], "options"))
+    explore = options.pop("explore")
+    seed = checks.of_type(options.pop("seed"), int, "seed")
+    options["hidden"] = tuple(checks.at_most(w, room, "hidden") for w in options["hidden"])
+    checks.arguments(QSettings, options, "the agent")
+    for name in ("horizon", "batch_size", "epochs", "heads", "replays"):
+        checks.at_most(options[name], MOST_STEPS, name)
+    for name in ("replay", "surprising"):
+        checks.at_most(options[name], room, name)
+    if explore is not None:
+        options["explore"] = Exploration(**explore)
+    return {"seed": seed, **options}
+
+
+def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
+    mine = _arrays(agent)
+    mine["episode_actions"] = torch.from_numpy(arrays["episode_actions"])
+    checks.matching(mine, {k: torch.from_numpy(a) for k, a in arrays.items()}, "agent")
+    checks.numbers({k: torch.from_numpy(a) for k, a in arrays.items()}, {"counts": "non-negative"})
+    agent.normalizer.restore(arrays)
+    teacher = agent.teacher
+    held, following, kept = header["places"]
+    if teacher.latest is not None:
+        _fill(teacher.latest.rows, arrays, "latest_", agent.actions)
+        teacher.latest.held = checks.at_most(held, len(teacher.latest.rows), "held")
+        teacher.latest.next = checks.at_most(following, len(teacher.latest.rows) - 1, "next")
+    if teacher.surprising is not None:
+        _fill(teacher.surprising.rows, arrays, "surprising_", agent.actions)
+        teacher.surprising.surprise[:] = arrays["surprise"]
+        teacher.surprising.held = checks.at_most(kept, len(teacher.surprising.rows), "kept")
+    agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
+    teacher.horizons = checks.at_most(header["horizons"], 1 << 60, "horizons")
+    teacher.sigma, teacher.pessimism = (
+        float(checks.of_type(checks.finite(header[name], name), (int, float), name))
+        for name in ("sigma", "pessimism")
+    )
+    if not teacher.sigma > 0 or not teacher.pessimism >= 0:
+        raise InvalidModelFile("sigma or pessimism in the file cannot be")
+    agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
+    agent.log = [{str(k): float(v) for k, v in record.items()} for record in header["log"]]
+    head, seed = header["held"]
+    agent.held = (
+        checks.at_most(head, len(agent.critics) - 1, "held"),
+        checks.at_most(seed, 2**31, "held"),
+    )
+    _resume(agent, arrays, header)
+
+
+def _resume(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
+    """Play the episode under way again."""
+    actions = arrays["episode_actions"].tolist()
+    if any(not 0 <= action < agent.actions for action in actions):
+        raise InvalidModelFile("the episode in the file has actions that there are not")
+    agent.episode.resume(checks.of_type(header["episode_seed"], int, "episode_seed"), actions)
+    if not np.array_equal(agent.episode.observation, arrays["episode_observation"]):
+        raise InvalidModelFile(
+            "the episode cannot be taken up: the environment does not repeat itself from the same "
+            "seed and actions (another version, or not seeded)"
+        )
+    agent.rng.bit_generator.state = json.loads(header["rng"])
+
+
+def _fill(rows: Any, arrays: dict[str, Any], prefix: str, actions: int) -> None:
+    """Take over kept transitions."""
+    for name, array in rows.arrays().items():
+        array[...] = arrays[prefix + name]
+    if ((rows.actions < 0) | (rows.actions >= actions)).any():
+        raise InvalidModelFile("a kept transition has an action that there is not")
+
+
+def check_length(env: Any, steps: int) -> None:
+    """An episode is played again step by step: no longer than the environment lets one be."""
+    spec = registered(env) if isinstance(env, str) else getattr(env, "spec", None)
+    limit = getattr(spec, "max_episode_steps", None) or MOST_STEPS
+    if steps > limit:
+        raise InvalidModelFile(f"an episode of {steps} steps, and there can be {limit}")
+
+
+def rescue(agent: QAgent, path: str | Path | None) -> str:
+    """Save an agent whose environment failed; where to."""
+    if path is None:
+        path = Path(tempfile.mkdtemp(prefix="tractable-")) / "agent.safetensors"
+    save(agent, path)
+    return str(path)

@@ -1,0 +1,79 @@
+"""Learning from a log of what others did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tractable.agents.values.encoding import Encoding
+from tractable.agents.values.transitions import Transitions
+from tractable.errors import InvalidInput
+from tractable.training import Progress
+
+if TYPE_CHECKING:
+    from tractable.agents.values.q_agent import QAgent
+
+_PASSES = 5.0
+"""Over the log that TAGI remembers; its earlier targets were of values no longer believed."""
+
+NAMES = ("observations", "actions", "rewards", "next_observations", "terminals")
+
+
+def checked(encoding: Encoding, actions: int, logged: Any, gamma: float) -> Transitions:
+    """A log as transitions, or an error that says what is wrong with it and where.
+
+    Raises:
+        InvalidInput: empty, without one of ``NAMES``, of different lengths, with an action that
+            there is not, or with numbers that are none.
+    """
+    if not isinstance(logged, Mapping):
+        raise InvalidInput(
+            f"a log is a mapping with {', '.join(NAMES)}; got {type(logged).__name__}"
+        )
+    missing = [name for name in NAMES if name not in logged]
+    if missing:
+        raise InvalidInput(f"the log has no {missing[0]}: it needs {', '.join(NAMES)}")
+    sizes = {name: len(logged[name]) for name in NAMES}
+    if len(set(sizes.values())) > 1:
+        raise InvalidInput(f"the arrays of a log have one row per step, got {sizes}")
+    if not sizes["rewards"]:
+        raise InvalidInput("the log is empty: there is nothing to learn from")
+    rewards = np.asarray(logged["rewards"], dtype=np.float64).reshape(-1)
+    if not np.isfinite(rewards).all():
+        row = int((~np.isfinite(rewards)).argmax())
+        raise InvalidInput(f"the reward of row {row} is {rewards[row]}")
+    given = np.asarray(logged["actions"]).reshape(-1)
+    wrong = ~np.isin(given, np.arange(actions))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InvalidInput(
+            f"unknown action {given[row]!r} in row {row}: actions are whole numbers from 0 to "
+            f"{actions - 1}"
+        )
+    try:
+        before, _ = encoding.flat(logged["observations"])
+        after, _ = encoding.flat(logged["next_observations"])
+    except ValueError as error:
+        raise InvalidInput(f"in the log, {error}") from error
+    ended = np.asarray(logged["terminals"]).reshape(-1).astype(bool)
+    factors = np.where(ended, 0.0, gamma)
+    return Transitions(before, given.astype(np.int64), rewards, after, factors)
+
+
+def fit(
+    agent: QAgent, rows: Transitions, pessimism: float, epochs: int, progress_bar: bool | None
+) -> None:
+    """Learn a log; see ``QAgent.fit``."""
+    ended = rows.factors == 0
+    agent.normalizer.include(rows.observations, rows.rewards, ended)
+    teacher, online = agent.teacher, all(c.learner.method.online for c in agent.critics)
+    teacher.pessimism = pessimism
+    memory = _PASSES * max(len(rows), 2) if online else None
+    with Progress(epochs, f"{type(agent).__name__}.fit", progress_bar) as bar:
+        for _ in range(epochs):
+            error, std = teacher.relearn(rows, memory)[0]
+            teacher.end_horizon()
+            bar.advance()
+            bar.report({"value_error": error, "value_std": std})

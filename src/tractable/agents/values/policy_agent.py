@@ -1,0 +1,234 @@
+"""What agents that move a policy have in common: acting, the loop, callbacks, files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from tractable.agents.control.environment import open_environment
+from tractable.agents.control.episode import Episode
+from tractable.agents.control.horizon import Horizon
+from tractable.agents.control.normalizer import Normalizer
+from tractable.agents.values import policy_file
+from tractable.agents.values.actor import Actor
+from tractable.agents.values.critic import Critic, MakeLearner, value_net
+from tractable.agents.values.encoding import Encoding, Rows, discrete_actions
+from tractable.errors import EnvironmentFault
+from tractable.learners import TAGI
+from tractable.likelihoods import Normal
+from tractable.training import Progress
+
+Array = NDArray[np.float64]
+Callback = Callable[[Any], bool | None]
+"""Called with the agent; True stops."""
+
+
+class PolicyAgent(ABC):
+    """An agent whose policy is a network of preferences; see its two kinds.
+
+    Attributes:
+        actor: the policy.
+        critic: what values states, if anything does.
+        normalizer: the running scales of observations and rewards.
+        steps: environment steps so far.
+        episodes: for every finished episode: the step it ended at, its return and its length.
+        log: per update, what is worth watching.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        net: nn.Module | None,
+        critic: MakeLearner | None,
+        hidden: tuple[int, ...],
+        lr: float,
+        gamma: float,
+        seed: int,
+        sigma: float,
+    ) -> None:
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma must lie between 0 and 1, got {gamma}")
+        if not lr > 0:
+            raise ValueError(f"lr must be positive, got {lr}")
+        self.env, self.gamma, self.seed = open_environment(env), gamma, seed
+        self.lr, self.hidden, self.sigma = lr, tuple(hidden), sigma
+        self.actions = discrete_actions(self.env, type(self).__name__)
+        self.encoding = Encoding(self.env.observation_space)
+        self.own_net = net is not None
+        self.rng = np.random.default_rng(seed)
+        self.actor = Actor(self._preferences() if net is None else net, lr)
+        self.critic: Critic | None = None
+        if critic is not None:
+            value = value_net(self.encoding.width, self.hidden, 1)
+            self.critic = Critic(critic(value, Normal(sigma), seed=seed), 1)
+        self.normalizer = Normalizer(
+            1 if self.encoding.discrete else self.encoding.width,
+            gamma=gamma,
+            scale_observations=not self.encoding.discrete,
+        )
+        self.episode = Episode(self.env, self.rng)
+        self.steps = 0
+        self.episodes: list[tuple[int, float, int]] = []
+        self.log: list[dict[str, float]] = []
+
+    def _preferences(self) -> nn.Sequential:
+        """Linear layers with tanh between them; all actions are almost alike at first."""
+        import torch
+
+        net = value_net(self.encoding.width, self.hidden, self.actions)
+        generator = torch.Generator().manual_seed(self.seed)
+        layers = [m for m in net if isinstance(m, nn.Linear)]
+        for layer in layers:
+            gain = 0.01 if layer is layers[-1] else 2**0.5
+            nn.init.orthogonal_(layer.weight, gain, generator=generator)
+            nn.init.zeros_(layer.bias)
+        return nn.Sequential(*(nn.Tanh() if isinstance(m, nn.ReLU) else m for m in net))
+
+    # --- acting --------------------------------------------------------------------------
+
+    def inputs(self, flat: Array) -> Rows:
+        """Rows of the networks' inputs, from rows of an observation's own numbers."""
+        return self.encoding.inputs(flat, self.normalizer.observation)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, None]:
+        """The action at an observation (or a batch of them), as Stable-Baselines3 has it.
+
+        Args:
+            observation: one observation or several rows.
+            state: ignored; there is no memory.
+            episode_start: ignored.
+            deterministic: the likeliest action instead of a draw.
+
+        Returns:
+            The action, and None.
+        """
+        flat, single = self.encoding.flat(observation)
+        rows = self.inputs(flat)
+        if deterministic:
+            chosen = self.actor.probabilities(rows).argmax(1).numpy()
+        else:
+            chosen = self.actor.choose(rows, self.rng)
+        return (chosen[0] if single else chosen), None
+
+    # --- learning ------------------------------------------------------------------------
+
+    @abstractmethod
+    def enough(self, steps: int, finished: int) -> bool:
+        """Whether so many steps, with so many whole episodes, are enough for an update."""
+
+    @abstractmethod
+    def improve(self, seen: Horizon) -> dict[str, float]:
+        """Learn from what was seen; what is worth watching."""
+
+    def learn(
+        self,
+        total_timesteps: int,
+        *,
+        callback: Callback | None = None,
+        progress_bar: bool | None = False,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 100,
+    ) -> Self:
+        """Act and learn until the agent has taken at least ``total_timesteps`` more steps.
+
+        Args:
+            total_timesteps: steps of the environment, rounded up to whole updates.
+            callback: called with the agent after every update; True stops.
+            progress_bar: show one; None: on a terminal only.
+            checkpoint: file to save the agent to, every ``checkpoint_every`` updates and at the
+                end; ``load`` goes on from it bit for bit.
+            checkpoint_every: updates between two checkpoints.
+
+        Raises:
+            EnvironmentFault: the environment returned NaN or infinite values.  The agent, as it
+                was after the last update, is saved to the file that the error names.
+        """
+        if total_timesteps < 1:
+            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        goal, updates = self.steps + total_timesteps, 0
+        with Progress(total_timesteps, type(self).__name__, progress_bar) as bar:
+            while self.steps < goal:
+                try:
+                    seen = self._collect()
+                except EnvironmentFault as fault:
+                    fault.saved_to(policy_file.rescue(self, checkpoint))
+                    raise
+                self.normalizer.include(seen.observations, seen.rewards, seen.terminal | seen.ends)
+                noted = self.improve(seen)
+                self.steps += len(seen.rewards)
+                self.episodes += seen.finished
+                updates += 1
+                self.log.append({"steps": float(self.steps), "reward": self.mean_reward(), **noted})
+                bar.advance(len(seen.rewards))
+                bar.report({"reward": self.mean_reward()})
+                stop = (callback is not None and bool(callback(self))) or self.steps >= goal
+                if checkpoint is not None and (stop or updates % checkpoint_every == 0):
+                    self.save(checkpoint)
+                if stop:
+                    break
+        return self
+
+    def mean_reward(self, last: int = 100) -> float:
+        """Mean return of the last episodes; NaN before the first has ended."""
+        recent = [episode[1] for episode in self.episodes[-last:]]
+        return float(np.mean(recent)) if recent else float("nan")
+
+    def _collect(self) -> Horizon:
+        """Act until there is enough for an update."""
+        episode = self.episode
+        lists: tuple[list[Any], ...] = ([], [], [], [], [], [])
+        finished: list[tuple[int, float, int]] = []
+        while not self.enough(len(lists[0]), len(finished)):
+            observation = episode.observation
+            action = int(self.actor.choose(self.inputs(observation[None]), self.rng)[0])
+            at = self.steps + len(lists[0])
+            reward, terminal, truncated = episode.step(action, at)  # type: ignore[arg-type]
+            step = (observation, action, reward, episode.observation, terminal, truncated)
+            for column, entry in zip(lists, step, strict=True):
+                column.append(entry)
+            if terminal or truncated:
+                finished.append((at + 1, episode.total, episode.length))
+                episode.reset()
+        before, actions, rewards, after, terminals, ends = (np.array(column) for column in lists)
+        return Horizon(before, actions[:, None], rewards, after, terminals, ends, finished)
+
+    # --- state ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments but environment and networks, as JSON values."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to one file, atomically: networks, optimizer, draws, episode."""
+        policy_file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, env: Any = None, *, net: nn.Module | None = None) -> Self:
+        """Read an agent that ``save`` wrote; it goes on as if it had not stopped.
+
+        Args:
+            path: the file.
+            env: the environment; by default made from the name in the file.
+            net: the network of preferences, if it was given by hand.
+        """
+        agent = policy_file.load(cls, path, env, net)
+        assert isinstance(agent, cls)
+        return agent
+
+
+def default_critic(net: nn.Module, likelihood: Normal, *, seed: int) -> TAGI:
+    """TAGI, which learns each return once."""
+    return TAGI(net, likelihood, gain=1.0, seed=seed, robust=False)

@@ -1,0 +1,134 @@
+"""An agent with a policy of its own as one file, and back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tractable.agents.control.environment import known_environment, open_environment
+from tractable.agents.values.file import check_length
+from tractable.errors import InvalidModelFile
+from tractable.learners import files
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import Header, Tensors, part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.agents.values.policy_agent import PolicyAgent
+
+
+def save(agent: PolicyAgent, path: str | Path) -> None:
+    """Write an agent to one file, atomically."""
+    model_file.write(path, *packed(agent))
+
+
+def packed(agent: PolicyAgent) -> tuple[Tensors, Header]:
+    """An agent as named tensors and JSON values."""
+    tensors = _own(agent)
+    critic = None
+    if agent.critic is not None:
+        own, critic = files.pack(agent.critic.learner)
+        tensors |= prefixed(own, "critic/")
+    spec = getattr(agent.env, "spec", None)
+    return tensors, {
+        "agent": type(agent).__name__,
+        "options": agent.options(),
+        "own_net": agent.own_net,
+        "critic": critic,
+        "env": None if spec is None else spec.id,
+        "steps": agent.steps,
+        "episodes": agent.episodes,
+        "log": agent.log,
+        "episode_seed": agent.episode.seed,
+        "rng": json.dumps(agent.rng.bit_generator.state),
+    }
+
+
+def _own(agent: PolicyAgent) -> Tensors:
+    tensors = prefixed({k: v.detach().clone() for k, v in agent.actor.parameters.items()}, "actor/")
+    for k, one in enumerate(agent.actor.net.parameters()):
+        state = agent.actor.optimizer.state.get(one, {})
+        for name in ("exp_avg", "exp_avg_sq", "step"):
+            zero = torch.zeros(()) if name == "step" else torch.zeros_like(one)
+            tensors[f"adam/{k}/{name}"] = state.get(name, zero).detach().clone()
+    arrays = {
+        **agent.normalizer.arrays(),
+        "episode_observation": agent.episode.observation,
+    }
+    plain = {name: torch.from_numpy(np.array(a, order="C")) for name, a in arrays.items()}
+    plain["episode_actions"] = torch.tensor(agent.episode.actions, dtype=torch.int64)
+    return tensors | prefixed(plain, "arrays/")
+
+
+def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | None) -> PolicyAgent:
+    """The agent that a file holds; see ``PolicyAgent.load``."""
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        if header.get("agent") != kind.__name__:
+            raise InvalidModelFile(f"{path} does not hold a {kind.__name__} agent")
+        if header["own_net"] and net is None:
+            raise InvalidModelFile(
+                f"the policy's network was given by hand: give load({path}, net=)"
+            )
+        env = open_environment(known_environment(header["env"]) if env is None else env)
+        actions = tensors["arrays/episode_actions"].tolist()
+        check_length(env, len(actions))
+        options = dict(checks.finite(header["options"], "options"))
+        room = model_file.numbers_in(tensors)
+        options["hidden"] = tuple(checks.at_most(w, room, "hidden") for w in options["hidden"])
+        made: Any = kind
+        if header["critic"] is not None:
+            learner = files.unpack(
+                path, part(tensors, "critic/"), header["critic"], None, None, device=None
+            )
+            options["critic"] = lambda *_, **__: learner
+        agent: PolicyAgent = made(env, net=net, **options)
+        _restore(agent, tensors, header, actions)
+        entries = {key: value for key, value in header.items() if key not in ("format", "env")}
+        mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
+        checks.taken((mine, entries), (_own(agent), packed(agent)[1]))
+    return agent
+
+
+def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list[int]) -> None:
+    mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
+    wanted = _own(agent) | {"arrays/episode_actions": tensors["arrays/episode_actions"]}
+    checks.matching(wanted, mine, "agent")
+    checks.numbers(mine, {})
+    with torch.no_grad():
+        for name, parameter in agent.actor.parameters.items():
+            parameter.copy_(tensors[f"actor/{name}"])
+    for k, one in enumerate(agent.actor.net.parameters()):
+        state = {n: t.clone() for n, t in part(tensors, f"adam/{k}/").items()}
+        if bool((state["exp_avg_sq"] < 0).any()) or not float(state["step"]) >= 0:
+            raise InvalidModelFile("the optimizer in the file has numbers that it cannot have")
+        if float(state["step"]):
+            agent.actor.optimizer.state[one] = state
+    arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
+    agent.normalizer.restore(arrays)
+    agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
+    agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
+    agent.log = [{str(k): float(v) for k, v in record.items()} for record in header["log"]]
+    if any(not 0 <= action < agent.actions for action in actions):
+        raise InvalidModelFile("the episode in the file has actions that there are not")
+    seed = checks.of_type(header["episode_seed"], int, "episode_seed")
+    agent.episode.resume(seed, actions)  # type: ignore[arg-type]
+    if not np.array_equal(agent.episode.observation, arrays["episode_observation"]):
+        raise InvalidModelFile(
+            "the episode cannot be taken up: the environment does not repeat itself from the same "
+            "seed and actions (another version, or not seeded)"
+        )
+    agent.rng.bit_generator.state = json.loads(header["rng"])
+
+
+def rescue(agent: PolicyAgent, path: str | Path | None) -> str:
+    """Save an agent whose environment failed; where to."""
+    if path is None:
+        path = Path(tempfile.mkdtemp(prefix="tractable-")) / "agent.safetensors"
+    save(agent, path)
+    return str(path)

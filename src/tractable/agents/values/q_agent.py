@@ -1,0 +1,389 @@
+"""Acting by values that a network learns, and that it knows how well it knows.
+
+The network has an output for every action.  A horizon of steps is taken, every step gets a
+Gaussian target (``tractable.agents.values.targets``), and the learner learns the targets of the
+actions that were taken.  With TAGI that is one pass in closed form: no gradient, and no need of a
+replay memory, a target network or an epsilon, because targets carry the variance of the values
+they are made of, and because actions are chosen under a draw of the weights (Thompson sampling).
+All of these can be had, though: the book's DQN (E 19.16 to 19.21) is a setting.
+
+Source: Prince, "Understanding Deep Learning" (2023), chapter 19; Nguyen & Goulet, "Analytically
+tractable Bayesian deep Q-learning" (2021), for TAGI with one output per action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from tractable.agents.control.environment import open_environment
+from tractable.agents.control.episode import Episode
+from tractable.agents.control.horizon import Horizon
+from tractable.agents.control.normalizer import Normalizer
+from tractable.agents.values import file, offline
+from tractable.agents.values.critic import Critic, MakeLearner, Values, value_net
+from tractable.agents.values.encoding import Encoding, Rows, discrete_actions
+from tractable.agents.values.settings import QSettings
+from tractable.agents.values.table import Exploration
+from tractable.agents.values.teacher import Teacher
+from tractable.errors import EnvironmentFault
+from tractable.gaussian import Gaussian
+from tractable.learners import TAGI
+from tractable.likelihoods import Normal
+from tractable.training import Progress
+
+Array = NDArray[np.float64]
+Callback = Callable[["QAgent"], bool | None]
+"""Called with the agent; True stops."""
+
+
+class QAgent:
+    """An agent for environments with numbered actions.
+
+    Args:
+        env: a Gymnasium environment with ``Discrete`` actions, or its name; observations may be
+            a ``Box`` or ``Discrete``.
+        net: a network with an output for every action; by default linear layers of ``hidden``
+            units.  One with embeddings gets the numbers of ``Discrete`` states.
+        learner: what makes a learner of a network, a likelihood and ``seed=``: a class such as
+            ``tractable.Backprop``, or a function; by default TAGI.
+        explore: how to try what does not look best, instead of Thompson sampling.
+        seed: of the networks, of the actions and of the environment's episodes.
+        **settings: see ``QSettings``.
+
+    Attributes:
+        critics: the networks, one for each of ``heads``.
+        normalizer: the running scales of observations and rewards.
+        teacher: makes targets and lets the networks learn them.
+        steps: environment steps so far.
+        episodes: for every finished episode: the step it ended at, its return and its length.
+        log: per horizon: steps, mean return, error and deviation of the values.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        net: nn.Module | None = None,
+        learner: MakeLearner | None = None,
+        explore: Exploration | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        self.settings = s = QSettings(**settings)
+        self.env = open_environment(env)
+        self.actions = discrete_actions(self.env, type(self).__name__)
+        self.explore, self.seed = explore, seed
+        integers = net is not None and any(isinstance(m, nn.Embedding) for m in net.modules())
+        self.encoding = Encoding(self.env.observation_space, integers=integers)
+        net = value_net(self.encoding.width, s.hidden, self.actions) if net is None else net
+        make = _tagi(s.gain) if learner is None else learner
+        self.critics = [
+            Critic(make(net, Normal(s.sigma), seed=seed + k), self.actions) for k in range(s.heads)
+        ]
+        self._check_net()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Everything but the networks, as it is before the first step."""
+        s, numbers = self.settings, 1 if self.encoding.discrete else self.encoding.width
+        self.normalizer = Normalizer(
+            numbers,
+            gamma=s.gamma,
+            scale_observations=s.scale_observations and not self.encoding.discrete,
+            scale_rewards=s.scale_rewards,
+        )
+        self.rng = np.random.default_rng(self.seed)
+        self.episode = Episode(self.env, self.rng)
+        self.held = self._draw_seed()
+        self.teacher = Teacher(self.critics, s, self.inputs, self.reward, numbers, self.rng)
+        self.steps = 0
+        self.episodes: list[tuple[int, float, int]] = []
+        self.log: list[dict[str, float]] = []
+
+    def _check_net(self) -> None:
+        rows = self.inputs(self.encoding.flat(self.env.observation_space.sample())[0])
+        mean, _ = self.critics[0].values()(rows)
+        if mean.shape != (1, self.actions):
+            raise ValueError(
+                f"the network must have an output for each of {self.actions} actions, and gives "
+                f"the shape {tuple(mean.shape[1:])}"
+            )
+
+    # --- what is known -------------------------------------------------------------------
+
+    def inputs(self, flat: Array) -> Rows:
+        """Rows of the network's inputs, from rows of an observation's own numbers."""
+        normalizer = getattr(self, "normalizer", None)
+        return self.encoding.inputs(flat, normalizer.observation if normalizer else np.asarray)
+
+    def reward(self, raw: Array) -> Array:
+        """Rewards as they are learnt; those that are not scaled are not clipped either."""
+        return self.normalizer.reward(raw) if self.settings.scale_rewards else raw
+
+    def value(self, observation: Any) -> Gaussian:
+        """The value of every action, in the environment's own rewards, with its variance.
+
+        Args:
+            observation: one observation, or several rows.
+        """
+        flat, single = self.encoding.flat(observation)
+        mean, variance = self._moments(self.inputs(flat))
+        scale = self.reward_scale
+        at = 0 if single else slice(None)
+        return Gaussian.wrap(
+            torch.from_numpy(mean[at] * scale), torch.from_numpy(variance[at] * scale**2)
+        )
+
+    @property
+    def reward_scale(self) -> float:
+        """What rewards are divided by before they are learnt."""
+        scaled = self.normalizer.scale_rewards and self.normalizer.returns.count
+        return float(self.normalizer.returns.deviation[0]) if scaled else 1.0
+
+    def _moments(self, rows: Rows) -> tuple[Array, Array]:
+        """Of all heads together, by the law of total variance."""
+        found = [critic.values()(rows) for critic in self.critics]
+        means = np.stack([mean for mean, _ in found]).astype(np.float64)
+        variances = np.stack([variance for _, variance in found]).astype(np.float64)
+        return means.mean(0), variances.mean(0) + means.var(0)
+
+    # --- acting --------------------------------------------------------------------------
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, None]:
+        """The action at an observation (or a batch of them), as Stable-Baselines3 has it.
+
+        Args:
+            observation: one observation or several rows.
+            state: ignored; there is no memory.
+            episode_start: ignored.
+            deterministic: the best action by mean values (less ``pessimism`` deviations), instead
+                of exploring.
+
+        Returns:
+            The action, and None.
+        """
+        flat, single = self.encoding.flat(observation)
+        rows = self.inputs(flat)
+        if deterministic:
+            mean, variance = self._moments(rows)
+            chosen = (mean - self.teacher.pessimism * np.sqrt(variance)).argmax(1)
+        else:
+            values = self._acting()
+            chosen = np.array([self._choose(values, rows[k : k + 1]) for k in range(len(rows))])
+        return (chosen[0] if single else chosen), None
+
+    def _draw_seed(self) -> tuple[int, int]:
+        """Head and seed of the draw of the weights that an episode holds."""
+        return int(self.rng.integers(len(self.critics))), int(self.rng.integers(2**31))
+
+    def _acting(self) -> Values:
+        """What the episode under way is acted by."""
+        head, seed = self.held
+        if self.explore is None and self.settings.hold == "episode":
+            return self.critics[head].drawn(seed, self.settings.temper)
+        return self.critics[head].values()
+
+    def _choose(self, values: Values, row: Rows) -> int:
+        mean, variance = values(row)
+        if self.explore is not None:
+            chances = self.explore.probabilities(torch.from_numpy(mean[0])).double().numpy()
+            return int(self.rng.choice(self.actions, p=chances / chances.sum()))
+        if self.settings.hold == "step":
+            noise = self.rng.standard_normal(self.actions)
+            return int((mean[0] + self.settings.temper * np.sqrt(variance[0]) * noise).argmax())
+        return int(mean[0].argmax())
+
+    # --- learning ------------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: int,
+        *,
+        callback: Callback | None = None,
+        progress_bar: bool | None = False,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 100,
+    ) -> Self:
+        """Act and learn until the agent has taken ``total_timesteps`` more steps.
+
+        Args:
+            total_timesteps: steps of the environment, rounded up to whole horizons.
+            callback: called with the agent after every horizon; True stops.
+            progress_bar: show one; None: on a terminal only.
+            checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
+                the end; ``load`` goes on from it bit for bit.
+            checkpoint_every: horizons between two checkpoints.
+
+        Raises:
+            EnvironmentFault: the environment returned NaN or infinite values.  The agent, as it
+                was at the last horizon's end, is saved to the file that the error names.
+        """
+        if total_timesteps < 1:
+            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        if checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
+        horizons = -(-total_timesteps // self.settings.horizon)
+        with Progress(horizons, type(self).__name__, progress_bar) as bar:
+            for k in range(1, horizons + 1):
+                try:
+                    seen = self._collect()
+                except EnvironmentFault as fault:
+                    fault.saved_to(file.rescue(self, checkpoint))
+                    raise
+                self._learn_horizon(seen)
+                bar.advance()
+                bar.report({"reward": self.mean_reward()})
+                stop = callback is not None and bool(callback(self))
+                if checkpoint is not None and (stop or k % checkpoint_every == 0 or k == horizons):
+                    self.save(checkpoint)
+                if stop:
+                    break
+        return self
+
+    def mean_reward(self, last: int = 100) -> float:
+        """Mean return of the last episodes; NaN before the first has ended."""
+        recent = [episode[1] for episode in self.episodes[-last:]]
+        return float(np.mean(recent)) if recent else float("nan")
+
+    def _collect(self) -> Horizon:
+        """Act for one horizon."""
+        episode, size = self.episode, self.settings.horizon
+        seen = Horizon.empty(size, len(episode.observation), 1)
+        values = self._acting()
+        for t in range(size):
+            observation = episode.observation
+            action = self._choose(values, self.inputs(observation[None]))
+            reward, terminal, truncated = episode.step(action, self.steps + t)  # type: ignore[arg-type]
+            seen.observations[t] = observation
+            seen.actions[t] = action
+            seen.rewards[t] = reward
+            seen.terminal[t], seen.ends[t] = terminal, truncated
+            seen.reached[t] = episode.observation
+            if terminal or truncated:
+                seen.finished.append((self.steps + t + 1, episode.total, episode.length))
+                episode.reset()
+                self.held = self._draw_seed()
+                values = self._acting()
+        return seen
+
+    def _learn_horizon(self, seen: Horizon) -> None:
+        self.normalizer.include(seen.observations, seen.rewards, seen.terminal | seen.ends)
+        seen.ends[-1] = not seen.terminal[-1]
+        error, std = self.teacher.learn(seen)
+        self.steps += len(seen.rewards)
+        self.episodes += seen.finished
+        self.log.append(
+            {
+                "steps": float(self.steps),
+                "reward": self.mean_reward(),
+                "sigma": self.teacher.sigma,
+                "value_error": error,
+                "value_std": std,
+            }
+        )
+        self.teacher.end_horizon()
+
+    def update(
+        self, observation: Any, action: int, reward: float, following: Any, *, done: bool = False
+    ) -> None:
+        """Learn from one transition, wherever it comes from: E 19.15 with a network for a table.
+
+        Args:
+            observation: before the step.
+            action: what was done.
+            reward: what it gave.
+            following: the observation that it led to.
+            done: whether that ended the episode.
+        """
+        shape = (1, *self.encoding.shape)
+        rows = offline.checked(
+            self.encoding,
+            self.actions,
+            {
+                "observations": np.asarray(observation).reshape(shape),
+                "actions": [action],
+                "rewards": [reward],
+                "next_observations": np.asarray(following).reshape(shape),
+                "terminals": [done],
+            },
+            self.settings.gamma,
+        )
+        self.teacher.relearn(rows)
+
+    def fit(
+        self,
+        logged: Any,
+        *,
+        pessimism: float = 1.0,
+        epochs: int = 40,
+        progress_bar: bool | None = False,
+    ) -> Self:
+        """Learn from what others did, without acting (offline).
+
+        Every epoch makes targets of the values of now, less ``pessimism`` deviations, and learns
+        all transitions; TAGI remembers about five epochs.  From then on the agent acts, with
+        ``deterministic=True``, on mean minus ``pessimism`` deviations: it stays away from what
+        the log does not show.
+
+        Args:
+            logged: arrays by name: ``observations``, ``actions``, ``rewards``,
+                ``next_observations``, ``terminals`` (whether the step ended in a terminal state;
+                one that was cut off did not).
+            pessimism: how many deviations to take off; 0 believes every value.
+            epochs: how often to learn all transitions.
+            progress_bar: show one; None: on a terminal only.
+        """
+        if not (np.isfinite(pessimism) and pessimism >= 0):
+            raise ValueError(f"pessimism must be a number of at least 0, got {pessimism}")
+        if epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {epochs}")
+        rows = offline.checked(self.encoding, self.actions, logged, self.settings.gamma)
+        offline.fit(self, rows, float(pessimism), epochs, progress_bar)
+        return self
+
+    # --- state ---------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to one file, atomically: networks, scales, draws, episode under way."""
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, env: Any = None, *, net: nn.Module | None = None) -> Self:
+        """Read an agent that ``save`` wrote; it goes on as if it had not stopped.
+
+        Args:
+            path: the file.
+            env: the environment; by default made from the name in the file.  The episode under
+                way is played again from its seed and its actions.
+            net: the network, where the file could not hold its architecture.
+        """
+        agent = file.load(cls, path, env, net)
+        assert isinstance(agent, cls)
+        return agent
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments but environment and learner, as JSON values."""
+        explore = None if self.explore is None else asdict(self.explore)
+        return {"seed": self.seed, "explore": explore, **asdict(self.settings)}
+
+
+def _tagi(gain: float) -> MakeLearner:
+    def make(net: nn.Module, likelihood: Normal, *, seed: int) -> TAGI:
+        # Not robust: a reward that nothing led to expect is what an agent looks for.
+        return TAGI(net, likelihood, gain=gain, seed=seed, robust=False)
+
+    return make

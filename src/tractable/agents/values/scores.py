@@ -1,0 +1,64 @@
+"""Gradients of a policy's return, and what makes them less noisy.
+
+With ``g`` the derivative of the log-probability of an action and ``r`` what came after it, the mean
+of ``g (r - b)`` is the gradient of the expected return for every baseline ``b`` that does not
+depend on the action (E 19.26 to 19.34).  What follows are the baselines that leave least variance.
+
+Errata of the book that matter here: the reward to go of step t begins with the reward of step t
+(E 19.30 counts it twice, E 19.32 loses it); the best baseline is ``E[g^2 r] / E[g^2]`` with the
+expectation around the product (E 19.53), one ratio of sums over all trajectories (E 19.36).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def best_coefficient(a: Tensor, b: Tensor) -> Tensor:
+    """How much of a control variate to take off: ``c = cov(a, b) / var(b)`` (B 19.7).
+
+    ``a - c (b - E[b])`` has the mean of a, and a variance less by the squared correlation.
+
+    >>> best_coefficient(torch.tensor([1.0, 2, 4, 7]), torch.tensor([0.0, 1, 1, 3]))
+    tensor(2.)
+    """
+    off = b - b.mean()
+    power = off.square().sum()
+    return (off * (a - a.mean())).sum() / power if power > 0 else torch.zeros_like(power)
+
+
+def best_baseline(
+    scores: Tensor, returns: Tensor, weights: Tensor | None = None, *, per_component: bool = True
+) -> Tensor:
+    """The baseline that leaves least variance: ``E[g^2 r] / E[g^2]`` (E 19.53, 19.36).
+
+    Args:
+        scores: derivatives g of log-probabilities, one row per step.
+        returns: r, what came after each step.
+        weights: how much each row counts; by default all alike.
+        per_component: one baseline for each parameter; else the best single one.
+
+    Returns:
+        One number per parameter, or one; 0 where no score is.
+    """
+    power = scores.square()
+    if weights is not None:
+        power = power * weights.unsqueeze(1)
+    above, below = returns @ power, power.sum(0)
+    if not per_component:
+        above, below = above.sum(), below.sum()
+    return torch.where(below > 0, above / below.clamp_min(torch.finfo(below.dtype).tiny), 0.0)
+
+
+def returns_to_go(rewards: Tensor, ends: Tensor, gamma: float) -> Tensor:
+    """What is still to come at each of several episodes' steps, discounted (E 19.1, 19.31).
+
+    >>> returns_to_go(torch.tensor([1.0, 2, 4]), torch.tensor([False, True, True]), 0.5)
+    tensor([2., 2., 4.])
+    """
+    found, rest = torch.empty_like(rewards), 0.0
+    for t in range(len(rewards) - 1, -1, -1):
+        rest = float(rewards[t]) + (0.0 if ends[t] else gamma * rest)
+        found[t] = rest
+    return found

@@ -1,0 +1,187 @@
+"""Makes Gaussian targets of what was seen, and lets the value networks learn them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tractable.agents.control.horizon import Horizon
+from tractable.agents.values.critic import Critic
+from tractable.agents.values.encoding import Rows
+from tractable.agents.values.settings import QSettings
+from tractable.agents.values.targets import after_n, mixed_targets, n_step_rows
+from tractable.agents.values.transitions import Latest, Surprising, Transitions
+
+Array = NDArray[np.float64]
+Actions = NDArray[np.int64]
+Note = tuple[float, float]
+"""Mean error of the values before they were learnt, and their mean deviation."""
+
+
+class Teacher:
+    """What happens between two horizons.
+
+    Args:
+        critics: the networks that learn.
+        settings: how.
+        inputs: rows of inputs, from rows of observations.
+        reward: rewards as they are learnt, from those of the environment.
+        numbers: of an observation.
+        rng: of the order of the rows.
+
+    Attributes:
+        sigma: standard deviation of the targets' noise.
+        pessimism: deviations that are taken from every value before the best is chosen.
+        horizons: learnt so far.
+        latest: the replay memory, if there is one.
+        surprising: transitions that are learnt again and again, if there are any.
+    """
+
+    def __init__(
+        self,
+        critics: list[Critic],
+        settings: QSettings,
+        inputs: Callable[[Array], Rows],
+        reward: Callable[[Array], Array],
+        numbers: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.critics, self.settings, self.rng = critics, settings, rng
+        self.inputs, self.reward = inputs, reward
+        self.latest = Latest(settings.replay, numbers) if settings.replay else None
+        self.surprising = Surprising(settings.surprising, numbers) if settings.surprising else None
+        self.sigma, self.pessimism, self.horizons = settings.sigma, 0.0, 0
+        if settings.target_every is not None:
+            self._renew_targets()
+
+    # --- a horizon -----------------------------------------------------------------------
+
+    def learn(self, seen: Horizon) -> Note:
+        """Learn what a horizon showed, and what is kept of earlier ones."""
+        s, actions = self.settings, seen.actions[:, 0].astype(np.int64)
+        note = 0.0, 0.0
+        if self.latest is None:
+            note = self._learn_sequence(seen, actions)
+        else:
+            self.latest.add(self._rows(seen, actions, s.n_step or 1))
+            for _ in range(s.replays):
+                note, _surprise = self.relearn(self.latest.draw(s.batch_size, self.rng))
+        if self.surprising is not None:
+            self._learn_surprising(self.surprising, self._rows(seen, actions, 1))
+        return note
+
+    def end_horizon(self) -> None:
+        """Less noise from now on, and a new target network when it is time."""
+        s = self.settings
+        self.horizons += 1
+        self.set_sigma(max(self.sigma * s.sigma_decay, s.sigma_min))
+        if s.target_every is not None and self.horizons % s.target_every == 0:
+            self._renew_targets()
+
+    def set_sigma(self, sigma: float) -> None:
+        """The standard deviation of the targets' noise from now on."""
+        self.sigma = sigma
+        for critic in self.critics:
+            critic.set_noise(sigma)
+
+    def _renew_targets(self) -> None:
+        for critic in self.critics:
+            critic.renew_target()
+
+    def _rows(self, seen: Horizon, actions: Actions, n: int) -> Transitions:
+        """The horizon's transitions, n steps each."""
+        total, last, factor = n_step_rows(
+            seen.rewards, seen.terminal, seen.ends, gamma=self.settings.gamma, n=n
+        )
+        return Transitions(seen.observations, actions, total, seen.reached[last], factor)
+
+    def _learn_sequence(self, seen: Horizon, actions: Actions) -> Note:
+        """Learn a horizon once, by returns of several steps."""
+        s = self.settings
+        rows, reached = self.inputs(seen.observations), self.inputs(seen.reached)
+        rewards = self.reward(seen.rewards)
+        notes = []
+        for k, critic in enumerate(self.critics):
+            steps = (rewards, *self._ahead(k, reached), seen.terminal, seen.ends)
+            if s.n_step is None:
+                mean, variance = mixed_targets(*steps, gamma=s.gamma, lam=s.lam)
+            else:
+                mean, variance = after_n(*steps, gamma=s.gamma, n=s.n_step)
+            notes.append(_note(critic, rows, actions, mean))
+            for _ in range(s.epochs):
+                order = self.rng.permutation(len(actions))
+                critic.learn(rows, actions, mean, variance, order, s.batch_size, s.memory)
+        return _mean(notes)
+
+    def _ahead(self, k: int, reached: Rows) -> tuple[Array, Array]:
+        """Mean and variance of the best next action's value, for one of the networks."""
+        critic = self.critics[k]
+        mean, variance = critic.next_values()(reached)
+        chooser = mean - self.pessimism * np.sqrt(variance)
+        if self.settings.double and critic.target is not None:
+            chooser = critic.values()(reached)[0]
+        elif self.settings.double:
+            mean, variance = self.critics[(k + 1) % len(self.critics)].values()(reached)
+        best = chooser.argmax(1)
+        at = np.arange(len(best))
+        centre, spread = (part[at, best].astype(np.float64) for part in (mean, variance))
+        return centre - self.pessimism * np.sqrt(spread), spread
+
+    # --- single transitions --------------------------------------------------------------
+
+    def relearn(self, rows: Transitions, memory: float | None = None) -> tuple[Note, Array]:
+        """Learn transitions with targets of now; a note, and how much each surprised.
+
+        Args:
+            rows: transitions.
+            memory: rows to remember, instead of the setting.
+        """
+        s = self.settings
+        inputs, reached = self.inputs(rows.observations), self.inputs(rows.reached)
+        rewards = self.reward(rows.rewards)
+        notes, surprise = [], np.zeros(len(rows))
+        for k, critic in enumerate(self.critics):
+            ahead, spread = self._ahead(k, reached)
+            mean, variance = rewards + rows.factors * ahead, rows.factors**2 * spread
+            notes.append(_note(critic, inputs, rows.actions, mean))
+            surprise += self._surprise(critic, inputs, rows.actions, mean, variance)
+            order = self.rng.permutation(len(rows))
+            critic.learn(
+                inputs, rows.actions, mean, variance, order, s.batch_size, memory or s.memory
+            )
+        return _mean(notes), surprise / len(self.critics)
+
+    def _learn_surprising(self, kept: Surprising, rows: Transitions) -> None:
+        """Learn again what surprised most so far, and keep what surprises more."""
+        if kept.held:
+            kept.judge(self.relearn(kept.all())[1])
+        inputs, reached = self.inputs(rows.observations), self.inputs(rows.reached)
+        ahead, spread = self._ahead(0, reached)
+        mean, variance = self.reward(rows.rewards) + rows.factors * ahead, rows.factors**2 * spread
+        kept.add(rows, self._surprise(self.critics[0], inputs, rows.actions, mean, variance))
+
+    def _surprise(
+        self, critic: Critic, rows: Rows, actions: Actions, mean: Array, variance: Array
+    ) -> Array:
+        """How far targets are from what was expected, in deviations."""
+        expected, own = _taken(critic, rows, actions)
+        found: Array = np.abs(mean - expected) / np.sqrt(own + variance + self.sigma**2)
+        return found
+
+
+def _taken(critic: Critic, rows: Rows, actions: Actions) -> tuple[Array, Array]:
+    """Mean and variance of the actions that were taken."""
+    mean, variance = critic.values()(rows)
+    at = np.arange(len(actions))
+    return mean[at, actions].astype(np.float64), variance[at, actions].astype(np.float64)
+
+
+def _note(critic: Critic, rows: Rows, actions: Actions, target: Array) -> Note:
+    mean, variance = _taken(critic, rows, actions)
+    return float(np.abs(target - mean).mean()), float(np.sqrt(variance).mean())
+
+
+def _mean(notes: list[Note]) -> Note:
+    return float(np.mean([n[0] for n in notes])), float(np.mean([n[1] for n in notes]))

@@ -1,0 +1,37 @@
+"""``QAgent`` as the study runs it: its defaults, timed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tractable.agents import QAgent
+
+
+class Timed:
+    """An agent and the processor time that it took.
+
+    Args:
+        env: name of the environment.
+        seed: of everything.
+        **settings: instead of the defaults.
+    """
+
+    def __init__(self, env: str, seed: int, **settings: Any) -> None:
+        self.agent, self.seconds = QAgent(env, seed=seed, **settings), 0.0
+
+    def learn(self, steps: int) -> Timed:
+        """Learn for so many steps."""
+        started = time.process_time()
+        self.agent.learn(steps)
+        self.seconds += time.process_time() - started
+        return self
+
+    @property
+    def episodes(self) -> list[tuple[int, float]]:
+        """The step at which each episode ended, and its return."""
+        return [(end, value) for end, value, _ in self.agent.episodes]
+
+    def predict(self, observation: Any, deterministic: bool = True) -> Any:
+        """The action for an observation."""
+        return self.agent.predict(observation, deterministic=deterministic)

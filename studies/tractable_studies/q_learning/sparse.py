@@ -1,0 +1,60 @@
+"""Rare reward: the deep sea, where chance finds nothing and forgetting loses what was found."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tractable.agents import DeepSea, Exploration, QAgent
+from tractable.persistence.files import whole_file
+
+SIZE = 10
+EPISODES = 1_000
+
+#: Rewards come as they are: there is nothing to scale by until the treasure is found.
+RAW: dict[str, Any] = {
+    "scale_rewards": False, "scale_observations": False, "horizon": SIZE, "sigma": 0.1,
+    "sigma_min": 0.1, "gain": 4.0, "lam": 0.8, "hidden": (64,), "temper": 0.3,
+}  # fmt: skip
+KINDS: dict[str, dict[str, Any]] = {
+    "one network": {**RAW, "temper": 1.0},
+    "surprising transitions": {**RAW, "temper": 1.0, "surprising": 100},
+    "ten heads": {**RAW, "heads": 10},
+    "both": {**RAW, "heads": 10, "surprising": 100},
+    "epsilon-greedy": {**RAW, "explore": Exploration(0.1), "surprising": 100},
+}
+
+
+def dive(kind: str, seed: int, folder: Path, episodes: int = EPISODES) -> dict[str, Any]:
+    """One agent in a sea of its own; or what an earlier run wrote."""
+    torch.set_num_threads(1)
+    path = folder / f"sea-{kind.replace(' ', '-')}-{seed}-{episodes}.json"
+    if path.is_file():
+        earlier: dict[str, Any] = json.loads(path.read_text())
+        return earlier
+    started = time.process_time()
+    agent = QAgent(DeepSea(SIZE, seed=seed), seed=seed, **KINDS[kind])
+    agent.learn(episodes * SIZE)
+    found = [value > 0.5 for _, value, _ in agent.episodes]
+    sure = DeepSea(SIZE, seed=seed)
+    seen, _ = sure.reset(seed=0)
+    total = 0.0
+    for _ in range(SIZE):
+        seen, reward, *_ = sure.step(int(agent.predict(seen, deterministic=True)[0]))
+        total += reward
+    result = {
+        "kind": kind,
+        "seed": seed,
+        "first": found.index(True) + 1 if True in found else None,
+        "last_100": float(np.mean(found[-100:])),
+        "sure": total,
+        "seconds": time.process_time() - started,
+    }
+    with whole_file(path) as scratch:
+        scratch.write_text(json.dumps(result))
+    return result

@@ -1,0 +1,252 @@
+"""Agents with value networks: learning, stopping and going on, files, bad input."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+from tests.agents.values.coin import Coin
+from tractable.agents import DeepSea, Exploration, QAgent, evaluate, learn_seeds
+from tractable.errors import EnvironmentFault, InvalidInput, InvalidModelFile
+
+
+def small(**settings):
+    return QAgent(Coin(), hidden=(16,), horizon=32, gamma=0.5, **settings)
+
+
+KINDS = {
+    "tagi": {},
+    "a draw per step": {"hold": "step"},
+    "heads": {"heads": 2, "double": True},
+    "replay": {"replay": 200, "replays": 4, "n_step": 2},
+    "target": {"target_every": 2, "double": True},
+    "surprising": {"surprising": 16},
+    "epsilon": {"explore": Exploration(0.1)},
+    "n steps": {"n_step": 3},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_pays_is_found(kind):
+    agent = small(**KINDS[kind]).learn(1_600)
+    assert np.mean(evaluate(agent, Coin(), 5)) > 8.5  # of 10; chance has 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_resume_is_as_if_never_stopped(kind, tmp_path):
+    through = small(**KINDS[kind]).learn(320)
+    stopped = small(**KINDS[kind]).learn(160, checkpoint=tmp_path / "a")
+    again = QAgent.load(tmp_path / "a", Coin()).learn(160)
+    assert stopped.steps == 160
+    assert again.episodes == through.episodes
+    assert again.log == through.log
+    for one, two in zip(again.critics, through.critics, strict=True):
+        mine, theirs = one.learner.state_dict(), two.learner.state_dict()
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        lambda net, likelihood, seed: tr.Backprop(net, likelihood, lr=1e-2, seed=seed),
+        lambda net, likelihood, seed: tr.Ensemble(net, likelihood, n=2, lr=1e-2, seed=seed),
+    ],
+    ids=["backprop", "ensemble"],
+)
+def test_any_learner_will_do(learner, tmp_path):
+    """The book's DQN: replay, target network, double, epsilon; with any method."""
+    agent = small(
+        learner=learner, replay=300, replays=12, target_every=4, double=True, sigma=0.3,
+        explore=Exploration(0.2),
+    )  # fmt: skip
+    agent.learn(320)
+    assert np.mean(evaluate(agent, Coin(), 3)) > 6.5
+    assert agent.value(np.zeros(1)).variance.shape == (2,)
+    agent.save(tmp_path / "a")
+    again = QAgent.load(tmp_path / "a", Coin())
+    assert torch.equal(again.value([0.3]).loc, agent.value([0.3]).loc)
+
+
+def test_thompson_with_a_learner_that_draws_weights():
+    agent = small(
+        learner=lambda net, likelihood, seed: tr.BayesByBackprop(net, likelihood, seed=seed),
+        temper=1.0,
+    )
+    draw = agent.critics[0].drawn(7, 1.0)
+    one, two = np.array([[0.1]], dtype=np.float32), np.array([[0.1], [0.9]], dtype=np.float32)
+    assert np.allclose(draw(one)[0][0], draw(two)[0][0], atol=1e-6)  # whatever else is asked
+    agent.learn(64)
+
+
+def test_values_are_in_the_rewards_own_units():
+    """All actions pay 5 a step for ten steps, whatever the scale they are learnt in."""
+
+    class Same(Coin):
+        def step(self, action):
+            seen, _, _terminal, truncated, info = super().step(action)
+            return seen, 5.0, truncated, False, info
+
+    for scaled in (True, False):
+        agent = QAgent(
+            Same(),
+            hidden=(),
+            horizon=40,
+            gamma=0.0,
+            scale_rewards=scaled,
+            sigma_min=0.1,
+            explore=Exploration(1.0),
+        ).learn(800)
+        value = agent.value([[0.2], [-0.4]])
+        assert value.loc.flatten().tolist() == pytest.approx([5.0] * 4, abs=0.5)
+        assert bool((value.variance > 0).all())
+
+
+def test_callbacks_stop_and_seeds_differ(tmp_path):
+    seen = []
+    agent = small(seed=1).learn(640, callback=lambda a: seen.append(a.steps) or a.steps >= 96)
+    assert seen == [32, 64, 96]
+    assert agent.steps == 96
+    assert agent.episodes != small(seed=2).learn(96).episodes
+    assert agent.episodes == small(seed=1).learn(96).episodes
+
+
+def test_several_seeds_side_by_side(tmp_path):
+    from functools import partial
+
+    make = partial(QAgent, "CartPole-v1", hidden=(8,), horizon=32)
+    agents = learn_seeds(make, [3, 4], 64, tmp_path, processes=2)
+    alone = make(seed=4).learn(64)
+    assert [a.seed for a in agents] == [3, 4]
+    assert agents[1].episodes == alone.episodes
+    further = learn_seeds(make, [3, 4], 128, tmp_path, processes=1)  # goes on from the files
+    assert further[1].episodes == make(seed=4).learn(128).episodes
+    with pytest.raises(ValueError, match="different seeds"):
+        learn_seeds(make, [1, 1], 64, tmp_path)
+
+
+def test_learning_from_a_log_keeps_to_what_it_shows():
+    """Three actions; the log never shows the third, and pays for the second where x > 0."""
+
+    class Three(Coin):
+        action_space = gymnasium.spaces.Discrete(3)
+
+    rng = np.random.default_rng(0)
+    x, a = rng.uniform(-1, 1, (400, 1)), rng.integers(2, size=400)
+    log = {
+        "observations": x, "actions": a, "rewards": ((x[:, 0] > 0) == a) * 1.0 - 2.0,
+        "next_observations": x, "terminals": np.ones(400, dtype=bool),
+    }  # fmt: skip
+    agent = QAgent(Three(), hidden=(16,), gamma=0.5, gain=1.0).fit(log, pessimism=2.0)
+    at = np.array([[0.6], [-0.6], [0.9]])
+    assert agent.predict(at, deterministic=True)[0].tolist() == [1, 0, 1]
+    known = agent.value(at)
+    assert bool((known.variance[:, 2] > 4 * known.variance[:, :2].amax(1)).all())
+    # All rewards are negative, so what was never tried looks best to whoever believes means.
+    naive = QAgent(Three(), hidden=(16,), gamma=0.5, gain=1.0).fit(log, pessimism=0.0)
+    assert 2 in naive.predict(at, deterministic=True)[0].tolist()
+
+
+LOG = {
+    "observations": np.zeros((2, 1)), "actions": [0, 1], "rewards": [0.0, 1.0],
+    "next_observations": np.zeros((2, 1)), "terminals": [False, True],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"actions": [0, 7]}, "unknown action .*7.* in row 1"),
+        ({"actions": [0.5, 1]}, "unknown action"),
+        ({"rewards": [float("nan"), 1.0]}, "reward of row 0 is nan"),
+        ({"rewards": [1.0]}, "one row per step"),
+        ({"observations": np.full((2, 1), np.inf)}, "NaN or infinite"),
+        ({"observations": np.zeros((2, 3))}, "must have shape"),
+        ({name: [] for name in LOG}, "the log is empty"),
+    ],
+)
+def test_bad_logs_are_refused(change, says):
+    agent = small()
+    before = agent.value([0.0]).loc
+    with pytest.raises(InvalidInput, match=says):
+        agent.fit({**LOG, **change})
+    assert torch.equal(agent.value([0.0]).loc, before)
+    with pytest.raises(InvalidInput, match="has no rewards"):
+        agent.fit({k: v for k, v in LOG.items() if k != "rewards"})
+    with pytest.raises(InvalidInput, match="a log is a mapping"):
+        agent.fit([1, 2])
+
+
+def test_bad_worlds_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="TAGIControl"):
+        QAgent("Pendulum-v1")
+
+    class Words(Coin):
+        observation_space = gymnasium.spaces.Text(5)
+
+    with pytest.raises(TypeError, match="Box of numbers or Discrete"):
+        QAgent(Words())
+
+    class Broken(Coin):
+        pays = float("nan")
+
+    with pytest.raises(EnvironmentFault, match="a reward of nan") as caught:
+        QAgent(Broken(), hidden=(4,), horizon=32).learn(64, checkpoint=tmp_path / "kept")
+    assert str(tmp_path / "kept") in str(caught.value)
+    assert QAgent.load(tmp_path / "kept", Coin()).steps == 0
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        small().predict([float("nan")])
+    with pytest.raises(ValueError, match="no state 99"):
+        QAgent("FrozenLake-v1").value(99)
+    with pytest.raises(ValueError, match="an output for each of 2 actions"):
+        QAgent(Coin(), net=nn.Linear(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"gamma": 1.5}, "gamma"), ({"hold": "year"}, "hold"), ({"horizon": 0}, "horizon"),
+        ({"temper": 0.0}, "temper"), ({"double": True}, "second network"),
+        ({"replay": -1}, "replay"), ({"hidden": (0,)}, "hidden"), ({"memory": 1.0}, "memory"),
+        ({"n_step": 0}, "n_step"),
+    ],
+)  # fmt: skip
+def test_bad_settings_are_refused(settings, says):
+    with pytest.raises(ValueError, match=says):
+        QAgent(Coin(), **settings)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    agent = small(surprising=4).learn(32)
+    agent.save(tmp_path / "a")
+    with pytest.raises(InvalidModelFile, match="does not name its environment"):
+        QAgent.load(tmp_path / "a")
+    whole = (tmp_path / "a").read_bytes()
+    (tmp_path / "b").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InvalidModelFile):
+        QAgent.load(tmp_path / "b", Coin())
+    with pytest.raises(InvalidModelFile):
+        QAgent.load(tmp_path / "a", "CartPole-v1")
+    tr.TAGI(nn.Linear(1, 1), tr.likelihoods.Normal(0.1)).save(tmp_path / "c")
+    with pytest.raises(InvalidModelFile, match="does not hold a QAgent"):
+        QAgent.load(tmp_path / "c", Coin())
+
+
+def test_the_deep_sea():
+    """Only the right action everywhere finds the treasure; observations are cells."""
+    env, numbered = DeepSea(4, seed=5), DeepSea(4, seed=5, one_hot=False)
+    for world in (env, numbered):
+        seen, _ = world.reset(seed=0)
+        total = 0.0
+        for k in range(4):
+            assert (int(np.argmax(seen)) if world is env else seen) == 5 * k
+            seen, reward, done, cut, _ = world.step(int(world.right[k, k]))
+            total += reward
+            assert (done, cut) == (k == 3, False)
+        assert total == pytest.approx(0.99)
+    env.reset(seed=0)
+    paid = [env.step(int(1 - env.right[env.row, env.column]))[1] for _ in range(4)]
+    assert paid == [0.0] * 4
+    with pytest.raises(ValueError, match="size"):
+        DeepSea(1)
