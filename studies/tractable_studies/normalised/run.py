@@ -82,9 +82,9 @@ def network(name: str, outputs: int) -> nn.Module:
 def fitted(
     learner: str, name: str, rows: Rows, options: Options, seed: int, rate: float
 ) -> tr.Learner:
-    """TAGI with its defaults, or Adam with a cosine to zero."""
+    """TAGI with its defaults on the published tree, or Adam with a cosine to zero."""
     if learner == "TAGI":
-        likelihood = Categorical(CLASSES)
+        likelihood = Categorical(CLASSES, tree="published")
         model: tr.Learner = tr.TAGI(network(name, likelihood.outputs), likelihood, seed=seed)
     else:
         model = tr.Backprop(network(name, CLASSES), Softmax(CLASSES), lr=rate, seed=seed)
