@@ -27,6 +27,7 @@ NAMES = (
     "likelihoods",
     "forecast",
     "sequences",
+    "flows",
 )
 
 

@@ -1,7 +1,8 @@
 """Epochs of graph convolutions on Cora: Backprop and TAGI here, and PyG's own loop, in one run.
 
 One epoch is one step by the 140 labelled papers.  PyG computes the whole graph, as its examples do,
-with the normalised adjacency kept; it is left out where it is not installed.
+with the normalised adjacency kept; it is left out where it is not installed.  Medians of CPU time,
+measured in turns.
 
     python -m benchmarks.graphs
 """
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.steps import medians
+from benchmarks.sequences import medians
 
 WIDTH, DROP = 16, 0.5
 WANTED = {"Backprop": 1.0, "TAGI": 4.0}
@@ -46,7 +47,7 @@ def pyg_step(data: Any) -> Callable[[], None] | None:
     return step
 
 
-def main(seconds: float = 10.0) -> dict[str, Any]:
+def main(times: int = 60) -> dict[str, Any]:
     """Milliseconds of an epoch of each."""
     import tractable as tr
     from tractable import graphs as G
@@ -76,7 +77,7 @@ def main(seconds: float = 10.0) -> dict[str, Any]:
     for name, learner in learners.items():
         rows, targets = learner.checked(data.train, y)
         steps[name] = partial(learner.learn_batch, rows, targets)
-    return {"milliseconds": medians(steps, seconds)}
+    return {"milliseconds": medians(steps, times)}
 
 
 def report(figures: dict[str, Any]) -> str:

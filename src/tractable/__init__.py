@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         attacks,
         errors,
         forecast,
+        generative,
         graphs,
         infer,
         likelihoods,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         plots,
         priors,
         rules,
+        study,
     )
     from tractable.errors import NoMomentRule
     from tractable.gaussian import Gaussian, moment_rule
@@ -63,6 +65,7 @@ __all__ = [
     "coverage",
     "errors",
     "forecast",
+    "generative",
     "graphs",
     "infer",
     "likelihoods",
@@ -71,6 +74,7 @@ __all__ = [
     "plots",
     "priors",
     "rules",
+    "study",
 ]
 
 _HOMES = {

@@ -21,6 +21,10 @@ Scheme = Literal["lecun", "he", "xavier"]
 SCHEMES: tuple[Scheme, ...] = ("lecun", "he", "xavier")
 
 
+_EVEN = 5000
+"""Weights of a matrix whose relative variance is as stated, where large ones have more."""
+
+
 class Posterior(Mapping[str, Gaussian]):
     """Independent Gaussians over named parameters; ``posterior[name]`` is a ``Gaussian``.
 
@@ -207,6 +211,7 @@ def initial_posterior(
     dtype: torch.dtype,
     device: torch.device,
     relative_variance: float = 1.0,
+    even_steps: bool = False,
     kept: Mapping[str, float] | None = None,
 ) -> Posterior:
     """The prior over the trainable parameters of ``net``, and first means.
@@ -219,6 +224,12 @@ def initial_posterior(
     ``relative_variance``; embeddings have fan_in 1, and units of recurrent layers count their
     inputs and the state before together.  Parameters with ``requires_grad=False`` stay constants.
 
+    With ``even_steps`` the relative variance ``r`` is that of a matrix of 5,000 weights, and one of
+    n has ``r sqrt(n / 5000)``.  A layer that adds ``s = r k`` to the variance of an output moves
+    by ``v g`` when that output is observed, in relation to its size by ``r sqrt(k / n)`` times
+    the message (from ``sum_w v g^2 = s d^2``, with n alike weights): at one ``r`` for all, a
+    large layer stands still beside a small one.
+
     Args:
         net: the module.
         scheme: as above.
@@ -227,6 +238,7 @@ def initial_posterior(
         dtype: precision.
         device: where the posterior lives.
         relative_variance: as above.
+        even_steps: as above.
         kept: parameters whose own values are their means, each with its relative variance.
     """
     if scheme not in SCHEMES:
@@ -248,7 +260,8 @@ def initial_posterior(
         else:
             noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
             locs.append(noise * math.sqrt(size))
-        prior[name] = size * kept.get(name, relative_variance)
+        even = math.sqrt(parameter.numel() / _EVEN) if even_steps and parameter.ndim > 1 else 1.0
+        prior[name] = size * kept.get(name, relative_variance) * even
     loc = torch.cat(locs).to(device)
     posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
     posterior.variance = posterior.flat_prior_variance.clone()

@@ -118,6 +118,67 @@ class Normal(Prior):
         return {"name": "Normal", "sigma": self.sigma, "mean": self.mean}
 
 
+class NormalEach(Prior):
+    """``w_i ~ N(mean_i, sigma_i^2)``: a mean and a deviation for every weight of a flat vector.
+
+    What another fit found is such a prior (``BayesByBackprop(prior=posterior)``).
+
+    Args:
+        mean: mean of each weight.
+        sigma: standard deviation of each weight.
+    """
+
+    closed_form = True
+
+    def __init__(self, mean: Tensor, sigma: Tensor) -> None:
+        if mean.ndim != 1 or mean.shape != sigma.shape:
+            raise ValueError(
+                f"mean and sigma must be vectors of one length, got {tuple(mean.shape)} and "
+                f"{tuple(sigma.shape)}"
+            )
+        if not bool(torch.isfinite(mean).all()) or not bool(((sigma > 0) & sigma.isfinite()).all()):
+            raise ValueError("a prior has finite means and positive deviations (no pruned weights)")
+        self.mean, self.sigma = mean.detach().clone(), sigma.detach().clone()
+
+    def log_prob(self, w: Tensor) -> Tensor:
+        """See ``Prior``."""
+        mean, sigma = self._like(w)
+        return -0.5 * ((w - mean) / sigma) ** 2 - sigma.log() - _HALF_LOG_2PI
+
+    def score(self, w: Tensor, out: Tensor | None = None) -> Tensor:
+        """See ``Prior``."""
+        mean, sigma = self._like(w)
+        return torch.sub(mean, w, out=out).div_(sigma * sigma)
+
+    def divergence(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """See ``Normal``."""
+        m, s = self._like(mu)
+        ratio = sigma / s
+        return 0.5 * (ratio**2 + ((mu - m) / s) ** 2 - 1) - ratio.log()
+
+    def divergence_gradient(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Prior``."""
+        m, s = self._like(mu)
+        precision = 1 / (s * s)
+        return (mu - m) * precision, sigma * precision - 1 / sigma
+
+    def _like(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        if w.shape != self.mean.shape:
+            raise ValueError(f"the prior is of {len(self.mean)} weights, not of {w.numel()}")
+        if self.mean.dtype != w.dtype or self.mean.device != w.device:
+            self.mean, self.sigma = self.mean.to(w), self.sigma.to(w)
+        return self.mean, self.sigma
+
+    @property
+    def variance(self) -> float:
+        """Mean over the weights."""
+        return float(self.sigma.double().square().mean())
+
+    def config(self) -> None:
+        """A file does not hold it: give it to ``load``."""
+        return
+
+
 class Laplace(Prior):
     """``p(w) = exp(-|w - mean| / scale) / (2 scale)``, eq. (15); as a penalty, L1.
 

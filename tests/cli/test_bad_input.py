@@ -46,7 +46,7 @@ def test_text_in_a_numeric_target(call, tmp_path):
 
 
 def test_missing_values(call, tmp_path):
-    done = call("fit", changed(tmp_path, 5, 1, ""), *FIT)
+    done = call("fit", changed(tmp_path, 5, 1, ""), *FIT, "--missing", "refuse")
     refused(done, "column 'area'", "1 missing values", "row 5", "--missing drop", "--missing mean")
 
 
@@ -149,7 +149,7 @@ def test_a_missing_or_empty_file(call, tmp_path):
     refused(call("fit", empty, *FIT), "empty.csv is empty")
     empty.write_text("area,price\n")
     refused(call("fit", empty, *FIT), "a header and no rows")
-    empty.write_bytes(b"\xff\xfe\x00a")
+    empty.write_bytes(b"\x00\x01\x02\xff\x81" * 20)
     refused(call("fit", empty, *FIT), "not text in UTF-8")
 
 
@@ -157,8 +157,6 @@ def test_headers_and_rows_that_do_not_fit(call, tmp_path):
     data = tmp_path / "d.csv"
     data.write_text("area,price,area\n1,2,3\n")
     refused(call("fit", data, *FIT), "more than one column named 'area'")
-    data.write_text("area,,price\n1,2,3\n")
-    refused(call("fit", data, *FIT), "column 2 has no name")
     data.write_text("area,price\n1,2\n1,2,3\n")
     refused(call("fit", data, *FIT), "row 2: 3 values, but the header has 2 columns")
     data.write_text("price\n1\n2\n")
@@ -207,7 +205,7 @@ def test_data_that_do_not_suit_the_model(call, model, houses, tmp_path):
     other = write(tmp_path / "d.csv", ["Area", "colour"], [[1, "red"]])
     refused(call("predict", model, other), "'area'", "did you mean 'Area'?")
     rows[2][2] = "purple"
-    done = call("predict", model, write(tmp_path / "d.csv", header, rows))
+    done = call("predict", model, write(tmp_path / "d.csv", header, rows), "--unknown", "refuse")
     refused(done, "column 'colour', row 3: 'purple' was not seen", "known: 'blue', 'green', 'red'")
     refused(call("predict", model, houses, "--level", 1), "--level must lie between 0 and 1")
     refused(call("predict", model, houses, "--missing", "drop"), "'drop'")

@@ -118,14 +118,18 @@ def test_missing_values_are_filled_or_left_out(call, tmp_path):
     assert "Left out 3 of 120 rows" in done.stdout
     done = call(*words, "--missing", "mean", "--out", "b")
     assert "Left out 1 of 120 rows" in done.stdout
-    assert "Missing values of area, colour" in done.stdout
+    assert "Missing values of area (1), colour (1): filled with the mean" in done.stdout
     area, colour = model_file.load(tmp_path / "b").columns
     assert sum(colour.fill) == pytest.approx(1)  # frequencies of the levels
     assert 30 < area.fill[0] < 200
     assert call("predict", "b", data).exit_code == 0  # as it was fitted
-    done = call("predict", "a", data)
+    done = call("predict", "a", data, "--missing", "refuse")
     assert done.exit_code == 2
     assert "column 'area': 1 missing values, the first in row 4" in done.stderr
+    wide = call("predict", "a", data)
+    assert "missing values are inferred, and widen the answer: area (1), colour (1)" in wide.stderr
+    std = [float(line.split(",")[1]) for line in wide.stdout.splitlines()[1:]]
+    assert std[3] > 3 * np.median(std)  # without its area
     filled = call("predict", "a", data, "--missing", "mean")
     assert len(filled.stdout.splitlines()) == 121
 

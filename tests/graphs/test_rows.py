@@ -7,7 +7,7 @@ from torch import nn
 import tractable as tr
 from tests.graphs.conftest import A1, graph_of
 from tractable import graphs as G
-from tractable.errors import InvalidInput
+from tractable.errors import InvalidInput, InvalidTarget
 
 D = torch.float64
 
@@ -188,6 +188,21 @@ def test_rows_that_name_nothing():
         G.Graphs(net.net, [])
     with pytest.raises(TypeError, match=r"expected a tractable\.graphs\.Graph, got Tensor"):
         G.Nodes(net.net, graph.adjacency())
+
+
+@pytest.mark.parametrize("learner", [tr.TAGI, tr.BayesByBackprop, tr.Backprop])
+def test_a_class_absent_from_training_keeps_some_probability(learner):
+    """It is no error (its nodes may come later), but a class that is no class is one."""
+    graph, nodes = large(), torch.arange(200)
+    y = (graph.x[:, 0] > 0).long()
+    net = G.Nodes(nn.Sequential(G.Conv(4, 8), nn.ReLU(), G.Conv(8, 3)), graph)
+    options = {} if learner is tr.TAGI else {"lr": 0.03}
+    model = learner(net, tr.likelihoods.Softmax(3), seed=0, **options)
+    with pytest.raises(InvalidTarget, match="the first bad one is in row 1"):
+        model.fit(nodes[:2], torch.tensor([0, 3]))
+    model.fit(nodes, y, epochs=10, batch_size=20, off_data=False)
+    absent = model.predict(nodes).probs[:, 2]
+    assert bool(((absent > 0) & (absent < 1 / 3)).all())
 
 
 def test_more_layers_than_steps_and_rows_out_of_order():

@@ -109,6 +109,58 @@ def test_a_relative_variance_alone_keeps_the_usual_gain() -> None:
     assert (model.method.start.gain, model.method.start.relative_variance) == (usual.gain, 0.2)
 
 
+def normalised(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(20, 20), nn.BatchNorm1d(20), nn.ReLU(),
+        nn.Linear(20, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 1),
+    )  # fmt: skip
+
+
+def test_large_matrices_have_more_doubt_where_steps_are_even() -> None:
+    model = tr.TAGI(normalised(1000), Normal(0.1), gain=2.0, relative_variance=0.1, even_steps=True)
+    prior = model.posterior.prior_variance
+    assert prior["3.weight"] == pytest.approx(0.1 * 2 / 20 * 2)  # 20,000 weights
+    assert prior["6.weight"] == pytest.approx(0.1 * 2 / 1000 / 5**0.5)  # 1,000
+    assert prior["3.bias"] == pytest.approx(0.1 * 2 / 20)
+    assert prior["4.weight"] == pytest.approx(0.1 * 2 / 100)
+
+
+def relative_steps(net: nn.Module, even: bool) -> list[float]:
+    """How far the matrices move by one batch, in relation to their size."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(64, 20, generator=generator), torch.randn(64, 1, generator=generator)
+    model = tr.TAGI(
+        net, Normal(1.0), gain=2.0, relative_variance=0.01, even_steps=even, engine="torch"
+    )
+    before = {name: part.loc.clone() for name, part in model.posterior.items()}
+    model.update(x, y)
+    matrices = {n: part.loc for n, part in model.posterior.items() if part.loc.ndim > 1}
+    return [float((m - before[n]).norm() / before[n].norm()) for n, m in matrices.items()]
+
+
+def test_with_even_steps_a_large_layer_moves_like_a_small_one() -> None:
+    uneven, even = (relative_steps(normalised(2000), even) for even in (False, True))
+    assert uneven[1] < 0.25 * uneven[0]  # 40,000 weights beside 400
+    assert even[1] == pytest.approx(even[0], rel=0.5)
+
+
+def test_even_steps_are_usual_for_classes_with_normalisation_and_stay_in_a_file(
+    tmp_path: Path,
+) -> None:
+    net = normalised(30)
+    usual = tr.TAGI(net, Bernoulli())
+    assert usual.method.start.even_steps
+    assert not tr.TAGI(chain(9), Bernoulli()).method.start.even_steps
+    assert not tr.TAGI(net, Bernoulli(), gain=1.0).method.start.even_steps
+    assert not tr.TAGI(net, Normal(0.1)).method.start.even_steps
+    usual.save(tmp_path / "model.tr")
+    again = tr.Learner.load(tmp_path / "model.tr")
+    assert again.method.start == usual.method.start
+    assert again.posterior.prior_variance == usual.posterior.prior_variance
+    before = {k: v for k, v in usual.method.options().items() if k != "even_steps"}
+    assert not usual.method.as_begun(before).start.even_steps  # a run begun before there were any
+
+
 def test_deeper_networks_start_with_larger_means_and_less_doubt() -> None:
     starts = [usual_start(Anatomy(depth), numbers=False)
               for depth in (3, 5, 8, 12, 21)]  # fmt: skip
@@ -135,6 +187,24 @@ def test_a_deep_chain_learns_by_default(engine: Any) -> None:
         errors[name] = float((model.predict(x).mean.round() != y).float().mean())
     assert errors["usual"] < 0.12
     assert errors["published"] > 0.25
+
+
+def test_a_deep_normalised_chain_learns_classes_by_default() -> None:
+    """At the size of He's, doubt of sixteen layers drowns what the head says."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 4, generator=generator)
+    y = (x[:, 0] + x[:, 1] > 0).long()
+    errors = {}
+    for name, options in {"usual": {}, "He's": {"gain": 2.0, "relative_variance": 0.014}}.items():
+        layers: list[nn.Module] = []
+        for inputs in (4, *[48] * 15):
+            layers += [nn.Linear(inputs, 48), nn.BatchNorm1d(48), nn.ReLU()]
+        net = nn.Sequential(*layers, nn.Linear(48, 1))
+        model = tr.TAGI(net, Categorical(2), seed=1, **options)  # type: ignore[arg-type]
+        model.fit(x, y, epochs=6, batch_size=20, off_data=False)
+        errors[name] = tr.metrics.error_rate(model.predict(x), y)
+    assert errors["usual"] < 0.2
+    assert errors["He's"] > 0.25
 
 
 # --- from the network's own weights -----------------------------------------------------------

@@ -109,13 +109,18 @@ def test_rec_07_the_gradient_belongs_to_the_state_it_settled_in(
     assert abs(float(torch.atanh(z.detach()) - 2 * z.detach()) - 0.1) < 1e-9
 
 
-def test_rec_07_an_unstable_state_is_not_reached_but_has_its_gradient() -> None:
+def test_rec_07_an_unstable_state_is_not_reached_and_its_gradient_is_refused() -> None:
     layer = SteadyState(Slides(torch.tensor([[2.0]], dtype=D)), tolerance=1e-8)
-    b = torch.tensor([[0.1]], dtype=D)
+    b = torch.tensor([[0.1]], dtype=D, requires_grad=True)
     at = torch.tensor([[-0.10033878137]], dtype=D)
     assert abs(float(layer(b, at + 1e-4).detach()) - 0.966253709) < 1e-6
-    slope = 1 - at.square()
-    assert abs(float(slope / (1 - 2 * slope)) + 1.010274761) < 1e-7
+    z = layer(b, at)  # it stands there already
+    assert abs(float(z.detach()) + 0.100338781) < 1e-8
+    with pytest.raises(NoSteadyState, match="the adjoint did not settle"):
+        torch.autograd.grad(z.sum(), b)
+    at.requires_grad_()
+    d_at, d_b = torch.autograd.grad(layer.cell(at, b).sum(), (at, b))
+    assert abs(float(d_b / (1 - d_at)) + 1.010274761) < 1e-7  # what it would be
 
 
 def test_rec_11_a_small_step_along_the_update_raises_the_reward() -> None:

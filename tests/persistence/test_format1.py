@@ -26,7 +26,11 @@ def bits(tensor: torch.Tensor) -> dict[str, object]:
 
 
 def as_it_was(tensor: torch.Tensor, expected: dict[str, object]) -> bool:
-    """The same but for the last digits: probabilities of classes are now computed in doubles."""
+    """The same but for the last digits.
+
+    Probabilities of classes are now computed in doubles, and normalisation layers scale and shift
+    at once.
+    """
     held = np.frombuffer(bytes.fromhex(expected["bytes"]), dtype=tensor.numpy().dtype)
     return np.allclose(tensor.numpy(), held.reshape(expected["shape"]), rtol=1e-5, atol=1e-7)
 
@@ -43,10 +47,10 @@ def test_a_learner_predicts_and_learns_as_it_did(name, tmp_path):
     x, y, labels = data()
     model = Learner.load(HERE / f"{name}.tr")
     found, expected = model.predict(x[:5]), EXPECTED[name]
-    tree = isinstance(model.likelihood, tr.likelihoods.Categorical)
+    rounded = isinstance(model.likelihood, tr.likelihoods.Categorical) or name == "tagi_norm"
 
     def same(tensor, part):
-        return as_it_was(tensor, part) if tree else bits(tensor) == part
+        return as_it_was(tensor, part) if rounded else bits(tensor) == part
 
     assert same(found.mean, expected["mean"])
     assert same(found.variance, expected["variance"])
@@ -95,7 +99,8 @@ def test_a_table_is_predicted_as_it_was(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.stderr
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
     for column in ("mean", "std"):
-        assert [float(row[column]) for row in rows] == expected[column]
+        written = [float(row[column]) for row in rows]  # with as many digits as mean anything
+        assert written == pytest.approx(expected[column], rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["bandit_tagi", "bandit_bbb"])

@@ -12,6 +12,7 @@ import tractable as tr
 from tractable.sklearn import TAGIClassifier, TAGIRegressor
 from tractable.sklearn.choosing import ROUNDS, Setting, Trials, Tried, choose, parts_of
 from tractable.sklearn.network import dense
+from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 
 
@@ -30,7 +31,7 @@ def rows(noise, n=200, columns=3, seed=0):
 
 def trials(noise=0.3, n=200, parts=2):
     X, y = (torch.tensor(part, dtype=torch.float32) for part in rows(noise, n))
-    return Trials(make, X, y[:, None] / y.std(), parts_of(n, 0)[:parts], seed=7, batch_size=8)
+    return Trials(make, Rows(X), y[:, None] / y.std(), parts_of(n, 0)[:parts], seed=7, batch_size=8)
 
 
 def test_a_trial_is_a_fit_without_the_rows_it_is_scored_on():

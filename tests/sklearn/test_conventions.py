@@ -28,6 +28,13 @@ SMALL = {"hidden": (16,), "random_state": 0}
 GRADIENT = {**SMALL, "epochs": 8, "lr": 0.1}
 
 
+def _expected_to_fail(estimator):
+    """Rows that come in another order give another network."""
+    if isinstance(estimator, NetRegressor | LaplaceRegressor):  # whose few steps it hardly moves
+        return {}
+    return {"check_sample_weight_equivalence_on_dense_data": "the order of rows counts"}
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 @parametrize_with_checks(
@@ -40,7 +47,8 @@ GRADIENT = {**SMALL, "epochs": 8, "lr": 0.1}
         NetClassifier(**GRADIENT),
         LaplaceRegressor(**GRADIENT),
         LaplaceClassifier(**GRADIENT),
-    ]
+    ],
+    expected_failed_checks=_expected_to_fail,
 )
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
@@ -132,3 +140,29 @@ def test_bad_settings_are_named_and_leave_the_old_fit_alone(estimator, data, bad
     with pytest.raises(ValueError, match=words):
         model.set_params(**bad).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("kind", [TAGIRegressor, NetRegressor])
+def test_whole_weights_are_copies_and_others_shares(kind, data):
+    X, y = data[0][:60], data[1][:60]
+    weights = np.arange(60) % 3
+    options = {"hidden": (8,), "epochs": 3, "calibrate": False, "random_state": 0}
+    weighed = kind(**options).fit(X, y, sample_weight=weights).predict(X)
+    copied = kind(**options).fit(np.repeat(X, weights, 0), np.repeat(y, weights)).predict(X)
+    np.testing.assert_array_equal(weighed, copied)
+    plain = kind(**options).fit(X, y).predict(X)
+    np.testing.assert_array_equal(plain, kind(**options).fit(X, y, np.full(60, 0.3)).predict(X))
+    for wrong in ([1.0], np.full(60, -1.0), np.full(60, np.nan), np.zeros(60)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            kind(**options).fit(X, y, sample_weight=wrong)
+
+
+def test_copies_of_a_row_are_held_out_together():
+    """Else what is held out is known, and error bars are too narrow."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    model = TAGIRegressor(hidden=(32,), epochs=40, members=1, shrink=False, random_state=0)
+    model.fit(X, y, sample_weight=np.full(60, 4))
+    new, truth = rng.normal(size=(300, 2)), rng.normal(size=300)
+    low, high = model.predict_interval(new).T
+    assert np.mean((low <= truth) & (truth <= high)) > 0.8

@@ -9,6 +9,7 @@ from tractable_studies.depth import nets
 from tractable_studies.depth import run as depth
 from tractable_studies.fine_tune import run as fine_tune
 from tractable_studies.images.run import cifar_resnet
+from tractable_studies.normalised import run as normalised
 
 
 @pytest.mark.parametrize("name", nets.NAMES)
@@ -56,3 +57,28 @@ def test_fine_tuning_in_miniature(tmp_path, monkeypatch):
 def test_the_resnet_is_of_the_size_that_it_says():
     size = sum(p.numel() for p in cifar_resnet().parameters())
     assert 200_000 < size < 300_000
+
+
+def test_normalised_image_networks_in_miniature(tmp_path, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    images, labels = torch.randn(60, 3, 32, 32, generator=generator), torch.arange(60) % 10
+    sets = normalised.Sets((images, labels), (images, labels), (images, labels), 9 * images)
+    monkeypatch.setattr(normalised.Sets, "load", lambda *sizes: sets)
+    monkeypatch.setattr(normalised, "RATES", (1e-3,))
+    normalised.main(["--quick", "--out", str(tmp_path)])
+    found = json.loads((tmp_path / "results.json").read_text())["metrics"]
+    assert set(found) == {"resnet", "mixer"}
+    for network in found.values():
+        for learner in normalised.LEARNERS:
+            assert all(0 <= network[learner][key] <= 1 for key in ("error", "ece", "auroc"))
+            assert 0.5 < network[learner]["nll"] < 5
+
+
+def test_the_mixer_tells_patches_apart():
+    """Two patches that change places are another image."""
+    net = normalised.network("mixer", 9)
+    x = torch.randn(2, 3, 32, 32)
+    moved = x.clone()
+    moved[..., :4, :4], moved[..., :4, 4:8] = x[..., :4, 4:8], x[..., :4, :4]
+    assert net(x).shape == (2, 9)
+    assert not torch.allclose(net(x), net(moved))

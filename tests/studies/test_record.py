@@ -80,8 +80,10 @@ def test_committed_commands_are_still_understood(command, capsys):
     else:
         assert words[:2] == ["python", "-m"]
         parts = words[2].split(".")  # tractable.experiments.NAME, as it was called once
-        folder = parts[2] if parts[1] == "experiments" else parts[1]
-        main = importlib.import_module(f"tractable_studies.{folder}.run").main
+        if parts[1] == "experiments":
+            parts = ["tractable_studies", parts[2], "run"]
+        file = parts[2] if len(parts) > 2 else "run"
+        main = importlib.import_module(f"tractable_studies.{parts[1]}.{file}").main
         words = words[3:]
     with pytest.raises(SystemExit):
         main([*words, "--threads", "0"])

@@ -30,7 +30,7 @@ class OneLineErrors(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run a command; leaves with 0, 1 (failed work) or 2 (bad use)."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
         except Exception as error:
@@ -44,12 +44,29 @@ app = typer.Typer(
     name="tractable",
     cls=OneLineErrors,
     help="Neural networks that know what they don't know.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"tractable {version('tractable')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Neural networks that know what they don't know."""
+
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for machines.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -100,7 +117,12 @@ def report(
 
 @app.command()
 def fit(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="A table with a header line: CSV (or .csv.gz), Excel, Parquet."
+        ),
+    ],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     learner: Annotated[
         str,
@@ -132,9 +154,21 @@ def fit(
         list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")
     ] = None,
     missing: Annotated[
-        str | None, typer.Option(help="drop or mean; by default missing values are refused.")
+        str,
+        typer.Option(
+            help="infer: unknown, inferred from the other columns, and the doubt shows; drop the "
+            "rows; mean: filled in; refuse."
+        ),
+    ] = "infer",
+    decimal: Annotated[
+        str | None, typer.Option(help="The sign in 12,5 or 12.5; by default seen in the file.")
     ] = None,
-    test: Annotated[float, typer.Option(help="Share of rows held out to test.")] = 0.2,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of text that is not UTF-8: latin-1, cp1252, utf-16, ...")
+    ] = None,
+    test: Annotated[
+        float, typer.Option(help="Share of rows held out to test; 0 to learn from all rows.")
+    ] = 0.2,
     hidden: Annotated[
         str | None,
         typer.Option(help="Widths of the hidden layers, '' for a linear model; by default chosen."),
@@ -146,18 +180,20 @@ def fit(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train on a CSV file, test on held-out rows, save model and report.
+    """Train on a table, test on held-out rows, save model and report.
 
-    Numeric columns are used as they are; text columns of at most 20 kinds are one-hot encoded;
-    others are refused until you say --drop, --id or --categorical.
+    Numbers are used as they are, dates as time goes; text columns of at most 20 kinds are one-hot
+    encoded; others are refused until you say --drop, --id or --categorical.
     """
     from tractable.cli.commands import fit as command
 
     command.run(
-        json, data=data, target=target, learner=learner, out=out or Path("out") / data.stem,
+        json, data=data, target=target, learner=learner,
+        out=out or Path("out") / command.stem(data),
         task=task, likelihood=likelihood, order=command.levels(order), ids=tuple(id_ or ()),
         drop=tuple(drop or ()),
-        categorical=tuple(categorical or ()), missing=missing, test=test,
+        categorical=tuple(categorical or ()), missing=missing, decimal=decimal,
+        encoding=encoding, test=test,
         hidden=command.widths(hidden), epochs=epochs, seed=seed, threads=threads, force=force,
     )  # fmt: skip
 
@@ -165,20 +201,39 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or its folder.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="Rows to predict for.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Rows to predict for: CSV, Excel or Parquet.")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="OUT",
+            help=".csv, .csv.gz, .xlsx or .parquet; by default standard output.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="Columns of DATA to copy beside: all, or a,b.")
     ] = None,
     level: Annotated[float, typer.Option(help="Of the intervals lower..upper.")] = 0.9,
-    missing: Annotated[str | None, typer.Option(help="mean: fill missing values.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="infer (the doubt shows), mean (fill in) or refuse.")
+    ] = None,
+    unknown: Annotated[
+        str, typer.Option(help="What categories not seen in training are: missing, or refuse.")
+    ] = "missing",
+    encoding: Annotated[
+        str | None, typer.Option(help="Of text that is not UTF-8: latin-1, cp1252, utf-16, ...")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Predict with a saved model: mean, std, lower, upper; or label and probabilities; novelty."""
     from tractable.cli.commands import predict as command
 
-    command.run(model, data, out, level=level, missing=missing, json=json)
+    choices = command.Choices(level, missing, unknown, keep, encoding)
+    command.run(model, data, out, choices, json=json)
 
 
 @app.command()
@@ -224,6 +279,168 @@ def forecast(
         out=out or Path("out") / f"{data.stem}-forecast", season=season, id=id_,
         known=tuple(known or ()), past=tuple(past or ()), transform=transform, learner=learner,
         test=test, level=level, seed=seed, threads=threads, force=force,
+    )  # fmt: skip
+
+
+@app.command()
+def density(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-density.")
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+    ] = None,
+    components: Annotated[
+        int | None, typer.Option(help="Of the mixture; by default chosen on held-out rows.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Novelty above which a row is unusual.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="Of starts and folds.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """How unlike the others each row of a table is: novelty, the strangest column, model, report.
+
+    Every row is judged by a model that has not seen it. Missing values may be empty.
+    """
+    from tractable.cli.commands import density as command
+
+    command.run(
+        json, data=data, out=out or Path("out") / f"{data.stem}-density", ids=tuple(id_ or ()),
+        drop=tuple(drop or ()), categorical=tuple(categorical or ()), components=components,
+        level=level, seed=seed, threads=threads, force=force,
+    )  # fmt: skip
+
+
+@app.command()
+def synth(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Of `tractable density`: a file or its folder.")
+    ],
+    number: Annotated[int, typer.Option("-n", "--number", help="Rows to make.")] = 1000,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """New rows like those of a table, from the model that `tractable density` wrote."""
+    from tractable.cli.commands import synth as command
+
+    command.run(model, number, out, seed=seed, json=json)
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A.csv", help="A table with a header line.")],
+    second: Annotated[Path, typer.Argument(metavar="B.csv", help="One with the same columns.")],
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the intervals, and of the verdict.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of folds and classifiers.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Whether the rows of two tables differ, how much, and in which columns."""
+    from tractable.cli.commands import compare as command
+
+    command.run(
+        first, second, drop=tuple(drop or ()), categorical=tuple(categorical or ()), level=level,
+        seed=seed, threads=threads, json=json,
+    )  # fmt: skip
+
+
+@app.command()
+def impute(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with empty cells.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Of `tractable density`; by default one is fitted to this table."),
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column not to model; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Times every hole is filled, to average.")] = 100,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="One draw instead of the mean: keeps the spread.")
+    ] = False,
+    level: Annotated[
+        float | None, typer.Option(help="Add columns lower..upper that hold this share.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of starts and draws.")] = 0,
+    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Fill the missing values of a table, given the rest of their rows."""
+    from tractable.cli.commands import impute as command
+
+    command.run(
+        data, model, out, ids=tuple(id_ or ()), drop=tuple(drop or ()),
+        categorical=tuple(categorical or ()), draws=draws, draw=draw, level=level, seed=seed,
+        threads=threads, json=json,
+    )  # fmt: skip
+
+
+@app.command()
+def study(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    learner: Annotated[str, typer.Option(help="tagi, bbb, net or laplace, as for fit.")] = "tagi",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-study.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="regression or classification; by default inferred.")
+    ] = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to leave out; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
+    rows: Annotated[int, typer.Option(help="At most so many rows, by chance.")] = 5000,
+    quick: Annotated[bool, typer.Option("--quick", help="Within two minutes.")] = False,
+    seed: Annotated[int, typer.Option(help="Of splits, starts and orders.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Fits at once; by default as many as there are cores.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Why a model of a CSV file errs as it does, whether its doubt is true, what would help.
+
+    Fits many networks on all cores; writes a page that begins with advice.
+    """
+    from tractable.cli.commands import study as command
+
+    command.run(
+        json, data=data, target=target, learner=learner,
+        out=out or Path("out") / f"{data.stem}-study", task=task, ids=tuple(id_ or ()),
+        drop=tuple(drop or ()), categorical=tuple(categorical or ()), hidden=hidden, most=rows,
+        quick=quick, seed=seed, workers=workers, force=force,
     )  # fmt: skip
 
 

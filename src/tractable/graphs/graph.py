@@ -238,7 +238,7 @@ class Graph:
             own = (degree * out).rsqrt()
         else:
             raise ValueError(f"aggregate must be sum, mean or symmetric, got {aggregate!r}")
-        return Weights(messages.float(), own.float() if loop else None)
+        return Weights(messages, own if loop else None)
 
 
 def joined(graphs: list[Graph]) -> tuple[Graph, Tensor]:

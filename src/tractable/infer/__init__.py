@@ -11,6 +11,7 @@ from tractable.errors import UnsupportedLayer
 from tractable.infer.black_box import BlackBoxOptimizer
 from tractable.infer.derivatives import Derivatives, derivatives
 from tractable.infer.filtering import Filter
+from tractable.infer.imputation import Imputation, impute
 from tractable.infer.invert import Inversion, NotConverged, invert
 from tractable.infer.optimize import Optimum, infer_optimum, optimize
 from tractable.infer.smoothing import smooth
@@ -26,12 +27,14 @@ __all__ = [
     "Budget",
     "Derivatives",
     "Filter",
+    "Imputation",
     "Inversion",
     "NotConverged",
     "Optimum",
     "UnsupportedLayer",
     "attack",
     "derivatives",
+    "impute",
     "infer_optimum",
     "invert",
     "optimize",

@@ -21,7 +21,7 @@ mean over draws, eqs. 12 and 13 descend).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -35,15 +35,17 @@ from tractable.learners.gradient import (
     GradientState,
     Schedule,
 )
+from tractable.learners.inherited import is_posterior, normal_each
 from tractable.learners.learner import Learner
 from tractable.learners.method import Named, Position
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.learners.reparameterization import Local
+from tractable.learners.start import fresh_names
 from tractable.likelihoods import Likelihood
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat, is_scale
-from tractable.priors import Normal, Prior, as_prior
+from tractable.priors import Normal, NormalEach, Prior, as_prior
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs, over
 
@@ -65,7 +67,9 @@ class BBBMethod(GradientMethod):
         network: Network,
         likelihood: Likelihood,
         *,
-        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None,
+        prior: Any,
+        widen: float,
+        fresh: Sequence[str],
         samples: int,
         estimator: Estimator,
         kl: Divergence,
@@ -78,7 +82,8 @@ class BBBMethod(GradientMethod):
         draws: int,
     ) -> None:
         super().__init__(network, likelihood, Descent(lr, optimizer, schedule, draws))
-        self.prior = Normal() if prior is None else as_prior(prior)
+        self.widen, self.fresh = float(widen), list(fresh)
+        self.prior = self._prior(prior)
         if samples < 1:
             raise ValueError(f"samples must be at least 1, got {samples}")
         _one_of("estimator", estimator, ("weights", "local"))
@@ -98,10 +103,25 @@ class BBBMethod(GradientMethod):
         self.scheme, self.rho = init, (float(rho[0]), float(rho[1]))
         self.closed = self.prior.closed_form and kl != "sampled"
 
+    def _prior(self, prior: Any) -> Prior:
+        if is_posterior(prior):
+            new = fresh_names(self.network, self.fresh)
+            return normal_each(prior, self.network.shapes, new, self.widen)
+        if self.fresh and not isinstance(prior, dict):
+            raise ValueError(f"fresh={self.fresh} goes with prior= another fit's posterior")
+        return Normal() if prior is None else as_prior(prior)
+
+    @classmethod
+    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Files of before a prior could be that of another fit."""
+        return {"widen": 1.0, "fresh": [], **options}
+
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
         return {
             "prior": self.prior.config() or {"name": "of the user's own"},
+            "widen": self.widen,
+            "fresh": self.fresh,
             "samples": self.samples,
             "estimator": self.estimator,
             "kl": self.kl,
@@ -134,7 +154,17 @@ class BBBMethod(GradientMethod):
         loc = torch.cat(parts)
         low, high = self.rho
         u = torch.rand(loc.numel(), generator=generator, dtype=dtype)
-        return [loc, low + (high - low) * u]
+        rho = low + (high - low) * u
+        if isinstance(self.prior, NormalEach):
+            old = [
+                name not in fresh_names(self.network, self.fresh) for name in self.network.shapes
+            ]
+            sizes = [shape.numel() for shape in self.network.shapes.values()]
+            known = torch.tensor(old).repeat_interleave(torch.tensor(sizes))
+            mean, sigma = self.prior.mean.cpu().to(dtype), self.prior.sigma.cpu().to(dtype)
+            loc = torch.where(known, mean, loc)
+            rho = torch.where(known, sigma.expm1().log(), rho)
+        return [loc, rho]
 
     # --- the objective -----------------------------------------------------------------------
 
@@ -250,16 +280,15 @@ class BBBMethod(GradientMethod):
         """``KL(q || prior)`` of all weights, in nats; by draws if not in closed form."""
         mu, rho = (v.detach() for v in state.vectors)
         sigma = torch.nn.functional.softplus(rho)
-        if state.kept is not None:
-            mu, sigma = mu[state.kept], sigma[state.kept]
+        kept = torch.ones_like(mu, dtype=torch.bool) if state.kept is None else state.kept
         if self.closed:
-            return float(self.prior.divergence(mu, sigma).sum(dtype=torch.float64))
+            return float(self.prior.divergence(mu, sigma)[kept].sum(dtype=torch.float64))
         total = 0.0
         for _ in range(samples):
             eps = _noise(mu.shape, mu, generator)
             log_q = -0.5 * eps * eps - sigma.log() - 0.5 * math.log(2 * math.pi)
             log_p = self.prior.log_prob(torch.addcmul(mu, sigma, eps))
-            total += float((log_q - log_p).sum(dtype=torch.float64))
+            total += float((log_q - log_p)[kept].sum(dtype=torch.float64))
         return total / samples
 
     # --- predicting --------------------------------------------------------------------------
@@ -320,7 +349,11 @@ class BayesByBackprop(Learner):
     Args:
         net: any module.
         likelihood: how observations depend on the network's outputs.
-        prior: one of ``tractable.priors``, or a ``torch.distributions`` object.
+        prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or what another
+            fit found, its ``posterior`` or the learner itself, where the weights then begin.
+        widen: factor on the variances of such a posterior.
+        fresh: names of modules that a posterior does not speak for: they begin anew, with the
+            prior ``Normal()``.
         samples: draws per step.
         estimator: ``"weights"`` draws weights, ``"local"`` the outputs of linear and convolutional
             layers, with noise of its own for each row, which makes the gradient less noisy.
@@ -352,7 +385,14 @@ class BayesByBackprop(Learner):
         net: nn.Module,
         likelihood: Likelihood,
         *,
-        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None = None,
+        prior: Prior
+        | torch.distributions.Distribution
+        | Posterior
+        | Learner
+        | dict[str, Any]
+        | None = None,
+        widen: float = 1.0,
+        fresh: Sequence[str] = (),
         samples: int = 1,
         estimator: Estimator = "weights",
         kl: Divergence = "auto",
@@ -368,9 +408,9 @@ class BayesByBackprop(Learner):
         seed: int = 0,
     ) -> None:
         super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior, samples=samples,
-            estimator=estimator, kl=kl, kl_weight=kl_weight, init=init, rho=rho, lr=lr,
-            optimizer=optimizer, schedule=schedule, draws=draws,
+            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior, widen=widen,
+            fresh=fresh, samples=samples, estimator=estimator, kl=kl, kl_weight=kl_weight,
+            init=init, rho=rho, lr=lr, optimizer=optimizer, schedule=schedule, draws=draws,
         )  # fmt: skip
 
     def divergence(self, samples: int = 1, generator: torch.Generator | None = None) -> float:

@@ -173,7 +173,7 @@ def unpack(
                 )
             net = architecture.build(header["net"], model_file.numbers_in(tensors))
         if likelihood is None:
-            likelihood = _likelihood(dict(header["likelihood"]), tensors)
+            likelihood = likelihood_of(dict(header["likelihood"]), tensors)
         tensors = _completed(tensors, type(likelihood))
         checks.arguments(kind, stated, "the learner")
         kind.method_class.check_file(stated, net, tensors)
@@ -301,7 +301,8 @@ def _take(learner: Learner, header: Header) -> None:
     learner.run = Run.from_header(header)
 
 
-def _likelihood(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihood:
+def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihood:
+    """The likelihood that a file names, if it is known here and no larger than its tensors."""
     name = str(config.pop("name"))
     kind = getattr(likelihoods, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Likelihood)):

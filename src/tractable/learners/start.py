@@ -31,18 +31,22 @@ _SHALLOW = 3
 
 @dataclass(frozen=True)
 class Start:
-    """The two numbers of a start.
+    """The two numbers of a start, and what they mean for layers of unlike size.
 
     Attributes:
         gain: variance of the first means, over that of the scheme.
         relative_variance: variance of a weight, over that of the means.
+        even_steps: whether it grows with the root of a matrix's size, so that large and small
+            layers move alike (``tractable.posterior.initial_posterior``).
     """
 
     gain: float
     relative_variance: float
+    even_steps: bool = False
 
     def __post_init__(self) -> None:
-        for name, number in vars(self).items():
+        for name in ("gain", "relative_variance"):
+            number = getattr(self, name)
             if not (math.isfinite(number) and number > 0):
                 raise ValueError(f"{name} must be a positive number, got {number}")
 
@@ -54,6 +58,7 @@ class Start:
         init: Init,
         gain: float | None,
         relative_variance: float | None,
+        even_steps: bool | None = None,
     ) -> Start:
         """What was asked for, and what is usual for the rest.
 
@@ -61,16 +66,16 @@ class Start:
         its variances.
         """
         if init == "net":
-            return cls(
-                1.0 if gain is None else gain,
-                NARROW if relative_variance is None else relative_variance,
-            )
-        if gain is not None:
-            return cls(gain, 1.0 if relative_variance is None else relative_variance)
-        usual = usual_start(Anatomy.of(network.module), numbers=likelihood.can_widen)
-        if relative_variance is not None:
-            return cls(usual.gain, relative_variance)
-        return usual
+            usual = cls(1.0, NARROW)
+        elif gain is not None:
+            usual = cls(gain, 1.0)
+        else:
+            usual = usual_start(Anatomy.of(network.module), numbers=likelihood.can_widen)
+        return cls(
+            usual.gain if gain is None else gain,
+            usual.relative_variance if relative_variance is None else relative_variance,
+            usual.even_steps if even_steps is None else bool(even_steps),
+        )
 
 
 PUBLISHED = Start(0.25, 1.0)
@@ -84,7 +89,7 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
     (numbers: to 1) and falls with k, because a sum adds to the size of the signal; convolutions,
     whose padding and pooling weaken it, have He's from the start.  The relative variance is about
-    1 / L, less between normalisation layers and convolutions, and falls faster beyond L = 10.
+    1 / L, less between convolutions, and falls faster beyond L = 10.
 
     >>> usual_start(Anatomy(depth=3), numbers=True)
     Start(gain=0.25, relative_variance=1.0)
@@ -97,14 +102,28 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     if anatomy.norms and anatomy.attention:
         return Start(2.0, min(0.3, 1.5 / depth))
     if anatomy.norms:
-        gain = 1 / (1 + anatomy.sums) if anatomy.sums else 2.0  # only of the head: what is
-        return Start(gain, min(0.5 / depth, 4 / depth**2))  # normalised forgets its size
+        return _normalised(anatomy, numbers)
     if depth <= _SHALLOW:
         return PUBLISHED
     if anatomy.convolutions:
         return Start(min(2.0, 12 / sums), 0.3 / depth)
     gain = min(1.0 if numbers else 2.0, depth / 8, 5 / sums)
     return Start(gain, min(1 / depth, 10 / depth**2))
+
+
+def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
+    """The start between normalisation layers, which forget the size of all but the head.
+
+    Classes begin with a small head: doubt about the layers before it, which normalisation bounds
+    by one, then stays small in the outputs whatever the depth, and the layers may have enough of
+    it to move.
+    """
+    depth, sums = max(anatomy.depth, 1), 1 + anatomy.sums
+    if numbers:
+        return Start(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
+    # Pooling makes what reaches a head small.
+    gain = 1 / max(sums, 2) if anatomy.convolutions else 0.15 / sums
+    return Start(gain, max(0.5 / depth, 0.1), even_steps=True)
 
 
 def first_posterior(
@@ -141,6 +160,7 @@ def first_posterior(
         scheme=scheme,
         gain=wide.gain,
         relative_variance=wide.relative_variance,
+        even_steps=start.even_steps,
         kept=kept,
         generator=generator,
         dtype=network.dtype,

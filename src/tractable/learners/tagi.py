@@ -25,11 +25,19 @@ from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.copying import refuse_scripted
 from tractable.learners.engines import EngineName, Floats, Slopes, Snapshot, TAGIState, TorchEngine
 from tractable.learners.guard import Guard
+from tractable.learners.inherited import Inherited
 from tractable.learners.learner import Learner
 from tractable.learners.method import Advance, Method, Named, Position
 from tractable.learners.network import Network
 from tractable.learners.outputs import Moments, chunks, joined
-from tractable.learners.start import INITS, PUBLISHED, Init, Start, first_posterior
+from tractable.learners.start import (
+    INITS,
+    PUBLISHED,
+    Init,
+    Start,
+    first_posterior,
+    fresh_names,
+)
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
 from tractable.likelihoods.gate import Gate, Surprises
@@ -56,7 +64,10 @@ class TAGIMethod(Method[TAGIState]):
         init: Init,
         gain: float | None,
         relative_variance: float | None,
+        even_steps: bool | None,
         fresh: Sequence[str],
+        prior: Any,
+        widen: float,
         moments: Mode,
         batch_rule: BatchRule,
         forget: float,
@@ -78,8 +89,12 @@ class TAGIMethod(Method[TAGIState]):
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
         self.asked_gain = gain
-        self.start = Start.of(network, likelihood, init, gain, relative_variance)
-        self.fresh = _fresh(init, fresh)
+        self.start = Start.of(network, likelihood, init, gain, relative_variance, even_steps)
+        self.fresh, self.widen = _fresh(init, fresh, prior), float(widen)
+        self.inherited = None
+        if prior is not None:
+            new = fresh_names(network, self.fresh)
+            self.inherited = Inherited.of(prior, network.shapes, new, self.widen)
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
         self.asked_engine, self.robust = engine, bool(robust)
         self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
@@ -101,7 +116,10 @@ class TAGIMethod(Method[TAGIState]):
             "init": self.scheme,
             "gain": self.start.gain,
             "relative_variance": self.start.relative_variance,
+            "even_steps": self.start.even_steps,
             "fresh": self.fresh,
+            "prior": None if self.inherited is None else self.inherited.config(),
+            "widen": self.widen,
             "moments": self.moments,
             "batch_rule": self.batch_rule,
             "forget": self.forget,
@@ -119,15 +137,20 @@ class TAGIMethod(Method[TAGIState]):
             began["relative_variance"] = 1.0
             if self.asked_gain is None:
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
+        if "even_steps" not in options:
+            began["even_steps"] = False
         if self.moments == "auto" and options.get("moments") == "linear":
             began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
-        return self if began == now else TAGIMethod(self.network, self.likelihood, **began)
+        if began == now:
+            return self
+        return TAGIMethod(self.network, self.likelihood, **{**began, "prior": self.inherited})
 
     @classmethod
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Files of before an option was hold a learner without what it asks for."""
-        return {"robust": False, "relative_variance": 1.0, "fresh": [], **options}
+        before = {"robust": False, "relative_variance": 1.0, "even_steps": False, "fresh": []}
+        return {**before, "prior": None, "widen": 1.0, **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
         """The prior, with means drawn or brought along."""
@@ -138,7 +161,17 @@ class TAGIMethod(Method[TAGIState]):
         return state
 
     def _prior(self, generator: torch.Generator) -> Posterior:
-        return first_posterior(self.network, self.scheme, self.start, self.fresh, generator)
+        fresh = self.fresh if self.scheme == "net" else ()
+        found = first_posterior(self.network, self.scheme, self.start, fresh, generator)
+        if self.inherited is not None:
+            self.inherited.put_into(found)
+        return found
+
+    def _first_means(self, state: TAGIState) -> Tensor:
+        """Where the weights began; of a prior that a file only names, where they are now."""
+        if self.inherited is not None and self.inherited.gaussians is None:
+            return state.posterior.loc.clone()
+        return self._prior(torch.Generator().manual_seed(state.seed)).loc
 
     def update(self, state: TAGIState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """See ``Method``."""
@@ -158,7 +191,7 @@ class TAGIMethod(Method[TAGIState]):
         rate = -math.expm1(len(x) * math.log1p(-1 / memory))
         self.engine.update(state, x, y, rate, memory)
         if state.start is None:
-            state.start = self._prior(torch.Generator().manual_seed(state.seed)).loc
+            state.start = self._first_means(state)
         posterior = state.posterior
         share = torch.div(posterior.variance, posterior.flat_prior_variance, out=posterior.scratch)
         posterior.loc.lerp_(state.start, share.mul_(_RETURN * rate))
@@ -299,13 +332,15 @@ _RETURN = 0.1
 """Of the way that tempering would move the means back to where they began."""
 
 
-def _fresh(init: Init, fresh: Sequence[str]) -> list[str]:
+def _fresh(init: Init, fresh: Sequence[str], prior: Any) -> list[str]:
     if isinstance(fresh, str):
         raise TypeError(f"fresh is a list of names: [{fresh!r}]")
-    if fresh and init != "net":
+    if prior is not None and init == "net":
+        raise ValueError("init='net' and prior= both say where the weights begin: give one")
+    if fresh and init != "net" and prior is None:
         raise ValueError(
             f"fresh={list(fresh)} says which parts begin anew beside weights that are kept: it "
-            f"goes with init='net'; with init={init!r} all are new"
+            f"goes with init='net' or prior=; with init={init!r} all are new"
         )
     return list(fresh)
 
@@ -346,8 +381,14 @@ class TAGI(Learner):
         relative_variance: prior variance of the weights over that of the first means: by default
             1, as published, if a gain is given or the network is shallow, and less with depth;
             0.001 with ``init="net"``.
-        fresh: with ``init="net"``, names of modules that begin anew and wide, such as the head
-            that was put on a trained network.
+        even_steps: whether the relative variance is that of a matrix of 5,000 weights and grows
+            with the root of their number, so that large and small layers move alike; by default
+            for classes and networks with normalisation layers, where no gain is stated.
+        fresh: with ``init="net"`` or ``prior``, names of modules that begin anew and wide, such as
+            the head that was put on a trained network.
+        prior: what another fit found, its ``posterior`` or the learner itself: every parameter
+            that is not ``fresh`` begins with the mean and the variance it has there.
+        widen: factor on the variances of ``prior``: more than 1 where the new rows may differ.
         moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
             ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
             sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
@@ -375,6 +416,9 @@ class TAGI(Learner):
     meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
     was before the batch that caused it.
 
+    With ``prior``, forgetting between epochs returns each parameter to the mean variance of its
+    tensor in the prior.
+
     Exact: the moments of each linear layer, given those of its inputs and weights; one update of
     a linear network by one observation.  Approximate: weights and units are independent
     Gaussians, and activations are linearised at their mean.
@@ -392,7 +436,10 @@ class TAGI(Learner):
         init: Init = "lecun",
         gain: float | None = None,
         relative_variance: float | None = None,
+        even_steps: bool | None = None,
         fresh: Sequence[str] = (),
+        prior: Posterior | Learner | dict[str, Any] | None = None,
+        widen: float = 1.0,
         moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
         forget: float = 0.3,
@@ -405,8 +452,9 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            relative_variance=relative_variance, fresh=fresh, moments=moments,
-            batch_rule=batch_rule, forget=forget, compile=compile, engine=engine, robust=robust,
+            relative_variance=relative_variance, even_steps=even_steps, fresh=fresh, prior=prior,
+            widen=widen, moments=moments, batch_rule=batch_rule, forget=forget, compile=compile,
+            engine=engine, robust=robust,
         )  # fmt: skip
 
     @property

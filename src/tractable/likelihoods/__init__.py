@@ -16,6 +16,7 @@ from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.ordinal import Ordinal
 from tractable.likelihoods.per_step import PerStep
 from tractable.likelihoods.poisson import Poisson
+from tractable.likelihoods.returned import Returned
 from tractable.likelihoods.softmax import Softmax
 from tractable.likelihoods.student_t import StudentT
 from tractable.likelihoods.von_mises import VonMises
@@ -37,6 +38,7 @@ __all__ = [
     "Ordinal",
     "PerStep",
     "Poisson",
+    "Returned",
     "Softmax",
     "StudentT",
     "VonMises",

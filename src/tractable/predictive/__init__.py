@@ -8,6 +8,7 @@ from tractable.predictive.mixing import mixture
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
 from tractable.predictive.pooled import PooledPredictive
+from tractable.predictive.returned import ReturnedPredictive
 from tractable.predictive.steps import StepsPredictive
 from tractable.predictive.weighted import MixturePredictive
 
@@ -21,6 +22,7 @@ __all__ = [
     "NormalPredictive",
     "PooledPredictive",
     "Predictive",
+    "ReturnedPredictive",
     "StepsPredictive",
     "mixture",
 ]

@@ -124,6 +124,12 @@ class Predictive(ABC):
         """The same with the noise variance of each row and output multiplied by a factor."""
         raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
 
+    def tailed(self, tails: Tensor) -> Predictive:
+        """The same with a noise of heavier tails: its variance times one of these factors, drawn
+        with equal chances at every row and output.
+        """
+        raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
+
     def widened(self, extra: Tensor) -> Predictive:
         """The same mean with more epistemic variance, ``extra`` for each row and output."""
         raise TypeError(f"{type(self).__name__} cannot be widened: it is not of numbers")

@@ -116,7 +116,8 @@ class LogNormalPredictive(Predictive):
     @property
     def mean(self) -> Tensor:
         """Expected value of the target."""
-        of, calm = self.logarithm, self.logarithm.within
+        of = self.logarithm.components
+        calm = of.within
         if self.growth is not None:
             calm = (calm - self.growth).clamp_min(0)
         return self.scale.expectation(of.draws, calm + of.noise).mean(0)
@@ -124,7 +125,7 @@ class LogNormalPredictive(Predictive):
     @property
     def variance(self) -> Tensor:
         """Variance of the target."""
-        of = self.logarithm
+        of = self.logarithm.components
         total = of.within + of.noise
         mean = self.scale.expectation(of.draws, total).mean(0)
         return (self.scale.square(of.draws, total).mean(0) - mean.square()).clamp_min(0)
@@ -132,7 +133,7 @@ class LogNormalPredictive(Predictive):
     @property
     def epistemic(self) -> Tensor:
         """Variance of the expected value over what is not known of the network."""
-        of = self.logarithm
+        of = self.logarithm.components
         shape = (-1, *[1] * of.draws.ndim)
         nodes, weights = (torch.from_numpy(part).to(of.draws) for part in (_NODES, _WEIGHTS))
         f = of.draws + (2 * of.within).sqrt() * nodes.reshape(shape)
@@ -172,7 +173,7 @@ class LogNormalPredictive(Predictive):
     @property
     def mode(self) -> Tensor:
         """The most probable value."""
-        of = self.logarithm
+        of = self.logarithm.components
         starts = (of.draws - of.within - of.noise)[:: max(len(of.draws) // _STARTS, 1)].double()
 
         def density(z: Tensor) -> Tensor:
@@ -203,6 +204,10 @@ class LogNormalPredictive(Predictive):
     def noisier(self, factors: Tensor) -> LogNormalPredictive:
         """See ``Predictive``; the noise is that on the scale of the logarithm."""
         return replace(self, logarithm=self.logarithm.noisier(factors))
+
+    def tailed(self, tails: Tensor) -> LogNormalPredictive:
+        """See ``Predictive``; the noise is that on the scale of the logarithm."""
+        return replace(self, logarithm=self.logarithm.tailed(tails))
 
     def widened(self, extra: Tensor) -> LogNormalPredictive:
         """See ``Predictive``; ``extra`` is on the scale of the logarithm."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch import Tensor
 
 from tractable.predictive.angle import AnglePredictive, mean_angles
 from tractable.predictive.base import Predictive
@@ -33,12 +36,28 @@ def mixture(parts: list[Predictive]) -> Predictive:
     stacked = [part.pooled(1) if isinstance(part, NormalPredictive) else part for part in parts]
     normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
     if len(normals) == len(parts):
+        tails = normals[0].tails
+        if not all(_same(part.tails, tails) for part in normals):
+            many = math.lcm(*(1 if part.tails is None else len(part.tails) for part in normals))
+            normals, tails = [_spread(part, many) for part in normals], None
         return NormalMixturePredictive(
             torch.cat([part.draws for part in normals]),
             torch.cat([part.within for part in normals]),
             torch.cat([part.noise for part in normals]),
+            tails=tails,
         )
     if len({part.has_classes for part in parts}) > 1:
         kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
         raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
     return pool(parts)
+
+
+def _spread(part: NormalMixturePredictive, many: int) -> NormalMixturePredictive:
+    """The same as normals only, ``many`` of them for each draw."""
+    tails = part.noise.new_ones(1) if part.tails is None else part.tails
+    return part.tailed(tails.repeat(many // len(tails))).components
+
+
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two noises have the same tails."""
+    return a is b or (a is not None and b is not None and torch.equal(a, b))

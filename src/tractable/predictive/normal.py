@@ -110,6 +110,10 @@ class NormalPredictive(Predictive):
         """See ``Predictive``."""
         return replace(self, noise=self.noise * factors)
 
+    def tailed(self, tails: Tensor) -> NormalMixturePredictive:
+        """See ``Predictive``."""
+        return replace(self.pooled(1), novelty=self.novelty).tailed(tails)
+
     def widened(self, extra: Tensor) -> NormalPredictive:
         """See ``Predictive``."""
         return replace(self, within=self.within + extra)

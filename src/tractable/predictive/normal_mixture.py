@@ -25,12 +25,15 @@ class NormalMixturePredictive(Predictive):
         within: variance that a draw itself is unsure of; zero when a draw is one set of weights.
         noise: variance of the observation noise in each draw.
         novelty: how unlike the training rows each row is; see ``Predictive``.
+        tails: factors on ``noise``, each as likely as the others at every row and output: a noise
+            that is not normal but a scale mixture of normals.  None for 1 everywhere.
     """
 
     draws: Tensor
     within: Tensor
     noise: Tensor
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
+    tails: Tensor | None = None
 
     @property
     def mean(self) -> Tensor:
@@ -45,7 +48,8 @@ class NormalMixturePredictive(Predictive):
     @property
     def aleatoric(self) -> Tensor:
         """Mean variance of the noise."""
-        return self.noise.mean(0)
+        noise = self.noise.mean(0)
+        return noise if self.tails is None else noise * self.tails.mean()
 
     @property
     def variance(self) -> Tensor:
@@ -55,16 +59,17 @@ class NormalMixturePredictive(Predictive):
     def log_prob(self, y: Tensor) -> Tensor:
         """Log of the mean over draws of the density of each row, eq. (20)."""
         y = like(y, self.draws[0])
-        total = self.within + self.noise
+        total = self._totals()
         density = -0.5 * ((y - self.draws) ** 2 / total + total.log() + math.log(2 * math.pi))
+        density = density.logsumexp(0) - math.log(len(density))  # over the tails of each output
         if density.ndim > 2:
             density = density.flatten(2).sum(2)
         return density.logsumexp(0) - math.log(len(density))
 
     def cdf(self, y: Tensor) -> Tensor:
         """Mean of the normal distribution functions."""
-        std = (self.within + self.noise).sqrt()
-        return torch.special.ndtr((like(y, self.draws[0]) - self.draws) / std).mean(0)
+        std = self._totals().sqrt()
+        return torch.special.ndtr((like(y, self.draws[0]) - self.draws) / std).mean((0, 1))
 
     @property
     def mode(self) -> Tensor:
@@ -78,14 +83,16 @@ class NormalMixturePredictive(Predictive):
         """The root of the mixture's distribution function, by Newton steps inside a bracket."""
         if not 0 < q < 1:
             raise ValueError(f"q must lie between 0 and 1, got {q}")
-        std = (self.within + self.noise).sqrt().clamp_min(torch.finfo(self.draws.dtype).tiny)
+        parts = self.components
+        std = (parts.within + parts.noise).sqrt()
+        std, draws = std.clamp_min(torch.finfo(std.dtype).tiny), parts.draws
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).item()
-        parts = self.draws + score * std
-        low, high = parts.amin(0), parts.amax(0)  # the mixture's quantile lies among its parts'
-        at = parts.mean(0)
+        own = draws + score * std
+        low, high = own.amin(0), own.amax(0)  # the mixture's quantile lies among its parts'
+        at = own.mean(0)
         tolerance = 4 * torch.finfo(at.dtype).eps
         for _ in range(100):
-            t = (at - self.draws) / std
+            t = (at - draws) / std
             miss = torch.special.ndtr(t).mean(0) - q
             density = ((-0.5 * t * t).exp() / std).mean(0) / math.sqrt(2 * math.pi)
             low, high = torch.where(miss < 0, at, low), torch.where(miss < 0, high, at)
@@ -102,23 +109,33 @@ class NormalMixturePredictive(Predictive):
         """Draws of noisy targets: first a set of weights (the same for all rows), then noise."""
         device = self.draws.device
         which = torch.randint(len(self.draws), (n,), generator=generator, device=device)
-        std = (self.within + self.noise).sqrt()[which]
-        noise = torch.randn(std.shape, generator=generator, dtype=std.dtype, device=device)
-        return self.draws[which] + std * noise
+        within, noise = self.within.expand_as(self.draws)[which], self.noise[which]
+        if self.tails is not None:
+            shape, many = noise.shape, len(self.tails)
+            noise = (
+                noise * self.tails[torch.randint(many, shape, generator=generator, device=device)]
+            )
+        std = (within + noise).sqrt()
+        scores = torch.randn(std.shape, generator=generator, dtype=std.dtype, device=device)
+        return self.draws[which] + std * scores
 
     def flat(self) -> NormalMixturePredictive:
         """One number per row instead of a column."""
         if self.draws.ndim != 3 or self.draws.shape[2] != 1:
             return self
-        return NormalMixturePredictive(
-            self.draws.squeeze(2), self.within.squeeze(2), self.noise.squeeze(2), self.novelty
+        return replace(
+            self,
+            draws=self.draws.squeeze(2),
+            within=self.within.squeeze(2),
+            noise=self.noise.squeeze(2),
         )
 
     def double(self) -> NormalMixturePredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
+        tails = None if self.tails is None else self.tails.double()
         parts = (self.draws.double(), self.within.double(), self.noise.double())
-        return NormalMixturePredictive(*parts, novelty)
+        return NormalMixturePredictive(*parts, novelty, tails)
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalMixturePredictive:
         """The predictive of ``mean + scale * target``: back to the units of the data."""
@@ -134,6 +151,34 @@ class NormalMixturePredictive(Predictive):
         """See ``Predictive``."""
         return replace(self, noise=self.noise * factors)
 
+    @property
+    def components(self) -> NormalMixturePredictive:
+        """The same as a mixture of normals only, each factor of the noise a draw of its own."""
+        if self.tails is None:
+            return self
+        many = (len(self.tails), *[1] * (self.draws.ndim - 1))
+        within = self.within.repeat(many)
+        return replace(
+            self,
+            draws=self.draws.repeat(many),
+            within=within,
+            noise=(self.noise * self._factors()).flatten(0, 1),
+            tails=None,
+        )
+
+    def tailed(self, tails: Tensor) -> NormalMixturePredictive:
+        """See ``Predictive``."""
+        return replace(self, tails=tails.to(self.noise))
+
     def widened(self, extra: Tensor) -> NormalMixturePredictive:
         """See ``Predictive``; every draw is as unsure."""
         return replace(self, within=self.within + extra)
+
+    def _factors(self) -> Tensor:
+        """Factors of the noise, in front of the draws."""
+        ones = self.noise.new_ones(1) if self.tails is None else self.tails
+        return ones.reshape(-1, *[1] * self.noise.ndim)
+
+    def _totals(self) -> Tensor:
+        """Variance of every normal: factors of the noise in front, then draws."""
+        return self.within + self.noise * self._factors()

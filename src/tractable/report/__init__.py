@@ -1,4 +1,4 @@
-"""Results of runs as self-contained HTML pages: *paper | ours*, curves, calibration, pictures."""
+"""Results of runs as self-contained HTML pages: answers, *paper | ours*, curves, pictures."""
 
 from tractable.report.page import write_report
 from tractable.report.results import (
@@ -10,16 +10,20 @@ from tractable.report.results import (
     Picture,
     Results,
 )
+from tractable.report.sections import Bars, Points, Section
 from tractable.report.together import find_results, write_index
 
 __all__ = [
     "RESULTS",
+    "Bars",
     "Calibration",
     "Chart",
     "Comparison",
     "InvalidResults",
     "Picture",
+    "Points",
     "Results",
+    "Section",
     "find_results",
     "write_index",
     "write_report",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from torch import Tensor
+
 from tractable import metrics
 from tractable.predictive import Predictive
 from tractable.report.results import Calibration
 
+ROWS_OF_A_BIN = 15
+"""At least, where bins have equally many rows."""
+MOST_BINS = 10
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Of the central intervals whose coverage is measured."""
 
@@ -20,6 +25,26 @@ def of_classes(curves: Mapping[str, metrics.Reliability]) -> Calibration:
         lines[name] = (curve.confidence[held].tolist(), curve.accuracy[held].tolist())
         errors[name] = curve.ece
     return Calibration("reliability", lines, errors)
+
+
+def of_confidence(name: str, probabilities: Tensor, y: Tensor, ece: float) -> Calibration:
+    """The same of one model, in bins of equally many rows: with few rows others are mostly chance.
+
+    Args:
+        name: of the model.
+        probabilities: of each class, one line a row.
+        y: the number of the true class of each row.
+        ece: its expected calibration error.
+    """
+    confidence, label = probabilities.double().max(-1)
+    order = confidence.argsort()
+    bins = min(max(len(order) // ROWS_OF_A_BIN, 1), MOST_BINS)
+    parts = order.tensor_split(bins)
+    right = (label == y).double()
+    stated = [float(confidence[part].mean()) for part in parts]
+    return Calibration(
+        "reliability", {name: (stated, [float(right[part].mean()) for part in parts])}, {name: ece}
+    )
 
 
 def of_intervals(shares: Mapping[str, list[float]]) -> Calibration:

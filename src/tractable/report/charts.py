@@ -11,6 +11,7 @@ from markupsafe import Markup
 from tractable import plots
 from tractable.plots.inline import Inline, inline
 from tractable.report.results import Calibration, Chart
+from tractable.report.sections import Section
 
 MOST_POINTS = 300
 """Longer curves are thinned: a screen shows no more."""
@@ -57,6 +58,48 @@ def draw(chart: Chart, salt: str) -> Drawn:
         label=_label(chart), salt=salt,
     )  # fmt: skip
     return _drawn(chart, made)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A section in a page, with its drawings."""
+
+    title: str
+    words: Sequence[str]
+    warnings: Sequence[str]
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    drawings: list[Markup]
+
+    @property
+    def rows_named(self) -> bool:
+        """Whether the first cell of a row is but a number, and wants to be told what of."""
+        return all(row and row[0].isdecimal() for row in self.rows)
+
+
+def answer(part: Section, salt: str) -> Answered:
+    """A section with its drawings made; the salt tells them from others in the page."""
+    drawings, points, bars = [], part.points, part.bars
+    if points is not None and points.x:
+        ends = (points.low or None, points.high or None)
+        made = inline(
+            lambda ax: plots.observed(
+                points.x, points.y, *ends, xlabel=points.x_label, ylabel=points.y_label, ax=ax
+            ),
+            label=f"{points.y_label} over {points.x_label}", salt=f"{salt} points",
+            size=(4.6, 4.2),
+        )  # fmt: skip
+        drawings.append(Markup(made.svg))
+    if bars is not None and bars.values:
+        made = inline(
+            lambda ax: plots.ranked(
+                bars.names, bars.values, bars.errors or None, xlabel=bars.x_label, ax=ax
+            ),
+            label=f"{part.title}: {bars.x_label}", salt=f"{salt} bars",
+            size=(4.6, 0.9 + 0.3 * len(bars.values)),
+        )  # fmt: skip
+        drawings.append(Markup(made.svg))
+    return Answered(part.title, part.words, part.warnings, part.header, part.rows, drawings)
 
 
 def draw_calibration(calibration: Calibration, salt: str) -> Drawn:

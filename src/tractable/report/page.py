@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tractable.persistence.files import write_text
-from tractable.report.charts import draw, draw_calibration
+from tractable.report.charts import answer, draw, draw_calibration
 from tractable.report.pictures import picture_uri
 from tractable.report.results import Comparison, Results
 from tractable.report.words import duration, number, signed
@@ -35,7 +35,8 @@ def environment() -> Environment:
 
 def render_report(results: Results, folder: str | Path) -> str:
     """The page of one run; its pictures are read from the folder."""
-    return environment().get_template("report.html").render(view(results, Path(folder)))
+    page = "table.html" if results.kind == "table" else "report.html"
+    return environment().get_template(page).render(view(results, Path(folder)))
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
@@ -57,6 +58,7 @@ def view(results: Results, folder: Path) -> dict[str, Any]:
         "drawings": [
             draw(chart, f"chart {i}") for i, chart in enumerate(results.charts) if chart.curves
         ],
+        "sections": [answer(part, f"section {i}") for i, part in enumerate(results.sections)],
         "calibration": calibration,
         "calibration_drawing": (
             draw_calibration(calibration, "calibration") if calibration else None

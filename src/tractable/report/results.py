@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tractable.persistence.files import write_text
-from tractable.report import checks
+from tractable.report import checks, sections
+from tractable.report.sections import Section
 
 RESULTS = "results.json"
 """The file in the folder of a run."""
@@ -136,6 +137,7 @@ class Picture:
 class Results:
     """Everything a run leaves, apart from its models.
 
+    Of the kind ``"table"`` it is of a user's own data, and ``sections`` answer a user's questions.
     ``metrics`` are all numbers, in any nesting of dicts and lists; files that call them ``figures``
     are read as well.
     """
@@ -156,6 +158,8 @@ class Results:
     threads: int | None = None
     commit: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    kind: Literal["study", "table"] = "study"
+    sections: list[Section] = field(default_factory=list)
 
     def write(self, path: str | Path) -> Path:
         """Write the file, replacing an older one only when the new one is complete."""
@@ -229,6 +233,8 @@ def _results() -> checks.Check:
         threads=checks.optional(checks.whole),
         commit=checks.optional(text),
         versions=checks.dict_of(text),
+        kind=checks.one_of("study", "table"),
+        sections=checks.list_of(sections.check()),
     )
 
 

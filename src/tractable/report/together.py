@@ -10,6 +10,7 @@ from typing import Any
 from tractable.persistence.files import write_text
 from tractable.report.page import REPORT, environment, verdict
 from tractable.report.results import RESULTS, Comparison, InvalidResults, Results
+from tractable.report.words import number
 
 INDEX = "index.html"
 
@@ -54,6 +55,9 @@ def write_index(folder: str | Path, runs: list[Run]) -> Path:
     folder = Path(folder)
     page = environment().get_template("index.html").render(
         folder=folder.resolve().name, runs=[_summary(run, folder) for run in runs],
+        has_paper=any(verdict(run.results.comparison) for run in runs),
+        has_score=any(run.results.kind == "table" for run in runs),
+        has_commit=any(run.results.commit for run in runs),
         rows=[(run.results.experiment, run.label(folder), row)
               for run in runs for row in run.results.comparison if row.paper is not None],
         tables=learners(runs, folder),
@@ -106,11 +110,20 @@ def _best(column: list[Comparison | None]) -> float | None:
     return min(values) if kind == "smaller" else max(values)
 
 
+def _score(results: Results) -> str:
+    """The first measure of a user's own table."""
+    if results.kind != "table" or not results.comparison:
+        return ""
+    first = results.comparison[0]
+    return f"{first.name} {number(first.ours)} {first.unit}".strip()
+
+
 def _summary(run: Run, folder: Path) -> dict[str, Any]:
     page = run.report
     return {
         "label": run.label(folder),
         "run": run.results,
         "verdict": verdict(run.results.comparison),
+        "score": _score(run.results),
         "link": None if page is None else Path(os.path.relpath(page, folder)).as_posix(),
     }

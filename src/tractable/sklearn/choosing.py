@@ -28,6 +28,7 @@ from tractable.learners import Learner
 from tractable.likelihoods.base import HeldOut
 from tractable.sklearn import relevance
 from tractable.sklearn.noise import Missed, NoiseModel
+from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 from tractable.training.parallel import run_each
 
@@ -65,29 +66,46 @@ class Fit:
         learner: the learner.
         weights: factors that its columns are multiplied by.
         noise: factors on its noise, where they depend on the inputs.
+        tails: equally likely factors on its noise, where that is not normal.
     """
 
     learner: Learner
     weights: Tensor
     noise: NoiseModel | None = None
+    tails: Tensor | None = None
 
     def slopes(self, x: Tensor) -> Tensor:
         """Root mean square slope along each standardised column."""
         return relevance.slopes(self.learner, x, self.weights)
 
-    def heldout(self, x: Tensor, y: Tensor) -> HeldOut:
+    def heldout(self, rows: Rows, y: Tensor) -> HeldOut:
         """What it says of rows that it has not seen, widened where they are unlike its own."""
-        (likelihood, seen, mean, variance), growth = self.seen(x, y)
+        (likelihood, seen, mean, variance), growth = self.seen(rows, y)
         return likelihood, seen, mean, variance if growth is None else variance + growth
 
-    def seen(self, x: Tensor, y: Tensor) -> tuple[HeldOut, Tensor | None]:
-        """The same not widened, and by how much the variance of each row is to grow, if it is."""
-        rows, targets = self.learner.checked(x * self.weights.to(x), y)
-        found, support = holdout.seen_by(self.learner, rows, targets), self.learner.support
+    def seen(self, rows: Rows, y: Tensor) -> tuple[HeldOut, Tensor | None]:
+        """The same not widened, and by how much the variance of each row is to grow, if it is.
+
+        Of rows with gaps, mean and variance over the ways to fill them.
+        """
+        drawn = rows.completions()
+        if drawn is None:
+            return self._seen(rows.x, y)
+        many = len(drawn)
+        again = y.repeat(many, *[1] * (y.ndim - 1))
+        (likelihood, seen, mean, variance), growth = self._seen(drawn.flatten(0, 1), again)
+        means, inside = (part.unflatten(0, (many, -1)) for part in (mean, variance))
+        found = means.mean(0), inside.mean(0) + means.var(0, correction=0)
+        growth = None if growth is None else growth.unflatten(0, (many, -1)).mean(0)
+        return (likelihood, seen[: len(y)], *found), growth
+
+    def _seen(self, x: Tensor, y: Tensor) -> tuple[HeldOut, Tensor | None]:
+        at, targets = self.learner.checked(x * self.weights.to(x), y)
+        found, support = holdout.seen_by(self.learner, at, targets), self.learner.support
         if support is None or support.slope is None:
             return found, None
-        assert isinstance(rows, Tensor)
-        extra = support.extra_variance(rows, support.novelty(rows))
+        assert isinstance(at, Tensor)
+        extra = support.extra_variance(at, support.novelty(at))
         if extra.numel() != found[2].numel():  # several outputs serve one target
             return found, None
         return found, extra.reshape(found[2].shape)
@@ -147,7 +165,7 @@ class Trials:
 
     Args:
         make: makes learners.
-        x: standardised inputs.
+        rows: standardised inputs.
         y: targets.
         parts: the rows to hold out in turn; see ``parts_of``.
         seed: seed of the first learner.
@@ -157,14 +175,14 @@ class Trials:
     def __init__(
         self,
         make: Make,
-        x: Tensor,
+        rows: Rows,
         y: Tensor,
         parts: Sequence[Tensor],
         *,
         seed: int,
         batch_size: int | None,
     ) -> None:
-        self.make, self.x, self.y, self.parts = make, x, y, parts
+        self.make, self.rows, self.x, self.y, self.parts = make, rows, rows.x, y, parts
         self.seed, self.batch_size = seed, batch_size
         self._weights: dict[tuple[Setting, int], Tensor] = {}
         self._judged: tuple[Setting, int, list[Fit]] | None = None
@@ -189,7 +207,7 @@ class Trials:
             want, learner = wanted[number], learners[number]
             weights = self._weighed(want)
             learner.fit(
-                self.x[want.rows] * weights,
+                self.rows.at(want.rows).uncertain(weights),
                 self.y[want.rows],
                 epochs=want.setting.epochs,
                 batch_size=self.batch_size,
@@ -211,12 +229,13 @@ class Trials:
         setting, known = want.setting, (want.setting, want.number)
         if known in self._weights:
             return self._weights[known]
-        x, y = self.x[want.rows], self.y[want.rows]
+        rows, y = self.rows.at(want.rows), self.y[want.rows]
+        x = rows.x
         weights = torch.ones(x.shape[1], dtype=x.dtype) if want.start is None else want.start
         for _ in range(setting.rounds if want.start is None else min(setting.rounds, 1)):
             probe = self.make(setting.hidden, 1, self._seed(want))
             probe.fit(
-                x * weights,
+                rows.uncertain(weights),
                 y,
                 epochs=_probing(setting),
                 batch_size=self.batch_size,
@@ -230,7 +249,8 @@ class Trials:
     def held_out(self, fits: Sequence[Fit]) -> list[HeldOut]:
         """What fits say of the parts that were held out of them."""
         return [
-            fit.heldout(self.x[out], self.y[out]) for fit, out in zip(fits, self.parts, strict=True)
+            fit.heldout(self.rows.at(out), self.y[out])
+            for fit, out in zip(fits, self.parts, strict=True)
         ]
 
     def missed(self, fits: Sequence[Fit], scaled: Fit) -> list[Missed]:

@@ -9,7 +9,12 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_is_fitted,
+    check_X_y,
+    column_or_1d,
+    validate_data,
+)
 from torch import Tensor
 
 from tractable.data import Standardizer
@@ -17,9 +22,11 @@ from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Ordinal, Softmax
 from tractable.predictive import Predictive
 from tractable.sklearn import files
-from tractable.sklearn.clipping import clipped
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
+from tractable.sklearn.frames import Frame
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
+from tractable.sklearn.rows import levels_of, mixed, scaler_of
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -36,24 +43,29 @@ class Classifier(ClassifierMixin, Estimator):
     def _likelihood(self, classes: int) -> Categorical | Ordinal | Softmax:
         """How labels depend on the outputs of the network."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from data, forgetting whatever was learnt before.
 
         Args:
-            X: inputs, ``(rows, features)``.
+            X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: labels, ``(rows,)``: numbers, strings or booleans.
+            sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
+                came (``tractable.sklearn.weighting``).
         """
-        x, labels = self._checked(X, y, reset=True)
+        X, frame = self._first_numbers(X)
+        x, labels = self._checked(X, y, reset=True, frame=frame)
+        origin = self._origin(sample_weight, len(x))
+        if origin is not None:
+            x, labels = x[origin], labels[origin.numpy()]
         classes = ordered_classes(np.unique(labels), self._ordered())
         codes = positions(labels, classes)
         self._check_classes(classes)
-        x, counts = clipped(x)
-        likelihood, scaler = self._likelihood(len(classes)), Standardizer.fit(x)
-        fit = self._learn(
-            likelihood, likelihood.outputs_needed, scaler.transform(x), torch.from_numpy(codes)
-        )
+        scaler, rows, columns, counts = self._standardised(x, origin)
+        likelihood = self._likelihood(len(classes))
+        fit = self._learn(likelihood, likelihood.outputs_needed, rows, torch.from_numpy(codes))
         self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
         self.classes_, self.clipped_ = classes, counts.numpy()
+        self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -68,26 +80,31 @@ class Classifier(ClassifierMixin, Estimator):
         """
         first = not self.__sklearn_is_fitted__()
         known = self._known_classes(classes)
-        x, labels = self._checked(X, y, reset=first)
+        X, frame = self._first_numbers(X) if first else (X, self.frame_)
+        x, labels = self._checked(X, y, reset=first, frame=frame)
         codes = torch.from_numpy(positions(labels, known))
         if first:
             self._first_rows(len(x))
             scaler, learner = self._begin(x, known)
+            columns: Columns | None = Columns.fit(scaler.transform(x), levels_of(x))
         else:
-            scaler, learner = self.input_scaler_, self.learner_
-        self._continue(learner, scaler.transform(x), codes)
+            scaler, learner, columns = self.input_scaler_, self.learner_, self.columns_
+        self._continue(learner, self._stream(scaler.transform(x), columns), codes)
         if first:
+            self.columns_, self.frame_ = columns, frame
             self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
         return self
 
     def predict_distribution(self, X: Any) -> Predictive:
         """The distribution of the label at each row, as positions in ``classes_``.
 
-        Its ``epistemic`` part is what more data would remove, ``aleatoric`` what they hide, in
+        Where values are missing it is a mixture over what they may be.  Its ``epistemic`` part is
+        what more data (and the missing values) would remove, ``aleatoric`` what they hide, in
         nats.
         """
         x = self._scaled(X)
-        return self.learner_.predict(x).double()
+        parts = [self.learner_.predict(rows).double() for rows in self._completed(x)]
+        return parts[0] if len(parts) == 1 else mixed(parts)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, ``(rows, classes)``."""
@@ -106,7 +123,7 @@ class Classifier(ClassifierMixin, Estimator):
     def log_prob(self, X: Any, y: Any) -> Array:
         """Log probability of the label of each row."""
         check_is_fitted(self)
-        _, labels = self._checked(X, y, reset=False)
+        _, labels = self._checked(X, y, reset=False, frame=self.frame_)
         codes = torch.from_numpy(positions(labels, self.classes_))
         return self.predict_distribution(X).log_prob(codes).numpy()
 
@@ -116,8 +133,12 @@ class Classifier(ClassifierMixin, Estimator):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Array]:
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=reset)
+    def _checked(self, X: Any, y: Any, *, reset: bool, frame: Frame | None) -> tuple[Tensor, Array]:
+        options: Any = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
+        if frame is None:
+            X, y = validate_data(self, X, y, reset=reset, **options)
+        else:
+            X, y = check_X_y(X if reset else self._numbers(X, frame), y, **options)
         check_classification_targets(y)
         return tensor(X), y
 
@@ -141,13 +162,13 @@ class Classifier(ClassifierMixin, Estimator):
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes; the data has only "
-                f"one class: {classes[0]!r}"
+                f"one class: {classes.tolist()[0]!r}"
             )
 
     def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
         self._check_classes(classes)
         likelihood = self._likelihood(len(classes))
-        return Standardizer.fit(x), self._begin_learner(likelihood, likelihood.outputs_needed, x)
+        return scaler_of(x), self._begin_learner(likelihood, likelihood.outputs_needed, x)
 
     def _ordered(self) -> Ordered:
         return getattr(self, "ordered", False)

@@ -37,7 +37,10 @@ class Clipped(NamedTuple):
 
 
 def clipped(x: Tensor) -> Clipped:
-    """Pull in values that are far from all others of their column."""
+    """Pull in values that are far from all others of their column; NaN marks missing ones."""
+    gaps = x.isnan()
+    if bool(gaps.any()):
+        return _with_gaps(x, gaps)
     if len(x) < _FEWEST_ROWS:
         return Clipped(x, torch.zeros(x.shape[1], dtype=torch.int64))
     ordered = x.double().sort(0).values
@@ -51,4 +54,15 @@ def clipped(x: Tensor) -> Clipped:
     if not bool(counts.any()):
         return Clipped(x, counts)
     rows = torch.clamp(x.double(), median - limit, median + limit).to(x.dtype)
+    return Clipped(rows, counts)
+
+
+def _with_gaps(x: Tensor, gaps: Tensor) -> Clipped:
+    """The same, of the values that are there."""
+    rows, counts = x.clone(), torch.zeros(x.shape[1], dtype=torch.int64)
+    for number, missing in enumerate(gaps.unbind(1)):
+        if not bool(missing.all()):
+            held = clipped(x[~missing, number : number + 1])
+            rows[~missing, number] = held.rows.squeeze(1)
+            counts[number] = held.counts[0]
     return Clipped(rows, counts)

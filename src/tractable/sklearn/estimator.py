@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
@@ -27,7 +27,12 @@ from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.sklearn import files
 from tractable.sklearn.choosing import Fit
+from tractable.sklearn.clipping import clipped
+from tractable.sklearn.frames import Frame
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.network import dense
+from tractable.sklearn.rows import Rows, levels_of, scaler_of
+from tractable.sklearn.weighting import copies
 
 Array = npt.NDArray[Any]
 
@@ -44,6 +49,10 @@ class Estimator(BaseEstimator):
         input_scaler_: what standardises the inputs.
         clipped_: how many wild values of each column were pulled in by ``fit``
             (``tractable.sklearn.clipping``).
+        columns_: what is known of a missing value from the rest of its row
+            (``tractable.sklearn.missing``), in the units of ``input_scaler_``.
+        frame_: how a data frame with columns of text became numbers; None if none was needed
+            (``tractable.sklearn.frames``).
         n_features_in_: number of features.
         feature_names_in_: their names, if a data frame was given.
     """
@@ -58,6 +67,8 @@ class Estimator(BaseEstimator):
     learner_: Learner
     input_scaler_: Standardizer
     clipped_: Array
+    columns_: Columns | None
+    frame_: Frame | None
     n_features_in_: int
 
     # --- what the ways of learning supply --------------------------------------------------
@@ -67,7 +78,7 @@ class Estimator(BaseEstimator):
         """A learner that has seen nothing; its first data have so many rows."""
 
     @abstractmethod
-    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+    def _learn(self, likelihood: Likelihood, outputs: int, x: Rows, y: Tensor) -> Fit:
         """A learner fitted to standardised rows."""
 
     def _continue(self, learner: Learner, x: Tensor, y: Tensor) -> None:
@@ -102,21 +113,83 @@ class Estimator(BaseEstimator):
 
     # --- shared ----------------------------------------------------------------------------
 
+    @property
+    def width(self) -> int:
+        """Number of inputs of the network: features, with one for each level of a category."""
+        return self.n_features_in_ if self.frame_ is None else self.frame_.width
+
     def check_restored(self) -> None:
         """Refuse parts of a file that do not belong together."""
         self._check_settings()
         with torch.device("meta"):  # without memory, however large
             dense(1, self._widths(), 1, self.activation)
-        width = self.n_features_in_
+        width = self.width
         if len(self.input_scaler_.mean) != width:
             raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")
         self.learner_.output_shape(torch.zeros(1, width, dtype=self.learner_.dtype))
 
     def _scaled(self, X: Any) -> Tensor:
-        """New inputs, checked and standardised."""
+        """New inputs, checked and standardised; NaN where a value is missing."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self.input_scaler_.transform(tensor(X))
+        return self.input_scaler_.transform(tensor(self._numbers(X, self.frame_)))
+
+    def _numbers(self, X: Any, frame: Frame | None) -> Array:
+        """New inputs as numbers, NaN where a value is missing."""
+        if frame is None:
+            return validate_data(self, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=False)
+        encoded = frame.encode(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return check_array(encoded, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+
+    def _first_numbers(self, X: Any) -> tuple[Any, Frame | None]:
+        """The inputs of a first fit as numbers, and how those of a data frame became so."""
+        frame = Frame.of(X)
+        if frame is None:
+            return X, None
+        validate_data(self, X, skip_check_array=True, reset=True)
+        return frame.encode(X), frame
+
+    def _standardised(
+        self, x: Tensor, origin: Tensor | None
+    ) -> tuple[Standardizer, Rows, Columns, Tensor]:
+        """What standardises training rows, the rows, their model, and how many wild values."""
+        x, counts = clipped(x)
+        names = getattr(self, "feature_names_in_", None)
+        scaler = scaler_of(x, names if names is not None and len(names) == x.shape[1] else None)
+        z = scaler.transform(x)
+        columns = Columns.fit(z, levels_of(x))
+        return scaler, Rows.of(z, columns, origin), columns, counts
+
+    def _origin(self, sample_weight: Any, rows: int) -> Tensor | None:
+        """Which row each is a copy of, where rows have weights; says so if one row is all."""
+        origin = None if sample_weight is None else copies(sample_weight, rows)
+        if (rows if origin is None else len(origin)) < 2:
+            raise ValueError(
+                f"{type(self).__name__} cannot learn from n_samples=1: one row has no scale"
+            )
+        return origin
+
+    def _to_learn(self, rows: Rows) -> Tensor:
+        """Rows as the learner takes them online: for what is missing, what is expected."""
+        return rows.x
+
+    def _stream(self, x: Tensor, columns: Columns | None) -> Tensor:
+        """Standardised rows of a stream as the learner takes them."""
+        if columns is None:
+            self._completed(x)  # which refuses rows with gaps
+            return x
+        return self._to_learn(Rows.of(x, columns))
+
+    def _completed(self, x: Tensor) -> list[Tensor]:
+        """Standardised rows, with what is missing filled in one or several ways."""
+        if not bool(x.isnan().any()):
+            return [x]
+        if self.columns_ is None:
+            raise ValueError(
+                f"X has missing values, and this {type(self).__name__} comes from a file of before "
+                f"the columns were modelled: fit it again"
+            )
+        return list(self.columns_.draws(x))
 
     def _begin_learner(self, likelihood: Likelihood, outputs: int, x: Tensor) -> Learner:
         """The learner of a new fit, once all settings are found to be good."""
@@ -152,6 +225,12 @@ class Estimator(BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing values are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a learner."""

@@ -19,6 +19,8 @@ from tractable.learners import files as learner_files
 from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
 from tractable.priors import Prior, as_prior
+from tractable.sklearn.frames import Frame
+from tractable.sklearn.missing import Columns
 
 if TYPE_CHECKING:
     from tractable.sklearn.estimator import Array, Estimator
@@ -42,6 +44,12 @@ def packed(estimator: Estimator) -> tuple[Tensors, Header]:
     """A fitted estimator as named tensors and JSON values, which may be part of a larger file."""
     more, values = estimator.target_state()
     more |= {f"inputs/{name}": t for name, t in estimator.input_scaler_.to_dict().items()}
+    columns = estimator.columns_
+    if columns is not None:
+        more |= {f"missing/{name}": t for name, t in columns.tensors().items()}
+        values["levels"] = [list(group) for group in columns.groups]
+    if estimator.frame_ is not None:
+        values["frame"] = [None if ls is None else list(ls) for ls in estimator.frame_.levels]
     names = getattr(estimator, "feature_names_in_", None)
     entry = {
         "kind": type(estimator).__name__,
@@ -91,11 +99,36 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
             estimator.feature_names_in_ = _names(entry["feature_names"], estimator.n_features_in_)
         estimator.input_scaler_ = scaler(own, "inputs")
         estimator.restore_target_state(own, entry)
+        estimator.frame_ = _frame(entry.get("frame"), estimator.n_features_in_, room)
+        estimator.columns_ = _columns(part(own, "missing/"), entry, estimator.width)
         estimator.restore_chosen_state(entry.get("chosen"))
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
         checks.taken(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
     return estimator
+
+
+def _columns(tensors: Tensors, entry: dict[str, Any], width: int) -> Columns | None:
+    """The model of the columns; files of before there was one hold none."""
+    if not tensors:
+        return None
+    groups = [checks.of_type(group, list, "levels") for group in entry["levels"]]
+    for column in (column for group in groups for column in group):
+        checks.at_most(column, width - 1, "a level")
+    return Columns.from_tensors(tensors, width, groups)
+
+
+def _frame(given: Any, features: int, room: int) -> Frame | None:
+    """How a data frame becomes numbers."""
+    if given is None:
+        return None
+    columns = [None if ls is None else checks.of_type(ls, list, "levels") for ls in given]
+    if not isinstance(given, list) or len(columns) != features:
+        raise InvalidModelFile(f"{len(columns)} columns of {features} features in the file")
+    checks.at_most(sum(len(ls) for ls in columns if ls is not None), room, "levels")
+    for level in (level for ls in columns if ls is not None for level in ls):
+        checks.of_type(level, str, "a level")
+    return Frame(tuple(None if ls is None else tuple(ls) for ls in columns))
 
 
 def _names(given: Any, features: int) -> Array:

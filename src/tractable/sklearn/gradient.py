@@ -14,6 +14,7 @@ from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.estimator import Estimator
+from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 
 CALIBRATION_ROWS = 40
@@ -28,12 +29,14 @@ class ByGradient(Estimator):
 
     lr: float
 
-    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+    def _learn(self, likelihood: Likelihood, outputs: int, rows: Rows, y: Tensor) -> Fit:
+        x = rows.x  # a gradient takes numbers: for what is missing, what is expected
         learner = self._begin_learner(likelihood, outputs, x)
-        self._teach(learner, x, y)
+        self._teach(learner, rows, y)
         return Fit(learner, torch.ones(x.shape[1], dtype=x.dtype))
 
-    def _teach(self, learner: Learner, x: Tensor, y: Tensor) -> None:
+    def _teach(self, learner: Learner, given: Rows, y: Tensor) -> None:
+        x = given.x
         size = self._batch_size(len(x))
         epochs = self.epochs
         if epochs is None:
@@ -48,18 +51,27 @@ class ByGradient(Estimator):
         if not wanted:
             fit(learner, x, y)
         elif rows >= holdout.MANY_ROWS:
-            parts = holdout.split(learner, rows, rows // 10)
+            parts = _apart(given, holdout.split(learner, rows, rows // 10))
             holdout.fit_and_calibrate(learner, x, y, parts, fit)
         else:
             # Of few rows a quarter, up to 20.  One copy is fitted to the others: the five of
             # ``Learner.fit(calibrate=True)`` would cost a gradient learner too much.
-            parts = holdout.split(learner, rows, max(rows // 10, min(rows // 4, 20)))
+            few = max(rows // 10, min(rows // 4, 20))
+            parts = _apart(given, holdout.split(learner, rows, few))
             factor = holdout.scale_of_copy(learner, x, y, parts, fit)
             fit(learner, x, y)
             learner.rescale_noise(factor)
 
     def _batch_size(self, rows: int) -> int:
         return min(_BATCH if self.batch_size is None else self.batch_size, rows)
+
+
+def _apart(rows: Rows, parts: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Rows to learn from and rows held out, no copy of which is among the first."""
+    if rows.origin is None:
+        return parts
+    out = rows.whole(parts[1])
+    return parts[0][~torch.isin(parts[0], out)], out
 
 
 def prior_from(given: Any) -> Any:

@@ -18,6 +18,7 @@ Approximate: coefficients of greatest posterior density, not a posterior.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,12 @@ class Missed:
         spread = self.variance + self.noise * factors
         chi2 = self.square / spread
         return -0.5 * ((gated(chi2) if gate else chi2) + spread.log())
+
+    def log_probs_of(self, tails: Tensor) -> Tensor:
+        """Of each row, up to a constant, with a noise times equally likely factors."""
+        spread = self.variance + self.noise * tails[:, None]
+        parts = -0.5 * (self.square / spread + spread.log())
+        return parts.logsumexp(0) - math.log(len(tails))
 
 
 def choose(missed: Sequence[Missed], seed: int) -> NoiseModel | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, overload
 
 import torch
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from torch import Tensor
 
 from tractable.data import Standardizer
@@ -14,10 +14,12 @@ from tractable.learners import Learner
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import LogScale, Predictive
-from tractable.sklearn import files, logarithm
-from tractable.sklearn.clipping import clipped
+from tractable.sklearn import files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
+from tractable.sklearn.frames import Frame
+from tractable.sklearn.missing import Columns
 from tractable.sklearn.noise import NoiseModel
+from tractable.sklearn.rows import Rows, levels_of, mixed, scaler_of
 from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
 
 
@@ -32,6 +34,7 @@ class Regressor(RegressorMixin, Estimator):
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
         noise_model_: factors on the noise of each row; None where one noise serves all.
+        noise_tails_: equally likely factors on the noise; None where it is normal.
     """
 
     target_scaler_: Standardizer
@@ -39,28 +42,36 @@ class Regressor(RegressorMixin, Estimator):
     n_outputs_: int
     column_weights_: Tensor
     noise_model_: NoiseModel | None
+    noise_tails_: Tensor | None
     _flat: bool  # whether targets came as a vector, and so go
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from data, forgetting whatever was learnt before.
 
         Args:
-            X: inputs, ``(rows, features)``.
+            X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: targets, ``(rows,)`` or ``(rows, outputs)``.
+            sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
+                came (``tractable.sklearn.weighting``).
         """
-        x, targets, flat = self._checked(X, y, reset=True)
-        x, counts = clipped(x)
-        kind, scaler = self._kind(), Standardizer.fit(x)
+        X, frame = self._first_numbers(X)
+        x, targets, flat = self._checked(X, y, reset=True, frame=frame)
+        kind = self._kind()
         kind.likelihood(targets)  # which refuses what cannot be
-        rows = scaler.transform(x)
+        origin = self._origin(sample_weight, len(x))
+        if origin is not None:
+            x, targets = x[origin], targets[origin]
+        scaler, rows, columns, counts = self._standardised(x, origin)
         log_scale = self._log_scale(rows, targets)
         targets = targets if log_scale is None else log_scale.forward(targets)
         likelihood, outputs = kind.likelihood(targets)
         of_targets = kind.scaler(targets)
         fit = self._learn(likelihood, outputs, rows, of_targets.transform(targets))
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
+        self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         self.log_scale_ = log_scale
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
+        self.noise_tails_ = fit.tails
         self.clipped_ = counts.numpy()
         return self
 
@@ -70,38 +81,52 @@ class Regressor(RegressorMixin, Estimator):
         The first call sets the scale of inputs and targets from its rows, for good.
         """
         first = not self.__sklearn_is_fitted__()
-        x, targets, flat = self._checked(X, y, reset=first)
+        X, frame = self._first_numbers(X) if first else (X, self.frame_)
+        x, targets, flat = self._checked(X, y, reset=first, frame=frame)
         if first:
             self._first_rows(len(x))
             scalers, learner = self._begin(x, targets)
+            columns: Columns | None = Columns.fit(scalers[0].transform(x), levels_of(x))
         else:
+            columns = self.columns_
             scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
             if self.log_scale_ is not None:
                 logarithm.check(targets, self.log_scale_)
                 targets = self.log_scale_.forward(targets)
-        self._continue(learner, scalers[0].transform(x), scalers[1].transform(targets))
+        rows = self._stream(scalers[0].transform(x), columns)
+        self._continue(learner, rows, scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
+            self.columns_, self.frame_ = columns, frame
         return self
 
     def predict_distribution(self, X: Any) -> Predictive:
         """The distribution of the target at each row, in the units of the data.
 
-        Its ``epistemic`` variance is what more data would remove, ``aleatoric`` the noise.
+        Where values are missing it is a mixture over what they may be.  Its ``epistemic`` variance
+        is what more data (and the missing values) would remove, ``aleatoric`` the noise.
         """
         x = self._scaled(X)
+        parts = [self._predicted(rows) for rows in self._completed(x)]
+        predictive = parts[0][0] if len(parts) == 1 else mixed([part for part, _ in parts])
+        if self.log_scale_ is not None:
+            growth = torch.stack([extra for _, extra in parts if extra is not None]).mean(0)
+            predictive = logarithm.exponential(predictive, self.log_scale_, growth)
+        return predictive.flat() if self._flat else predictive
+
+    def _predicted(self, x: Tensor) -> tuple[Predictive, Tensor | None]:
+        """In the unit of the data or of its logarithm, and for the latter how much was widened."""
         scaler, predictive = self.target_scaler_, self.learner_.predict(x).double()
         if self.noise_model_ is not None:
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
             predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
-        calm = predictive
+        if self.noise_tails_ is not None:
+            predictive = predictive.tailed(self.noise_tails_)
+        growth = None if self.log_scale_ is None else self._growth(x, predictive)
         if self._kind().standardised:
             predictive = predictive.rescaled(scaler.mean, scaler.scale)
-        if self.log_scale_ is not None:
-            growth = self._growth(x, calm)
-            predictive = logarithm.exponential(predictive, self.log_scale_, growth)
-        return predictive.flat() if self._flat else predictive
+        return predictive, growth
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = ...) -> Array: ...
@@ -137,7 +162,7 @@ class Regressor(RegressorMixin, Estimator):
     def log_prob(self, X: Any, y: Any) -> Array:
         """Log density of each row of targets, summed over its outputs, in the data's own units."""
         check_is_fitted(self)
-        _, targets, _ = self._checked(X, y, reset=False)
+        _, targets, _ = self._checked(X, y, reset=False, frame=self.frame_)
         return self.predict_distribution(X).log_prob(targets).numpy()
 
     def score_log_likelihood(self, X: Any, y: Any) -> float:
@@ -146,7 +171,7 @@ class Regressor(RegressorMixin, Estimator):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _log_scale(self, x: Tensor, y: Tensor) -> LogScale | None:
+    def _log_scale(self, x: Rows, y: Tensor) -> LogScale | None:
         """The scale to learn the logarithm of these targets on; None to learn them as they are.
 
         Args:
@@ -161,11 +186,21 @@ class Regressor(RegressorMixin, Estimator):
         grown = (predictive.epistemic - calm.epistemic.reshape(predictive.mean.shape)).clamp_min(0)
         return grown * self.target_scaler_.scale.square()
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Tensor, bool]:
+    def _checked(
+        self, X: Any, y: Any, *, reset: bool, frame: Frame | None
+    ) -> tuple[Tensor, Tensor, bool]:
         """Inputs, a matrix of targets, and whether they came as a vector."""
-        X, y = validate_data(
-            self, X, y, dtype=FLOATS, y_numeric=True, multi_output=True, reset=reset
-        )
+        if frame is None:
+            X, y = validate_data(
+                self, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", y_numeric=True,
+                multi_output=True, reset=reset,
+            )  # fmt: skip
+        else:
+            X = X if reset else self._numbers(X, frame)
+            X, y = check_X_y(
+                X, y, dtype=FLOATS, ensure_all_finite="allow-nan", y_numeric=True,
+                multi_output=True,
+            )  # fmt: skip
         targets = tensor(y.reshape(len(y), -1))
         if not reset and targets.shape[1] != self.n_outputs_:
             raise ValueError(
@@ -177,7 +212,7 @@ class Regressor(RegressorMixin, Estimator):
     def _begin(self, x: Tensor, y: Tensor) -> tuple[tuple[Standardizer, Standardizer], Learner]:
         kind = self._kind()
         learner = self._begin_learner(*kind.likelihood(y), x)
-        return (Standardizer.fit(x), kind.scaler(y)), learner
+        return (scaler_of(x), kind.scaler(y)), learner
 
     def _kind(self) -> TargetKind:
         """What the targets are."""
@@ -189,7 +224,8 @@ class Regressor(RegressorMixin, Estimator):
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_, self.log_scale_ = None, None
+        self.noise_model_, self.noise_tails_, self.log_scale_ = None, None, None
+        self.columns_, self.frame_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
@@ -197,6 +233,8 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
             tensors["noise/weights"] = self.column_weights_.double()
+        if self.noise_tails_ is not None:
+            tensors["tails/factors"] = self.noise_tails_
         values: dict[str, Any] = {"flat": self._flat}
         if self.log_scale_ is not None:
             values["log_scale"] = [self.log_scale_.shift, self.log_scale_.top]
@@ -229,6 +267,15 @@ class Regressor(RegressorMixin, Estimator):
                 raise ValueError("weights of columns in the file are not all positive")
             self.column_weights_ = held["weights"]
             self.noise_model_ = NoiseModel(held["coefficients"])
+        self.noise_tails_ = None
+        held = part(tensors, "tails/")
+        if held:
+            wanted = {"factors": torch.empty(tails.NODES, dtype=torch.float64)}
+            checks.matching(wanted, held, "tails")
+            checks.numbers(held, {})
+            if not bool((held["factors"] > 0).all()):
+                raise ValueError("factors of the noise in the file are not all positive")
+            self.noise_tails_ = held["factors"]
 
     def __sklearn_tags__(self) -> Any:
         """Several targets are taken."""

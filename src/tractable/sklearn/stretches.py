@@ -90,7 +90,7 @@ def _slab(x: Tensor, number: int, steep: Tensor, generator: torch.Generator) -> 
 
 
 def _seen(fit: Fit, trials: Trials, out: Tensor, factor: float) -> Seen:
-    (noise, y, mean, variance), extra = fit.seen(trials.x[out], trials.y[out])
+    (noise, y, mean, variance), extra = fit.seen(trials.rows.at(out), trials.y[out])
     assert isinstance(noise, Normal)
     assert extra is not None
     return (

@@ -16,7 +16,7 @@ from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
 from tractable.predictive import LogScale
-from tractable.sklearn import logarithm, noise, stretches
+from tractable.sklearn import logarithm, noise, stretches, tails
 from tractable.sklearn.choosing import (
     ROUNDS,
     Fit,
@@ -32,6 +32,7 @@ from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.network import dense
 from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.rows import Rows
 from tractable.sklearn.targets import COMPILED, FEW_EPOCHS, FULL_BATCH, NORMAL
 from tractable.training import holdout
 
@@ -67,7 +68,7 @@ class _ByTAGI(Estimator):
             return TAGI(net, likelihood, **options)
         return Ensemble(net, likelihood, n=members, learner=TAGI, **options)
 
-    def _learn(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Fit:
+    def _learn(self, likelihood: Likelihood, outputs: int, x: Rows, y: Tensor) -> Fit:
         self._check_settings()
         rows, trials = len(x), self._trials(likelihood, outputs, x, y)
         setting, tried = self._first_setting(rows), list[Tried]()
@@ -89,16 +90,16 @@ class _ByTAGI(Estimator):
         self.chosen_, self.tried_ = setting, tried
         return fit
 
-    def _trials(self, likelihood: Likelihood, outputs: int, x: Tensor, y: Tensor) -> Trials:
+    def _trials(self, likelihood: Likelihood, outputs: int, x: Rows, y: Tensor) -> Trials:
         """Fits to standardised rows, some of which are held out if they are enough."""
 
         def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
-            net = dense(x.shape[1], hidden, outputs, self.activation)
+            net = dense(x.x.shape[1], hidden, outputs, self.activation)
             return self._of(net, likelihood, members, seed)
 
         seed, rows = self._seed(), len(x)
         wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
-        parts = parts_of(rows, seed) if wanted else []
+        parts = [x.whole(part) for part in parts_of(rows, seed)] if wanted else []
         fast = isinstance(likelihood, COMPILED)
         size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
         return Trials(make, x, y, parts, seed=seed, batch_size=size)
@@ -159,6 +160,9 @@ class _ByTAGI(Estimator):
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         learner.update(x, y, memory=self.memory)
 
+    def _to_learn(self, rows: Rows) -> Tensor:
+        return rows.uncertain(torch.ones(rows.x.shape[1]))
+
     def _widths(self) -> Any:
         if self.hidden is None:
             return HIDDEN
@@ -186,6 +190,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
     scaled to suit them, because data seen many times make the posterior too narrow.  Below 2,000
     rows those held out are tenths in turn, out of copies; above, one tenth that the networks
     themselves do not learn from.
+
+    The noise may depend on the inputs (``tractable.sklearn.noise``) and have heavier tails than a
+    normal one (``tractable.sklearn.tails``), where held-out rows gain by it.
 
     Error bars grow away from the training rows, as fast as stretches of the data that are held out
     ask for (``tractable.sklearn.stretches``).
@@ -279,7 +286,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         if self.log_target not in (None, True, False):
             raise ValueError(f"log_target must be True, False or None, got {self.log_target!r}")
 
-    def _log_scale(self, x: Tensor, y: Tensor) -> LogScale | None:
+    def _log_scale(self, x: Rows, y: Tensor) -> LogScale | None:
         self._check_settings()
         if self.likelihood != NORMAL:
             if self.log_target:
@@ -310,7 +317,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
             if learner.support is not None:
                 learner.support = learner.support.steeper(growth)
         fit = super()._suited(trials, setting, fit, judged)
-        return replace(fit, noise=noise.choose(trials.missed(judged, fit), seed))
+        missed = trials.missed(judged, fit)
+        model = noise.choose(missed, seed)
+        return replace(fit, noise=model, tails=tails.choose(missed, model))
 
 
 class TAGIClassifier(_ByTAGI, Classifier):

@@ -56,7 +56,8 @@ class Format:
                 bad = torch.nonzero(~torch.isfinite(tensor.reshape(tensor.shape[0], -1)))
                 raise InvalidInput(
                     f"inputs have {len(bad)} NaN or infinite values, the first in row "
-                    f"{int(bad[0, 0])}"
+                    f"{int(bad[0, 0])}; TAGI takes missing values as a Gaussian with their mean "
+                    f"and variance, and the estimators of tractable.sklearn infer them"
                 )
             return tensor
         return tensor.to(self.device)

@@ -84,13 +84,13 @@ class Baseline:
         if checkpoint.is_file():
             self._load(checkpoint)
         self._started_at = self._model.num_timesteps
-        before, started = self.seconds, time.perf_counter()
+        before, started = self.seconds, time.process_time()
 
         class Note(BaseCallback):
             """Save before every tenth rollout; trust the compiled policy once it ran."""
 
             def _on_rollout_start(inner) -> None:
-                self.seconds = before + time.perf_counter() - started
+                self.seconds = before + time.process_time() - started
                 if inner.num_timesteps > self._started_at:
                     torch.compiler.set_stance("default", skip_guard_eval_unsafe=True)
                 if (inner.num_timesteps // 2048) % EVERY == 0 and inner.num_timesteps:
@@ -103,7 +103,7 @@ class Baseline:
         if left > 0:
             with _few_checks():
                 self._model.learn(left, callback=Note(), reset_num_timesteps=not self._started_at)
-        self.seconds = before + time.perf_counter() - started
+        self.seconds = before + time.process_time() - started
         self._scaled.training = False
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:

@@ -110,9 +110,15 @@ class Options(StudyOptions):
     methods: list[str] = option(list(METHODS), choices=METHODS, quick=["tagi", "gcn"])
 
 
-def run_method(name: str, data: CitationData, options: Options) -> dict[str, Any]:
-    """All that is measured of one method."""
-    setting, at_validation = chosen(SETTINGS_OF.get(name, name), data, options.trials, options.seed)
+def run_method(
+    name: str, data: CitationData, options: Options, known: dict[str, Any]
+) -> dict[str, Any]:
+    """All that is measured of one method, with the setting that was chosen before, if one was."""
+    base = SETTINGS_OF.get(name, name)
+    if base in known:
+        setting, at_validation = known[base]["setting"], known[base]["validation"]
+    else:
+        setting, at_validation = chosen(base, data, options.trials, options.seed)
     away = steps_away(data.graph, data.train)[data.test]
     tested: list[Scores] = []
     by_steps: dict[int, list[Scores]] = {}
@@ -203,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     found: dict[str, Any] = {}
     with Parts(len(options.methods), "methods") as parts:
         for name in options.methods:
-            found[name] = run_method(name, data, options)
+            found[name] = run_method(name, data, options, found)
             record.metrics = {"methods": found}
             record.comparison = compare(options.name, found)
             parts.step(f"{name}: {found[name]['test']}")

@@ -99,8 +99,12 @@ def gat(data: CitationData, s: Setting, seed: int, classes: int) -> tr.Learner:
 
 def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int = 1) -> tr.Learner:
     """Convolutions in closed form."""
-    likelihood = tr.likelihoods.Categorical(classes, link=s["link"])
-    net = convolutions(data, s["width"], likelihood.outputs, s["drop"])
+    likelihood = (
+        tr.likelihoods.Softmax(classes)
+        if s["link"] == "softmax"
+        else tr.likelihoods.Categorical(classes, link=s["link"])
+    )
+    net = convolutions(data, s["width"], likelihood.outputs_needed, s["drop"])
     nodes = G.Nodes(net, unit_rows(data))
     if members == 1:
         return tr.TAGI(nodes, likelihood, gain=s["gain"], seed=seed)
@@ -112,14 +116,14 @@ def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int =
 _ADAM = {"lr": (0.005, 0.01, 0.02), "decay": (5e-4, 1e-3, 2e-3), "epochs": (100, 200, 300)}
 _TAGI = Method(
     "TAGI, convolutions",
-    {"width": 64, "link": "normal", "gain": 0.05, "epochs": 20, "batch": 20, "drop": 0.3},
+    {"width": 16, "link": "softmax", "gain": 0.1, "epochs": 80, "batch": 20, "drop": 0.0},
     {
-        "width": (32, 64, 128),
-        "link": ("normal", "normal", "probit"),
-        "gain": (0.02, 0.05, 0.1, 0.25),
-        "epochs": (10, 20, 40),
+        "width": (16, 32),
+        "link": ("softmax",),
+        "gain": (0.05, 0.1, 0.25),
+        "epochs": (40, 80, 160),
         "batch": (20,),
-        "drop": (0.0, 0.3, 0.5),
+        "drop": (0.0,),
     },
     tagi,
 )

@@ -20,6 +20,7 @@ from tractable_studies.likelihoods.models import Model, network
 from tractable_studies.likelihoods.rows import Task
 
 DISPERSION_STEPS = 60
+CORAL_RATES = (1e-3, 1e-2)
 
 
 def there(package: str) -> bool:
@@ -94,7 +95,7 @@ def independent(x: Tensor) -> list[int]:
 # --- grades ------------------------------------------------------------------------------------
 
 
-def by_coral(levels: int, epochs: int) -> Model:
+def by_coral(levels: int, epochs: int, rate: float) -> Model:
     """A network whose thresholds share their weights (Cao, Mirjalili & Raschka 2020)."""
 
     def fit(task: Task, seed: int) -> Predictive:
@@ -106,7 +107,7 @@ def by_coral(levels: int, epochs: int) -> Model:
             torch.manual_seed(seed)
             body = list(network(task, 1, (50,)).children())[:-1]
             net = nn.Sequential(*body, CoralLayer(50, levels))
-            optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+            optimizer = torch.optim.Adam(net.parameters(), lr=rate)
             for _ in range(epochs):
                 for rows in torch.randperm(len(task.x)).split(16):
                     loss = coral_loss(

@@ -16,9 +16,16 @@ Eq. (4) as printed has sign(g), as if it were known which way is up.  Once a tas
 actions are about equally good, g is far smaller than its deviation and its sign is chance: the
 policy then drifts until it fails.  With the expected sign such messages fade by themselves.
 
-The message reaches z as ``J d_mu`` and ``J^2 d_var``.  It is handed to the policy network as the
-equivalent observation of z, a Gaussian target of mean ``mu - d_mu/d_var`` and variance
-``-1/d_var - v``.
+The message reaches z as ``J d_mu`` and ``J^2 d_var``.  Where tanh saturates J vanishes and with it
+every message: what is in a corner stays there.  A *pull* against that is the observation that z is
+zero, of precision c, in every row:
+
+    d_z = J d_mu - c mu,   d_vz = J^2 d_var - c,   c = pull u,   u = mean |E[sign q']|
+
+with u, the *certainty*, over the rows and actions of a batch: where it is not known which way is
+up, nothing pulls, so that a mastered task is not unlearnt.  The sum of both messages is handed to
+the policy network as the equivalent observation of z, a Gaussian target of mean
+``mu - d_mu/d_var`` and variance ``-1/d_var - v``.
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", sections 4 and 5.
@@ -47,15 +54,19 @@ class Advice:
         slope: E[dq/da].
         slope_variance: var dq/da.
         curvature: cov(dq/da, a) / var a.
+        certainty: mean of |E[sign dq/da]|, from 0 (either way may be up) to 1.
     """
 
     target: Gaussian
     slope: Tensor
     slope_variance: Tensor
     curvature: Tensor
+    certainty: Tensor
 
 
-def advise(value: TAGI, states: Tensor, mean: Tensor, variance: Tensor) -> Advice:
+def advise(
+    value: TAGI, states: Tensor, mean: Tensor, variance: Tensor, pull: float = 0.0
+) -> Advice:
     """How the policy's outputs ``N(mean, variance)`` at these states should change.
 
     Args:
@@ -63,6 +74,7 @@ def advise(value: TAGI, states: Tensor, mean: Tensor, variance: Tensor) -> Advic
         states: known states, ``[rows, states]``.
         mean: of the policy's outputs, before tanh, ``[rows, actions]``.
         variance: of the same.
+        pull: precision of the pull to zero where it is certain which way is up.
     """
     action = torch.tanh(mean)
     jacobian = 1 - action * action
@@ -72,15 +84,25 @@ def advise(value: TAGI, states: Tensor, mean: Tensor, variance: Tensor) -> Advic
     )
     g, slope_variance, h = (part[:, states.shape[1] :] for part in input_slopes(value, joint))
     d_mu, d_var = message(g, slope_variance, h, w)
-    target = observation(mean, variance, jacobian * d_mu, jacobian**2 * d_var)
-    return Advice(target, g, slope_variance, h)
+    d_mu, d_var = jacobian * d_mu, jacobian**2 * d_var
+    certainty = expected_sign(g, slope_variance).abs().mean()
+    if pull > 0:
+        c = pull * certainty
+        d_mu, d_var = d_mu - c * mean, d_var - c
+    target = observation(mean, variance, d_mu, d_var)
+    return Advice(target, g, slope_variance, h, certainty)
+
+
+def expected_sign(g: Tensor, variance: Tensor) -> Tensor:
+    """E[sign q'] of a derivative ``N(g, variance)``."""
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    return torch.erf(g / (2 * variance).sqrt())
 
 
 def message(g: Tensor, variance: Tensor, h: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """Message to an action of variance ``w`` from a derivative ``N(g, variance)``, eq. (4)."""
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-    uphill = torch.erf(g / (2 * variance).sqrt())
-    d_mu = uphill * (h * g).abs() / variance
+    d_mu = expected_sign(g, variance) * (h * g).abs() / variance
     d_var = -torch.minimum(h * h / variance, 1 / w.clamp_min(torch.finfo(w.dtype).tiny))
     return d_mu, d_var
 

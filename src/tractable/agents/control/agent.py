@@ -35,6 +35,7 @@ from tractable.agents.control.horizon import Horizon
 from tractable.agents.control.metrics import METRICS, metrics
 from tractable.agents.control.networks import policy_net, value_net
 from tractable.agents.control.normalizer import Normalizer
+from tractable.agents.control.restraint import Before, forget_some
 from tractable.agents.control.returns import n_step_targets
 from tractable.agents.control.settings import ControlSettings
 from tractable.errors import EnvironmentFault
@@ -72,6 +73,7 @@ class TAGIControl:
         self.settings = ControlSettings(**settings)
         self.env = open_environment(env)
         self.low, self.high = box_action_space(self.env)
+        self._middle, self._half = (self.high + self.low) / 2, (self.high - self.low) / 2
         self.seed = seed
         self.n_states = int(np.prod(self.env.observation_space.shape))
         self.n_actions = int(np.prod(self.low.shape))
@@ -143,9 +145,10 @@ class TAGIControl:
         return z
 
     def _to_box(self, squashed: Array) -> Array:
-        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         shape = (*squashed.shape[:-1], *self.low.shape)
-        return np.clip(middle + half * squashed.reshape(shape), self.low, self.high)
+        stretched = self._middle + self._half * squashed.reshape(shape)
+        # Once a step: np.clip takes several times as long.
+        return np.minimum(np.maximum(stretched, self.low), self.high)
 
     # --- learning ------------------------------------------------------------------------
 
@@ -272,7 +275,10 @@ class TAGIControl:
             torch.from_numpy(target.astype(np.float32)).unsqueeze(1),
             torch.from_numpy(variance.astype(np.float32)).unsqueeze(1),
         )
-        watched = []
+        before = None
+        if s.max_step is not None:
+            before = Before.of(self.policy, inputs[:, : self.n_states].contiguous())
+        watched, certainty = [], []
         for _ in range(s.epochs):
             order = torch.from_numpy(self.rng.permutation(len(inputs)))
             for k, chosen in enumerate(order.split(s.batch_size)):
@@ -281,11 +287,17 @@ class TAGIControl:
                 self.value.learn_batch(x, targets[chosen], memory=s.memory)
                 states = x[:, : self.n_states].contiguous()
                 mean, output_variance = self.policy.outputs(states, batch_size=None).moments()
-                advice = advise(self.value, states, mean, output_variance)
+                advice = advise(self.value, states, mean, output_variance, s.pull)
                 self.policy.learn_batch(states, advice.target, memory=s.memory)
+                certainty.append(advice.certainty)
                 if k % _WATCHED == 0:
                     watched.append(metrics(mean, output_variance, advice))
-        return dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))
+        found = dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))
+        found["certainty"] = float(torch.stack(certainty).mean())
+        if before is not None and s.max_step is not None:
+            found["step"] = before.limit(self.policy, s.max_step)
+        forget_some(self.policy, s.forgetting * found["certainty"])
+        return found
 
     # --- state ---------------------------------------------------------------------------
 

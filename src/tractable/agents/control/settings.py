@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,12 @@ class ControlSettings:
         scale_rewards: whether rewards are.
         memory: for a world that changes: about how many of the last rows both networks remember
             (``Learner.update``); by default they forget nothing.
+        pull: precision, before it is faded, with which every row observes that the policy's
+            output is zero, so that actions do not saturate (``advice``); 0: none.
+        forgetting: share, before it is faded, of what its weights know that the policy forgets
+            after each horizon, so that it does not freeze (``restraint``); 0: nothing.
+        max_step: most that one horizon may move the policy's means, in half squared deviations of
+            its outputs (``restraint``); None: no limit.
     """
 
     horizon: int = 1024
@@ -42,22 +50,33 @@ class ControlSettings:
     scale_observations: bool = True
     scale_rewards: bool = True
     memory: float | None = None
+    pull: float = 0.0
+    forgetting: float = 0.0
+    max_step: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name in ("horizon", "batch_size", "epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("gamma", "lam", "sigma_decay"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
-        for name in ("sigma_v", "sigma_min", "gain"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if self.memory is not None and not 1 < self.memory < math.inf:
-            raise ValueError(
-                f"memory must be a number of rows above 1, or None; got {self.memory!r}"
-            )
-        for name in ("policy_hidden", "value_hidden"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise ValueError(f"{name} must name at least one layer of at least one unit")
+        for wanted, (holds, names) in _DOMAINS.items():
+            for name in names:
+                value = getattr(self, name)
+                if not holds(value):
+                    raise ValueError(f"{name} must {wanted}, got {value!r}")
+
+
+def _none_or_above(least: float) -> Callable[[Any], bool]:
+    return lambda value: value is None or least < value < math.inf
+
+
+_DOMAINS: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
+    "be at least 1": (lambda value: value >= 1, ("horizon", "batch_size", "epochs")),
+    "lie between 0 and 1": (lambda value: 0 <= value <= 1, ("gamma", "lam", "sigma_decay")),
+    "be positive": (lambda value: value > 0, ("sigma_v", "sigma_min", "gain")),
+    "be a number of rows above 1, or None": (_none_or_above(1), ("memory",)),
+    "be at least 0 and finite": (lambda value: 0 <= value < math.inf, ("pull",)),
+    "be at least 0 and below 1": (lambda value: 0 <= value < 1, ("forgetting",)),
+    "be positive and finite, or None": (_none_or_above(0), ("max_step",)),
+    "name at least one layer of at least one unit": (
+        lambda value: len(value) > 0 and min(value) >= 1,
+        ("policy_hidden", "value_hidden"),
+    ),
+}

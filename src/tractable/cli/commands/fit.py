@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,12 +12,13 @@ import torch
 from tractable.cli import output
 from tractable.cli.errors import BadUse, FailedWork, one_line
 from tractable.cli.folder import whole_folder
-from tractable.cli.table import scores
+from tractable.cli.table import answers, scores
+from tractable.cli.table.importance import importance
 from tractable.cli.table.model_file import MODEL, TableModel, estimator_class
 from tractable.cli.table.prepare import Choices, Prepared, prepare
 from tractable.errors import InvalidTarget
-from tractable.report import RESULTS, Chart, Comparison, Results, write_report
-from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report import RESULTS, Chart, Comparison, Results, Section, write_report
+from tractable.report.provenance import command, peak_memory_mib, versions
 from tractable.report.words import number
 
 
@@ -41,6 +43,15 @@ def levels(text: str | None) -> tuple[str, ...]:
     (('low', 'mid', 'high'), ())
     """
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def stem(data: Path) -> str:
+    """The name of a file without its endings.
+
+    >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
+    ('b', 'x.y')
+    """
+    return Path(data.stem).stem if data.suffix == ".gz" else data.stem
 
 
 def run(json: bool, **chosen: Any) -> None:
@@ -75,6 +86,10 @@ def _show(results: Results) -> None:
     """The notes and metrics of a run."""
     for note in results.notes:
         output.say(note)
+    for warning in (line for part in results.sections for line in part.warnings):
+        output.say(f"Mind: {warning}")
+    if not results.comparison:
+        return
     cells = [[row.name, _with_unit(row), row.note] for row in results.comparison]
     output.show_table(["held-out rows", "", ""], cells)
 
@@ -100,7 +115,7 @@ def fit(choices: Choices) -> Results:
             raise FailedWork(f"training failed: {one_line(error)}") from error
         model = TableModel(
             estimator, choices.learner, prepared.target.task, choices.target, prepared.columns,
-            choices.ids, choices.missing or "refuse",
+            choices.ids, choices.missing,
         )  # fmt: skip
         model.save(folder / MODEL)
         results = _results(choices, prepared, estimator, time.monotonic() - started)
@@ -118,36 +133,74 @@ def _estimator(choices: Choices, prepared: Prepared) -> Any:
 
 
 def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: float) -> Results:
-    x, y = prepared.rows(prepared.test)
-    seen = prepared.target.values[prepared.train]
-    score = scores.of_numbers if prepared.target.task == "regression" else scores.of_labels
-    metrics, rows, calibration = score(estimator, x, y, seen, choices.learner)
+    score = _score(choices, prepared, estimator)
     sizes = f"{len(prepared.train)} rows to learn from, {len(prepared.test)} held out to test"
-    inputs = f"{len(prepared.columns)} columns, {x.shape[1]} inputs of the network"
+    width = sum(column.width for column in prepared.columns)
+    inputs = f"{len(prepared.columns)} columns, {width} inputs of the network"
+    chosen = getattr(estimator, "chosen_", None)
+    hidden = choices.hidden if chosen is None else chosen.hidden
     return Results(
         experiment=f"fit {choices.data.name}",
-        title=f"{choices.target} of {choices.data.name} by {type(estimator).__name__}",
+        title=f"{choices.target} of {choices.data.name}",
         command=command("tractable.cli"),
         seeds=[choices.seed],
         settings={
-            "learner": choices.learner, "task": prepared.target.task,
-            "likelihood": prepared.meaning.name,
-            "hidden": list(choices.hidden) if choices.hidden is not None else None,
-            "epochs": choices.epochs, "test": choices.test,
-            "missing": choices.missing or "refuse", "id": list(choices.ids),
+            "learner": f"{choices.learner} ({type(estimator).__name__})",
+            "task": prepared.target.task, "likelihood": prepared.meaning.name,
+            "hidden": hidden if hidden is None else list(hidden),
+            "epochs": choices.epochs if chosen is None else chosen.epochs,
+            "test": choices.test, "seed": choices.seed,
+            "missing": choices.missing, "id": list(choices.ids),
             "drop": list(choices.drop), "categorical": list(choices.categorical),
         },
-        comparison=rows,
+        comparison=[] if score is None else score.rows,
         charts=_charts(estimator, choices.learner),
-        calibration=calibration,
+        calibration=None if score is None else score.calibration,
         notes=[f"{sizes}; {inputs}.", *prepared.notes, *_learnt(prepared, estimator)],
-        metrics=metrics,
+        metrics={} if score is None else score.metrics,
         seconds=round(seconds, 1),
         peak_memory_mib=peak_memory_mib(),
         threads=choices.threads,
-        commit=commit(),
         versions=versions(),
+        kind="table",
+        sections=_sections(choices, prepared, estimator, score),
     )  # fmt: skip
+
+
+def _score(choices: Choices, prepared: Prepared, estimator: Any) -> scores.Score | None:
+    if not prepared.test:
+        return None
+    of = scores.of_numbers if prepared.target.task == "regression" else scores.of_labels
+    train = prepared.rows(prepared.train)
+    return of(estimator, *prepared.rows(prepared.test), train, choices.learner)
+
+
+def _sections(
+    choices: Choices, prepared: Prepared, estimator: Any, score: scores.Score | None
+) -> list[Section]:
+    """What a person asks of the model."""
+    settings = answers.chosen(estimator)
+    tail = [] if settings is None else [settings]
+    if score is None:
+        words = "No row was held out (--test 0), so how good it is, is not known."
+        return [Section("How good is it?", warnings=[words]), *tail]
+    x, y = prepared.rows(prepared.test)
+    numbers = [prepared.table.numbers[i] for i in prepared.test]
+    labels = prepared.target.task == "classification"
+    found = [answers.how_good(score.compared, score.rivals, choices.target, len(y))]
+    if labels:
+        shares = score.predictive.probs.numpy()
+        classes = estimator.classes_
+        train = prepared.target.values[prepared.train]
+        found.append(answers.confusion(shares, y, classes, train))
+        listed = answers.rows_of_labels(shares, y, classes, numbers)
+    else:
+        found.append(answers.beside(score.predictive, y, choices.target))
+        listed = answers.rows_of_numbers(score.predictive, y, numbers)
+    matters = importance(estimator, prepared.columns, x, y, choices.seed)
+    found.append(answers.what_matters(matters, choices.target, labels=labels))
+    odd = answers.strange(score.predictive, prepared, estimator)
+    return [*found, *listed, *([] if odd is None else [odd]), *tail]
 
 
 def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
@@ -157,8 +210,10 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
         wild = int(estimator.clipped_[at : at + column.width].sum())
         at += column.width
         if wild:
-            values = "1 value lies" if wild == 1 else f"{wild} values lie"
-            notes.append(f"{column.name!r}: {values} far from all others, and count as less far.")
+            one = wild == 1
+            values = "1 value lies" if one else f"{wild} values lie"
+            count = "counts" if one else "count"
+            notes.append(f"{column.name!r}: {values} far from all others, and {count} as less far.")
     chosen = getattr(estimator, "chosen_", None)
     if chosen is not None and estimator.tried_:
         layers = " and ".join(map(str, chosen.hidden))
@@ -181,7 +236,7 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
 
 
 def _charts(estimator: Any, learner: str) -> list[Chart]:
-    """Whatever the learner recorded by epoch."""
+    """What held-out rows said by the number of epochs, and whatever the learner recorded."""
     history = estimator.learner_.history
     keys = {key: None for record in history for key in record if key not in ("epoch", "seconds")}
     charts = []
@@ -190,4 +245,10 @@ def _charts(estimator: Any, learner: str) -> list[Chart]:
         epochs, values = map(list, zip(*held, strict=True))
         words = key.replace("_", " ")
         charts.append(Chart(f"{words} by epoch", "epoch", words, {learner: (epochs, values)}))
+    found = [(t.setting.epochs, t.mean) for t in getattr(estimator, "tried_", [])
+             if t.setting.hidden and not t.setting.rounds and t.members == 1]  # fmt: skip
+    if len(found) > 1:
+        epochs, values = map(list, zip(*sorted(found), strict=True))
+        title = "Log-likelihood of rows set apart, by the number of passes"
+        charts.append(Chart(title, "passes", "log-likelihood", {"a network": (epochs, values)}))
     return charts

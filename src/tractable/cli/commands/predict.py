@@ -1,38 +1,85 @@
-"""``tractable predict``: predictions for the rows of a CSV file with a saved model."""
+"""``tractable predict``: predictions for the rows of a file with a saved model."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
+from tractable import metrics
 from tractable.cli import output
 from tractable.cli.errors import BadUse, unknown
 from tractable.cli.folder import unwritable
-from tractable.cli.table import csv_file, model_file
+from tractable.cli.table import csv_file, model_file, target, write_file
 from tractable.cli.table.columns import encode
+from tractable.cli.table.csv_file import CsvTable
 from tractable.cli.table.model_file import TableModel
 from tractable.predictive import Predictive
+from tractable.report.words import number
 
-Predictions = tuple[list[str], list[list[str | float]]]
+MISSING = ("infer", "mean", "refuse")
+UNKNOWN = ("missing", "refuse")
+_AT_ONCE = 4096  # rows: a row with gaps is predicted in many ways
+_DIGITS = 7
+
+Cell = str | float
+Predictions = tuple[list[str], list[list[Cell]]]
 """A header, and rows of cells."""
 
 
-def run(
-    model: Path, data: Path, out: Path | None, *, level: float, missing: str | None, json: bool
-) -> None:
-    """Predict, and write or print the rows."""
+@dataclass(frozen=True)
+class Choices:
+    """What the user chose; see ``tractable predict --help``.
+
+    Attributes:
+        level: of the intervals.
+        missing: ``infer`` takes missing values as unknown, ``mean`` fills them with the means of
+            the training rows, ``refuse`` refuses them; by default ``infer``, unless the model was
+            fitted with filled ones.  Rows are never left out, so that they can be counted on.
+        unknown: what levels are that were not seen in training: ``missing``, or a mistake
+            (``refuse``).
+        keep: columns of the file to copy, or ``all``.
+        encoding: of the file, if it is text.
+    """
+
+    level: float = 0.9
+    missing: str | None = None
+    unknown: str = "missing"
+    keep: str | None = None
+    encoding: str | None = None
+
+    def check(self) -> None:
+        """Refuse what can be seen to be wrong without the data."""
+        if not 0 < self.level < 1:
+            raise BadUse(f"--level must lie between 0 and 1, got {self.level}")
+        if self.missing not in (None, *MISSING):
+            raise unknown("way with missing values", str(self.missing), MISSING)
+        if self.unknown not in UNKNOWN:
+            raise unknown("way with unknown levels", self.unknown, UNKNOWN)
+
+
+def run(model: Path, data: Path, out: Path | None, choices: Choices, *, json: bool) -> None:
+    """Predict, and write or print the rows; what a reader should know goes to standard error."""
     if out is not None:
         problem = f"{out} is a folder, wanted a file" if out.is_dir() else unwritable(out.parent)
         if problem is None and not out.parent.is_dir():
             problem = f"no folder {out.parent} for {out.name}"
         if problem:
             raise BadUse(problem)
+        write_file.check(out)
+    choices.check()
     held = model_file.load(model)
-    header, rows = predict(held, data, level=level, missing=missing)
+    table = csv_file.read(data, encoding=choices.encoding)
+    notes = list[str]()
+    header, rows = predict(held, table, choices, notes)
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
     if out is not None:
-        csv_file.write(out, header, rows)
+        write_file.write(out, header, rows)
         if json:
             output.as_json({"rows": len(rows), "columns": header, "out": str(out)})
         else:
@@ -43,49 +90,90 @@ def run(
         csv_file.write_rows(sys.stdout, header, rows)
 
 
-def predict(model: TableModel, data: Path, *, level: float, missing: str | None) -> Predictions:
+def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[str]) -> Predictions:
     """Predictions for every row, in order, beside the columns that identify it.
 
     Args:
         model: from ``model_file.load``.
-        data: a CSV file with at least the columns of the training file; others are passed over.
-        level: of the intervals.
-        missing: ``"mean"`` fills missing values with the means of the training rows; by default
-            as the model was fitted: rows are never left out, so that they can be counted on.
+        table: has at least the columns of the training file; others are passed over.
+        choices: what the user chose.
+        notes: what a reader should know is added.
 
     Raises:
         BadUse: the file does not suit the model.
     """
-    if not 0 < level < 1:
-        raise BadUse(f"--level must lie between 0 and 1, got {level}")
-    if missing not in (None, "mean"):
-        raise unknown("way with missing values", str(missing), ["mean"])
-    table = csv_file.read(data)
     names = [column.name for column in model.columns]
     table.require(names)
+    kept = _kept(model, table, choices.keep)
+    how = choices.missing or ("mean" if model.missing == "mean" else "infer")
     gaps = table.missing(names)
-    if gaps and (missing or model.missing) != "mean":
+    if gaps and how == "refuse":
         name, rows = next(iter(gaps.items()))
         raise BadUse(
             f"{table.path.name}, column {name!r}: {len(rows)} missing values, the first in row "
-            f"{rows[0]}; --missing mean fills them with the means of the training rows"
+            f"{rows[0]}; --missing infer takes them as unknown, --missing mean fills them with the "
+            f"means of the training rows"
         )
-    x = encode(model.columns, table)
-    ids = [name for name in model.ids if name in table.header]
-    header, values = _outputs(model, x, level)
-    copied = [table.column(name) for name in ids]
+    _say_unknown(model, table, choices, notes)
+    x = encode(model.columns, table, fill=how == "mean", unknown=choices.unknown == "missing")
+    if gaps and how == "infer":
+        listed = ", ".join(f"{name} ({len(rows)})" for name, rows in gaps.items())
+        notes.append(f"missing values are inferred, and widen the answer: {listed}")
+    header, values, scored = _outputs(model, x, table, choices.level)
+    if scored:
+        notes.append(scored)
+    copied = [table.column(name) for name in kept]
     rows_out = [[*(c[i] for c in copied), *row] for i, row in enumerate(values)]
-    return _unique([*ids, *header]), rows_out
+    return _unique([*kept, *header]), rows_out
 
 
-def _outputs(model: TableModel, x: object, level: float) -> Predictions:
-    # One distribution for all columns: a learner by samples draws anew at every call.
-    predictive = model.estimator.predict_distribution(x)
-    header, rows = _of_task(model, predictive, level)
-    if predictive.novelty is None:  # a file of before the training rows were remembered
-        return header, rows
-    novelty = predictive.novelty.tolist()
-    return [*header, "novelty"], [[*row, far] for row, far in zip(rows, novelty, strict=True)]
+def _kept(model: TableModel, table: CsvTable, keep: str | None) -> list[str]:
+    """Names of the columns to copy: those that identify rows, and those asked for."""
+    ids = [name for name in model.ids if name in table.header]
+    if keep is None:
+        return ids
+    wanted = list(table.header) if keep == "all" else [n.strip() for n in keep.split(",")]
+    table.require(wanted)
+    return [*ids, *(name for name in wanted if name not in ids)]
+
+
+def _say_unknown(model: TableModel, table: CsvTable, choices: Choices, notes: list[str]) -> None:
+    for column in model.columns:
+        strange = column.strange(table)
+        if not strange or choices.unknown == "refuse":
+            continue
+        folded = {level.lower(): level for level in column.levels}
+        near = [f"{s!r} for {folded[s.lower()]!r}" for s in strange if s.lower() in folded]
+        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
+        hint = f" (is it {near[0]}?)" if near else ""
+        notes.append(
+            f"column {column.name!r}: {shown} not seen in training, taken as missing{hint}"
+        )
+
+
+def _outputs(
+    model: TableModel, x: Any, table: CsvTable, level: float
+) -> tuple[list[str], list[list[Cell]], str]:
+    """Header and rows, and a sentence on how good they are where the file has the target."""
+    truth = _truth(model, table)
+    header, rows, parts = list[str](), list[list[Cell]](), list[dict[str, float]]()
+    for start in range(0, len(x), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        # One distribution for all columns: a learner by samples draws anew at every call.
+        predictive = model.estimator.predict_distribution(x[some])
+        header, found = _of_task(model, predictive, level)
+        if predictive.novelty is not None:  # not of a file of before rows were remembered
+            header = [*header, "novelty"]
+            far = predictive.novelty.tolist()
+            found = [[*row, n] for row, n in zip(found, far, strict=True)]
+        rows += [[_short(cell) for cell in row] for row in found]
+        if truth is not None:
+            parts.append(_score(model, predictive, truth[some], level))
+    return header, rows, _words(model, parts, level) if parts else ""
+
+
+def _short(cell: Cell) -> Cell:
+    return float(f"{cell:.{_DIGITS}g}") if isinstance(cell, float) else cell
 
 
 def _of_task(model: TableModel, predictive: Predictive, level: float) -> Predictions:
@@ -99,8 +187,45 @@ def _of_task(model: TableModel, predictive: Predictive, level: float) -> Predict
     return header, [[label, *row] for label, row in zip(labels, probabilities, strict=True)]
 
 
+# --- how good they are, where that can be told ------------------------------------------------
+
+
+def _truth(model: TableModel, table: CsvTable) -> Any:
+    """The targets that the file has, if it has all of them."""
+    if model.target not in table.header or table.missing([model.target]):
+        return None
+    if model.task == "classification":
+        cells = np.array(table.column(model.target))
+        return cells if set(cells) <= set(map(str, model.estimator.classes_)) else None
+    try:
+        return target.target_of(table, model.target, "regression").values
+    except BadUse:
+        return None
+
+
+def _score(model: TableModel, predictive: Predictive, y: Any, level: float) -> dict[str, float]:
+    if model.task == "classification":
+        names = [str(name) for name in model.estimator.classes_]
+        seen = torch.tensor([names.index(label) for label in y])
+        return {"rows": len(y), "right": float((predictive.labels == seen).sum())}
+    seen = torch.as_tensor(y)
+    error = (predictive.unwound(seen) - predictive.mean).square().sum()
+    inside = metrics.coverage(predictive, seen, level) * len(y)
+    return {"rows": len(y), "square": float(error), "inside": inside}
+
+
+def _words(model: TableModel, parts: list[dict[str, float]], level: float) -> str:
+    rows = sum(part["rows"] for part in parts)
+    start = f"the file has {model.target!r}; on its {rows:.0f} rows "
+    if model.task == "classification":
+        return f"{start}{100 * sum(p['right'] for p in parts) / rows:.1f} % of the labels are right"
+    rmse = (sum(part["square"] for part in parts) / rows) ** 0.5
+    inside = 100 * sum(part["inside"] for part in parts) / rows
+    return f"{start}the RMSE is {number(rmse)}, and {100 * level:g} % intervals hold {inside:.1f} %"
+
+
 def _unique(names: list[str]) -> list[str]:
-    """Names of columns, told apart where an id column is called like one of ours."""
+    """Names of columns, told apart where a column that is kept is called like one of ours."""
     seen: dict[str, int] = {}
     made = []
     for name in names:

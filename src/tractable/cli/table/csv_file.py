@@ -1,4 +1,4 @@
-"""Tables in CSV files: read as text, with the place of every value for error messages."""
+"""Tables in files: read as text, with the place of every value for error messages."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 from tractable.cli.errors import BadUse, unknown
+from tractable.cli.table.notation import number
+from tractable.cli.table.source import read_lines
 from tractable.persistence.files import whole_file
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nat", "#n/a", "?", "-"})
 """What counts as a missing value, whatever its case."""
-_DELIMITERS = ",;\t|"
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -32,7 +34,9 @@ class CsvTable:
         header: names of the columns.
         rows: one list of cells per row, stripped of blanks around them.
         numbers: of the rows, from 1, without the header and blank lines.
-        delimiter: between cells.
+        delimiter: between cells; empty where the file has none.
+        notes: what a reader should know of how it was read.
+        counter: the first column, if it has no name and only counts the rows.
     """
 
     path: Path
@@ -40,6 +44,8 @@ class CsvTable:
     rows: list[list[str]]
     numbers: list[int]
     delimiter: str
+    notes: tuple[str, ...] = ()
+    counter: str | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -53,7 +59,10 @@ class CsvTable:
         """Refuse names that are not columns."""
         for name in names:
             if name not in self.header:
-                raise unknown(f"column in {self.path.name}", name, self.header)
+                error = unknown(f"column in {self.path.name}", name, self.header)
+                odd = any(number(cell) is not None for cell in self.header)
+                hint = "; is its first line a header?" if odd else ""
+                raise BadUse(f"{error}{hint}")
 
     def missing(self, names: Sequence[str]) -> dict[str, list[int]]:
         """The row numbers with missing values, of the columns that have any."""
@@ -77,43 +86,61 @@ class CsvTable:
         return replace(self, rows=rows, numbers=[self.numbers[i] for i in chosen])
 
 
-def read(path: Path) -> CsvTable:
-    """A CSV file with a header line, in UTF-8; the delimiter is found in the header.
+def read(path: Path, *, encoding: str | None = None) -> CsvTable:
+    """A table with a header line: CSV (any encoding, gzip), Excel or Parquet.
+
+    Columns without a name get one; a first one that only counts the rows, as pandas writes it, is
+    said to be one (``counter``).
 
     Raises:
         BadUse: no such file, or not a table.
     """
-    if not path.is_file():
-        raise BadUse(f"{path} is a folder, not a CSV file" if path.is_dir() else f"no file {path}")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            first = stream.readline()
-            if not first.strip():
-                more = stream.read(1)
-                reason = "begins with a blank line" if more or first else "is empty"
-                raise BadUse(f"{path} {reason}: wanted a header line and rows")
-            delimiter = max(_DELIMITERS, key=first.count)
-            stream.seek(0)
-            lines = list(csv.reader(stream, delimiter=delimiter, strict=True))
-    except UnicodeDecodeError as error:
-        raise BadUse(
-            f"{path} is not text in UTF-8: {error.reason} at byte {error.start}"
-        ) from error
-    except csv.Error as error:
-        raise BadUse(f"{path} is not a CSV file: {error}") from error
-    except OSError as error:
-        raise BadUse(f"cannot read {path}: {error.strerror or error}") from error
-    header = tuple(name.strip() for name in lines[0])
-    _check_header(path, header)
-    rows = [[cell.strip() for cell in line] for line in lines[1:] if any(map(str.strip, line))]
-    for number, row in enumerate(rows, 1):
+    lines = read_lines(path, encoding)
+    header, *rows = lines.cells
+    for place, row in enumerate(rows, 1):
         if len(row) != len(header):
             raise BadUse(
-                f"{path}, row {number}: {len(row)} values, but the header has {len(header)} columns"
+                f"{path}, row {place}: {len(row)} values, but the header has {len(header)} columns"
             )
     if not rows:
         raise BadUse(f"{path} has a header and no rows")
-    return CsvTable(path, header, rows, list(range(1, len(rows) + 1)), delimiter)
+    notes = list(lines.notes)
+    counter, header, rows = _named(header, rows, notes)
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise BadUse(f"{path} has more than one column named {', '.join(map(repr, twice))}")
+    numbers = list(range(1, len(rows) + 1))
+    return CsvTable(path, tuple(header), rows, numbers, lines.delimiter, tuple(notes), counter)
+
+
+def _named(
+    header: list[str], rows: list[list[str]], notes: list[str]
+) -> tuple[str | None, list[str], list[list[str]]]:
+    """The column that counts the rows, if there is one, and a name for every column that is kept.
+
+    A column without a name and without values is a trailing delimiter.
+    """
+    if all(header):
+        return None, header, rows
+    empty = [k for k, name in enumerate(header) if not name and not any(row[k] for row in rows)]
+    kept = [k for k in range(len(header)) if k not in empty]
+    rows = [[row[k] for k in kept] for row in rows] if empty else rows
+    given = [header[k] for k in kept]
+    names = [name or f"column_{k + 1}" for k, name in enumerate(given)]
+    counter = names[0] if not given[0] and _counts(row[0] for row in rows) else None
+    new = [name for name, old in zip(names, given, strict=True) if not old and name != counter]
+    if new:
+        notes.append(f"Columns without a name are called {', '.join(new)}.")
+    return counter, names, rows
+
+
+def _counts(cells: Iterable[str]) -> bool:
+    """Whether cells are whole numbers, all different and rising: the index of a data frame."""
+    found = list(cells)
+    if not all(cell.isdecimal() for cell in found):
+        return False
+    numbers = [int(cell) for cell in found]
+    return all(a < b for a, b in pairwise(numbers)) or len(set(numbers)) == len(numbers)
 
 
 def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -149,11 +176,3 @@ def plain(cell: object) -> object:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def _check_header(path: Path, header: tuple[str, ...]) -> None:
-    twice = [name for name, count in Counter(header).items() if count > 1 and name]
-    if twice:
-        raise BadUse(f"{path} has more than one column named {', '.join(map(repr, twice))}")
-    if "" in header:
-        raise BadUse(f"{path}: column {header.index('') + 1} has no name")

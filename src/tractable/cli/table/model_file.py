@@ -13,6 +13,7 @@ from typing import Any
 from tractable import sklearn as estimators
 from tractable.cli.errors import BadUse
 from tractable.cli.table.columns import Column
+from tractable.cli.table.notation import FORMATS, NOTATIONS
 from tractable.errors import InvalidModelFile
 from tractable.persistence import checks
 from tractable.persistence import model_file as storage
@@ -37,7 +38,7 @@ class TableModel:
         target: column that is predicted.
         columns: how inputs are encoded, in order.
         ids: columns that are copied to the predictions.
-        missing: what was done with missing values: refuse, drop or mean.
+        missing: what was done with missing values: infer, refuse, drop or mean.
     """
 
     estimator: Any
@@ -119,7 +120,7 @@ def read(path: Path) -> TableModel:
             tuple(of_type(name, str, "a name") for name in entry["ids"]),
             of_type(entry["missing"], str, "missing"),
         )
-        if model.missing not in ("refuse", "drop", "mean"):
+        if model.missing not in ("infer", "refuse", "drop", "mean"):
             raise InvalidModelFile(f"{path} is a damaged model file: missing {model.missing!r}")
         checks.taken(({}, entry), ({}, model.entry()))
     return model
@@ -127,10 +128,11 @@ def read(path: Path) -> TableModel:
 
 def _column(held: dict[str, Any]) -> Column:
     column = Column.from_json(held)
-    for text in (column.name, column.kind, *column.levels):
+    for text in (column.name, column.kind, column.notation, *column.levels):
         of_type(text, str, "a column")
-    numeric = column.kind == "numeric" and not column.levels
-    if not (numeric or (column.kind == "categorical" and column.levels)):
+    ways = NOTATIONS if column.kind != "date" else FORMATS
+    plain = column.kind in ("numeric", "date") and not column.levels and column.notation in ways
+    if not (plain or (column.kind == "categorical" and column.levels)):
         raise InvalidModelFile(f"column {column.name!r} is of the kind {column.kind!r}")
     known = [math.isfinite(of_type(value, (int, float), "a mean")) for value in column.fill]
     if known and not (all(known) and len(known) == column.width):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from tractable.cli.table.columns import Column, encode, infer
 from tractable.cli.table.csv_file import CsvTable, read
 from tractable.cli.table.likelihood import AUTO, Meaning, meaning, task_of
 from tractable.cli.table.model_file import LEARNERS
-from tractable.cli.table.target import Target, held_out, target_of
+from tractable.cli.table.notation import COMMA, POINT
+from tractable.cli.table.target import LEAST_ROWS, Target, held_out, target_of
 
-MISSING = ("drop", "mean")
+MISSING = ("infer", "drop", "mean", "refuse")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class Choices:
     ids: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
-    missing: str | None = None
+    missing: str = "infer"
+    encoding: str | None = None
+    decimal: str | None = None
     test: float = 0.2
     hidden: tuple[int, ...] | None = None
     epochs: int | None = None
@@ -50,9 +54,11 @@ class Choices:
             raise BadUse(f"--likelihood {self.likelihood} is of a {implied}, not {self.task}")
         if self.learner == "laplace" and self.likelihood not in (None, "normal", "categorical"):
             raise BadUse(f"--learner laplace takes no --likelihood {self.likelihood}")
-        if self.missing is not None and self.missing not in MISSING:
+        if self.missing not in MISSING:
             raise unknown("way with missing values", self.missing, MISSING)
-        if not 0 < self.test < 1:
+        if self.decimal not in (None, ",", "."):
+            raise BadUse(f"--decimal is , or ., got {self.decimal!r}")
+        if not 0 <= self.test < 1:
             raise BadUse(f"--test must lie between 0 and 1, got {self.test}")
         if any(width < 1 for width in self.hidden or ()):
             raise BadUse(f"--hidden must be widths of at least 1, got {self.hidden}")
@@ -75,48 +81,76 @@ class Prepared:
     train: list[int]
     test: list[int]
     notes: list[str]
+    fill: bool = False
 
     def rows(self, places: list[int]) -> tuple[Any, Any]:
         """Inputs and targets of some rows."""
-        return encode(self.columns, self.table.take(places)), self.target.values[places]
+        x = encode(self.columns, self.table.take(places), fill=self.fill)
+        return x, self.target.values[places]
 
 
 def prepare(choices: Choices) -> Prepared:
     """Read the file, decide what each column is, and set test rows apart."""
-    table = read(choices.data)
+    table = read(choices.data, encoding=choices.encoding)
     aside = {*choices.ids, *choices.drop}
+    named = {choices.target, *choices.ids, *choices.categorical}
     table.require([choices.target, *choices.ids, *choices.drop, *choices.categorical])
     if choices.target in aside:
         raise BadUse(f"the target {choices.target!r} cannot be an --id or --drop column as well")
     names = [name for name in table.header if name != choices.target and name not in aside]
     if not names:
         raise BadUse(f"{table.path.name} has no columns to predict {choices.target!r} from")
-    notes: list[str] = []
+    notes = list(table.notes)
+    if table.counter in names and table.counter not in named:
+        names.remove(table.counter)
+        notes.append("The first column has no name and only counts the rows: left out.")
+    if not names:
+        raise BadUse(f"{table.path.name} has no columns to predict {choices.target!r} from")
     table = _without_missing(table, names, choices, notes)
-    columns = [infer(table, name, categorical=name in choices.categorical) for name in names]
+    if len(table) < LEAST_ROWS:
+        raise BadUse(f"{len(table)} rows are too few: wanted at least {LEAST_ROWS}")
+    columns = [
+        infer(table, name, categorical=name in choices.categorical, decimal=choices.decimal)
+        for name in names
+    ]
     for column in columns:
         column.encode(table)  # every value is looked at before anything is learnt
     implied = task_of(choices.likelihood)
     if choices.order and implied is None:
         implied = "classification"
-    target = target_of(table, choices.target, choices.task or implied)
+    target = target_of(table, choices.target, choices.task or implied, choices.decimal)
     train, test = held_out(target, choices.test, choices.seed)
     columns, constant = _fill(columns, table.take(train))
     if constant:
         notes.append(f"Left out, because they do not vary: {', '.join(constant)}.")
     if not columns:
         raise BadUse(f"no column of {table.path.name} varies: there is nothing to learn from")
-    coded = [f"{c.name} ({c.width})" for c in columns if c.kind == "categorical"]
-    if coded:
-        notes.append(f"One-hot encoded text columns, with their levels: {', '.join(coded)}.")
-    if table.delimiter != ",":
-        notes.append(f"Values are separated by {table.delimiter!r}.")
+    notes += _reading(columns, table)
     notes.insert(0, f"{target.task.capitalize()} of {choices.target} ({target.reason}).")
-    x, y = encode(columns, table.take(train)), target.values[train]
+    fill = choices.missing == "mean"
+    x, y = encode(columns, table.take(train), fill=fill), target.values[train]
     found = meaning(target, choices.likelihood, choices.order, x, y)
     if choices.likelihood == AUTO:
         notes.insert(1, f"Likelihood {found.name}: {found.reason or 'as --order says'}.")
-    return Prepared(table, target, found, tuple(columns), train, test, notes)
+    return Prepared(table, target, found, tuple(columns), train, test, notes, fill)
+
+
+def _reading(columns: Sequence[Column], table: CsvTable) -> list[str]:
+    """How the columns were read, where that is not plain."""
+    notes = []
+    coded = [f"{c.name} ({c.width})" for c in columns if c.kind == "categorical"]
+    if coded:
+        notes.append(f"One-hot encoded text columns, with their levels: {', '.join(coded)}.")
+    dates = [c.name for c in columns if c.kind == "date"]
+    if dates:
+        notes.append(f"Dates, as days and as days of the year and of the week: {', '.join(dates)}.")
+    for way, words in ((COMMA, "a decimal comma"), (POINT, "commas between thousands or signs")):
+        written = [c.name for c in columns if c.notation == way]
+        if written:
+            notes.append(f"Numbers with {words}: {', '.join(written)}.")
+    if table.delimiter not in (",", ""):
+        notes.append(f"Values are separated by {table.delimiter!r}.")
+    return notes
 
 
 def _without_missing(
@@ -126,22 +160,30 @@ def _without_missing(
     missing = table.missing([choices.target, *names])
     if not missing:
         return table
-    if choices.missing is None:
+    if choices.missing == "refuse":
         name, rows = next(iter(missing.items()))
         others = f", and {len(missing) - 1} more columns" if len(missing) > 1 else ""
         raise BadUse(
             f"{table.path.name}, column {name!r}: {len(rows)} missing values, the first in row "
-            f"{rows[0]}{others}; --missing drop leaves such rows out, --missing mean fills them in"
+            f"{rows[0]}{others}; --missing infer takes them as unknown, --missing drop leaves such "
+            f"rows out, --missing mean fills them in"
         )
-    held = [choices.target] if choices.missing == "mean" else list(missing)
+    held = list(missing) if choices.missing == "drop" else [choices.target]
     bad = {row for name in held for row in missing.get(name, [])}
     if len(bad) == len(table):
         raise BadUse(f"every row of {table.path.name} has a missing value")
     if bad:
-        notes.append(f"Left out {len(bad)} of {len(table)} rows with missing values.")
-    if choices.missing == "mean" and missing.keys() - {choices.target}:
-        filled = ", ".join(sorted(missing.keys() - {choices.target}))
-        notes.append(f"Missing values of {filled}: filled with the mean of the training rows.")
+        why = "with missing values" if choices.missing == "drop" else f"without {choices.target!r}"
+        notes.append(f"Left out {len(bad)} of {len(table)} rows {why}.")
+    gaps = {name: rows for name, rows in missing.items() if name not in held}
+    if gaps:
+        listed = ", ".join(f"{name} ({len(rows)})" for name, rows in gaps.items())
+        how = (
+            "filled with the mean of the training rows"
+            if choices.missing == "mean"
+            else "inferred from the other columns, with the doubt that leaves"
+        )
+        notes.append(f"Missing values of {listed}: {how}.")
     return table.without(bad)
 
 

@@ -2,79 +2,129 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from tractable import metrics
-from tractable.report.calibration import LEVELS, covered, of_classes, of_intervals
+from tractable.cli.table import rivals
+from tractable.cli.table.rivals import Rival
+from tractable.predictive import Predictive
+from tractable.report.calibration import LEVELS, covered, of_confidence, of_intervals
 from tractable.report.results import Calibration, Comparison
 from tractable.report.words import number
 from tractable.sklearn.ordered import positions
 
-Score = tuple[dict[str, Any], list[Comparison], Calibration]
+
+@dataclass(frozen=True)
+class Score:
+    """What test rows say.
+
+    Attributes:
+        metrics: all numbers.
+        compared: those that a table of the report has, by the names that rivals' have.
+        rows: of the summary.
+        calibration: stated and observed frequencies.
+        rivals: what simpler models make of the same rows.
+        predictive: the predictions.
+    """
+
+    metrics: dict[str, Any]
+    compared: dict[str, float]
+    rows: list[Comparison]
+    calibration: Calibration
+    rivals: list[Rival]
+    predictive: Predictive
 
 
-def of_numbers(estimator: Any, x: Any, y: Any, train: Any, learner: str) -> Score:
+def of_numbers(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: str) -> Score:
     """Metrics, rows of the report and calibration of a regression.
 
     Args:
         estimator: fitted.
         x: inputs of the test rows.
         y: their targets.
-        train: targets of the training rows, whose mean and deviation are the yardstick.
+        train: inputs and targets of the training rows, for the rivals.
         learner: its name in the report.
     """
     predictive = estimator.predict_distribution(x)
     seen = torch.as_tensor(y)
     shares = covered(predictive, seen)
-    rmse = metrics.rmse(predictive, seen)
-    naive = float(np.sqrt(np.mean((y - np.mean(train)) ** 2)))
+    others = rivals.of_numbers(*train, x, y)
+    rmse, naive = metrics.rmse(predictive, seen), others[-1].metrics["rmse"]
     found: dict[str, Any] = {
         "rmse": rmse,
         "rmse_of_the_mean": naive,
         "r2": 1 - (rmse / naive) ** 2 if naive else None,
+        "mae": float((predictive.unwound(seen) - predictive.mean).abs().mean()),
         "log_density": float(predictive.log_prob(seen).mean()),
         "width_90": metrics.sharpness(predictive),
         "coverage": {f"{level:g}": share for level, share in zip(LEVELS, shares, strict=True)},
+        "rivals": {rival.name: rival.metrics for rival in others},
     }
     calibration = of_intervals({learner: shares})
+    inside = shares[LEVELS.index(0.9)]
+
+    def row(name: str, key: str, better: Any) -> Comparison:
+        return _row(name, found[key], learner, better, note=_beside(others, key))
+
     rows = [
-        _row("RMSE", rmse, learner, "smaller", note=f"predicting the mean: {number(naive)}"),
+        row("RMSE", "rmse", "smaller"),
         _row("R²", found["r2"], learner, "larger"),
-        _row("log density", found["log_density"], learner, "larger"),
-        _row("90 % intervals cover", 100 * shares[LEVELS.index(0.9)], learner, "nearer", "%", 90.0),
-        _row("mean width of 90 % intervals", found["width_90"], learner, "smaller"),
+        row("log density", "log_density", "larger"),
+        _row("90 % intervals cover", 100 * inside, learner, "nearer", "%", 90.0),
+        row("mean width of 90 % intervals", "width_90", "smaller"),
         _row("mean gap of coverage", 100 * calibration.error[learner], learner, "smaller", "%"),
     ]
-    return found, rows, calibration
+    compared = {key: found[key] for key in ("rmse", "mae", "log_density", "width_90")}
+    compared["coverage_90"] = inside
+    return Score(found, compared, rows, calibration, others, predictive)
 
 
-def of_labels(estimator: Any, x: Any, y: Any, train: Any, learner: str) -> Score:
+def of_labels(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: str) -> Score:
     """Metrics, rows of the report and calibration of a classification."""
     predictive = estimator.predict_distribution(x)
     seen = torch.from_numpy(positions(y, estimator.classes_))
-    labels, counts = np.unique(train, return_counts=True)
+    others = rivals.of_labels(*train, x, y)
+    labels, counts = np.unique(train[1], return_counts=True)
     frequent = labels[counts.argmax()]
     naive = float(np.mean(y == frequent))
     curve = metrics.reliability(predictive, seen)
+    probabilities = predictive.probs.numpy()
+    compared = rivals.of_shares(probabilities, y, estimator.classes_)
+    names = [str(name) for name in estimator.classes_]
+    guess = np.array(names)[probabilities.argmax(1)]
     found = {
         "accuracy": metrics.accuracy(predictive, seen),
         "accuracy_of_the_most_frequent_class": naive,
         "log_loss": -float(predictive.log_prob(seen).mean()),
         "brier": metrics.brier(predictive, seen),
         "ece": curve.ece,
+        "recall": {
+            name: float(np.mean(guess[y == name] == name)) if (y == name).any() else None
+            for name in names
+        },
         "classes": estimator.classes_.tolist(),
+        "rivals": {rival.name: rival.metrics for rival in others},
     }
+    if "auc" in compared:
+        found["auc"] = compared["auc"]
     note = f"always {str(frequent)!r}: {100 * naive:.1f} %"
     rows = [
         _row("accuracy", 100 * found["accuracy"], learner, "larger", "%", note=note),
-        _row("log loss", found["log_loss"], learner, "smaller"),
-        _row("Brier score", found["brier"], learner, "smaller"),
+        _row("log loss", found["log_loss"], learner, "smaller", note=_beside(others, "log_loss")),
+        _row("Brier score", found["brier"], learner, "smaller", note=_beside(others, "brier")),
         _row("expected calibration error", 100 * curve.ece, learner, "smaller", "%"),
     ]
-    return found, rows, of_classes({learner: curve})
+    calibration = of_confidence(learner, predictive.probs, seen, curve.ece)
+    return Score(found, compared, rows, calibration, others, predictive)
+
+
+def _beside(others: Sequence[Rival], key: str) -> str:
+    return ", ".join(f"{rival.name}: {number(rival.metrics[key])}" for rival in others)
 
 
 def _row(

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tractable.cli.errors import BadUse, unknown
-from tractable.cli.table.columns import Column, parse
+from tractable.cli.table.columns import Column, numeric
 from tractable.cli.table.csv_file import CsvTable
+from tractable.cli.table.notation import number
 
 TASKS = ("regression", "classification")
 FEW_CLASSES = 10
@@ -34,7 +35,7 @@ class Target:
     reason: str
 
 
-def target_of(table: CsvTable, name: str, task: str | None) -> Target:
+def target_of(table: CsvTable, name: str, task: str | None, decimal: str | None = None) -> Target:
     """Read the target and decide what it is, unless the user said so.
 
     Text is a class; so are numbers with two values, and whole numbers with at most ten.
@@ -46,7 +47,8 @@ def target_of(table: CsvTable, name: str, task: str | None) -> Target:
         raise unknown("task", task, TASKS)
     cells = table.column(name)
     levels = Counter(cells)
-    numbers = [parse(level) for level in levels]
+    column = _written(table, name, decimal)
+    numbers = [number(level, column.notation) for level in levels]
     whole = all(n is not None and math.isfinite(n) and n == int(n) for n in numbers)
     if task is None:
         if len(levels) > 1 and sum(n is not None for n in numbers) > len(numbers) / 2:
@@ -64,25 +66,35 @@ def target_of(table: CsvTable, name: str, task: str | None) -> Target:
         what = "one class" if task == "classification" else "one value"
         raise BadUse(f"the target {name!r} has only {what}, {only!r}: there is nothing to learn")
     if task == "regression":
-        return Target("regression", Column(name, "numeric").encode(table)[:, 0], reason)
+        return Target("regression", column.encode(table)[:, 0], reason)
     if len(levels) > len(cells) / 2:
         raise BadUse(
-            f"the target {name!r} has {len(levels)} classes in {len(cells)} rows: too many to "
-            f"learn; for numbers give --task regression"
+            f"the target {name!r} has {len(levels)} classes in {len(cells)} rows, such as "
+            f"{cells[0]!r}: too many to learn"
         )
     return Target("classification", np.array(cells), reason)
+
+
+def _written(table: CsvTable, name: str, decimal: str | None) -> Column:
+    """The target as a column of numbers, in the way that they are written."""
+    try:
+        return numeric(table, name, decimal) or Column(name, "numeric")
+    except ValueError as error:
+        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
 
 
 def held_out(target: Target, share: float, seed: int) -> tuple[list[int], list[int]]:
     """Places of training and test rows, by chance; of each class the same share.
 
-    A class with a single row is in the training rows.
+    A class with a single row is in the training rows; of a share of 0 no row is held out.
     """
     rows = len(target.values)
     if rows < LEAST_ROWS:
         raise BadUse(f"{rows} rows are too few: wanted at least {LEAST_ROWS}")
     generator = np.random.default_rng(seed)
     order = generator.permutation(rows)
+    if share == 0:
+        return list(range(rows)), []
     if target.task == "regression":
         count = max(round(share * rows), 1)
         return sorted(order[count:].tolist()), sorted(order[:count].tolist())

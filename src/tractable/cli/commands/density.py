@@ -1,0 +1,260 @@
+"""``tractable density``: how unlike the others each row of a table is, and a model of its rows."""
+
+from __future__ import annotations
+
+import time as clock
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tractable.cli import output
+from tractable.cli.errors import BadUse, FailedWork, one_line
+from tractable.cli.folder import whole_folder
+from tractable.cli.table import csv_file, rows
+from tractable.cli.table.csv_file import CsvTable
+from tractable.cli.table.rows import MODEL, Array, RowTable
+from tractable.errors import TractableError
+from tractable.generative import GaussianMixture
+from tractable.generative.em import Mixture
+from tractable.persistence.files import whole_file
+from tractable.report import RESULTS, Picture, Results, write_report
+from tractable.report.provenance import command, commit, peak_memory_mib, versions
+
+TABLE, PICTURE = "novelty.csv", "novelty.png"
+_FOLDS = 5
+_SHOWN = 10
+_FEWEST = 10
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user asked for."""
+
+    data: Path
+    out: Path
+    ids: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    components: int | None = None
+    level: float = 0.99
+    seed: int = 0
+    threads: int = 1
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What models that had not seen a row say of it.
+
+    Attributes:
+        log_density: nats, in the units of the table.
+        novelty: share of the table's rows that are more likely, in the columns that the row has.
+        column: number of the column that is least likely given the others, against what is usual.
+    """
+
+    log_density: Array
+    novelty: Array
+    column: Array
+
+
+def run(json: bool, **chosen: Any) -> None:
+    """Score the rows, and print a summary."""
+    choices = Choices(**chosen)
+    results, table, made, scored = density(choices)
+    folder, strange = choices.out, results.metrics["unusual_rows"]
+    if json:
+        output.as_json({
+            "model": str(folder / MODEL), "novelty": str(folder / TABLE),
+            "report": str(folder / "report.html"), **results.metrics,
+        })  # fmt: skip
+        return
+    for note in results.notes:
+        output.say(note)
+    header, lines = _lines(table, made, scored)
+    order = np.argsort(-scored.novelty, kind="stable")[:_SHOWN]
+    output.show_table(header, [[_cell(c) for c in lines[i]] for i in order])
+    output.say(f"{strange} of {len(table)} rows above {choices.level:g}; all: {folder / TABLE}")
+    output.say(f"model: {folder / MODEL}")
+    output.say(f"report: {folder / 'report.html'}")
+
+
+def density(choices: Choices) -> tuple[Results, CsvTable, RowTable, Scored]:
+    """Do all of it; ``choices.out`` then holds model, table, picture and report."""
+    if not 0 < choices.level < 1:
+        raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
+    if choices.components is not None and choices.components < 1:
+        raise BadUse(f"--components must be at least 1, got {choices.components}")
+    table = rows.read(choices.data)
+    if len(table) < _FEWEST:
+        raise BadUse(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
+    made = rows.look_at(table, ids=choices.ids, drop=choices.drop, categorical=choices.categorical)
+    values = made.encode(table)
+    with whole_folder(choices.out, force=choices.force) as folder:
+        started = clock.monotonic()
+        torch.set_num_threads(choices.threads)
+        try:
+            model = mixture(made, choices.components, choices.seed).fit(values)
+            scored = score(model, made, values, choices.seed)
+        except TractableError as error:
+            raise BadUse(f"{choices.data.name}: {made.named(one_line(error))}") from error
+        except (ArithmeticError, RuntimeError) as error:
+            raise FailedWork(f"learning failed: {one_line(error)}") from error
+        rows.save(folder / MODEL, model, made)
+        csv_file.write(folder / TABLE, *_lines(table, made, scored))
+        _draw(choices, scored, folder)
+        results = _results(choices, model, made, table, scored, clock.monotonic() - started)
+        results.write(folder / RESULTS)
+        write_report(results, folder)
+    return results, table, made, scored
+
+
+def mixture(made: RowTable, components: int | None, seed: int) -> GaussianMixture:
+    """A new model of such rows."""
+    return GaussianMixture(
+        components, dequantize=True, dtype=torch.float64, seed=seed, held_out=0.0
+    )
+
+
+def score(model: GaussianMixture, made: RowTable, values: Array, seed: int) -> Scored:
+    """Every row by a model of the others: fitted without its fifth of the table.
+
+    Rows with holes are compared with all others in the columns that they have.
+    """
+    assert model.mixture_ is not None
+    number = len(model.mixture_.weights)
+    order = np.random.default_rng(seed).permutation(len(values))
+    folds = min(_FOLDS, len(values))
+    found = np.empty(len(values)), np.empty(len(values)), np.zeros(len(values))
+    for k in range(folds):
+        held = order[k::folds]
+        kept = np.setdiff1d(order, held)
+        part = mixture(made, min(number, len(kept)), seed).fit(values[kept])
+        for whole, some in zip(found, _judged(part, values[held], values[kept]), strict=True):
+            whole[held] = some
+    return Scored(*found)
+
+
+def _judged(model: GaussianMixture, new: Array, seen: Array) -> tuple[Array, Array, Array]:
+    """Log density, novelty among the rows that were learnt from, and the strangest column."""
+    columns, mixture_ = model.columns_, model.mixture_
+    assert columns is not None
+    assert mixture_ is not None
+    there, old = (columns.inward(torch.from_numpy(v), torch.float64) for v in (new, seen))
+    names = columns.kept.nonzero().flatten().numpy()
+    log_density = mixture_.log_joint(there).logsumexp(1)
+    novelty, worst = torch.empty(len(there)).double(), torch.zeros(len(there)).long()
+    usual = _given_others(mixture_, old)
+    typical, spread = usual.nanmedian(0).values, _spread(usual)
+    for has in torch.unique(~there.isnan(), dim=0):
+        mine = ((~there.isnan()) == has).all(1)
+        others = old[(~old.isnan())[:, has].all(1)].clone()
+        others[:, ~has] = float("nan")
+        reference = mixture_.log_joint(others).logsumexp(1).sort().values
+        higher = len(reference) - torch.searchsorted(reference, log_density[mine], right=True)
+        novelty[mine] = higher.double() / max(len(reference), 1)
+        off = (typical - _given_others(mixture_, there[mine])) / spread
+        worst[mine] = torch.nan_to_num(off, nan=-float("inf")).argmax(1)
+    possible = columns.possible(torch.nan_to_num(torch.from_numpy(new)))
+    novelty = torch.where(possible, novelty, 1.0)
+    return (log_density - columns.log_scale).numpy(), novelty.numpy(), names[worst.numpy()]
+
+
+def _given_others(mixture_: Mixture, x: Tensor) -> Tensor:
+    """Log density of every value given the others of its row; NaN for holes."""
+    whole = mixture_.log_joint(x).logsumexp(1)
+    found = torch.full_like(x, float("nan"))
+    for k in range(x.shape[1]):
+        without = x.clone()
+        without[:, k] = float("nan")
+        found[:, k] = whole - mixture_.log_joint(without).logsumexp(1)
+    return torch.where(x.isnan(), float("nan"), found)
+
+
+def _spread(values: Tensor) -> Tensor:
+    middle = values.nanmedian(0).values
+    return (values - middle).abs().nanmedian(0).values.clamp_min(0.1)
+
+
+def _lines(table: CsvTable, made: RowTable, scored: Scored) -> tuple[list[str], list[list[Any]]]:
+    ids = [table.column(name) for name in made.ids]
+    lines = []
+    for i in range(len(table)):
+        name = made.names[int(scored.column[i])]
+        value = table.rows[i][table.header.index(name)]
+        lines.append([
+            *(column[i] for column in ids), table.numbers[i], round(float(scored.novelty[i]), 4),
+            round(float(scored.log_density[i]), 4), name, value,
+        ])  # fmt: skip
+    header = [*made.ids, "row", "novelty", "log_density", "strangest_column", "its_value"]
+    return header, lines
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _draw(choices: Choices, scored: Scored, folder: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure((7, 2.8), layout="constrained")
+    ax = figure.subplots()
+    strange = scored.novelty > choices.level
+    bins = np.histogram_bin_edges(scored.log_density, bins=40).tolist()
+    ax.hist(scored.log_density[~strange], bins, color="#4477aa", label="rows like the others")
+    ax.hist(
+        scored.log_density[strange], bins, color="#cc3311", label=f"novelty above {choices.level:g}"
+    )
+    ax.set(xlabel="log density of a row, by a model of the others (nats)", ylabel="rows")
+    ax.set_yscale("symlog", linthresh=10)
+    ax.legend(frameon=False)
+    with whole_file(folder / PICTURE) as scratch:
+        figure.savefig(scratch, dpi=110)
+
+
+def _results(
+    choices: Choices, model: GaussianMixture, made: RowTable, table: CsvTable, scored: Scored,
+    seconds: float,
+) -> Results:  # fmt: skip
+    assert model.mixture_ is not None
+    strange = int((scored.novelty > choices.level).sum())
+    notes = [
+        f"{len(table)} rows of {len(made.columns)} columns: a mixture of "
+        f"{len(model.mixture_.weights)} normal distributions."
+    ]
+    texts = [f"{c.name} ({len(c.levels)})" for c in made.columns if c.levels]
+    if texts:
+        notes.append(f"Text columns, with their kinds: {', '.join(texts)}.")
+    gaps = table.missing(made.names)
+    if gaps:
+        notes.append(
+            f"Missing values of {', '.join(gaps)} are integrated out: nothing is filled in."
+        )
+    order = np.argsort(-scored.novelty, kind="stable")[:_SHOWN]
+    most = [
+        {"row": table.numbers[i], "novelty": float(scored.novelty[i]),
+         "strangest_column": made.names[int(scored.column[i])]}
+        for i in order
+    ]  # fmt: skip
+    return Results(
+        experiment=f"density {choices.data.name}",
+        title=f"How unlike the others the rows of {choices.data.name} are",
+        command=command("tractable.cli"),
+        seeds=[choices.seed],
+        settings={k: v for k, v in asdict(choices).items() if k not in ("data", "out", "force")},
+        pictures=[Picture(PICTURE, "rows by their density, each under a model of the others")],
+        notes=notes,
+        metrics={
+            "rows": len(table), "unusual_rows": strange,
+            "log_density": float(np.mean(scored.log_density)),
+            "components": len(model.mixture_.weights), "most_unusual": most,
+        },
+        seconds=round(seconds, 1),
+        peak_memory_mib=peak_memory_mib(),
+        threads=choices.threads,
+        commit=commit(),
+        versions=versions(),
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""``tractable impute``: the missing values of a table, given the rest of their rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tractable import infer
+from tractable.cli import output
+from tractable.cli.commands.density import mixture
+from tractable.cli.commands.synth import check_file
+from tractable.cli.errors import BadUse, FailedWork, one_line
+from tractable.cli.table import csv_file, rows
+from tractable.cli.table.rows import Array, RowTable
+from tractable.errors import TractableError
+from tractable.generative import Generative
+from tractable.infer import Imputation
+
+
+def run(
+    data: Path,
+    model: Path | None,
+    out: Path | None,
+    *,
+    ids: tuple[str, ...],
+    drop: tuple[str, ...],
+    categorical: tuple[str, ...],
+    draws: int,
+    draw: bool,
+    level: float | None,
+    seed: int,
+    threads: int,
+    json: bool,
+) -> None:
+    """Fill the holes, and write or print the table."""
+    _check(draws, level, out)
+    torch.set_num_threads(threads)
+    table = csv_file.read(data)
+    held: Generative
+    if model is None:
+        made = rows.look_at(table, ids=ids, drop=drop, categorical=categorical)
+        values = made.encode(table)
+        held = _fitted(table, made, values, seed)
+    else:
+        held, made = rows.load(model)
+        values = made.encode(table)
+    missing = np.isnan(values)
+    if not missing.any():
+        raise BadUse(f"{table.path.name} has no missing values in {', '.join(made.names)}")
+    generator = torch.Generator().manual_seed(seed)
+    found = infer.impute(held, values, draws=draws, generator=generator)
+    filled = (found.draws[0] if draw else _best(found, made)).double().numpy()
+    header, lines = list(table.header), [list(row) for row in table.rows]
+    cells = made.decode(filled)
+    for k, name in enumerate(made.names):
+        at = header.index(name)
+        for i in np.flatnonzero(missing[:, k]):
+            lines[i][at] = cells[i][k]
+    if level is not None:
+        _with_interval(header, lines, found, made, level)
+    if out is not None:
+        csv_file.write(out, header, lines)
+        _tell(out, {n: int(missing[:, k].sum()) for k, n in enumerate(made.names)}, json)
+    elif json:
+        output.as_json([dict(zip(header, line, strict=True)) for line in lines])
+    else:
+        csv_file.write_rows(sys.stdout, header, lines)
+
+
+def _check(draws: int, level: float | None, out: Path | None) -> None:
+    if draws < 2:
+        raise BadUse(f"--draws must be at least 2, got {draws}")
+    if level is not None and not 0 < level < 1:
+        raise BadUse(f"--level must lie between 0 and 1, got {level}")
+    if out is not None:
+        check_file(out)
+
+
+def _tell(out: Path, filled: dict[str, int], json: bool) -> None:
+    """How many values of each column were filled."""
+    some = {name: count for name, count in filled.items() if count}
+    if json:
+        output.as_json({"out": str(out), "filled": some})
+        return
+    words = ", ".join(f"{name} {count}" for name, count in some.items())
+    output.say(f"{sum(some.values())} values filled ({words}): {out}")
+
+
+def _fitted(table: csv_file.CsvTable, made: RowTable, values: Array, seed: int) -> Generative:
+    """A model of the rows as they are, holes integrated out."""
+    some = ~np.isnan(values).all(1)
+    try:
+        return mixture(made, None, seed).fit(values[some])
+    except TractableError as error:
+        raise BadUse(f"{table.path.name}: {made.named(one_line(error))}") from error
+    except (ArithmeticError, RuntimeError) as error:
+        raise FailedWork(f"learning failed: {one_line(error)}") from error
+
+
+def _best(found: Imputation, made: RowTable) -> torch.Tensor:
+    """The mean of numbers; of texts the one that is drawn most often."""
+    best = found.mean.clone()
+    for k, column in enumerate(made.columns):
+        if column.levels:
+            codes = found.draws[:, :, k].round()
+            best[:, k] = torch.where(found.missing[:, k], codes.mode(0).values, best[:, k])
+    return best
+
+
+def _with_interval(
+    header: list[str], lines: list[list[str]], found: Imputation, made: RowTable, level: float
+) -> None:
+    """Beside each column of numbers that had holes, between what each of them lies."""
+    low, high = (part.double().numpy() for part in found.interval(level))
+    for k, column in enumerate(made.columns):
+        missing = found.missing[:, k].numpy()
+        if column.levels or not missing.any():
+            continue
+        header += [f"{column.name}_lower", f"{column.name}_upper"]
+        ends = [column.decode(part[:, k]) for part in (low, high)]
+        for i, line in enumerate(lines):
+            line += [ends[0][i], ends[1][i]] if missing[i] else ["", ""]

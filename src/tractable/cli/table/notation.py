@@ -1,0 +1,132 @@
+"""Ways to write numbers and dates, seen from the cells of a column.
+
+A column has one way.  Where cells can be read in two ways, none is guessed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Sequence
+
+PLAIN, COMMA, POINT = "plain", "comma", "point"
+"""1200.5; 1.200,5 with a decimal comma; 1,200.5 with commas between thousands."""
+NOTATIONS = (PLAIN, COMMA, POINT)
+_SIGNS = "$€£¥%"
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+")
+_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}([. ]\d{3})+)?,\d+([eE][+-]?\d+)?")
+DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y%m%d")
+_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S%z")
+FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
+"""Of dates."""
+_LOOKED_AT = 200  # cells, to find a way to write dates
+_EPOCH = dt.datetime(2000, 1, 1)
+
+
+def number(cell: str, notation: str = PLAIN) -> float | None:
+    """The number that a cell holds, or None.
+
+    >>> number("12.5"), number("12,5"), number("1.200,5", COMMA), number("$1,200.50", POINT)
+    (12.5, None, 1200.5, 1200.5)
+    """
+    if notation != PLAIN:
+        cell = cell.strip(_SIGNS + " \u00a0").replace("\u00a0", " ").replace("'", "")
+        if notation == COMMA:
+            cell = cell.replace(".", "").replace(" ", "").replace(",", ".")
+        else:
+            cell = cell.replace(",", "").replace(" ", "")
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def of_numbers(cells: Sequence[str], decimal: str | None) -> str | None:
+    """How the numbers of a column are written; None if they are no numbers, most of them.
+
+    Args:
+        cells: those that are not missing.
+        decimal: the sign between whole and parts, if the user says so.
+
+    Raises:
+        ValueError: they can be read in two ways.
+    """
+    if decimal == ",":
+        grouped = all(_DOTTED.fullmatch(cell) for cell in cells)
+        plain = not grouped and not any("," in cell for cell in cells) and _most(cells, PLAIN)
+        return PLAIN if plain else COMMA if _most(cells, COMMA) else None
+    if _most(cells, PLAIN):
+        return PLAIN
+    bare = [cell.strip(_SIGNS + " \u00a0") for cell in cells]
+    commas = [cell for cell in bare if "," in cell]
+    if not commas:
+        return POINT if _most(cells, POINT) else None
+    grouped = all(_GROUPED.fullmatch(cell) for cell in commas)
+    decimals = all(_DECIMAL.fullmatch(cell) for cell in commas)
+    if grouped and decimals and decimal is None:
+        raise ValueError(f"{commas[0]!r} can be read in two ways: say --decimal , or --decimal .")
+    chosen = POINT if decimal == "." or (grouped and not decimals) else COMMA
+    return chosen if _most(cells, chosen) else None
+
+
+def clearly_decimal_comma(cell: str) -> bool:
+    """Whether a cell is a number with a decimal comma, which cannot be one between thousands.
+
+    >>> [clearly_decimal_comma(cell) for cell in ("12,5", "1,200", "a,b", "1.200,50 €")]
+    [True, False, False, True]
+    """
+    bare = cell.strip(_SIGNS + " \u00a0")
+    return bool(_DECIMAL.fullmatch(bare)) and not _GROUPED.fullmatch(bare)
+
+
+def _most(cells: Sequence[str], notation: str) -> bool:
+    return sum(number(cell, notation) is not None for cell in cells) > len(cells) / 2
+
+
+def of_dates(cells: Sequence[str]) -> str | None:
+    """The format of a column of dates; None if they are none.
+
+    Raises:
+        ValueError: day and month can be told in two ways.
+    """
+    few = cells[:: max(len(cells) // _LOOKED_AT, 1)]
+    fits = [form for form in FORMATS if few and all(date(cell, form) is not None for cell in few)]
+    if not fits:
+        return None
+    fits = [form for form in fits if all(date(cell, form) is not None for cell in cells)] or fits
+    if len(fits) > 1:
+        raise ValueError(
+            f"dates such as {cells[0]!r} can be read in two ways: write them as 2024-12-31"
+        )
+    return fits[0]
+
+
+def date(cell: str, form: str) -> dt.datetime | None:
+    """The time that a cell holds, or None."""
+    try:
+        found = dt.datetime.strptime(cell, form)
+    except ValueError:
+        return None
+    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def parts(when: dt.datetime, *, times: bool) -> list[float]:
+    """Days since 2000, and where in the year and in the week they are, on circles.
+
+    Args:
+        when: the time.
+        times: whether the time of the day counts, on a circle as well.
+    """
+    days = (when - _EPOCH).total_seconds() / 86_400
+    turns = [when.timetuple().tm_yday / 365.25, (when.weekday() + 0.0) / 7]
+    if times:
+        turns.append((when.hour + when.minute / 60) / 24)
+    circles = [f(2 * math.pi * turn) for turn in turns for f in (math.cos, math.sin)]
+    return [days, *circles]
+
+
+def has_times(form: str) -> bool:
+    """Whether a format tells the time of the day."""
+    return "%H" in form

@@ -1,0 +1,209 @@
+"""Tables without a target, as models of rows take them: a number for every cell, and back.
+
+Numbers are as they are; texts of few kinds are numbered, the most frequent one first, and spread
+evenly around their number when learnt, so that a density exists.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tractable.cli.errors import BadUse
+from tractable.cli.table import csv_file
+from tractable.cli.table.columns import infer, parse
+from tractable.cli.table.csv_file import CsvTable, is_missing
+from tractable.errors import InvalidModelFile
+from tractable.generative import Generative
+from tractable.generative import files as generative_files
+from tractable.persistence import model_file as storage
+from tractable.persistence.checks import of_type
+
+Array = npt.NDArray[np.float64]
+
+ENTRY = "table_of_rows"
+FORMAT = 1
+MODEL = "model.tr"
+_MOST_DECIMALS = 12
+
+
+@dataclass(frozen=True)
+class RowColumn:
+    """How a column of text cells is one of numbers.
+
+    Attributes:
+        name: in the header.
+        levels: texts in the order of their numbers; empty for a column of numbers.
+        decimals: digits after the point that its numbers are written with.
+    """
+
+    name: str
+    levels: tuple[str, ...] = ()
+    decimals: int = 0
+
+    def encode(self, table: CsvTable) -> Array:
+        """Numbers, NaN where a value is missing.
+
+        Raises:
+            BadUse: a value that is no number, or a text that was not there before.
+        """
+        found = np.full(len(table), math.nan)
+        places = {level: float(k) for k, level in enumerate(self.levels)}
+        for i, cell in enumerate(table.column(self.name)):
+            if is_missing(cell):
+                continue
+            value = places.get(cell) if self.levels else parse(cell)
+            if value is None or not math.isfinite(value):
+                known = ", ".join(map(repr, self.levels[:8]))
+                wanted = f"one of {known}" if self.levels else "a finite number"
+                raise BadUse(
+                    f"{table.path.name}, column {self.name!r}, row {table.numbers[i]}: {cell!r}, "
+                    f"wanted {wanted}"
+                )
+            found[i] = value
+        return found
+
+    def decode(self, values: Array) -> list[str]:
+        """Cells as the file had them; empty where a number is missing."""
+        if not self.levels:
+            return ["" if math.isnan(v) else f"{v:.{self.decimals}f}" for v in values]
+        last = len(self.levels) - 1
+        return ["" if math.isnan(v) else self.levels[min(max(round(v), 0), last)] for v in values]
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """The columns of a table that are modelled, and how rows of the file become rows of numbers."""
+
+    columns: tuple[RowColumn, ...]
+    ids: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether some are texts, to be spread."""
+        return any(column.levels for column in self.columns)
+
+    def encode(self, table: CsvTable) -> Array:
+        """``[rows, columns]``."""
+        table.require(self.names)
+        return np.stack([column.encode(table) for column in self.columns], 1)
+
+    def decode(self, rows: Array) -> list[list[str]]:
+        """Rows of cells."""
+        parts = [column.decode(rows[:, k]) for k, column in enumerate(self.columns)]
+        return [list(cells) for cells in zip(*parts, strict=True)]
+
+    def named(self, message: str) -> str:
+        """A message in which numbers of columns are their names."""
+
+        def name(found: re.Match[str]) -> str:
+            at = int(found[0])
+            return repr(self.names[at]) if at < len(self.names) else found[0]
+
+        return re.sub(
+            r"(columns? )(\d+)( and (\d+))?", lambda m: re.sub(r"\d+", name, m[0]), message
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As a model file holds it."""
+        return {
+            "format": FORMAT,
+            "columns": [asdict(column) for column in self.columns],
+            "ids": list(self.ids),
+        }
+
+
+def look_at(
+    table: CsvTable, *, ids: Sequence[str] = (), drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+) -> RowTable:  # fmt: skip
+    """What the columns of a table are.
+
+    Args:
+        table: all rows.
+        ids: columns that are copied, and not modelled.
+        drop: columns that are left out.
+        categorical: columns of numbers that are names of kinds.
+    """
+    table.require([*ids, *drop, *categorical])
+    names = [name for name in table.header if name not in {*ids, *drop}]
+    if not names:
+        raise BadUse(f"{table.path.name} has no columns left to model")
+    columns = []
+    for name in names:
+        kind = infer(table, name, categorical=name in categorical).kind
+        cells = [cell for cell in table.column(name) if not is_missing(cell)]
+        if not cells:
+            raise BadUse(f"{table.path.name}, column {name!r} has no values: --drop it")
+        if kind == "categorical":
+            count = Counter(cells)
+            columns.append(RowColumn(name, tuple(sorted(count, key=lambda c: (-count[c], c)))))
+        elif kind == "numeric":
+            columns.append(RowColumn(name, decimals=max(map(_decimals, cells))))
+        else:
+            raise BadUse(
+                f"{table.path.name}, column {name!r} is a {kind}: --drop it, or copy it with --id"
+            )
+    return RowTable(tuple(columns), tuple(ids))
+
+
+def _decimals(cell: str) -> int:
+    digits = cell.lower().partition("e")[0].partition(".")[2]
+    return min(len(digits), _MOST_DECIMALS) if "e" not in cell.lower() else _MOST_DECIMALS
+
+
+def save(path: Path, model: Generative, table: RowTable) -> None:
+    """Write a fitted model with its table, once and atomically."""
+    tensors, header = generative_files.packed(model)
+    storage.write(path, tensors, {**header, ENTRY: table.to_json()})
+
+
+def load(path: Path) -> tuple[Generative, RowTable]:
+    """Read a model of rows that ``tractable density`` wrote; no code from the file is run.
+
+    Raises:
+        BadUse: no such file, of another version, or not of rows.
+    """
+    path = path / MODEL if path.is_dir() else path
+    try:
+        _, header = storage.read(path)
+        entry = header.get(ENTRY)
+        if not isinstance(entry, dict) or entry.get("format") != FORMAT:
+            raise InvalidModelFile(f"{path} holds no model that `tractable density` wrote")
+        with storage.fitting(path):
+            table = _table(entry)
+            model = Generative.load(path)
+            if model.columns_ is None or len(model.columns_.steps) != len(table.columns):
+                raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")
+    except (FileNotFoundError, InvalidModelFile) as error:
+        raise BadUse(str(error)) from error
+    return model, table
+
+
+def _table(entry: dict[str, Any]) -> RowTable:
+    columns = []
+    for held in entry["columns"]:
+        levels = tuple(of_type(level, str, "a level") for level in held["levels"])
+        decimals = of_type(held["decimals"], int, "decimals")
+        if not 0 <= decimals <= _MOST_DECIMALS:
+            raise InvalidModelFile(f"a column cannot have {decimals} decimals")
+        columns.append(RowColumn(of_type(held["name"], str, "a name"), levels, decimals))
+    return RowTable(tuple(columns), tuple(of_type(name, str, "a name") for name in entry["ids"]))
+
+
+def read(path: Path) -> CsvTable:
+    """A table of any size that can be read."""
+    return csv_file.read(path)

@@ -1,0 +1,147 @@
+"""Models of rows as files: what they learnt, their units, and the rows that were held out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidModelFile
+from tractable.generative.columns import Columns
+from tractable.persistence import checks, model_file
+from tractable.persistence.model_file import part, prefixed
+
+if TYPE_CHECKING:
+    from tractable.generative.base import Generative
+
+G = TypeVar("G", bound="Generative")
+
+_KINDS: dict[str, type[Generative]] = {}
+_FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
+_ROWS, _CONTEXT, _HELD, _LEARNT = "rows/", "context/", "held_out/", "learnt/"
+
+
+def register(kind: type[Generative]) -> None:
+    """Make a kind of model known to ``load``."""
+    _KINDS[kind_name(kind)] = kind
+
+
+def kind_name(kind: type[Generative]) -> str:
+    """The name in a file: plain for the library's models, with its module for a user's own."""
+    own = kind.__module__.startswith("tractable.")
+    return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def packed(model: Generative) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All of a fitted model, as tensors and JSON values."""
+    assert model.columns_ is not None
+    tensors, header = model.pack()
+    tensors = prefixed(tensors, _LEARNT) | prefixed(model.columns_.tensors(), _ROWS)
+    if model.context_columns_ is not None:
+        tensors |= prefixed(model.context_columns_.tensors(), _CONTEXT)
+    if model.reference_ is not None:
+        context, rows = model.reference_
+        tensors[f"{_HELD}rows"] = rows
+        if context is not None:
+            tensors[f"{_HELD}context"] = context
+    about = {
+        "kind": kind_name(type(model)),
+        "config": model.config(),
+        "common": model.common(),
+        "learnt": header,
+    }
+    return tensors, {"generative": about}
+
+
+def write(path: str | Path, model: Generative) -> None:
+    """Write a fitted model to one file, atomically."""
+    model_file.write(path, *packed(model))
+
+
+def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
+    """The model that a file holds; see ``Generative.load``."""
+    tensors, header = model_file.read(path)
+    with model_file.fitting(path):
+        entry = header.get("generative")
+        if not isinstance(entry, dict):
+            raise InvalidModelFile(f"{path} holds no model of rows")
+        checks.finite(entry, "the model")
+        kind = _KINDS.get(str(entry.get("kind")))
+        if kind is None:
+            raise InvalidModelFile(f"a model of rows {entry.get('kind')!r} is unknown here")
+        if not issubclass(kind, wanted):
+            raise InvalidModelFile(f"{path} holds a {kind.__name__}, not a {wanted.__name__}")
+        given = dict(checks.of_type(entry["config"], dict, "config"))
+        common = dict(checks.of_type(entry["common"], dict, "common"))
+        checks.arguments(kind, given, kind.__name__)
+        room = max(_FEW, model_file.numbers_in(tensors))
+        for name, value in given.items():
+            for number in _whole_numbers(value):
+                checks.at_most(abs(number), room, name)
+        common["dtype"] = _dtype(common.get("dtype"))
+        model = kind.rebuilt({**given, **common}, net)
+        model.columns_ = Columns.from_tensors(part(tensors, _ROWS))
+        about = part(tensors, _CONTEXT)
+        model.context_columns_ = Columns.from_tensors(about) if about else None
+        model.reference_ = _reference(model, part(tensors, _HELD))
+        learnt = checks.of_type(entry["learnt"], dict, "what was learnt")
+        model.unpack(Path(path), part(tensors, _LEARNT), learnt, net)
+        again, header_again = packed(model)
+        if net is None:
+            checks.taken((tensors, header["generative"]), (again, header_again["generative"]))
+        else:
+            checks.matching(again, tensors, "network")
+    return model
+
+
+def check_widths(widths: Sequence[int], copies: int, tensors: dict[str, Tensor]) -> None:
+    """Refuse a network of more weights than its file holds, before it is built.
+
+    Args:
+        widths: inputs, hidden layers and outputs.
+        copies: how many such networks there are.
+        tensors: what the file holds.
+    """
+    if len(widths) > _FEW or copies > _FEW:
+        raise InvalidModelFile(f"a network of {len(widths)} layers, {copies} times: too many")
+    needed = copies * sum(a * b for a, b in itertools.pairwise(widths))
+    checks.at_most(needed, model_file.numbers_in(tensors), "the number of weights")
+
+
+def _whole_numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _whole_numbers(inner)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield value
+
+
+def _reference(model: Generative, held: dict[str, Tensor]) -> tuple[Tensor | None, Tensor] | None:
+    if not held:
+        return None
+    rows, context = held["rows"], held.get("context")
+    assert model.columns_ is not None
+    _check_table(rows, len(model.columns_.steps), "rows")
+    if (context is None) != (model.context_columns_ is None):
+        raise InvalidModelFile("the rows held out in the file do not fit the model's context")
+    if context is not None and model.context_columns_ is not None:
+        _check_table(context, len(model.context_columns_.steps), "contexts")
+        if len(context) != len(rows):
+            raise InvalidModelFile("the file holds other numbers of rows and of contexts")
+    return context, rows
+
+
+def _check_table(table: Tensor, columns: int, what: str) -> None:
+    if table.ndim != 2 or table.shape[1] != columns or not bool(table.isfinite().all()):
+        raise InvalidModelFile(f"{what} held out in the file are not a table of numbers")
+
+
+def _dtype(name: Any) -> torch.dtype:
+    known = {"float32": torch.float32, "float64": torch.float64}
+    if name not in known:
+        raise InvalidModelFile(f"unknown dtype {name!r} in the file")
+    return known[name]

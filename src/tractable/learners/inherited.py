@@ -1,0 +1,141 @@
+"""A prior that is what another fit found: transfer, fine-tuning and continual learning.
+
+The posterior of one set of rows is the prior for the next ("Understanding Deep Learning", eqs.
+9.11 and 9.12, with that posterior in place of the prior).  Each parameter begins at the mean it was
+found to have, as unsure as it was found to be times a factor; parts that the other fit does not
+have, such as a new head, begin anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.posterior import Posterior
+from tractable.priors import NormalEach
+
+Shapes = Mapping[str, torch.Size]
+NAME = "posterior"
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Gaussians of another fit, as wide as they are to be.
+
+    Attributes:
+        variance: mean variance of each parameter, to which forgetting returns.
+        gaussians: mean and variance of each parameter's entries; None for a prior that a file
+            names, whose learner has its own by then.
+    """
+
+    variance: dict[str, float]
+    gaussians: dict[str, tuple[Tensor, Tensor]] | None = None
+
+    @classmethod
+    def of(cls, given: Any, shapes: Shapes, fresh: Collection[str], widen: float) -> Inherited:
+        """What a user or a file may give as a prior.
+
+        Args:
+            given: a posterior, a learner that has one, or what ``config`` gave.
+            shapes: the shape of every parameter of the network.
+            fresh: parameters that begin anew.
+            widen: factor on the variances.
+        """
+        if isinstance(given, Inherited):
+            return given
+        if not (math.isfinite(widen) and widen > 0):
+            raise ValueError(f"widen must be a positive number, got {widen}")
+        wanted = {name: shape for name, shape in shapes.items() if name not in fresh}
+        if not wanted:
+            raise ValueError("fresh names every parameter: nothing of the prior is left")
+        if isinstance(given, dict):
+            return cls(_numbers(given, wanted))
+        found = posterior_of(given)
+        gaussians = {}
+        for name, shape in wanted.items():
+            loc, variance = _matching(found, name, shape)
+            gaussians[name] = (loc, widen * variance)
+        return cls({name: float(v.mean()) for name, (_, v) in gaussians.items()}, gaussians)
+
+    def config(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"name": NAME, "variance": dict(self.variance)}
+
+    def put_into(self, posterior: Posterior) -> None:
+        """Set these parameters of a posterior in place, the others stay as they are."""
+        posterior.prior_variance |= self.variance
+        vars(posterior).pop("flat_prior_variance", None)
+        if self.gaussians is None:
+            return
+        locs = dict(zip(posterior.shapes, posterior.split(posterior.loc), strict=True))
+        variances = dict(zip(posterior.shapes, posterior.split(posterior.variance), strict=True))
+        for name, (loc, variance) in self.gaussians.items():
+            locs[name].copy_(loc)
+            variances[name].copy_(variance)
+
+
+def is_posterior(given: Any) -> bool:
+    """Whether a prior is what another fit found."""
+    return isinstance(given, Posterior) or isinstance(getattr(given, "posterior", None), Posterior)
+
+
+def posterior_of(given: Any) -> Posterior:
+    """The posterior that was given, or that of the learner that was."""
+    found = given if isinstance(given, Posterior) else getattr(given, "posterior", None)
+    if not isinstance(found, Posterior):
+        raise TypeError(
+            f"prior must be the posterior of another fit, or its learner, got "
+            f"{type(given).__name__}"
+        )
+    return found
+
+
+def normal_each(
+    given: Any, shapes: Shapes, fresh: Collection[str], widen: float, sigma: float = 1.0
+) -> NormalEach:
+    """The same as a prior over the flat vector of all weights; fresh ones are ``N(0, sigma^2)``."""
+    known = Inherited.of(given, shapes, fresh, widen)
+    assert known.gaussians is not None
+    locs, sigmas = [], []
+    for name, shape in shapes.items():
+        size = shape.numel()
+        zero, wide = torch.zeros(size), torch.full((size,), sigma**2)
+        loc, variance = known.gaussians.get(name, (zero, wide))
+        locs.append(loc.detach().cpu().reshape(-1).double())
+        sigmas.append(variance.detach().cpu().reshape(-1).double().sqrt())
+    return NormalEach(torch.cat(locs), torch.cat(sigmas))
+
+
+def _matching(found: Posterior, name: str, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    theirs = found.shapes.get(name)
+    if theirs != shape:
+        held = "is not in it" if theirs is None else f"has the shape {tuple(theirs)} there"
+        raise ValueError(
+            f"the prior is of another network: {name} has the shape {tuple(shape)} here and "
+            f"{held}; parts that begin anew are named in fresh=[{name.rpartition('.')[0]!r}]"
+        )
+    loc, variance = found[name].loc.detach(), found[name].variance.detach()
+    if not bool((variance > 0).any()):
+        raise ValueError(
+            f"the prior is a point estimate: {name} has no variance, so nothing could be learnt; "
+            f"TAGI(net, init='net') begins at weights without variance"
+        )
+    if not bool(torch.isfinite(loc).all() and torch.isfinite(variance).all()):
+        raise ValueError(f"the prior has NaN or infinite numbers for {name}")
+    return loc, variance
+
+
+def _numbers(given: dict[str, Any], wanted: Shapes) -> dict[str, float]:
+    """The variances that a file names, checked."""
+    variance = given.get("variance")
+    if given.get("name") != NAME or not isinstance(variance, dict) or list(variance) != [*wanted]:
+        raise ValueError("the file does not say what its prior was: give load(path, prior=...)")
+    for name, number in variance.items():
+        if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
+            raise ValueError(f"the prior variance of {name} in the file is {number!r}")
+    return {name: float(number) for name, number in variance.items()}

@@ -1,0 +1,281 @@
+"""How large a network should be: training and test error by size, and the learner's own evidence.
+
+Where a network can just fit every training row, the fit is at its most nervous, and the test error
+of a point estimate may rise to a peak before it falls again: double descent ("Understanding Deep
+Learning", section 8.4).  The size where that happens is the *interpolation threshold*: the first
+at which the training error is next to nothing.  A learner that weighs weights by a prior can be
+damped there, and its own evidence, which needs no test rows, can be compared with the test error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tractable.plots.canvas import COLORS, INK, canvas, legend, quiet
+from tractable.study.bias_variance import split
+from tractable.study.fits import (
+    Rows,
+    Said,
+    check_maker,
+    checked_rows,
+    one_hot,
+    run_all,
+    said,
+    seeds_of,
+)
+from tractable.study.result import Cell, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SizedMaker = Callable[[int, int], Any]
+_EVIDENCE = ("log_evidence", "elbo")
+FITTED = 0.01
+"""Share of the error of a constant below which the training rows count as fitted."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What fits of one size came to, means over seeds.
+
+    Attributes:
+        size: as given to ``make``.
+        parameters: numbers that are learnt.
+        train_error: share of wrong classes, or mean squared error, on the rows learnt from.
+        test_error: the same on held-out rows.
+        test_error_std: its standard deviation over seeds; None for one seed.
+        test_nll: mean negative log density of held-out targets.
+        evidence: log evidence, or a bound of it, for each row learnt from; None where the learner
+            has none.
+    """
+
+    size: int
+    parameters: int
+    train_error: float
+    test_error: float
+    test_error_std: float | None
+    test_nll: float
+    evidence: float | None
+
+
+@dataclass(frozen=True)
+class Capacity(Result):
+    """Errors by size.
+
+    Attributes:
+        sizes: one entry for each size, smallest first.
+        kind: ``"error rate"`` or ``"mean squared error"``.
+        baseline: the test error of always saying the mean, or the most frequent class.
+        train_rows: rows learnt from.
+        outputs: numbers or classes for each row.
+    """
+
+    sizes: tuple[Size, ...]
+    kind: str
+    baseline: float
+    train_rows: int
+    outputs: int
+
+    @property
+    def threshold(self) -> int | None:
+        """The smallest size whose training rows are fitted; None if none is."""
+        fitted = [s.size for s in self.sizes if s.train_error <= FITTED * self.baseline]
+        return min(fitted, default=None)
+
+    @property
+    def best(self) -> Size:
+        """The size of least test error."""
+        return min(self.sizes, key=lambda s: s.test_error)
+
+    @property
+    def best_by_evidence(self) -> Size | None:
+        """The size that the learner's own evidence prefers, without a test row."""
+        known = [s for s in self.sizes if s.evidence is not None]
+        return max(known, key=lambda s: s.evidence or -math.inf, default=None)
+
+    @property
+    def peak(self) -> float:
+        """How far the test error rises after its first fall, over its least: 1 for no peak.
+
+        The largest ratio of a test error to the least of those before it, where the error comes
+        down again after.
+        """
+        errors = [s.test_error for s in self.sizes]
+        ratios = [1.0]
+        for i in range(1, len(errors) - 1):
+            if min(errors[i + 1 :]) < errors[i]:
+                ratios.append(errors[i] / max(min(errors[:i]), 1e-300))
+        return max(ratios)
+
+    @property
+    def rises(self) -> bool:
+        """Whether there is a peak beyond what seeds scatter, by two standard deviations."""
+        for i in range(1, len(self.sizes) - 1):
+            here, before = self.sizes[i], min(s.test_error for s in self.sizes[:i])
+            scatter = 2 * (here.test_error_std or 0.0)
+            after = min(s.test_error for s in self.sizes[i + 1 :])
+            if here.test_error - scatter > 1.1 * max(before, after):
+                return True
+        return False
+
+    def header(self) -> list[str]:
+        """See ``Result``."""
+        return ["size", "parameters", "train error", "test error", "std", "test NLL", "evidence"]
+
+    def cells(self) -> list[list[Cell]]:
+        """See ``Result``."""
+        return [
+            [s.size, s.parameters, s.train_error, s.test_error, s.test_error_std, s.test_nll,
+             s.evidence]
+            for s in self.sizes
+        ]  # fmt: skip
+
+    def advice(self) -> str:
+        """The best size, and whether a peak stands in the way."""
+        words = f"Size {self.best.size} has the least test error, {self.best.test_error:.3g}"
+        if self.rises:
+            words += f"; in between the error rises to {self.peak:.2g} times the least before it"
+            if self.threshold is not None:
+                words += f", about where rows are just fitted (size {self.threshold})"
+        chosen = self.best_by_evidence
+        if chosen is not None:
+            words += f"; the evidence prefers {chosen.size}"
+        return f"{words}."
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Both errors by size, with the interpolation threshold marked."""
+        ax = canvas(ax)
+        sizes = [s.size for s in self.sizes]
+        test = [s.test_error for s in self.sizes]
+        ax.plot(sizes, [s.train_error for s in self.sizes], "o--", color=COLORS[6], label="train",
+                markersize=4, linewidth=1.5)  # fmt: skip
+        ax.plot(sizes, test, "o-", color=COLORS[0], label="test", markersize=4, linewidth=1.8)
+        if all(s.test_error_std is not None for s in self.sizes):
+            spread = [s.test_error_std or 0.0 for s in self.sizes]
+            low, high = ([t + k * d for t, d in zip(test, spread, strict=True)] for k in (-1, 1))
+            ax.fill_between(sizes, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
+        if self.threshold is not None:
+            ax.axvline(self.threshold, color=INK, linewidth=1, linestyle=":", label="rows fitted")
+        ax.set_xscale("log")
+        ax.set_xticks(sizes, [f"{size}" for size in sizes])
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0)
+        quiet(ax, xlabel="size", ylabel=self.kind)
+        legend(ax)
+        return ax
+
+
+def capacity(
+    make: SizedMaker,
+    sizes: Sequence[int],
+    X: Any,
+    y: Any,
+    *,
+    validation: tuple[Any, Any] | None = None,
+    test: float = 0.25,
+    seeds: int = 1,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Capacity:
+    """Training and test error of networks of several sizes.
+
+    Args:
+        make: a function from a size and a seed to a learner that has seen nothing.
+        sizes: whatever makes networks larger: widths, depths.
+        X: inputs.
+        y: targets: numbers, or classes as whole numbers.
+        validation: inputs and targets to test on; by default a share of the rows.
+        test: that share.
+        seeds: fits of each size.
+        seed: seed of the random number generator.
+        workers: fits at once; by default as many as there are cores.
+        progress: show a bar; by default on a terminal only.
+        options: arguments of ``fit``.
+    """
+    sizes = sorted(int(size) for size in sizes)
+    if not sizes or sizes[0] < 1 or len(set(sizes)) < len(sizes):
+        raise ValueError(f"sizes must be different whole numbers from 1, got {sizes}")
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
+    train, held = _rows(X, y, validation, test, seed)
+    threads = check_maker(lambda seed: make(sizes[0], seed))
+    starts = seeds_of(seed, seeds)
+
+    def work(number: int) -> tuple[Said, Said, int, float | None]:
+        learner = make(sizes[number // seeds], starts[number % seeds])
+        learner.fit(*train, progress=False, **options)
+        count = sum(shape.numel() for shape in learner.method.network.shapes.values())
+        own = said(learner, train[0], train[1]), said(learner, held[0], held[1])
+        return *own, count, _evidence(learner, len(train[0]))
+
+    found = run_all(work, len(sizes) * seeds, threads=threads, workers=workers, progress=progress)
+    classes = not train[1].is_floating_point() and found[0][0].mean.shape[1] > 1
+    entries = []
+    for i, size in enumerate(sizes):
+        group = found[i * seeds : (i + 1) * seeds]
+        errors = [_error(part[1], held[1], classes) for part in group]
+        nll = [-float(part[1].log_prob.mean()) for part in group if part[1].log_prob is not None]
+        own = [part[3] for part in group if part[3] is not None]
+        spread = torch.tensor(errors).std().item() if seeds > 1 else None
+        entries.append(
+            Size(
+                size,
+                group[0][2],
+                _average([_error(p[0], train[1], classes) for p in group]),
+                _average(errors),
+                spread,
+                _average(nll),
+                _average(own) if own else None,
+            )
+        )
+    return Capacity(
+        tuple(entries),
+        "error rate" if classes else "mean squared error",
+        _baseline(train[1], held[1], classes),
+        len(train[0]),
+        found[0][0].mean.shape[1],
+    )
+
+
+def _rows(
+    X: Any, y: Any, validation: tuple[Any, Any] | None, test: float, seed: int
+) -> tuple[Rows, Rows]:
+    rows = checked_rows(X, y, 4, "capacity")
+    if validation is not None:
+        return rows, checked_rows(*validation, 1, "validation")
+    if not 0 < test < 1:
+        raise ValueError(f"test must lie between 0 and 1, got {test}")
+    kept, out = split(len(rows[0]), test, seed)
+    return (rows[0][kept], rows[1][kept]), (rows[0][out], rows[1][out])
+
+
+def _error(found: Said, y: Any, classes: bool) -> float:
+    if classes:
+        return float((found.mean.argmax(-1) != y).double().mean())
+    return float((found.mean - one_hot(y, found.mean.shape[1])).square().mean())
+
+
+def _baseline(train: Any, held: Any, classes: bool) -> float:
+    if classes:
+        return float((held != train.mode().values).double().mean())
+    return float((held.double() - train.double().mean(0)).square().mean())
+
+
+def _evidence(learner: Any, rows: int) -> float | None:
+    """What the learner recorded of its evidence, for each row."""
+    last = learner.history[-1] if learner.history else {}
+    for key in _EVIDENCE:
+        if key in last:
+            return float(last[key]) / rows
+    return None
+
+
+def _average(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan

@@ -1,0 +1,172 @@
+"""What gradient descent minimises without being told: the losses that its finite steps follow.
+
+A step of gradient descent of length ``alpha`` goes where the flow along a modified loss goes,
+"Understanding Deep Learning" eqs. 9.8 to 9.10 and 9.14 to 9.20:
+
+    descent on all rows      L + alpha/4 |dL|^2
+    on batches (SGD)         L + alpha/4 |dL|^2 + alpha/4 mean_b |dL_b - dL|^2
+
+with L the mean over batches: places where the gradient is small, and the same in all batches, are
+preferred.  Since the mean of squares is the square of the mean and the mean squared deviation, the
+two penalties of SGD together are ``alpha/4 mean_b |dL_b|^2``.
+
+Exact: to second order in the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tractable.learners.learner import Learner
+from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.study.curvature import Loss, loss_of_weights
+from tractable.study.result import Cell, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Implicit(Result):
+    """A loss, and what finite steps add to it.
+
+    Attributes:
+        loss: the mean over batches.
+        descent: what gradient descent adds, ``alpha/4 |dL|^2``.
+        batches: what batches add to that, ``alpha/4 mean_b |dL_b - dL|^2``.
+        lr: the step ``alpha``.
+        number: how many batches.
+    """
+
+    loss: float
+    descent: float
+    batches: float
+    lr: float
+    number: int
+
+    @property
+    def of_descent(self) -> float:
+        """The loss that gradient descent on all rows follows."""
+        return self.loss + self.descent
+
+    @property
+    def of_sgd(self) -> float:
+        """The loss that steps on batches follow."""
+        return self.loss + self.descent + self.batches
+
+    def header(self) -> list[str]:
+        """See ``Result``."""
+        return ["", "value"]
+
+    def cells(self) -> list[list[Cell]]:
+        """See ``Result``."""
+        return [
+            ["loss", self.loss],
+            ["added by descent", self.descent],
+            ["added by batches", self.batches],
+            ["loss that descent follows", self.of_descent],
+            ["loss that SGD follows", self.of_sgd],
+        ]
+
+    def advice(self) -> str:
+        """Whether steps and batches regularise here."""
+        share = (self.descent + self.batches) / abs(self.loss) if self.loss else math.inf
+        who = "mostly the batches" if self.batches > self.descent else "mostly the step"
+        return f"Steps of {self.lr:g} add {100 * share:.2g} % to the loss that is felt, {who}."
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bars of what is added."""
+        ax = canvas(ax)
+        ax.bar([0, 1], [self.descent, self.batches], 0.5, color=[COLORS[0], COLORS[1]])
+        ax.set_xticks([0, 1], ["by descent", "by batches"])
+        return quiet(ax, xlabel="", ylabel="added to the loss")
+
+
+def modified_loss(losses: Loss | Sequence[Loss], lr: float) -> Loss:
+    """The loss that steps of length ``lr`` follow, as a function that can be differentiated.
+
+    Args:
+        losses: a loss of all rows (eq. 9.8), or one for each batch (eqs. 9.9, 9.10).
+        lr: length of a step.
+
+    >>> of_descent = modified_loss(lambda w: 0.5 * w @ w, lr=0.1)
+    >>> of_descent(torch.tensor([1.0]))  # 1/2 + 0.1/4
+    tensor(0.5250)
+    """
+    if not (math.isfinite(lr) and lr > 0):
+        raise ValueError(f"lr must be a positive number, got {lr}")
+    parts: list[Loss] = [losses] if callable(losses) else list(losses)
+    if not parts:
+        raise ValueError("there are no losses")
+
+    def loss(point: Tensor) -> Tensor:
+        again = point.requires_grad
+        leaf = point if again else point.detach().requires_grad_()
+        with torch.enable_grad():
+            values = [part(leaf) for part in parts]
+            slopes = [torch.autograd.grad(v, leaf, create_graph=True)[0] for v in values]
+            total = torch.stack(values).mean()
+            added = torch.stack([slope.square().sum() for slope in slopes]).mean()
+            found: Tensor = total + lr / 4 * added
+        return found if again else found.detach()
+
+    return loss
+
+
+def implicit(
+    model: Learner | Sequence[Callable[[Tensor], Tensor]],
+    X: Any,
+    y: Any = None,
+    *,
+    lr: float,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> Implicit:
+    """What steps of a length on batches of a size add to the loss, at a model's mean weights.
+
+    Args:
+        model: a learner, whose loss is the mean negative log-likelihood; or functions from a
+            vector to a number, one for each batch.
+        X: inputs; for functions, the point.
+        y: targets; nothing for functions.
+        lr: length of a step.
+        batch_size: rows in a batch, drawn by chance; a smaller last one is left out.
+        seed: seed of the random number generator for the order of the rows.
+    """
+    if not (math.isfinite(lr) and lr > 0):
+        raise ValueError(f"lr must be a positive number, got {lr}")
+    if isinstance(model, Learner):
+        rows, targets = torch.as_tensor(X), torch.as_tensor(y)
+        if not 1 <= batch_size <= len(rows):
+            raise ValueError(f"batch_size must be from 1 to {len(rows)} rows, got {batch_size}")
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+        number = len(rows) // batch_size
+        parts = order[: number * batch_size].reshape(number, batch_size)
+        pairs = [loss_of_weights(model, rows[part], targets[part]) for part in parts]
+        losses, point = [loss for loss, _ in pairs], pairs[0][1]
+    else:
+        losses, point = list(model), torch.as_tensor(X)
+    if not losses:
+        raise ValueError("there are no batches")
+    leaf = point.detach().clone().requires_grad_()
+    values, slopes = [], []
+    for loss in losses:
+        with torch.enable_grad():
+            value = loss(leaf)
+        slopes.append(torch.autograd.grad(value, leaf)[0].double())
+        values.append(float(value.detach()))
+    mean = torch.stack(slopes).mean(0)
+    scatter = torch.stack([(slope - mean).square().sum() for slope in slopes]).mean()
+    return Implicit(
+        sum(values) / len(values),
+        lr / 4 * float(mean.square().sum()),
+        lr / 4 * float(scatter),
+        lr,
+        len(losses),
+    )

@@ -1,0 +1,274 @@
+"""Would more rows help?  The error by number of rows, extrapolated with an interval.
+
+The expected loss of fits of n rows is taken as ``a + b n^-c`` with ``a, b >= 0`` and ``c`` from 0.1
+to 2: what no number of rows removes, and what they do.  The interval is that of curves fitted to
+resampled repeats, with the scatter of the repeats about the curve.
+
+Approximate: the law itself, most of all far beyond the rows there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tractable.plots.canvas import COLORS, canvas, legend, quiet
+from tractable.study.fits import (
+    Maker,
+    Said,
+    check_maker,
+    checked_rows,
+    fit_one,
+    one_hot,
+    parts_of,
+    run_all,
+    seeds_of,
+)
+from tractable.study.result import Cell, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_POWERS = torch.linspace(0.1, 2.0, 39, dtype=torch.float64)
+_RESAMPLED = 400
+WORTH = 0.05
+"""Share of the error that twice the rows must take off, to be worth saying."""
+LEVEL = 0.9
+"""Of the interval of an extrapolation."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The loss to expect with so many rows.
+
+    Attributes:
+        rows: to learn from.
+        loss: expected squared error (Brier score, for classes).
+        low: end of the 90 % interval.
+        high: other end.
+        saved_low: share of the loss of the rows there are that they would remove, at least.
+        saved_high: the same, at most (both ends of a 90 % interval).
+    """
+
+    rows: int
+    loss: float
+    low: float
+    high: float
+    saved_low: float
+    saved_high: float
+
+
+@dataclass(frozen=True)
+class MoreData(Result):
+    """The error by number of rows, and what more of them would bring.
+
+    Attributes:
+        rows: numbers of rows that were fitted.
+        losses: loss of each repeat, for each number of rows.
+        floor: ``a``: what no number of rows removes.
+        power: ``c``: how fast the rest falls.
+        now: the loss of all rows there are, by the curve.
+        later: the loss of more.
+    """
+
+    rows: tuple[int, ...]
+    losses: tuple[tuple[float, ...], ...]
+    floor: float
+    power: float
+    now: Expected
+    later: tuple[Expected, ...]
+
+    def header(self) -> list[str]:
+        """See ``Result``."""
+        return ["rows", "loss", "low", "high", ""]
+
+    def cells(self) -> list[list[Cell]]:
+        """See ``Result``."""
+        found: list[list[Cell]] = [
+            [n, sum(group) / len(group), min(group), max(group), "measured"]
+            for n, group in zip(self.rows, self.losses, strict=True)
+        ]
+        return found + [[e.rows, e.loss, e.low, e.high, "expected"] for e in self.later]
+
+    def advice(self) -> str:
+        """What the first extrapolation would bring."""
+        more = self.later[0]
+        much = f"{100 * more.saved_low:.0f} to {100 * more.saved_high:.0f} %"
+        words = (
+            f"{more.rows} rows instead of {self.now.rows} should take {much} off the squared "
+            f"error, from {self.now.loss:.3g} to {more.loss:.3g}"
+        )
+        if more.saved_low >= WORTH:
+            return f"More rows would help: {words}."
+        if more.saved_high < WORTH:
+            return f"More rows would hardly help: {words}."
+        return f"More rows may help: {words}."
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What was measured, and the curve through it and beyond."""
+        ax = canvas(ax)
+        for n, group in zip(self.rows, self.losses, strict=True):
+            ax.plot([n] * len(group), group, "o", color=COLORS[0], alpha=0.4, markersize=4)
+        places = [*self.rows, *(e.rows for e in self.later)]
+        grid = torch.logspace(math.log10(places[0]), math.log10(places[-1]), 100)
+        means = torch.tensor(self.losses, dtype=torch.float64).mean(1)
+        curve = fitted_curves(self.rows, means[None]).at(grid.double())[0]
+        ax.plot(grid, curve, color=COLORS[0], linewidth=1.8, label="fitted")
+        ax.errorbar(
+            [e.rows for e in self.later], [e.loss for e in self.later],
+            yerr=[[e.loss - e.low for e in self.later], [e.high - e.loss for e in self.later]],
+            fmt="s", color=COLORS[1], markersize=5, capsize=3, label="expected, 90 % interval",
+        )  # fmt: skip
+        ax.set_xscale("log")
+        ax.set_xticks(places, [f"{n}" for n in places], rotation=45)
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0)
+        quiet(ax, xlabel="rows to learn from", ylabel="squared error")
+        legend(ax)
+        return ax
+
+
+def more_data(
+    make: Maker,
+    X: Any,
+    y: Any,
+    *,
+    shares: Sequence[float] = (0.1, 0.2, 0.4, 0.7, 1.0),
+    folds: int = 5,
+    times: Sequence[float] = (2.0, 4.0),
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> MoreData:
+    """The loss on held-out folds by number of rows, extrapolated.
+
+    Args:
+        make: a function from a seed to a learner that has seen nothing.
+        X: inputs.
+        y: targets: numbers, or classes as whole numbers.
+        shares: shares of the rows outside a fold, to learn from.
+        folds: parts of the rows that are held out in turn, each a repeat.
+        times: how many times the rows there are to extrapolate to.
+        seed: seed of the random number generator.
+        workers: fits at once; by default as many as there are cores.
+        progress: show a bar; by default on a terminal only.
+        options: arguments of ``fit``.
+    """
+    if len(shares) < 3 or not all(0 < share <= 1 for share in shares):
+        raise ValueError(f"shares must be three or more, each up to 1, got {tuple(shares)}")
+    if not times or min(times) <= 1:
+        raise ValueError(f"times must be above 1, got {tuple(times)}")
+    rows = checked_rows(X, y, 2, "more_data")
+    parts = parts_of(len(rows[0]), folds, seed)
+    threads, seeds = check_maker(make), seeds_of(seed, folds * len(shares))
+    learnt = len(rows[0]) - len(parts[0])
+    sizes = sorted({max(2, round(share * learnt)) for share in shares})
+    if len(sizes) < 3:
+        raise ValueError(f"{len(rows[0])} rows are too few to see a curve in: sizes {sizes}")
+
+    def work(number: int) -> float:
+        size, fold = sizes[number // folds], number % folds
+        generator = torch.Generator().manual_seed(seed + 1 + fold)
+        others = torch.cat([part for i, part in enumerate(parts) if i != fold])
+        places = others[torch.randperm(len(others), generator=generator)[:size]]
+        held = parts[fold]
+        train = rows[0][places], rows[1][places]
+        found = fit_one(make(seeds[number]), train, rows[0][held], None, options)
+        return loss_of(found, rows[1][held])
+
+    found = run_all(work, folds * len(sizes), threads=threads, workers=workers, progress=progress)
+    losses = tuple(
+        tuple(found[i * folds : (i + 1) * folds]) for i in range(len(sizes))
+    )  # of each size
+    return _extrapolated(tuple(sizes), losses, len(rows[0]), times, seed)
+
+
+def loss_of(found: Said, y: Tensor) -> float:
+    """Squared error of the mean, summed over outputs; the Brier score, for classes."""
+    return float((found.mean - one_hot(y, found.mean.shape[1])).square().sum(-1).mean())
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves ``a + b n^-c``, one for each row of means they were fitted to."""
+
+    floor: Tensor
+    scale: Tensor
+    power: Tensor
+
+    def at(self, rows: Tensor) -> Tensor:
+        """The losses at these numbers of rows, ``[curves, numbers]``."""
+        return self.floor[:, None] + self.scale[:, None] * rows ** -self.power[:, None]
+
+
+def fitted_curves(rows: Sequence[int], means: Tensor) -> Curves:
+    """Least squares with ``a, b >= 0``; each mean is weighed so that relative errors count alike.
+
+    Args:
+        rows: numbers of rows, ``[sizes]``.
+        means: mean losses, ``[curves, sizes]``.
+    """
+    n = torch.tensor(rows, dtype=torch.float64)
+    u = n ** -_POWERS[:, None]  # [powers, sizes]
+    y = means[:, None, :]
+    w = y.clamp_min(1e-300) ** -2
+    s, su, suu = w.sum(-1), (w * u).sum(-1), (w * u * u).sum(-1)
+    sy, suy = (w * y).sum(-1), (w * u * y).sum(-1)
+    b = (s * suy - su * sy) / (s * suu - su * su).clamp_min(1e-300)
+    a = (sy - b * su) / s
+    inside = (a >= 0) & (b >= 0)
+    zero = torch.zeros_like(a)
+    pairs = [
+        (a, b),
+        (zero, suy / suu),
+        ((sy / s).expand_as(a), zero),
+    ]  # both, and each alone, at its bound
+    misfits = torch.stack(
+        [
+            (w * (y - p[..., None] - q[..., None] * u).square()).sum(-1)
+            + (torch.where(inside, 0.0, math.inf) if i == 0 else 0.0)
+            for i, (p, q) in enumerate(pairs)
+        ]
+    )  # [designs, curves, powers]
+    curves, powers = a.shape
+    chosen = misfits.permute(1, 0, 2).reshape(curves, -1).argmin(1)
+    floors = torch.stack([p for p, _ in pairs], 1).reshape(curves, -1)
+    scales = torch.stack([q for _, q in pairs], 1).reshape(curves, -1)
+    pick = chosen[:, None]
+    floor, scale = floors.gather(1, pick)[:, 0], scales.gather(1, pick)[:, 0]
+    return Curves(floor, scale, _POWERS[chosen % powers])
+
+
+def _extrapolated(
+    rows: tuple[int, ...],
+    losses: tuple[tuple[float, ...], ...],
+    have: int,
+    times: Sequence[float],
+    seed: int,
+) -> MoreData:
+    table = torch.tensor(losses, dtype=torch.float64)  # [sizes, folds]
+    curve = fitted_curves(rows, table.mean(1)[None])
+    places = torch.tensor([have, *(round(have * t) for t in times)], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    folds = table.shape[1]
+    # A fold is a repeat of all sizes: what its test rows are like is common to them.
+    picks = torch.randint(0, folds, (_RESAMPLED, folds), generator=generator)
+    many = fitted_curves(rows, table[:, picks].mean(2).T).at(places)
+    saved = 1 - many / many[:, :1]
+    tail = (1 - LEVEL) / 2
+    middle = curve.at(places)[0]
+    expected = []
+    for i, n in enumerate(places):
+        ends = [float(many[:, i].quantile(q)) for q in (tail, 1 - tail)]
+        shares = [float(saved[:, i].quantile(q)) for q in (tail, 1 - tail)]
+        m = float(middle[i])
+        expected.append(Expected(int(n), m, min(ends[0], m), max(ends[1], m), *shares))
+    return MoreData(
+        rows, losses, float(curve.floor), float(curve.power), expected[0], tuple(expected[1:])
+    )

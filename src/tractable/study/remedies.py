@@ -1,0 +1,380 @@
+"""What would help: the remedies of chapter 9 of the book, and the other learners, side by side.
+
+Each remedy learns from the same rows with the same number of row visits (epochs times rows times
+members), at each of a few strengths; the strength is chosen on validation rows, and what is
+reported is measured once on test rows.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable import priors
+from tractable.chain import layers
+from tractable.learners import (
+    TAGI,
+    Backprop,
+    BayesByBackprop,
+    EarlyStopping,
+    Ensemble,
+    Laplace,
+)
+from tractable.likelihoods import Likelihood, Normal, Softmax
+from tractable.plots.canvas import COLORS, INK, canvas, quiet
+from tractable.study.fits import Rows, checked_rows, one_hot, run_all, said
+from tractable.study.result import Cell, Result
+from tractable.training.holdout import usual_epochs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+COPIES = 4
+MEMBERS = 5
+PLAIN = "nothing"
+_ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU)
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """How one remedy did.
+
+    Attributes:
+        name: what was done.
+        strength: the one chosen on validation rows, in words.
+        nll: mean negative log density of test targets.
+        error: root mean squared error, or share of wrong classes, on test rows.
+        gain: how much lower the NLL is than with nothing, mean over splits.
+        gain_error: standard error of that, over splits; None for one split.
+        seconds: processor time of a fit.
+    """
+
+    name: str
+    strength: str
+    nll: float
+    error: float
+    gain: float
+    gain_error: float | None
+    seconds: float
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is better than nothing by more than two standard errors."""
+        known = self.gain_error is not None and self.name != PLAIN
+        return known and self.gain > 2 * (self.gain_error or 0.0)
+
+
+@dataclass(frozen=True)
+class Remedies(Result):
+    """All remedies, the best first.
+
+    Attributes:
+        remedies: by their NLL on test rows.
+        kind: what ``error`` is.
+        splits: how many splits of the rows.
+        visits: how often a row was learnt from, in each fit.
+        left_out: remedies that do not go with this network or target, and why.
+    """
+
+    remedies: tuple[Remedy, ...]
+    kind: str
+    splits: int
+    visits: int
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Remedy:
+        """The one of least NLL."""
+        return self.remedies[0]
+
+    def __getitem__(self, name: str) -> Remedy:
+        """A remedy by its name."""
+        for remedy in self.remedies:
+            if remedy.name == name:
+                return remedy
+        raise KeyError(f"no remedy {name!r}; there are {', '.join(r.name for r in self.remedies)}")
+
+    def header(self) -> list[str]:
+        """See ``Result``."""
+        return ["remedy", "strength", "test NLL", self.kind, "gain", "± error", "seconds"]
+
+    def cells(self) -> list[list[Cell]]:
+        """See ``Result``."""
+        return [
+            [r.name, r.strength, r.nll, r.error, r.gain, r.gain_error, r.seconds]
+            for r in self.remedies
+        ]
+
+    def advice(self) -> str:
+        """The best remedy, if any helps."""
+        helping = [r for r in self.remedies if r.helps]
+        if self.splits == 1:
+            return f"Best on one split, which tells little, was: {self.best.name}."
+        if not helping:
+            return "No remedy is better than a plain network by more than two standard errors."
+        best = helping[0]
+        kind = f" ({best.strength})" if best.strength else ""
+        return f"Try {best.name}{kind}: {best.gain:.2g} nats a row better than a plain network."
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Gains over a plain network, with twice their standard errors."""
+        ax = canvas(ax, (6.4, 0.4 * len(self.remedies) + 1))
+        shown = [r for r in reversed(self.remedies) if r.name != PLAIN]
+        for i, remedy in enumerate(shown):
+            color = COLORS[2] if remedy.helps else COLORS[6]
+            ax.errorbar(remedy.gain, i, xerr=2 * (remedy.gain_error or 0.0), fmt="o", color=color,
+                        capsize=3, markersize=5)  # fmt: skip
+        ax.axvline(0, color=INK, linewidth=0.8)
+        ax.set_yticks(range(len(shown)), [f"{r.name} {r.strength}".strip() for r in shown])
+        return quiet(ax, xlabel="nats a row better than a plain network", ylabel="")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One remedy at one strength."""
+
+    name: str
+    strength: str
+    make: Callable[[int], Any]
+    share: float = 1.0
+    """Of the epochs, so that row visits are equal."""
+    rows: Callable[[Rows, torch.Generator], Rows] | None = None
+    stopping: int | None = None
+
+
+def remedies(
+    net: nn.Module,
+    X: Any,
+    y: Any,
+    likelihood: Likelihood | None = None,
+    *,
+    augment: Augment | None = None,
+    only: Sequence[str] | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    lr: float = 1e-3,
+    splits: int = 3,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Remedies:
+    """Every remedy on the same rows, at the same budget.
+
+    Args:
+        net: the network.
+        X: inputs, standardised.
+        y: targets: numbers, or classes as whole numbers from 0.
+        likelihood: what targets mean; by default ``Normal()`` for numbers, ``Softmax`` for classes.
+        augment: a function of inputs, targets and a generator that makes other rows that are as
+            true: shifted images, for example.
+        only: names of remedies, to try no others.
+        epochs: how often a plain network learns every row; by default as ``fit`` has it.
+        batch_size: rows per update.
+        lr: learning rate of the gradient learners.
+        splits: how often rows are split anew into 60 % to learn from, 20 % to choose on and 20 %
+            to test on.
+        seed: seed of the random number generator.
+        workers: fits at once; by default as many as there are cores.
+        progress: show a bar; by default on a terminal only.
+    """
+    rows = checked_rows(X, y, 20, "remedies")
+    if splits < 1:
+        raise ValueError(f"splits must be at least 1, got {splits}")
+    classes = not rows[1].is_floating_point()
+    if likelihood is None:
+        likelihood = Softmax(int(rows[1].max()) + 1) if classes else Normal()
+    trials, left_out = _trials(net, likelihood, augment, lr)
+    trials = _chosen(trials, only, left_out)
+    epochs = usual_epochs(round(0.6 * len(rows[0]))) if epochs is None else epochs
+    if epochs < 1:
+        raise ValueError(f"epochs must be at least 1, got {epochs}")
+    budget, size = epochs, batch_size
+
+    def work(number: int) -> dict[str, float]:
+        trial, split = trials[number // splits], number % splits
+        parts = _split(rows, seed + split)
+        return _tried(trial, parts, seed + split, budget, size, classes)
+
+    found = run_all(work, len(trials) * splits, threads=False, workers=workers, progress=progress)
+    groups = [found[i * splits : (i + 1) * splits] for i in range(len(trials))]
+    return Remedies(
+        tuple(_ranked(trials, groups)),
+        "error rate" if classes else "RMSE",
+        splits,
+        epochs,
+        left_out,
+    )
+
+
+def _chosen(
+    trials: list[_Trial], only: Sequence[str] | None, left_out: dict[str, str]
+) -> list[_Trial]:
+    if only is None:
+        return trials
+    names = {trial.name for trial in trials}
+    for name in only:
+        if name not in names:
+            why = f": {left_out[name]}" if name in left_out else f"; there are {sorted(names)}"
+            raise ValueError(f"no remedy {name!r} here{why}")
+    return [trial for trial in trials if trial.name in {PLAIN, *only}]
+
+
+def _split(rows: Rows, seed: int) -> list[Rows]:
+    n = len(rows[0])
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    cuts = [round(0.6 * n), round(0.8 * n)]
+    return [(rows[0][part], rows[1][part]) for part in order.tensor_split(cuts)]
+
+
+def _tried(
+    trial: _Trial, parts: list[Rows], seed: int, epochs: int, batch: int | None, classes: bool
+) -> dict[str, float]:
+    train, validation, test = parts
+    if trial.rows is not None:
+        train = trial.rows(train, torch.Generator().manual_seed(seed))
+    options: dict[str, Any] = {}
+    if trial.stopping is not None:
+        options = {"validation": validation, "callbacks": [EarlyStopping(trial.stopping)]}
+    learner, started = trial.make(seed), time.thread_time()
+    rounds = max(1, round(epochs * trial.share))
+    learner.fit(*train, epochs=rounds, batch_size=batch, progress=False, **options)
+    seconds = time.thread_time() - started
+    chosen, found = said(learner, *validation), said(learner, *test)
+    assert chosen.log_prob is not None
+    assert found.log_prob is not None
+    if classes:
+        error = float((found.mean.argmax(-1) != test[1]).double().mean())
+    else:
+        missed = found.mean - one_hot(test[1], found.mean.shape[1])
+        error = math.sqrt(float(missed.square().mean()))
+    return {
+        "validation": -float(chosen.log_prob.double().mean()),
+        "nll": -float(found.log_prob.double().mean()),
+        "error": error,
+        "seconds": seconds,
+    }
+
+
+def _ranked(trials: list[_Trial], groups: list[list[dict[str, float]]]) -> list[Remedy]:
+    """The best strength of each on validation rows, by NLL on test rows."""
+    best: dict[str, tuple[float, _Trial, list[dict[str, float]]]] = {}
+    for trial, group in zip(trials, groups, strict=True):
+        score = _mean([run["validation"] for run in group])
+        score = math.inf if math.isnan(score) else score
+        if trial.name not in best or score < best[trial.name][0]:
+            best[trial.name] = (score, trial, group)
+    plain = [run["nll"] for run in best[PLAIN][2]]
+    made = []
+    for name, (_, trial, group) in best.items():
+        gains = [p - run["nll"] for p, run in zip(plain, group, strict=True)]
+        spread = None
+        if len(gains) > 1:
+            spread = float(torch.tensor(gains, dtype=torch.float64).std()) / math.sqrt(len(gains))
+        keys = ("nll", "error", "seconds")
+        nll, error, seconds = (_mean([run[key] for run in group]) for key in keys)
+        made.append(Remedy(name, trial.strength, nll, error, _mean(gains), spread, seconds))
+    return sorted(made, key=lambda r: math.inf if math.isnan(r.nll) else r.nll)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+# --- the remedies ------------------------------------------------------------------------------
+
+
+def _trials(
+    net: nn.Module, likelihood: Likelihood, augment: Augment | None, lr: float
+) -> tuple[list[_Trial], dict[str, str]]:
+    """All that go with this network and target; why the others do not."""
+    plain = partial(_made, Backprop, net, likelihood, lr=lr)
+    trials = [_Trial(PLAIN, "", plain)]
+    for s in _PRIORS:
+        trials.append(_Trial("L2 prior", f"σ = {s:g}", partial(plain, prior=priors.Normal(s))))
+        trials.append(_Trial("L1 prior", f"b = {s:g}", partial(plain, prior=priors.Laplace(s))))
+    for n in (3, 10):
+        trials.append(_Trial("early stopping", f"patience {n}", plain, stopping=n))
+    for s in (0.03, 0.1, 0.3):
+        trials.append(_Trial("input noise", f"σ = {s:g}", plain, 1 / COPIES, _noisy(s)))
+    left_out = {}
+    if augment is not None:
+        trials.append(_Trial("augmentation", "", plain, 1 / COPIES, _augmented(augment)))
+    else:
+        left_out["augmentation"] = "give augment=, a function that makes rows as true"
+    for p in (0.05, 0.2):
+        dropped = with_dropout(net, p)
+        if dropped is None:
+            left_out["dropout"] = "the network is no chain with activations to put it behind"
+            break
+        make = partial(_made, Backprop, dropped, likelihood, lr=lr)
+        trials.append(_Trial("dropout", f"p = {p:g}", make))
+    if isinstance(likelihood, Softmax):
+        for p in (0.02, 0.1):
+            soft = Softmax(likelihood.classes, smoothing=p)
+            make = partial(_made, Backprop, net, soft, lr=lr)
+            trials.append(_Trial("smoothing", f"{p:g}", make))
+    else:
+        left_out["smoothing"] = "labels are smoothed, and these targets have none"
+    together = partial(_made, Ensemble, net, likelihood, n=MEMBERS, lr=lr)
+    trials.append(_Trial(f"ensemble of {MEMBERS}", "", together, 1 / MEMBERS))
+    trials.append(_Trial("Laplace", "", partial(_made, Laplace, net, likelihood, lr=lr)))
+    for gain in (0.25, 1.0):
+        make = partial(_made, TAGI, net, likelihood, gain=gain)
+        trials.append(_Trial("TAGI", f"gain {gain:g}", make))
+    for s in (0.3, 1.0):
+        make = partial(_made, BayesByBackprop, net, likelihood, prior=priors.Normal(s), lr=lr)
+        trials.append(_Trial("Bayes by Backprop", f"σ = {s:g}", make))
+    return trials, left_out
+
+
+def _made(
+    kind: Callable[..., Any], net: nn.Module, likelihood: Likelihood, seed: int, **options: Any
+) -> Any:
+    return kind(net, likelihood, seed=seed, **options)
+
+
+_PRIORS = (0.1, 0.3, 1.0)
+
+
+def with_dropout(net: nn.Module, share: float) -> nn.Sequential | None:
+    """A chain with dropout behind every activation but one that is the last; None if it is none."""
+    chain = [layer.module for layer in layers(net)]
+    found: list[nn.Module] = []
+    for i, module in enumerate(chain):
+        found.append(module)
+        if isinstance(module, _ACTIVATIONS) and i < len(chain) - 1:
+            found.append(nn.Dropout(share))
+    if len(found) == len(chain):
+        return None
+    return nn.Sequential(*found)
+
+
+def _noisy(sigma: float) -> Callable[[Rows, torch.Generator], Rows]:
+    """Several copies of the rows, each with noise of its own in standard deviations of a column."""
+
+    def made(rows: Rows, generator: torch.Generator) -> Rows:
+        x = rows[0] if rows[0].is_floating_point() else rows[0].float()
+        scale = x.std(0, keepdim=True)
+        copies = [
+            x + sigma * scale * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+            for _ in range(COPIES)
+        ]
+        return torch.cat(copies), rows[1].repeat(COPIES, *[1] * (rows[1].ndim - 1))
+
+    return made
+
+
+def _augmented(augment: Augment) -> Callable[[Rows, torch.Generator], Rows]:
+    def made(rows: Rows, generator: torch.Generator) -> Rows:
+        copies = [augment(*rows, generator) for _ in range(COPIES)]
+        return torch.cat([x for x, _ in copies]), torch.cat([y for _, y in copies])
+
+    return made

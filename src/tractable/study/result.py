@@ -1,0 +1,100 @@
+"""What every study returns: a frozen record that can be read, drawn and written as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from tractable.persistence.files import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Cell = str | float | int | None
+
+
+class Result(ABC):
+    """A frozen dataclass with a table, a figure and a JSON form; ``print`` shows the table."""
+
+    @abstractmethod
+    def header(self) -> list[str]:
+        """Names of the table's columns."""
+
+    @abstractmethod
+    def cells(self) -> list[list[Cell]]:
+        """Rows of the table."""
+
+    @abstractmethod
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the result on these axes, or on new ones; returns them."""
+
+    def advice(self) -> str:
+        """What follows for whoever trains the model, in a sentence; empty if nothing does."""
+        return ""
+
+    def table(self) -> str:
+        """The result as lines of text, columns aligned."""
+        lines = [self.header(), *([shown(cell) for cell in row] for row in self.cells())]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+        right = [_numeric([row[i] for row in self.cells()]) for i in range(len(widths))]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(w) if r else cell.ljust(w)
+                for cell, w, r in zip(line, widths, right, strict=True)
+            ).rstrip()
+            for line in lines
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.table(), self.advice()) if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values; numbers that JSON cannot hold are None."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        held = {field.name: plain(getattr(self, field.name)) for field in fields}
+        return {"study": type(self).__name__, **held, "advice": self.advice()}
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The same as text, and written to a file if one is named."""
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        if path is not None:
+            write_text(Path(path), text + "\n")
+        return text
+
+
+def shown(cell: Cell) -> str:
+    """A cell of a table as text.
+
+    >>> [shown(cell) for cell in (0.012345, 3, None, "Linear", float("nan"), 123456.0)]
+    ['0.01234', '3', '–', 'Linear', '–', '1.235e+05']
+    """
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "–"
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def plain(value: Any) -> Any:
+    """Tensors, arrays, tuples and dataclasses as JSON values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _numeric(cells: Sequence[Cell]) -> bool:
+    return all(isinstance(cell, int | float) or cell is None for cell in cells)

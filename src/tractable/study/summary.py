@@ -1,0 +1,294 @@
+"""A network layer by layer: shapes, parameters, what it sees, and whether signals pass through it.
+
+Signals should neither fade nor grow from layer to layer, forwards or backwards ("Understanding Deep
+Learning", section 7.5: for ReLU units, weights of variance 2 / fan-in keep their size).  Units that
+are zero for every row are dead: they learn nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable.learners.heads import sole
+from tractable.learners.learner import Learner
+from tractable.plots.canvas import COLORS, canvas, legend, quiet
+from tractable.posterior import Posterior
+from tractable.study.receptive import Fields
+from tractable.study.result import Cell, Result
+from tractable.training.batches import as_tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FADES = 1e-3
+"""Ratio of the scales of two layers below which, or above whose inverse, signals are lost."""
+_ACTIVATIONS = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU, nn.Hardswish,
+    nn.Hardtanh, nn.Softplus, nn.Mish, nn.PReLU, nn.SELU,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LayerSummary:
+    """One layer.
+
+    Attributes:
+        name: its path in the network.
+        kind: its class.
+        shape: shape of its output, without the rows.
+        parameters: numbers that it learns.
+        field: receptive field, one number for each spatial dimension; None if it is not known.
+        forward: standard deviation of the output over rows and units.
+        backward: standard deviation of the gradient with respect to the output.
+        dead: share of an activation's units that are constant for all rows; None for others.
+        snr: median signal-to-noise ratio ``|mean| / std`` of its weights; None without variances.
+        pruned: share of its weights that are exactly zero without variance; None without variances.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    parameters: int
+    field: tuple[int, ...] | None
+    forward: float
+    backward: float | None
+    dead: float | None
+    snr: float | None
+    pruned: float | None
+
+
+@dataclass(frozen=True)
+class Summary(Result):
+    """A network layer by layer.
+
+    Attributes:
+        layers: in the order of their calls.
+        parameters: all numbers that are learnt.
+        rows: rows that were run.
+    """
+
+    layers: tuple[LayerSummary, ...]
+    parameters: int
+    rows: int
+
+    def header(self) -> list[str]:
+        """See ``Result``."""
+        return ["layer", "kind", "output", "parameters", "sees", "forward", "backward", "dead",
+                "SNR", "pruned"]  # fmt: skip
+
+    def cells(self) -> list[list[Cell]]:
+        """See ``Result``."""
+        found: list[list[Cell]] = [
+            [
+                la.name, la.kind, "x".join(map(str, la.shape)), la.parameters,
+                None if la.field is None else "x".join(map(str, la.field)), la.forward,
+                la.backward, None if la.dead is None else f"{100 * la.dead:.0f} %", la.snr,
+                la.pruned,
+            ]
+            for la in self.layers
+        ]  # fmt: skip
+        total: list[Cell] = ["all", "", "", self.parameters, *[None] * 6]
+        return [*found, total]
+
+    def advice(self) -> str:
+        """What stands in the way of learning, if anything does."""
+        said = []
+        stopped = [la.name for la in self.layers if la.backward == 0]
+        if stopped:
+            said.append(
+                f"no gradient reaches {', '.join(stopped[:3])}: gradient learners cannot train "
+                "what comes before (a step function, or a detached tensor)"
+            )
+        dead = [la for la in self.layers if la.dead is not None and la.dead > 0.5]
+        if dead:
+            said.append(
+                f"{100 * (dead[0].dead or 0):.0f} % of the units of {dead[0].name} are dead: lower "
+                "the learning rate or begin anew"
+            )
+        for way in ("forward", "backward"):
+            sizes = [getattr(la, way) for la in self.layers if la.parameters]
+            sizes = [size for size in sizes if size]
+            ratio = sizes[-1] / sizes[0] if len(sizes) > 1 else 1.0
+            ratio = ratio if way == "forward" else 1 / ratio
+            if not FADES < ratio < 1 / FADES:
+                grows = "grow" if ratio > 1 else "fade"
+                said.append(
+                    f"signals {grows} {way}s by a factor {ratio:.1g}: for ReLU units begin with "
+                    "weights of variance 2 / fan-in (torch's own are 1 / (3 fan-in))"
+                )
+        if not said:
+            return "Signals pass through all layers, forwards and backwards."
+        return f"{'; '.join(said)}.".capitalize() if said[0][0].islower() else f"{'; '.join(said)}."
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Forward and backward scale by layer."""
+        ax = canvas(ax)
+        places = range(len(self.layers))
+        ax.plot(places, [la.forward for la in self.layers], "o-", color=COLORS[0],
+                label="output", markersize=4)  # fmt: skip
+        backward = [math.nan if la.backward is None else la.backward for la in self.layers]
+        ax.plot(places, backward, "s--", color=COLORS[1], label="gradient", markersize=4)
+        ax.set_yscale("log")
+        ax.set_xticks(list(places), [la.name for la in self.layers], rotation=45)
+        quiet(ax, xlabel="layer", ylabel="standard deviation")
+        legend(ax)
+        return ax
+
+
+def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0) -> Summary:
+    """A network layer by layer, as it is for these rows.
+
+    Args:
+        model: a learner, at its mean weights; or a module.
+        x: inputs (on the meta device, only shapes, counts and fields are found).
+        y: targets, for the gradient of a learner's loss; without them it is that of a random
+            combination of the outputs.
+        seed: seed of the random number generator for that combination.
+    """
+    module, posterior, likelihood = _parts(model)
+    if isinstance(model, Learner):
+        rows = model.inputs(x)
+    else:
+        rows = as_tensor(x, "inputs")
+        like = next(module.parameters(), None)
+        if rows.is_floating_point() and like is not None:
+            rows = rows.to(like)
+    if not isinstance(rows, Tensor):
+        raise TypeError("summary takes networks of one input")
+    was = module.training
+    module.eval()
+    try:
+        seen, gradients = _run(module, rows, y, likelihood, seed)
+    finally:
+        module.train(was)
+    entries = []
+    for name, part, out, field in seen:
+        gradient = gradients.get(id(out))
+        entries.append(
+            LayerSummary(
+                name,
+                type(part).__name__,
+                tuple(out.shape[1:]),
+                _count(part),
+                field,
+                _std(out),
+                None if gradient is None else _std(gradient),
+                _dead(part, out),
+                *_certainty(posterior, name, part),
+            )
+        )
+    total = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return Summary(tuple(entries), total, len(rows))
+
+
+Seen = tuple[str, nn.Module, Tensor, tuple[int, ...] | None]
+
+
+def _run(
+    module: nn.Module, rows: Tensor, y: Any, likelihood: Any, seed: int
+) -> tuple[list[Seen], dict[int, Tensor]]:
+    """What each layer gave, and the gradient of the loss with respect to it."""
+    seen: list[Seen] = []
+    x = rows.clone()
+    if x.is_floating_point():
+        x.requires_grad_()
+    with torch.enable_grad(), Fields(x) as fields, _watched(module, seen, fields):
+        z = sole(module(x))
+        if y is not None and likelihood is not None:
+            targets = likelihood.targets(as_tensor(y, "targets").to(z.device), z.shape)
+            loss = -likelihood.log_prob(targets, z).sum() / len(z)
+        else:
+            generator = torch.Generator().manual_seed(seed)
+            weight = torch.randn(z.shape, generator=generator, dtype=z.dtype, device="cpu").to(z)
+            loss = (weight * z).sum() / len(z)
+        outputs = [out for _, _, out, _ in seen if out.requires_grad]
+        found: tuple[Tensor | None, ...] = ()
+        if outputs and loss.requires_grad:
+            found = torch.autograd.grad(loss, outputs, allow_unused=True)
+    gradients = {
+        id(out): torch.zeros_like(out) if g is None else g
+        for out, g in zip(outputs, found, strict=False)
+    }
+    return seen, gradients
+
+
+@contextmanager
+def _watched(module: nn.Module, seen: list[Seen], fields: Fields) -> Iterator[None]:
+    """Every layer without layers inside notes what it gave."""
+    handles = []
+    leaves = [(name, part) for name, part in module.named_modules() if not any(part.children())]
+
+    def note(name: str) -> Any:
+        def hook(part: nn.Module, inputs: Any, out: Any) -> None:
+            tensor = (
+                out if isinstance(out, Tensor) else sole(out[:1] if isinstance(out, tuple) else out)
+            )
+            field = fields.of(tensor)
+            size = None if field is None or not field.size else field.size
+            seen.append((name or "net", part, tensor, size))
+
+        return hook
+
+    try:
+        for name, part in leaves:
+            handles.append(part.register_forward_hook(note(name)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _parts(model: Learner | nn.Module) -> tuple[nn.Module, Posterior | None, Any]:
+    if isinstance(model, nn.Module):
+        return model, None, None
+    if not isinstance(model, Learner):
+        raise TypeError(f"summary takes a learner or a module, got {type(model).__name__}")
+    posterior = model.posterior
+    module = posterior.mean_module(model.net)
+    named = dict(module.named_buffers())
+    for name, buffer in model.buffers.items():
+        if name in named:
+            named[name].copy_(buffer)
+    return module, posterior, model.likelihood
+
+
+def _count(part: nn.Module) -> int:
+    return sum(p.numel() for p in part.parameters() if p.requires_grad)
+
+
+def _std(values: Tensor) -> float:
+    if values.is_meta or not values.numel():  # shapes without numbers
+        return math.nan
+    return float(values.detach().double().flatten().std(correction=0))
+
+
+def _dead(part: nn.Module, out: Tensor) -> float | None:
+    """Share of units that give the same for all rows (and positions)."""
+    if not isinstance(part, _ACTIVATIONS) or len(out) < 2 or out.is_meta:
+        return None
+    units = out.detach().transpose(0, 1).flatten(1) if out.ndim > 1 else out.detach()[None]
+    return float((units.amax(1) == units.amin(1)).double().mean())
+
+
+def _certainty(
+    posterior: Posterior | None, name: str, part: nn.Module
+) -> tuple[float | None, float | None]:
+    """Median signal-to-noise ratio of a layer's weights, and the share that was pruned."""
+    if posterior is None or not bool((posterior.variance > 0).any()):
+        return None, None
+    own = [n for n in posterior if n.rpartition(".")[0] == ("" if name == "net" else name)]
+    if not own:
+        return None, None
+    loc = torch.cat([posterior[n].loc.flatten() for n in own])
+    variance = torch.cat([posterior[n].variance.flatten() for n in own])
+    gone = (loc == 0) & (variance == 0)
+    left = ~gone & (variance > 0)
+    ratio = loc[left].abs() / variance[left].sqrt()
+    return float(ratio.median()) if ratio.numel() else None, float(gone.double().mean())

@@ -1,0 +1,118 @@
+"""Test error by width on MNIST images some of whose labels are false: Backprop, TAGI, BBB.
+
+One hidden layer, 1,000 images, 15 % of their labels drawn anew; the test labels are true.  The
+learners have their defaults but for the rate and the epochs; nothing is chosen on the test images.
+
+    python -m tractable_studies.knowing.double_descent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable.cli.output import say
+from tractable.data import mnist
+from tractable.likelihoods import Categorical, Softmax
+from tractable.persistence.files import write_text
+from tractable.report.results import Chart, Comparison
+from tractable.study import Capacity, capacity
+from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
+from tractable_studies.framework.record import RunRecord
+from tractable_studies.knowing import DOUBLE_DESCENT
+
+PIXELS, DIGITS = 784, 10
+RATE = 3e-3
+LEARNERS = ("Backprop", "TAGI", "BayesByBackprop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    """How much is learnt."""
+
+    seed: int = seed_option(0)
+    seeds: int = option(2, "fits of each width", quick=1, least=1)
+    widths: list[int] = option(
+        [2, 4, 8, 12, 16, 24, 32, 64, 128, 256], "of the hidden layer", quick=[4, 16, 64],
+        least=1,
+    )  # fmt: skip
+    rows: int = option(1000, "images to learn from", quick=200, least=20)
+    test_rows: int = option(2000, "images to test on", quick=300, least=20)
+    noise: float = option(0.15, "share of the labels that are drawn anew")
+    epochs: int = option(150, "of the gradient learners", quick=20, least=1)
+    tagi_epochs: int = option(30, "of TAGI", quick=5, least=1)
+    learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
+
+
+def data(options: Options) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Images to learn from with false labels among theirs, and images to test on."""
+    digits = mnist()
+    generator = torch.Generator().manual_seed(options.seed)
+    order = torch.randperm(len(digits.train_labels), generator=generator)[: options.rows]
+    x, y = digits.train_images[order].flatten(1), digits.train_labels[order].clone()
+    mean, std = x.mean(), x.std()
+    false = torch.randperm(options.rows, generator=generator)[: round(options.noise * options.rows)]
+    y[false] = torch.randint(0, DIGITS, (len(false),), generator=generator)
+    test = digits.test_images[: options.test_rows].flatten(1)
+    return ((x - mean) / std, y), ((test - mean) / std, digits.test_labels[: options.test_rows])
+
+
+def maker(learner: str) -> Callable[[int, int], Any]:
+    """A learner of this kind, by width and seed."""
+    outputs = DIGITS - 1 if learner == "TAGI" else DIGITS
+
+    def make(width: int, seed: int) -> Any:
+        net = nn.Sequential(nn.Linear(PIXELS, width), nn.ReLU(), nn.Linear(width, outputs))
+        if learner == "TAGI":
+            return tr.TAGI(net, Categorical(DIGITS), seed=seed)
+        return getattr(tr, learner)(net, Softmax(DIGITS), lr=RATE, seed=seed)
+
+    return make
+
+
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run every learner and print its table."""
+    options = parse(Options, DOUBLE_DESCENT, argv, __doc__)
+    record = RunRecord(DOUBLE_DESCENT, seeds=[options.seed], settings=settings(options), argv=argv)
+    train, test = data(options)
+    curves: dict[str, Capacity] = {}
+    for learner in options.learners:
+        extra: dict[str, Any] = {"epochs": options.tagi_epochs}
+        if learner != "TAGI":
+            extra = {"epochs": options.epochs, "batch_size": 100}
+        curves[learner] = capacity(
+            maker(learner), options.widths, *train, validation=test, seeds=options.seeds,
+            seed=options.seed, workers=1, off_data=False, **extra,
+        )  # fmt: skip
+        say(f"{learner}\n{curves[learner]}")
+        record.metrics[learner] = curves[learner].to_dict() | {"peak": curves[learner].peak}
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_text(options.out / f"double-descent-{learner}.txt", f"{curves[learner]}\n")
+    for kind in ("test_error", "test_nll", "train_error"):
+        found = {
+            name: ([s.size for s in c.sizes], [getattr(s, kind) for s in c.sizes])
+            for name, c in curves.items()
+        }
+        record.charts.append(Chart(f"{kind.replace('_', ' ')} by width", "width", kind, found))
+    for name, c in curves.items():
+        widest = c.sizes[-1]
+        record.comparison += [
+            Comparison("least test error", None, c.best.test_error, better="smaller", learner=name),
+            Comparison("peak over the least before it", None, c.peak, better="smaller",
+                       learner=name),
+            Comparison("test NLL at the widest", None, widest.test_nll, better="smaller",
+                       learner=name),
+        ]  # fmt: skip
+    path = record.write(options.out)
+    say(f"written to {path}")
+    return path
+
+
+if __name__ == "__main__":
+    main()

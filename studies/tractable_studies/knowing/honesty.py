@@ -1,0 +1,97 @@
+"""Whether each learner's own epistemic variance is its true variance over data sets, on UCI sets.
+
+``tractable.study.bias_variance`` on the standardised tables: half of three quarters of the rows is
+a data set, drawn anew for each fit; a ratio of 1 is honest, less too sure.  One network of 50 units
+for all; the learners have their defaults but for the rate and epochs below.
+
+    python -m tractable_studies.knowing.honesty
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+import tractable as tr
+from tractable.cli.output import say, show_table
+from tractable.data import UCI_NAMES, Standardizer, uci
+from tractable.likelihoods import Normal
+from tractable.report.results import Comparison
+from tractable.study import bias_variance
+from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
+from tractable_studies.framework.record import RunRecord
+from tractable_studies.knowing import HONESTY
+
+LEARNERS = ("TAGI", "BayesByBackprop", "Laplace", "Ensemble", "Backprop")
+RATE = 5e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    """What is measured, and how often."""
+
+    seed: int = seed_option(0)
+    sets: list[str] = option(["boston", "energy"], "UCI sets", quick=["boston"], choices=UCI_NAMES)
+    learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
+    datasets: int = option(8, "fits of each", quick=3, least=3)
+    epochs: int = option(100, "of the gradient learners, in batches of 32", quick=5, least=1)
+
+
+def table(name: str) -> tuple[Tensor, Tensor]:
+    """A UCI set, standardised by all of its rows."""
+    held = uci(name)
+    x, y = held.features, held.targets
+    return Standardizer.fit(x).transform(x), Standardizer.fit(y).transform(y)[:, 0]
+
+
+def maker(learner: str, inputs: int) -> Callable[[int], Any]:
+    """A learner of this kind, by seed."""
+    net = nn.Sequential(nn.Linear(inputs, 50), nn.ReLU(), nn.Linear(50, 1))
+
+    def make(seed: int) -> Any:
+        options: dict[str, Any] = {} if learner == "TAGI" else {"lr": RATE}
+        return getattr(tr, learner)(net, Normal(), seed=seed, **options)
+
+    return make
+
+
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run every learner on every set and print one table."""
+    options = parse(Options, HONESTY, argv, __doc__)
+    record = RunRecord(HONESTY, seeds=[options.seed], settings=settings(options), argv=argv)
+    lines = []
+    for name in options.sets:
+        x, y = table(name)
+        for learner in options.learners:
+            extra: dict[str, Any] = {"epochs": options.epochs, "batch_size": 32}
+            extra = {} if learner == "TAGI" else extra
+            found = bias_variance(
+                maker(learner, x.shape[1]), x, y, datasets=options.datasets, seed=options.seed,
+                workers=1, **extra,
+            )  # fmt: skip
+            ratio = found.honesty
+            record.metrics.setdefault(name, {})[learner] = found.to_dict() | {
+                "honesty": ratio, "doubt_of_error": found.doubt_of_error
+            }  # fmt: skip
+            record.comparison.append(
+                Comparison(
+                    f"{name}: own variance over the true one", None, ratio, better="nearer",
+                    goal=1.0, learner=learner, measure=name,
+                )
+            )  # fmt: skip
+            cells = (found.loss, found.noise, found.bias_sq, found.variance, found.epistemic, ratio)
+            lines.append([name, learner, *("–" if c is None else f"{c:.3g}" for c in cells)])
+            say(" ".join(lines[-1]))
+    path = record.write(options.out)
+    header = ["set", "learner", "loss", "noise", "bias²", "variance", "own", "ratio"]
+    show_table(header, lines, right=6)
+    say(f"written to {path}")
+    return path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Chains of conditionals: masks, density, conditioning, every learner, files."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import tractable as tr
+from tractable.errors import InvalidInput, InvalidModelFile
+from tractable.generative import Autoregressive, Generative, Masked
+
+S = np.array([[1.0, 0.8, 0.3], [0.8, 1.0, 0.5], [0.3, 0.5, 1.0]])
+
+
+def gaussian(rows, seed=0):
+    return np.random.default_rng(seed).multivariate_normal([1.0, -1.0, 0.0], S, rows)
+
+
+@pytest.mark.parametrize(
+    ("columns", "context", "hidden"), [(1, 0, (4,)), (4, 2, (60, 60)), (5, 0, (3,))]
+)
+def test_masks_let_a_column_see_those_before_it_and_the_context(columns, context, hidden):
+    torch.manual_seed(0)
+    net = Masked(columns, 2, context, hidden).double()
+    x = torch.randn(1, context + columns, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(net, x).squeeze().reshape(columns, 2, -1)
+    reaches = jacobian.abs().sum(1) > 0
+    for k in range(columns):
+        assert not reaches[k, context + k :].any()
+    if columns == 4:  # wide enough to reach everything before
+        for k in range(columns):
+            assert reaches[k, :context].all()
+            assert reaches[k, context : context + k].all()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return Autoregressive((32,), tr.likelihoods.HeteroscedasticNormal(), seed=1).fit(gaussian(3000))
+
+
+def test_density_of_a_gaussian(fitted):
+    new = gaussian(1000, 1)
+    exact = stats.multivariate_normal([1.0, -1.0, 0.0], S).logpdf(new)
+    found = fitted.predict().log_prob(new).numpy()
+    se = (exact - found).std() / math.sqrt(len(new))
+    assert -4 * se < exact.mean() - found.mean() < 0.05
+    drawn = fitted.predict().sample(4000).double().numpy()
+    np.testing.assert_allclose(np.cov(drawn.T), S, atol=0.12)
+    np.testing.assert_allclose(drawn.mean(0), [1.0, -1.0, 0.0], atol=0.08)
+
+
+def test_density_integrates_to_one():
+    model = Autoregressive((8,), seed=0).fit(gaussian(200)[:, :2], epochs=2)
+    side = torch.linspace(-9, 9, 400)
+    mass = model.predict().log_prob(torch.cartesian_prod(side, side)).double().exp().sum()
+    assert float(mass) * float(side[1] - side[0]) ** 2 == pytest.approx(1, abs=2e-3)
+
+
+def test_conditioning_on_any_columns(fitted):
+    # x_0 | x_1, x_2 and x_1 | x_0, x_2 of the Gaussian; the holes come before known columns.
+    rows = np.array([[np.nan, 0.5, 1.0], [2.0, np.nan, -1.0], [0.0, 0.0, 0.0]])
+    drawn = fitted.predict().complete(rows, draws=400).double().numpy()
+    assert (drawn[:, 2] == 0).all()
+    for row, hole in ((0, 0), (1, 1)):
+        others = [k for k in range(3) if k != hole]
+        gain = S[hole, others] @ np.linalg.inv(S[np.ix_(others, others)])
+        shift = rows[row, others] - np.array([1.0, -1.0, 0.0])[others]
+        mean = [1.0, -1.0, 0.0][hole] + gain @ shift
+        std = math.sqrt(S[hole, hole] - gain @ S[others, hole])
+        assert (drawn[:, row, others] == rows[row, others].astype(np.float32)).all()
+        assert drawn[:, row, hole].mean() == pytest.approx(mean, abs=5 * std / 20 + 0.08)
+        assert drawn[:, row, hole].std() == pytest.approx(std, rel=0.2)
+
+
+def test_order_of_the_chain():
+    x = gaussian(500)
+    model = Autoregressive((16,), order=[2, 0, 1], seed=0, calibrate=False).fit(x, epochs=2)
+    p = model.predict()
+    drawn = p.sample(500)
+    assert (drawn.mean(0) - torch.tensor([1.0, -1.0, 0.0])).abs().max() < 0.3
+    assert float(p.log_prob([[1.0, -1.0, 0.0]])) > float(p.log_prob([[-1.0, 1.0, 0.0]])) + 1
+    with pytest.raises(InvalidInput, match="every column from 0 to 2 once"):
+        Autoregressive(order=[0, 1]).fit(x)
+
+
+def test_scale_of_the_noise_is_fitted_to_rows_that_were_not_learnt():
+    x = gaussian(300, 3)
+    plain, scaled = (
+        Autoregressive((32,), seed=0, calibrate=calibrate, held_out=0).fit(x, epochs=4)
+        for calibrate in (False, True)
+    )
+    parts = scaled.learner_.likelihood.part.each
+    assert float(parts[0].noise_scale) != 1.0
+    assert float(plain.learner_.likelihood.part.each[0].noise_scale) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("learner", "members", "likelihood"),
+    [
+        (tr.TAGI, 2, None),
+        (tr.BayesByBackprop, 1, tr.likelihoods.HeteroscedasticNormal()),
+        (tr.Backprop, 2, tr.likelihoods.Mixture(tr.likelihoods.HeteroscedasticNormal(), 2)),
+        (tr.Laplace, 1, tr.likelihoods.HeteroscedasticNormal()),
+        (tr.TAGI, 1, tr.likelihoods.Normal()),
+        (tr.TAGI, 1, tr.likelihoods.StudentT(5)),
+    ],
+)
+def test_every_learner_and_files(tmp_path, learner, members, likelihood):
+    x = gaussian(120)
+    options = {"draws": 3} if learner is tr.BayesByBackprop else {}
+    model = Autoregressive(
+        (8,), likelihood, learner=learner, members=members, options=options, dtype=torch.float64
+    ).fit(x[:, :1], x, epochs=1)
+    p = model.predict(x[:5, :1])
+    model.save(tmp_path / "m.tr")
+    again = Generative.load(tmp_path / "m.tr").predict(x[:5, :1])
+    assert torch.equal(again.log_prob(x[:5]), p.log_prob(x[:5]))
+    assert torch.equal(again.sample(2), p.sample(2))
+    assert p.sample(2).shape == (2, 5, 3)
+    assert p.log_prob(x[:5]).isfinite().all()
+    if members > 1:
+        assert (p.epistemic(x[:5]) > 0).all()
+
+
+class Peeking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.all = nn.Linear(3, 3 * 2)
+
+    def forward(self, x):
+        return self.all(x).reshape(-1, 3, 2)
+
+
+def test_bad_input(tmp_path):
+    x = gaussian(60)
+    normal = tr.likelihoods.HeteroscedasticNormal()
+    with pytest.raises(InvalidInput, match="looks at column 0 for the outputs of column 0"):
+        Autoregressive(Peeking(), normal).fit(x)
+    with pytest.raises(InvalidInput, match="must return"):
+        Autoregressive(nn.Linear(3, 6), normal).fit(x)
+    with pytest.raises(TypeError, match="one column"):
+        Autoregressive((8,), tr.likelihoods.PerStep(normal))
+    with pytest.raises(ValueError, match="floor"):
+        Autoregressive((8,), floor=-1.0)
+    own = Autoregressive(Masked(3, 2, 0, (8,)), normal).fit(x, epochs=1)
+    own.save(tmp_path / "m.tr")
+    with pytest.raises(InvalidModelFile, match="net="):
+        Autoregressive.load(tmp_path / "m.tr")
+    again = Autoregressive.load(tmp_path / "m.tr", net=Masked(3, 2, 0, (8,)))
+    assert torch.equal(again.predict().log_prob(x[:5]), own.predict().log_prob(x[:5]))
+    with pytest.raises(ValueError, match="particles"):
+        own.predict(particles=0)

@@ -1,0 +1,310 @@
+"""Diffusion against Gaussians, whose best predictor, chain and density are in closed form."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+from tractable.errors import InvalidInput, InvalidModelFile
+from tractable.generative import Columns, Diffusion, Generative, Schedule
+from tractable.generative.diffusion_density import DiffusionDensity, Reading
+from tractable.generative.samplers import Walk
+from tractable.learners.outputs import Moments
+from tractable.persistence import model_file
+
+
+class Best:
+    """The best predictor of v for rows that are N(0, variance), as a learner."""
+
+    def __init__(self, schedule, variance):
+        self.schedule, self.variance = schedule, variance
+
+    def outputs(self, x):
+        z, features = x[:, :1], x[0, 1:]
+        every = self.schedule.features(torch.arange(1, self.schedule.steps + 1))
+        t = int((every - features).abs().sum(1).argmin()) + 1
+        return Moments(self.row(z, t), torch.zeros_like(z), None)
+
+    def row(self, z, t):
+        a, b = (float(f(t)) for f in (self.schedule.alpha_bar, self.schedule.noise_share))
+        return math.sqrt(a) * self.variance / (a * self.variance + b) * z
+
+    def error(self, t):
+        a, b = (float(f(t)) for f in (self.schedule.alpha_bar, self.schedule.noise_share))
+        return self.variance * b / (a * self.variance + b)
+
+
+def gaussian_density(schedule, variance, walk, draws):
+    best = Best(schedule, variance)
+    errors = torch.tensor([[best.error(t)] for t in range(1, schedule.steps + 1)]).double()
+    columns = Columns.of(torch.randn(50, 1), scale=False, spread=False, continuous=False)
+    return DiffusionDensity(
+        Reading(schedule, "x", best, None, 1.0), errors, walk, None, columns=columns, guide=None,
+        guide_scale=1.0, noise_draws=draws, seed=0, dtype=torch.float64, progress=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [0.3, 1.5])
+def test_dif_09_the_full_bound_is_the_log_density(x):
+    # For standard normal rows every step back is normal, and the chain ends in its prior.
+    density = gaussian_density(Schedule([0.1, 0.2, 0.3]), 1.0, Walk(), 1)
+    rows = torch.full((20_000, 1), x, dtype=torch.float64)  # 20,000 draws of the noise
+    found = density.log_prob(rows)
+    exact = -0.5 * (x**2 + math.log(2 * math.pi))
+    se = float(found.std()) / math.sqrt(len(found))
+    assert abs(float(found.mean()) - exact) < 4 * se
+    # Without the term of the prior it would exceed the log density (D-16).
+    dropped = float(density.reading.schedule.prior_divergence(rows[:1]))
+    assert float(found.mean()) + dropped > exact + 4 * se or dropped < 4 * se
+
+
+def test_variances_of_the_bound():
+    # For standard normal rows beta is what the exact step back has; the posterior's is too small.
+    schedule = Schedule([0.1, 0.2, 0.3])
+    rows = torch.full((4_000, 1), 0.8, dtype=torch.float64)
+    posterior, beta, learnt = (
+        gaussian_density(schedule, 1.0, Walk(variance=kind), 1).log_prob(rows)
+        for kind in ("posterior", "beta", "learnt")
+    )
+    assert float(posterior.mean()) < float(learnt.mean()) - 0.005  # the same noise
+    assert torch.allclose(beta, learnt, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        Walk(),
+        Walk(variance="beta", last_noise=True),
+        Walk(variance="posterior", steps=7),
+        Walk("ddim", steps=5),
+        Walk("ddim", eta=0.6),
+    ],
+)
+def test_dif_10_moments_of_samples_follow_the_linear_recursion(walk):
+    schedule, variance = Schedule.cosine(20), 2.5
+    density = gaussian_density(schedule, variance, walk, 1)
+    best = density.reading.learner
+    n = 40_000
+    drawn = density.sample(n, torch.Generator().manual_seed(1))
+    spread, times = 1.0, schedule.times(walk.steps)
+    for t, s in zip(times, [*times[1:], 0], strict=True):
+        at, as_ = float(schedule.alpha_bar(t)), float(schedule.alpha_bar(s))
+        beta = 1 - at / as_
+        k = float(best.row(torch.ones(1), t))  # x̂ = k z
+        if walk.sampler == "ddpm":
+            slope = math.sqrt(1 - beta) * (1 - as_) / (1 - at)
+            slope += math.sqrt(as_) * beta / (1 - at) * k
+            noise = beta * (1 - as_) / (1 - at)
+            if walk.variance == "beta":
+                noise = beta
+            elif walk.variance == "learnt":
+                noise += as_ * (beta / (1 - at)) ** 2 * best.error(t)
+        else:
+            noise = walk.eta**2 * beta * (1 - as_) / (1 - at)
+            eps = (1 - math.sqrt(at) * k) / math.sqrt(1 - at)  # the noise that is seen, over z
+            slope = math.sqrt(as_) * k + math.sqrt(1 - as_ - noise) * eps
+        last = s == 0 and not walk.last_noise
+        spread = slope**2 * spread + (0 if last else noise)
+    found = float(drawn.var())
+    assert found == pytest.approx(spread, abs=4 * spread * math.sqrt(2 / n))
+    assert abs(float(drawn.mean())) < 4 * math.sqrt(spread / n)
+
+
+def test_exact_chain_gives_back_the_variance():
+    density = gaussian_density(Schedule.cosine(50), 2.5, Walk(last_noise=True), 1)
+    drawn = density.sample(40_000, torch.Generator().manual_seed(2))
+    assert float(drawn.var()) == pytest.approx(2.5, abs=4 * 2.5 * math.sqrt(2 / 40_000) + 0.01)
+
+
+def correlated(rows, seed):
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]])
+    return rng.standard_normal((rows, 2)) @ root.T
+
+
+@pytest.mark.parametrize("learner", [tr.TAGI, tr.Backprop])
+def test_the_affine_predictor_is_approached_and_not_beaten(learner):
+    x = correlated(4000, 0)
+    options = {} if learner is tr.TAGI else {"lr": 3e-3}
+    model = Diffusion((64,), steps=20, learner=learner, held_out=0, options=options, seed=1)
+    model.fit(x, copies=10, epochs=4, batch_size=100)
+    rows = torch.as_tensor(correlated(20_000, 1), dtype=torch.float32)
+    generator = torch.Generator().manual_seed(5)
+    z = model.columns_.inward(rows, torch.float32)
+    given, target, t = model.rows(z, None, generator)
+    mean = model.learner_.outputs(given).moments()[0]
+    # The best: v = a eps - b x is linear in z, with covariance S of the rows.
+    S = torch.tensor([[1.0, 0.8], [0.8, 1.0]]).double()
+    a2 = model.schedule.alpha_bar(t)[:, None, None]
+    total = a2 * S + (1 - a2) * torch.eye(2)
+    cross = (a2 * (1 - a2)).sqrt() * (torch.eye(2) - S)
+    best = (cross @ torch.linalg.solve(total, given[:, :2, None].double())).squeeze(-1)
+    error = ((mean - target) ** 2).sum(1).double()
+    least = ((best - target) ** 2).sum(1)
+    gap = error - least
+    se = float(gap.std()) / math.sqrt(len(gap))
+    assert float(gap.mean()) > -4 * se
+    assert float(gap.mean()) < 0.05 * float(least.mean())
+
+
+@pytest.fixture(scope="module")
+def moons():
+    from sklearn.datasets import make_moons
+
+    return make_moons(1000, noise=0.06, random_state=0)
+
+
+def energy(a, b):
+    a, b = (torch.as_tensor(v).double() for v in (a, b))
+    return float(2 * torch.cdist(a, b).mean() - torch.cdist(a, a).mean() - torch.cdist(b, b).mean())
+
+
+@pytest.fixture(scope="module")
+def conditional(moons):
+    X, y = moons
+    return Diffusion((64, 64), steps=30, seed=2).fit(y, X, epochs=6)
+
+
+def test_samples_and_contexts(moons, conditional):
+    X, y = moons
+    p = conditional.predict([[0.0], [1.0]])
+    drawn = p.sample(400)
+    assert drawn.shape == (400, 2, 2)
+    for k in (0, 1):
+        right, wrong = energy(drawn[:, k], X[y == k]), energy(drawn[:, k], X[y != k])
+        assert right < 0.03 < 0.3 < wrong
+    assert torch.equal(p.sample(3), conditional.predict([[0.0], [1.0]]).sample(3))
+    right = conditional.predict(y[:200]).log_prob(X[:200]).mean()
+    wrong = conditional.predict(1 - y[:200]).log_prob(X[:200]).mean()
+    assert right > wrong + 1
+
+
+def test_guidance_sharpens_and_none_forgets(moons, conditional):
+    X, y = moons
+    none = conditional.predict([[1.0]], guidance=0.0).sample(600)[:, 0]
+    plain = conditional.predict([[1.0]]).sample(600)[:, 0]
+    assert energy(none, X) < energy(none, X[y == 1])
+    sharp = conditional.predict([[1.0]], guidance=2.0).sample(600)[:, 0]
+
+    def wrong(rows):  # share nearer to the other moon
+        near = [torch.cdist(rows.double(), torch.tensor(X[y == k])).amin(1) for k in (0, 1)]
+        return float((near[0] < near[1]).double().mean())
+
+    assert wrong(sharp) <= wrong(plain) + 0.01
+
+
+def test_classifier_guidance_moves_samples(moons):
+    X, _ = moons
+    model = Diffusion((64, 64), steps=30, seed=2, held_out=0).fit(X, epochs=3)
+    plain = model.predict().sample(300)
+    raised = model.predict(guide=lambda rows, t: 3 * rows[:, 1]).sample(300)
+    assert raised[:, 1].mean() > plain[:, 1].mean() + 0.1
+
+
+def test_doubt_is_larger_with_fewer_rows(moons):
+    X, _ = moons
+    few, many = (
+        Diffusion((32,), steps=20, held_out=0).fit(X[:n], copies=copies, epochs=1)
+        for n, copies in ((50, 4), (1000, 20))
+    )
+    rows, std = few.predict().doubtful_sample(100)
+    assert torch.equal(rows, few.predict().sample(100))
+    assert std.shape == rows.shape
+    assert std.mean() > 2 * many.predict().doubtful_sample(100)[1].mean() > 0
+
+
+def test_complete_conditions_on_what_is_known():
+    x = correlated(2000, 3)
+    model = Diffusion((64,), steps=40, held_out=0).fit(x, epochs=3)
+    rows = np.array([[1.5, np.nan], [np.nan, -1.0], [0.5, 0.5]])
+    drawn = model.predict().complete(rows, draws=300)
+    assert drawn.shape == (300, 3, 2)
+    assert (drawn[:, 0, 0] == 1.5).all()
+    assert (drawn[:, 2] == 0.5).all()
+    assert 0.5 < float(drawn[:, 0, 1].mean()) < 1.6  # 1.2 exactly; inpainting lags behind
+    assert -1.2 < float(drawn[:, 1, 0].mean()) < -0.3
+    assert float(drawn[:, 0, 1].std()) < 0.9
+
+
+@pytest.mark.parametrize(
+    ("learner", "members", "options"),
+    [
+        (tr.TAGI, 2, {}),
+        (tr.BayesByBackprop, 1, {"draws": 3}),
+        (tr.Laplace, 1, {}),
+        (tr.Backprop, 2, {}),
+    ],
+)
+def test_every_learner_and_files(tmp_path, moons, learner, members, options):
+    X, y = moons
+    model = Diffusion(
+        (16,), steps=8, learner=learner, members=members, options=options, dtype=torch.float64
+    ).fit(y[:200], X[:200], epochs=1, copies=2)
+    p = model.predict([[0.0]])
+    model.save(tmp_path / "m.tr")
+    again = Generative.load(tmp_path / "m.tr").predict([[0.0]])
+    assert torch.equal(again.sample(5), p.sample(5))
+    assert torch.equal(again.log_prob(X[:5]), p.log_prob(X[:5]))
+    assert torch.equal(again.novelty(X[:5]), p.novelty(X[:5]))
+    assert p.log_prob(X[:5]).dtype == torch.float64
+
+
+def test_own_network_and_schedule_in_a_file(tmp_path, moons):
+    X, _ = moons
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+    model = Diffusion(net, schedule=Schedule([0.1, 0.2, 0.5, 0.9]), form="x")
+    model.fit(X[:100], epochs=1, copies=2)
+    model.save(tmp_path / "m.tr")
+    again = Diffusion.load(tmp_path / "m.tr")
+    assert again.schedule.steps == 4
+    assert torch.equal(again.predict().sample(5), model.predict().sample(5))
+    with pytest.raises(InvalidModelFile):
+        tr.Learner.load(tmp_path / "m.tr")
+
+
+@pytest.mark.parametrize("change", ["steps", "widths", "betas", "errors", "kind"])
+def test_files_that_ask_for_too_much_are_refused(tmp_path, moons, change):
+    X, _ = moons
+    path = tmp_path / "m.tr"
+    if change == "widths":
+        tr.generative.Autoregressive((8,)).fit(X[:60], epochs=1).save(path)
+    else:
+        Diffusion((8,), steps=5).fit(X[:100], epochs=1, copies=1).save(path)
+    tensors, header = model_file.read(path)
+    entry = header["generative"]
+    if change == "steps":
+        entry["config"]["steps"] = 10**9
+    elif change == "widths":
+        entry["config"]["net"] = [700, 700, 700]
+    elif change == "betas":
+        tensors["learnt/betas"] = tensors["learnt/betas"] * 10
+    elif change == "errors":
+        tensors["learnt/errors"] = -tensors["learnt/errors"]
+    else:
+        entry["kind"] = "os.system"
+    model_file.write(path, tensors, header)
+    with pytest.raises(InvalidModelFile):
+        Generative.load(path)
+
+
+def test_bad_input(moons):
+    X, _ = moons
+    model = Diffusion((8,), steps=5).fit(X[:100], epochs=1, copies=1)
+    with pytest.raises(InvalidInput, match="guidance needs a context"):
+        model.predict(guidance=2.0)
+    with pytest.raises(ValueError, match="6 sampling steps are more than the schedule has"):
+        model.predict(steps=6)
+    told = Diffusion((8,), steps=5, drop=0.0).fit(X[:100, :1], X[:100], epochs=1, copies=1)
+    with pytest.raises(InvalidInput, match="drop above 0"):
+        told.predict([[0.0]], guidance=2.0)
+    for bad in ({"sampler": "euler"}, {"variance": "none"}, {"eta": 2.0}, {"noise_draws": 0}):
+        with pytest.raises(ValueError, match="must"):
+            model.predict(**bad)
+    for bad in ({"form": "score"}, {"schedule": "square"}, {"drop": 1.0}, {"members": 0}):
+        with pytest.raises(ValueError, match="must"):
+            Diffusion((8,), **bad)
+    with pytest.raises(InvalidInput, match="cannot take inputs"):
+        Diffusion(nn.Linear(3, 2)).fit(X)

@@ -1,0 +1,213 @@
+"""Adversarial networks: losses against divergences, both games, contexts, files."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.stats import norm
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits as bce
+
+from tractable import metrics
+from tractable.errors import InvalidInput, InvalidModelFile, NotFitted, Unsupported
+from tractable.generative import GAN, Generative
+from tractable.generative.adversaries import (
+    critic_loss,
+    discriminator_loss,
+    generator_loss,
+    gradient_penalty,
+    kept_mass,
+    truncated_normal,
+)
+
+
+def normals(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+# --- losses -------------------------------------------------------------------------------------
+
+
+def test_gan_11_the_loss_is_the_cross_entropy_of_the_labelled_union():
+    real, made = normals(0, 40), normals(1, 40)
+    label = torch.cat([torch.ones(40), torch.zeros(40)])
+    union = bce(torch.cat([real, made]), label, reduction="sum") / 40
+    assert torch.allclose(discriminator_loss(real, made), union)
+    generated = bce(made, torch.zeros(40))
+    assert torch.allclose(generator_loss(made, saturating=True), -generated)
+    assert torch.allclose(generator_loss(made), bce(made, torch.ones(40)))
+
+
+def test_the_best_discriminators_loss_is_2_log_2_less_2_js():
+    """N(0, 1) against N(1, 1): the log odds are 1/2 - x; the divergence by quadrature."""
+    x, y = normals(0, 50_000).double(), 1 + normals(1, 50_000).double()
+
+    def js(t, mine, other):
+        p, q = norm.pdf(t, mine), norm.pdf(t, other)
+        return p * np.log(2 * p / (p + q)) / 2
+
+    truth = quad(js, -9, 10, (0, 1))[0] + quad(js, -9, 10, (1, 0))[0]
+    parts = torch.nn.functional.softplus(x - 0.5) + torch.nn.functional.softplus(0.5 - y)
+    error = float(parts.std()) / math.sqrt(len(parts))
+    best = float(discriminator_loss(0.5 - x, 0.5 - y))
+    assert abs(best - (2 * math.log(2) - 2 * truth)) < 4 * error
+    # A trained one comes near it, and not below by more than it can by chance.
+    net = nn.Linear(1, 1).double()
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=50)
+
+    def step():
+        optimizer.zero_grad()
+        loss = discriminator_loss(net(x[:, None])[:, 0], net(y[:, None])[:, 0])
+        loss.backward()
+        return loss
+
+    optimizer.step(step)
+    assert float(step().detach()) == pytest.approx(best, abs=1e-4)
+    assert net.weight.item() == pytest.approx(-1, abs=0.04)
+    assert math.log(2) - float(step().detach()) / 2 == pytest.approx(truth, abs=4 * error)
+
+
+def test_a_lipschitz_critic_reaches_the_wasserstein_distance_and_not_more():
+    """Divided by its greatest slope a critic is Lipschitz: at most the sorted W1, and near it."""
+    x, y = normals(0, 500, 1), 2 + 0.5 * normals(1, 500, 1)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(net.parameters(), 5e-3)
+    for _ in range(400):
+        loss = critic_loss(net(x), net(y)) + 10 * gradient_penalty(net, x, y, torch.rand(500, 1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    grid = torch.linspace(-5, 6, 4_000)[:, None]
+    with torch.no_grad():
+        slope = float((net(grid).diff(dim=0) / grid.diff(dim=0)).abs().max())
+        found = -float(critic_loss(net(x), net(y))) / slope
+    truth = metrics.wasserstein(x, y)
+    assert 0.9 * truth < found <= truth * (1 + 1e-4)
+
+
+def test_the_penalty_of_a_plane_is_known():
+    plane = nn.Linear(3, 1, bias=False)
+    with torch.no_grad():
+        plane.weight.copy_(torch.tensor([[3.0, 0.0, 4.0]]))
+    found = gradient_penalty(plane, normals(0, 7, 3), normals(1, 7, 3), torch.rand(7, 1))
+    assert float(found.detach()) == pytest.approx(16, abs=1e-4)
+
+
+def test_gan_07_truncated_latents():
+    mass = [kept_mass(tau) for tau in (2, 1, 0.5, 0.04)]
+    want = [0.954499736, 0.682689492, 0.382924923, 0.031906874]
+    np.testing.assert_allclose(mass, want, atol=1e-8)
+    whole = [kept_mass(tau, 100) for tau in (2, 1, 0.5, 0.04)]
+    want = [9.496886896e-3, 2.644367617e-17, 2.048157352e-42, 2.445824721e-150]
+    np.testing.assert_allclose(whole, want, rtol=1e-5)
+    drawn = truncated_normal((50_000,), 0.5, torch.Generator().manual_seed(0), torch.float64)
+    assert float(drawn.abs().max()) <= 0.5
+    variance = 1 - 2 * 0.5 * norm.pdf(0.5) / kept_mass(0.5)
+    assert float(drawn.var()) == pytest.approx(variance, rel=0.03)
+
+
+# --- the game -----------------------------------------------------------------------------------
+
+
+def two_moons(rows=1_000, seed=0):
+    """A curved table in other units: no straight map of normals makes it."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0, np.pi, rows)
+    x = np.column_stack([np.cos(t), np.sin(t)]) + 0.1 * rng.standard_normal((rows, 2))
+    return x * [50.0, 0.2] + [300.0, 1.0]
+
+
+def networks(columns=2, context=0, latent=2):
+    def net(inputs, outputs):
+        return nn.Sequential(
+            nn.Linear(inputs, 48), nn.LeakyReLU(0.2), nn.Linear(48, 48), nn.LeakyReLU(0.2),
+            nn.Linear(48, outputs),
+        )  # fmt: skip
+
+    return net(latent + context, columns), net(columns + context, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "epochs"),
+    [
+        ({}, 40),
+        ({"loss": "wasserstein", "steps": 3, "lr": 3e-3}, 60),
+        ({"loss": "wasserstein", "clip": 0.1, "steps": 2, "lr": 2e-3}, 40),
+    ],
+    ids=["logistic", "penalty", "clipped"],
+)
+def test_what_it_makes_is_near_the_data(how, epochs):
+    x, new = two_moons(), two_moons(seed=3)
+    unit = x.std(0)
+    model = GAN(*networks(), latent=2, **how).fit(x, epochs=epochs)
+    made = model.predict().sample(1_000).numpy()
+    mean, covariance = x.mean(0), np.cov(x.T)
+    gauss = np.random.default_rng(0).multivariate_normal(mean, covariance, 1_000)
+    ours = metrics.energy_distance(made / unit, new / unit)
+    plain = metrics.energy_distance(gauss / unit, new / unit)
+    assert ours < (plain if "clip" not in how else 6 * plain)
+    assert len(model.history_) == epochs
+    assert all(math.isfinite(v) for record in model.history_ for v in record.values())
+    if "clip" in how:
+        assert (
+            max(float(p.detach().abs().max()) for p in model.discriminator_.parameters()) < 0.1001
+        )
+
+
+def test_a_context_moves_what_is_made():
+    context = torch.rand(800, 1, generator=torch.Generator().manual_seed(0)) * 4 - 2
+    x = torch.cat([2 * context, -context], 1) + 0.2 * normals(1, 800, 2)
+    model = GAN(*networks(context=1), latent=2, lr=2e-3).fit(context, x, epochs=30)
+    made = model.predict([[-1.5], [1.5]]).sample(300)
+    assert made.shape == (300, 2, 2)
+    mean = made.mean(0)
+    assert mean[0, 0] < -1.5 < 1.5 < mean[1, 0]
+    assert mean[0, 1] > 0.7 > -0.7 > mean[1, 1]
+    assert model.score(x[:4], context[:4]).shape == (4,)
+
+
+def test_the_same_seed_makes_the_same_and_files_keep_it(tmp_path):
+    x = two_moons(200)
+    models = [GAN(*networks(), latent=2, seed=5).fit(x, epochs=2) for _ in range(2)]
+    first, second = (model.predict().sample(6) for model in models)
+    assert torch.equal(first, second)
+    models[0].save(tmp_path / "g.tr")
+    again = Generative.load(tmp_path / "g.tr")
+    assert type(again) is GAN
+    assert torch.equal(again.predict().sample(6), first)
+    assert torch.equal(again.score(x[:5]), models[0].score(x[:5]))
+    assert again.history_ == models[0].history_
+    narrow = models[0].predict(truncation=0.1).sample(500)
+    assert (narrow.std(0) < models[0].predict().sample(500).std(0)).all()
+    data = bytearray((tmp_path / "g.tr").read_bytes())
+    data[-9] ^= 1
+    (tmp_path / "bad.tr").write_bytes(bytes(data))
+    with pytest.raises(InvalidModelFile):
+        Generative.load(tmp_path / "bad.tr")
+
+
+def test_bad_input_is_refused():
+    x = two_moons(50)
+    make, judge = networks()
+    with pytest.raises(ValueError, match="latent must be at least 1"):
+        GAN(make, judge, latent=0)
+    with pytest.raises(ValueError, match="clip is a positive bound for loss='wasserstein'"):
+        GAN(make, judge, latent=2, clip=0.1)
+    with pytest.raises(ValueError, match="loss must be"):
+        GAN(make, judge, latent=2, loss="hinge")
+    with pytest.raises(InvalidInput, match="generator must give rows of 2 numbers"):
+        GAN(nn.Linear(2, 3), judge, latent=2).fit(x)
+    with pytest.raises(InvalidInput, match="one score a row"):
+        GAN(make, nn.Linear(2, 2), latent=2).fit(x)
+    with pytest.raises(NotFitted):
+        GAN(make, judge, latent=2).score(x)
+    model = GAN(make, judge, latent=2).fit(x, epochs=1)
+    with pytest.raises(Unsupported, match="a GAN has no log_prob"):
+        model.predict().log_prob(x)
+    with pytest.raises(ValueError, match="truncation must be positive"):
+        model.predict(truncation=-1.0)
+    with pytest.raises(InvalidInput, match="without a context"):
+        model.predict([[1.0]])

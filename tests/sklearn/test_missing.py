@@ -1,0 +1,244 @@
+"""Missing values: what is known of them, and the doubt they leave in a prediction."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tractable.sklearn import NetRegressor, TAGIClassifier, TAGIRegressor
+from tractable.sklearn.missing import DRAWS, Columns, evenly
+from tractable.sklearn.rows import Rows, levels_of, scaler_of
+
+QUICK = {"hidden": (16,), "epochs": 10, "members": 2, "shrink": False, "random_state": 0}
+NAN = math.nan
+
+
+def houses(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A price of which most is said by the size."""
+    rng = np.random.default_rng(seed)
+    size, rooms = rng.normal(100, 20, n), rng.integers(1, 7, n).astype(float)
+    return np.column_stack([size, rooms]), 2 * size + 10 * rooms + rng.normal(0, 10, n)
+
+
+def test_conditional_moments_are_those_of_a_normal():
+    """Against the formula with the covariance, S_mo S_oo^-1, and one pattern of gaps at a time."""
+    rng = np.random.default_rng(0)
+    mix = rng.normal(size=(4, 4))
+    S, mu = mix @ mix.T + np.eye(4), rng.normal(size=4)
+    columns = Columns(
+        torch.tensor(mu), torch.tensor(S), torch.zeros(4, 129), torch.zeros(4, dtype=torch.int64)
+    )
+    z = torch.tensor(rng.normal(size=(3, 4)))
+    z[0, [1, 3]], z[1, 0], z[2, :] = NAN, NAN, NAN
+    ((at, expected, inside),) = columns.conditional(z)
+    assert at.tolist() == [0, 1, 2]
+    for row, gaps in enumerate([[1, 3], [0], [0, 1, 2, 3]]):
+        known = [k for k in range(4) if k not in gaps]
+        gain = S[np.ix_(gaps, known)] @ np.linalg.inv(S[np.ix_(known, known)]) if known else 0
+        rest = z[row, known].numpy() - mu[known]
+        wanted = mu[gaps] + (gain @ rest if known else 0)
+        left = S[np.ix_(gaps, gaps)] - (gain @ S[np.ix_(known, gaps)] if known else 0)
+        np.testing.assert_allclose(expected[row, gaps], wanted, rtol=1e-4)
+        np.testing.assert_allclose(inside[row][gaps][:, gaps], left, rtol=1e-4, atol=1e-5)
+        assert torch.equal(inside[row][known], torch.zeros(len(known), 4, dtype=torch.float64))
+
+
+def test_em_finds_the_correlation_that_gaps_hide():
+    """0.8 among rows of which a third of the cells is missing; complete rows are a ninth fewer."""
+    rng = np.random.default_rng(1)
+    x = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 1500)
+    x[rng.random(x.shape) < 0.33] = NAN
+    x = x[~np.isnan(x).all(1)]
+    found = Columns.fit(torch.tensor(x)).covariance
+    assert abs(float(found[0, 1] / (found[0, 0] * found[1, 1]).sqrt()) - 0.8) < 0.03
+
+
+@pytest.mark.parametrize("skew", [False, True])
+def test_draws_have_the_distribution_of_the_column(skew):
+    """Mean, deviation and quantiles of a column that nothing else says anything about."""
+    rng = np.random.default_rng(2)
+    x = np.column_stack(
+        [rng.exponential(size=4000) if skew else rng.integers(1, 7, 4000), rng.normal(size=4000)]
+    )
+    drawn = Columns.fit(torch.tensor(x)).draws(torch.tensor([[NAN, 0.0]]))[:, 0, 0].numpy()
+    own = x[:, 0]
+    assert abs(drawn.mean() - own.mean()) < 0.12 * own.std()
+    assert abs(drawn.std() / own.std() - 1) < 0.12
+    assert own.min() <= drawn.min() <= drawn.max() <= own.max()
+    if not skew:
+        assert set(drawn) == {1, 2, 3, 4, 5, 6}
+
+
+def test_draws_follow_what_is_known():
+    rng = np.random.default_rng(3)
+    x = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 3000)
+    drawn = Columns.fit(torch.tensor(x)).draws(torch.tensor([[NAN, 1.5], [NAN, -0.5]]))[..., 0]
+    np.testing.assert_allclose(drawn.mean(0), [0.9 * 1.5, -0.45], atol=0.08)
+    np.testing.assert_allclose(drawn.std(0), [0.19**0.5] * 2, rtol=0.15)
+
+
+def test_levels_are_drawn_whole_and_as_often_as_they_are():
+    rng = np.random.default_rng(4)
+    level = rng.choice(3, 2000, p=[0.6, 0.3, 0.1])
+    x = torch.tensor(np.column_stack([rng.normal(size=2000), np.eye(3)[level]]))
+    assert levels_of(x) == [[1, 2, 3]]
+    drawn = Columns.fit(x, levels_of(x)).draws(torch.tensor([[0.0, NAN, NAN, NAN]]))[:, 0, 1:]
+    assert torch.equal(drawn.sum(1), torch.ones(DRAWS, dtype=drawn.dtype))
+    np.testing.assert_allclose(drawn.mean(0), [0.6, 0.3, 0.1], atol=0.05)
+
+
+def test_columns_that_only_look_like_levels():
+    x = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    assert levels_of(x) == []  # two of them are 1 in every row
+    assert levels_of(torch.ones(4, 1)) == []
+    gaps = torch.tensor([[1.0, 0.0], [0.0, 1.0], [NAN, 1.0]])
+    assert levels_of(gaps) == []  # a level cannot be missing alone
+
+
+def test_the_points_are_even():
+    points = evenly(5)
+    assert points.shape == (DRAWS, 5)
+    assert float(points.mean(0).abs().max()) < 1e-12
+    assert torch.allclose(points.square().mean(0), torch.ones(5, dtype=points.dtype))
+    assert float(torch.corrcoef(points.T).fill_diagonal_(0).abs().max()) < 0.3
+
+
+def test_rows_to_learn_from_are_gaussian_where_cells_are_missing():
+    x = torch.tensor(np.random.default_rng(5).normal(size=(50, 2)))
+    x[3, 1] = NAN
+    rows = Rows.of(x, Columns.fit(x))
+    taken = rows.uncertain(torch.tensor([1.0, 2.0]))
+    assert torch.equal(taken.loc[:, 0], x[:, 0])
+    spread = taken.variance
+    assert float(spread[3, 1]) > 1  # twice a column of variance 1
+    spread[3, 1] = 0
+    assert not bool(spread.any())
+    whole = rows.at(torch.tensor([0, 1, 2]))
+    assert whole.completions() is None
+    assert not hasattr(whole.uncertain(torch.ones(2)), "variance")
+
+
+def test_a_scale_by_the_cells_that_are_there():
+    x = torch.tensor([[1.0, 5.0], [3.0, NAN], [NAN, 7.0]], dtype=torch.float64)
+    scaler = scaler_of(x)
+    assert scaler.mean.tolist() == [2.0, 6.0]
+    with pytest.raises(ValueError, match="column 'b' has no values at all"):
+        scaler_of(torch.tensor([[1.0, NAN], [2.0, NAN]]), ["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = houses(400, 0)
+    return TAGIRegressor(**QUICK).fit(X, y)
+
+
+def test_the_doubt_of_the_most_important_column_shows(fitted):
+    """RMSE 8 becomes 41, and the error bars know it."""
+    X, y = houses(1000, 1)
+    known = fitted.predict(X, return_std=True)[1].mean()
+    X[:, 0] = NAN
+    mean, std = fitted.predict(X, return_std=True)
+    low, high = fitted.predict_interval(X).T
+    assert known < 14
+    assert std.mean() > 3 * known
+    assert 0.85 <= np.mean((low <= y) & (y <= high)) <= 0.95
+    assert abs(np.sqrt(np.mean((mean - y) ** 2)) / std.mean() - 1) < 0.12
+
+
+def test_a_row_depends_on_no_other(fitted):
+    X, _ = houses(5, 2)
+    X[1, 0], X[3, :] = NAN, NAN
+    together = fitted.predict(X, return_std=True)
+    alone = [fitted.predict(row[None], return_std=True) for row in X]
+    np.testing.assert_allclose(together[0], [mean[0] for mean, _ in alone], rtol=1e-5)
+    np.testing.assert_allclose(together[1], [std[0] for _, std in alone], rtol=1e-5)
+    assert together[1][3] > together[1][1] > together[1][0]
+
+
+def test_infinite_values_are_still_refused(fitted):
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.predict([[np.inf, 1.0]])
+
+
+def test_gaps_among_the_training_rows(tmp_path):
+    X, y = houses(300, 3)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = NAN
+    model = TAGIRegressor(**QUICK).fit(X, y)
+    new, truth = houses(500, 4)
+    assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 14
+    low, high = model.predict_interval(new).T
+    assert 0.8 <= np.mean((low <= truth) & (truth <= high)) <= 0.97
+    model.save(tmp_path / "m.tr")
+    again = TAGIRegressor.load(tmp_path / "m.tr")
+    np.testing.assert_array_equal(model.predict(X[:20]), again.predict(X[:20]))
+
+
+def test_classes_with_gaps_are_less_sure():
+    rng = np.random.default_rng(6)
+    label = rng.integers(0, 2, 300)
+    X = np.column_stack([3 * label + rng.normal(size=300), rng.normal(size=300)])
+    model = TAGIClassifier(**QUICK).fit(X, label)
+    p = model.predict_proba([[5.0, 0.0], [NAN, 0.0]])[:, 1]
+    assert p[0] > 0.9
+    assert 0.3 < p[1] < 0.7
+
+
+def test_gradient_learners_and_streams_take_gaps():
+    X, y = houses(120, 7)
+    X[::7, 0] = NAN
+    net = NetRegressor(hidden=(8,), epochs=5, random_state=0).fit(X, y)
+    assert np.isfinite(net.predict(X)).all()
+    online = TAGIRegressor(hidden=(8,), random_state=0).partial_fit(X[:60], y[:60])
+    online.partial_fit(X[60:], y[60:])
+    std = online.predict([[NAN, 3.0], [100.0, 3.0]], return_std=True)[1]
+    assert std[0] > std[1]
+
+
+def frame(n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(8)
+    town = rng.choice(["Aix", "Brno", "Cork"], n)
+    size = rng.normal(100, 20, n)
+    made = pd.DataFrame({
+        "town": pd.Series(town, dtype="category"), "size": size, "new": rng.random(n) < 0.5,
+        "sold": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
+    })  # fmt: skip
+    return made, size + 60 * (town == "Brno") + rng.normal(0, 5, n)
+
+
+def test_a_data_frame_with_text_and_dates(tmp_path):
+    X, y = frame(300)
+    X.loc[4, "town"] = None
+    model = TAGIRegressor(**QUICK).fit(X, y)
+    assert model.n_features_in_ == 4
+    assert list(model.feature_names_in_) == ["town", "size", "new", "sold"]
+    assert model.score(X, y) > 0.9
+    model.save(tmp_path / "m.tr")
+    again = TAGIRegressor.load(tmp_path / "m.tr")
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+    new = X[:2].copy()
+    new["town"] = ["Delft", "Aix"]
+    with pytest.warns(UserWarning, match="not seen in training, which are taken as missing: 'Del"):
+        std = model.predict(new, return_std=True)[1]
+    assert std[0] > 2 * std[1]
+    with pytest.raises(ValueError, match="give a data frame with the same columns"):
+        model.predict(np.zeros((2, 4)))
+
+
+def test_text_that_names_rows_is_refused():
+    X, y = frame(60)
+    X["name"] = [f"n{i}" for i in range(60)]
+    with pytest.raises(ValueError, match="'name' is text with 60 different values in 60 rows"):
+        TAGIRegressor(**QUICK).fit(X, y)
+
+
+def test_plain_frames_are_as_they_were():
+    X, y = frame(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = TAGIRegressor(**QUICK).fit(X[["size", "new"]], y)
+    assert model.frame_ is None

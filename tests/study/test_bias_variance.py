@@ -1,0 +1,212 @@
+"""Noise, bias and variance: closed forms, enumerations, and exact Bayesian linear regression."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+
+X = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 4.0], [1.0, 5.0], [1.0, -3.0]])
+TRUE = np.array([0.7, -1.3])
+SIGMA = 0.6
+AT = np.array([[1.0, 0.5], [1.0, 3.0], [1.0, -6.0]])
+
+
+class Ridge:
+    """Least squares with a penalty: a learner that is not one of ours."""
+
+    def __init__(self, seed: int, penalty: float) -> None:
+        self.seed, self.penalty = seed, penalty
+
+    def fit(self, x, y):
+        x, y = np.asarray(x), np.asarray(y)
+        gram = x.T @ x + self.penalty * np.eye(x.shape[1])
+        self.weights = np.linalg.solve(gram, x.T @ y)
+
+    def predict(self, x):
+        return np.asarray(x) @ self.weights
+
+
+def every_data_set():
+    """All equally likely data sets of six rows whose noise is +-sigma."""
+    for signs in itertools.product((-1, 1), repeat=len(X)):
+        yield X, X @ TRUE + SIGMA * np.array(signs)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 2.5])
+def test_a_linear_model_of_all_data_sets_is_exact(penalty):
+    """Against the closed form of ridge regression: f = x' G^-1 X' y, G = X'X + penalty."""
+    found = tr.study.bias_variance(
+        lambda seed: Ridge(seed, penalty),
+        sampler=list(every_data_set()),
+        at=AT,
+        truth=AT @ TRUE,
+        noise=SIGMA**2,
+        workers=1,
+    )
+    weights = AT @ np.linalg.solve(X.T @ X + penalty * np.eye(2), X.T)
+    variance = SIGMA**2 * (weights**2).sum(1).mean()
+    bias_sq = ((weights @ X @ TRUE - AT @ TRUE) ** 2).mean()
+    # The loss by another way: all models against all targets that may come there.
+    losses = []
+    for x, y in every_data_set():
+        model = Ridge(0, penalty)
+        model.fit(x, y)
+        for sign in (-1, 1):
+            losses.append((model.predict(AT) - AT @ TRUE - sign * SIGMA) ** 2)
+    assert found.variance == pytest.approx(variance, abs=1e-10)
+    assert found.bias_sq == pytest.approx(bias_sq, abs=1e-10)
+    assert found.loss == pytest.approx(np.mean(losses), abs=1e-10)
+    assert found.noise + found.bias_sq + found.variance == pytest.approx(found.loss, abs=1e-10)
+    assert found.datasets == 64
+    assert found.epistemic is None
+
+
+def test_drawn_data_sets_are_unbiased_and_still_add_up():
+    def sampler(generator):
+        noise = torch.randn(len(X), generator=generator, dtype=torch.float64).numpy()
+        return X, X @ TRUE + SIGMA * noise
+
+    found = [
+        tr.study.bias_variance(
+            lambda seed: Ridge(seed, 2.5), sampler=sampler, at=AT, truth=AT @ TRUE,
+            noise=SIGMA**2, datasets=4, seed=seed, workers=1,
+        )
+        for seed in range(200)
+    ]  # fmt: skip
+    weights = AT @ np.linalg.solve(X.T @ X + 2.5 * np.eye(2), X.T)
+    for name, right in {
+        "variance": SIGMA**2 * (weights**2).sum(1).mean(),
+        "bias_sq": ((weights @ X @ TRUE - AT @ TRUE) ** 2).mean(),
+    }.items():
+        values = np.array([getattr(part, name) for part in found])
+        assert abs(values.mean() - right) < 4 * values.std() / np.sqrt(len(values)), name
+    for part in found:
+        total = part.noise + part.bias_sq + part.variance
+        assert total == pytest.approx(part.loss, abs=1e-10)
+
+
+def test_exact_bayesian_regression_is_honest():
+    """With a wide prior the posterior variance is the sampling variance: the ratio is 1."""
+    x = torch.linspace(-1, 1, 30, dtype=torch.float64)[:, None]
+    design = torch.cat([torch.ones_like(x), x], 1)
+
+    def sampler(generator):
+        noise = torch.randn(30, generator=generator, dtype=torch.float64)
+        return x, 0.3 - 0.8 * x[:, 0] + 0.4 * noise
+
+    def make(seed):
+        return tr.Laplace(
+            nn.Linear(1, 1), tr.likelihoods.Normal(0.4), structure="last_layer",
+            prior_precision=1e-4, dtype=torch.float64, seed=seed,
+        )  # fmt: skip
+
+    at = torch.tensor([[-0.9], [0.1], [0.8]], dtype=torch.float64)
+    found = tr.study.bias_variance(
+        make, sampler=sampler, at=at, truth=0.3 - 0.8 * at[:, 0], noise=0.16, datasets=100,
+        workers=1, epochs=1, batch_size=30, off_data=False,
+    )  # fmt: skip
+    rows = torch.cat([torch.ones_like(at), at], 1)
+    by_theory = 0.16 * (rows @ torch.linalg.inv(design.T @ design) * rows).sum(1).mean()
+    assert found.epistemic == pytest.approx(float(by_theory), rel=1e-3)
+    assert abs(found.variance - float(by_theory)) < 3 * found.errors["variance"]
+    assert 0.8 < found.honesty < 1.25
+    assert "right within" in found.advice()
+
+
+def blobs(rows=60):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(rows) % 3
+    x = torch.randn(rows, 2, generator=generator) + torch.tensor([[0.0, 3], [3, 0], [-3, 0]])[y]
+    return x, y
+
+
+def test_classes_add_up_as_brier_scores_and_doubt_is_of_probabilities():
+    x, y = blobs()
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
+    found = tr.study.bias_variance(
+        lambda seed: tr.BayesByBackprop(net, tr.likelihoods.Softmax(3), seed=seed, lr=0.02),
+        x, y, datasets=3, epochs=4, workers=1,
+    )  # fmt: skip
+    total = found.noise + found.bias_sq + found.variance
+    assert total == pytest.approx(found.loss, abs=1e-10)
+    assert 0 < found.loss < 2
+    assert 0 < found.epistemic < 1
+    assert found.log_prob < 0
+
+
+@pytest.fixture(scope="module")
+def table():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(80, 2, generator=generator)
+    return x, x[:, 0] * x[:, 1] + 0.3 * torch.randn(80, generator=generator)
+
+
+def tagi(seed):
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+    return tr.TAGI(net, tr.likelihoods.Normal(), seed=seed)
+
+
+def plain(seed):
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+    return tr.Backprop(net, tr.likelihoods.Normal(), seed=seed)
+
+
+@pytest.mark.parametrize("make", [tagi, plain])
+def test_workers_change_nothing(table, make):
+    ours = [tr.study.bias_variance(make, *table, datasets=4, epochs=3, workers=n) for n in (1, 2)]
+    assert ours[0] == ours[1]
+
+
+def test_a_result_is_frozen_and_becomes_text_json_and_a_figure(table, tmp_path):
+    found = tr.study.bias_variance(tagi, *table, datasets=3, epochs=2, workers=1)
+    assert found.noise_from == "the model"
+    assert found.rows == 30
+    with pytest.raises(AttributeError):
+        found.loss = 0.0
+    assert found.table().splitlines()[0].split() == ["part", "value", "share", "standard", "error"]
+    held = json.loads(found.to_json(tmp_path / "found.json"))
+    assert held == json.loads((tmp_path / "found.json").read_text())
+    assert held["study"] == "BiasVariance"
+    assert held["advice"] == found.advice()
+    assert len(found.plot().patches) == 4
+
+
+def test_bad_input(table):
+    study = tr.study.bias_variance
+    x, y = table
+    with pytest.raises(ValueError, match=r"ignores its seed: make\(0\) and make\(1\) both"):
+        study(lambda seed: tagi(0), x, y)
+    one = tagi(0)
+    with pytest.raises(ValueError, match="the same learner twice"):
+        study(lambda seed: one, x, y)
+    with pytest.raises(ValueError, match="got a fitted one"):
+        study(lambda seed: tagi(seed).fit(x, y, epochs=1), x, y)
+    with pytest.raises(TypeError, match="function from a seed"):
+        study(one, x, y)
+    with pytest.raises(TypeError, match="must return a learner, got Linear"):
+        study(lambda seed: nn.Linear(1, 1), x, y)
+    with pytest.raises(ValueError, match="at least 10 rows, got 5"):
+        study(tagi, x[:5], y[:5])
+    with pytest.raises(ValueError, match="rows of inputs and 79 targets"):
+        study(tagi, x, y[1:])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        study(tagi, x / 0, y)
+    with pytest.raises(ValueError, match="at least 2 data sets, got 1"):
+        study(tagi, x, y, datasets=1)
+    with pytest.raises(ValueError, match="share must lie"):
+        study(tagi, x, y, share=1.5)
+    with pytest.raises(ValueError, match="not both"):
+        study(tagi, x, y, sampler=lambda g: (x, y), at=x, truth=y)
+    with pytest.raises(ValueError, match="needs `at`"):
+        study(tagi, sampler=lambda g: (x, y))
+    with pytest.raises(ValueError, match="give noise="):
+        study(lambda s: Ridge(s, 1.0), x, y, workers=1)
+    with pytest.raises(ValueError, match="finite and not negative"):
+        study(lambda s: Ridge(s, 1.0), x, y, workers=1, noise=-1.0)
+    with pytest.raises(ValueError, match="workers must be at least 1"):
+        study(tagi, x, y, workers=0)

@@ -1,0 +1,111 @@
+"""Layer by layer: fields against the support of gradients, scales, dead units, certainty."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import tractable as tr
+
+
+def random_stack(seed: int, dims: int) -> nn.Sequential:
+    """Convolutions and average pools with positive weights, so that nothing cancels."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def pick(low, high):
+        return int(torch.randint(low, high + 1, (1,), generator=generator))
+
+    conv, pool = ((nn.Conv1d, nn.AvgPool1d), (nn.Conv2d, nn.AvgPool2d))[dims - 1]
+    layers: list[nn.Module] = []
+    for _ in range(pick(2, 4)):
+        if pick(0, 3) == 0:
+            layers.append(pool(pick(2, 3), stride=pick(1, 2)))
+        else:
+            kernel = [pick(1, 3) for _ in range(dims)]
+            layers.append(
+                conv(
+                    1, 1, kernel if dims > 1 else kernel[0], stride=pick(1, 2), dilation=pick(1, 2)
+                )
+            )
+        layers.append(nn.ReLU())
+    net = nn.Sequential(*layers)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(0.1)
+    return net
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_field_is_the_support_of_the_gradient(seed, dims):
+    net = random_stack(seed, dims)
+    x = torch.ones(1, 1, *[80 // dims] * dims, requires_grad=True)
+    z = net(x)
+    middle = z[(0, 0, *(size // 2 for size in z.shape[2:]))]
+    (slope,) = torch.autograd.grad(middle, x)
+    places = slope[0, 0].nonzero()
+    support = (places.amax(0) - places.amin(0) + 1).tolist()
+    found = tr.study.summary(net, x.detach()).layers[-1].field
+    assert list(found) == support
+
+
+class Branches(nn.Module):
+    """A sum and a concatenation of paths of different windows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.short, self.long = nn.Conv1d(1, 2, 3, padding=1), nn.Conv1d(1, 2, 7, padding=3)
+        self.last = nn.Conv1d(4, 1, 3, padding=1)
+
+    def forward(self, x):
+        both = F.relu(self.short(x)) + self.long(x)
+        return self.last(torch.cat([both, self.short(x)], 1))
+
+
+def test_of_branches_the_widest():
+    found = {la.name: la.field for la in tr.study.summary(Branches(), torch.ones(1, 1, 30)).layers}
+    assert found == {"short": (3,), "long": (7,), "last": (9,)}
+
+
+def test_what_mixes_positions_in_another_way_has_no_field():
+    net = nn.Sequential(nn.Conv1d(1, 1, 3), nn.Flatten(), nn.Linear(8, 2))
+    assert [la.field for la in tr.study.summary(net, torch.ones(2, 1, 10)).layers] == [
+        (3,), None, None,
+    ]  # fmt: skip
+
+
+def test_scales_and_dead_units():
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    with torch.no_grad():
+        net[0].bias[:3] = -100.0
+    x = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
+    found = tr.study.summary(net, x)
+    assert found.layers[1].dead == 0.75
+    assert "75 % of the units of 1 are dead" in found.advice()
+    z = net[0](x)
+    assert found.layers[0].forward == pytest.approx(float(z.detach().std(correction=0)), rel=1e-5)
+    assert net.training
+
+
+def test_a_learner_at_its_means_with_its_certainty():
+    x = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
+    y = x[:, :1]
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+    model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, y, epochs=2)
+    found = tr.study.summary(model, x, y)
+    ratio = torch.cat([model.posterior.snr()[n].flatten() for n in ("0.weight", "0.bias")])
+    assert found.layers[0].snr == pytest.approx(float(ratio.median()))
+    assert found.layers[0].pruned == 0
+    assert found.layers[0].backward > 0
+    pruned = tr.study.summary(model.prune(0.5), x, y)
+    share = sum(la.pruned * la.parameters for la in pruned.layers if la.parameters)
+    assert share / pruned.parameters == pytest.approx(0.5, abs=0.02)
+    assert len(found.table().splitlines()) == 5
+    assert json.loads(found.to_json())["parameters"] == 33
+    assert len(found.plot().lines) == 2
+    point = tr.study.summary(tr.Backprop(net, tr.likelihoods.Normal(0.1)), x)
+    assert point.layers[0].snr is None
+    with pytest.raises(TypeError, match="a learner or a module, got str"):
+        tr.study.summary("net", x)
