@@ -11,7 +11,7 @@ from tractable_studies.uci import run as uci
 SMALL = {
     "optimize1d": "--quick --seed 3 4 --observations 60 --epochs 2 --steps 4",
     "batch_rule": "--quick --epochs 1 --depth 1 --batch-size 128",
-    "q-learning": "--quick --methods tagi --steps 512 --episodes 100 --parts acting log",
+    "q-learning": "--quick --methods tagi --steps 512 --episodes 100 --parts acting sea",
     "blackbox": "--quick --seed 0 --budget 14 --methods tractable random evolution",
 }
 WITH_DATA = {

@@ -1,8 +1,7 @@
-"""The baselines: Stable-Baselines3's DQN, A2C and PPO with the settings of its own zoo.
+"""The baselines: Stable-Baselines3's DQN, A2C and PPO with settings of its zoo.
 
-The settings are those that the RL Baselines3 Zoo lists for each environment as tuned, but for the
-number of steps, which the study sets, and for DQN on Acrobot, where the zoo's older setting (a
-quarter of the gradient steps) is taken because the newer one costs four times the time.
+The README says which of them were read in the RL Baselines3 Zoo and which were not checked.  The
+number of steps is the study's.
 """
 
 from __future__ import annotations

@@ -193,8 +193,9 @@ def _picture(metrics: dict[str, Any]) -> Any:
             lines = [
                 np.interp(grid, r["curve"]["steps"], r["curve"]["reward"]) for r in entry["runs"]
             ]
-            ax.plot(grid, np.mean(lines, 0), color=color, label=f"{method}, {len(lines)} seeds")
+            ax.plot(grid, np.mean(lines, 0), color=color, label=f"{method}, of {len(lines)}")
         ax.set(title=env, xlabel="steps")
+        ax.locator_params(axis="x", nbins=4)
         ax.legend(fontsize=8)
     axes[0].set_ylabel("mean return of 50 episodes")
     return sheet

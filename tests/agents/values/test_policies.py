@@ -170,14 +170,14 @@ MAKERS = {
     ),
     "state": lambda **o: PolicyGradient(Coin(), hidden=(8,), gamma=0.5, lr=0.02, **o),
     "actor-critic": lambda **o: ActorCritic(
-        Coin(), hidden=(8,), gamma=0.5, horizon=80, lr=1e-2, **o
+        Coin(), hidden=(8,), gamma=0.5, horizon=80, lr=1e-2, epochs=3, **o
     ),
 }
 
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_policies_learn_and_resume_bit_for_bit(kind, tmp_path):
-    through = MAKERS[kind]().learn(1_200)
+    through = MAKERS[kind]().learn(1_000)
     assert np.mean(evaluate(through, Coin(), 5)) > 7.5  # of 10; chance has 5
     stopped = MAKERS[kind]().learn(160, checkpoint=tmp_path / "a")
     again = type(stopped).load(tmp_path / "a", Coin()).learn(160)
