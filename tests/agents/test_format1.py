@@ -41,6 +41,9 @@ def test_settings_of_control_are_known_by_their_former_words(tmp_path):
     assert header(path)["options"]["passes"] == 1
     agent = TAGIControl.load(path)
     assert agent.settings.epochs == 1
+    assert "pull" not in header(path)["options"]  # and goes on as it began
+    restraint = (agent.settings.pull, agent.settings.forgetting, agent.settings.max_step)
+    assert restraint == (0.0, 0.0, None)
     agent.save(tmp_path / "again.tr")
     assert "passes" not in header(tmp_path / "again.tr")["options"]
     assert TAGIControl.load(tmp_path / "again.tr").settings == agent.settings

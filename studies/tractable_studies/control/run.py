@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tagi-plain": {"pull": 0.0, "forgetting": 0.0, "max_step": None},
 }
 METHODS = (*SETTINGS, "ppo")
+NAMES = {"tagi": "TAGI", "tagi-plain": "TAGI, policy not restrained", "ppo": "PPO"}
 LAST = 100
 EVALUATED = 10
 EVALUATION_SEED = 10_000
@@ -214,7 +215,7 @@ def _picture(env: str, methods: dict[str, Any]) -> Any:
             ax.plot(one["curve"]["steps"], one["curve"]["reward"], color=f"C{k}", alpha=0.25)
         grid = np.linspace(0, entry["runs"][0]["steps"], 100)
         lines = [np.interp(grid, r["curve"]["steps"], r["curve"]["reward"]) for r in entry["runs"]]
-        label = f"{method.upper()}, mean of {len(lines)}"
+        label = f"{NAMES[method]}, mean of {len(lines)}"
         ax.plot(grid, np.mean(lines, 0), color=f"C{k}", label=label)
     ax.set(title=env, xlabel="steps", ylabel="mean return of 100 episodes")
     ax.legend()

@@ -9,7 +9,8 @@ Departures from the printed text, each because the text as printed did not learn
 added to the action (eq. 6); the policy's output is linear and the *drawn* output is squashed;
 eq. (4), with the expected sign (see ``tractable.agents.control.advice``), takes the place of
 eq. (3); returns mix horizons (lambda); sigma_V falls by 2 % a horizon to its minimum; observations
-and rewards are scaled by running statistics.
+and rewards are scaled by running statistics; and the policy is restrained: it is pulled to zero,
+forgets a little and takes no long steps (see ``tractable.agents.control.restraint``).
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", section 5, algorithm 2, tables 7 to 9.

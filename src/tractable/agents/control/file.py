@@ -65,6 +65,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
         if "passes" in header["options"]:  # as files of format 1 call it
             header["options"]["epochs"] = header["options"].pop("passes")
+        header["options"] = _UNRESTRAINED | header["options"]
         if env is None:
             env = known_environment(header["env"])
         actions = tensors["episode/actions"].numpy()
@@ -73,7 +74,8 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             key: tuple(value) if isinstance(value, list) else value
             for key, value in checks.finite(header["options"], "options").items()
         }
-        checks.arguments(ControlSettings, options, "the agent")
+        stated = {key: value for key, value in options.items() if (key, value) != _UNLIMITED}
+        checks.arguments(ControlSettings, stated, "the agent")
         _check_sizes(options, model_file.numbers_in(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):
@@ -132,6 +134,11 @@ def _check_sizes(options: dict[str, Any], room: int) -> None:
     for name in ("horizon", "batch_size", "epochs"):
         checks.at_most(options.get(name, 0), MOST_STEPS, name)
 
+
+_UNRESTRAINED = {"pull": 0.0, "forgetting": 0.0, "max_step": None}
+"""As files were written before there were these settings."""
+
+_UNLIMITED = ("max_step", None)
 
 MOST_STEPS = 100_000
 """Of an episode whose environment sets no limit, of a horizon, and of what it is cut into."""

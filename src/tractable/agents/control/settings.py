@@ -50,9 +50,9 @@ class ControlSettings:
     scale_observations: bool = True
     scale_rewards: bool = True
     memory: float | None = None
-    pull: float = 0.0
-    forgetting: float = 0.0
-    max_step: float | None = None
+    pull: float = 0.2
+    forgetting: float = 0.06
+    max_step: float | None = 0.1
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
