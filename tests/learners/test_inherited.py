@@ -81,9 +81,7 @@ def test_a_file_brings_it_back(first, tmp_path):
 def test_bayes_by_backprop_begins_there_and_is_held_there(first):
     """As wide as the prior, where rho is wider, and then without divergence; else as rho says."""
     wide = {"prior": first, "widen": 2.0}
-    model = tr.BayesByBackprop(
-        body_and_head(1), tr.likelihoods.Normal(0.5), rho=(3.0, 3.0), **wide
-    )
+    model = tr.BayesByBackprop(body_and_head(1), tr.likelihoods.Normal(0.5), rho=(3.0, 3.0), **wide)
     torch.testing.assert_close(model.posterior.loc, first.posterior.loc)
     torch.testing.assert_close(
         model.posterior.variance, 2 * first.posterior.variance, rtol=1e-4, atol=0
