@@ -209,7 +209,7 @@ class Diffusion(Learnt):
                 more typical of it (classifier-free guidance; Ho & Salimans, 2022), 0 for none.
             guide: a function of rows in the units of the data and the time, that gives
                 ``log p(label | row)`` of each, differentiable: classifier guidance (E 18.41) at the
-                row that the network sees.
+                row that the network sees.  Exact for Gaussian rows and a linear function.
             guide_scale: factor on its gradient.
             noise_draws: draws of noise that the bound averages over at every time.
             draws: draws of the weights, for learners that draw.
