@@ -153,3 +153,12 @@ def test_bad_input(tmp_path):
     assert torch.equal(again.predict().log_prob(x[:5]), own.predict().log_prob(x[:5]))
     with pytest.raises(ValueError, match="particles"):
         own.predict(particles=0)
+
+
+@pytest.mark.parametrize("likelihood", [None, tr.likelihoods.HeteroscedasticNormal()])
+def test_a_row_so_far_out_that_its_density_overflows_is_new(likelihood):
+    p = Autoregressive((8,), likelihood).fit(gaussian(200), epochs=1).predict()
+    rows = np.array([[1.0, -1.0, 0.0], [1e8, 1.0, 1.0], [1e20, 1.0, 1.0], [1.0, 1.0, 1e30]])
+    assert bool((p.novelty(rows)[1:] == 1).all())
+    assert bool((p.log_prob(rows)[2:] == -math.inf).all())
+    assert float(p.novelty(rows)[0]) < 1

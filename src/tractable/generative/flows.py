@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -282,7 +283,7 @@ class FlowDensity(Density):
     def log_prob(self, z: Tensor) -> Tensor:
         """Log of the mean density."""
         found = self.log_prob_draws(z)
-        return found.logsumexp(0) - torch.tensor(float(len(found))).log()
+        return found.logsumexp(0) - math.log(len(found))
 
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """See ``Density``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from tractable.errors import InvalidInput, Unsupported
 from tractable.generative.columns import Columns, as_rows
+
+_BEYOND = 1e6  # deviations from which a density may overflow
 
 
 class Density(ABC):
@@ -98,14 +101,15 @@ class RowPredictive:
         """The share of rows held out of the training that have a higher density than each row.
 
         Evenly spread over 0 to 1 for new rows of the same kind, whatever the table and however
-        good the model: 0.99 is what one row in a hundred has.  Near 1 for rows that do not belong.
+        good the model: 0.99 is what one row in a hundred has.  Near 1 for rows that do not belong;
+        NaN where the log density is.
         """
         if self._reference is None:
-            self._reference = self._held_out().double().sort().values
+            self._reference = self._held_out().double().nan_to_num(-math.inf).sort().values
         found = self.log_prob(rows).double()
         number = len(self._reference)
         higher = number - torch.searchsorted(self._reference, found, right=True)
-        return (higher / number).to(self.dtype)
+        return torch.where(found.isnan(), found, higher / number).to(self.dtype)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """New rows, in the units of the data.
@@ -156,13 +160,15 @@ class RowPredictive:
                 f"there are {len(rows)} rows and a context of {self.contexts}: row i is judged "
                 f"under context i"
             )
+        z = self.columns.inward(rows, self.dtype)
         with torch.no_grad():
-            found = ask(self.columns.inward(rows, self.dtype))
+            found = ask(z)
         found = found - scaled * self.columns.log_scale
         if not scaled:
             return found
-        impossible = found.new_tensor(float("-inf"))
-        return torch.where(self.columns.possible(rows), found, impossible)
+        # So far out that squares overflow a density is no number: it is zero.
+        possible = self.columns.possible(rows) & ~(found.isnan() & (z.abs() > _BEYOND).any(1))
+        return torch.where(possible, found, found.new_tensor(-math.inf))
 
     def __repr__(self) -> str:
         """What it is a distribution over."""

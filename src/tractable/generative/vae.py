@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile, NotFitted, Unsupported
 from tractable.generative.autoencoder import Autoencoder, Bound, drawn
+from tractable.generative.chance import seeded
 from tractable.generative.estimators import Estimator
 from tractable.generative.learnt import Learnt, parts
 from tractable.generative.predictive import Density
@@ -325,11 +325,3 @@ def _chain(
         filled = net.decode(z, context).sample(1, generator)[0].flatten(1).to(x.dtype)
         x = torch.where(holes, filled, rows)
     return x
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Torch's generator with a seed inside the block, and as it was after it."""
-    with torch.random.fork_rng([]):
-        torch.default_generator.manual_seed(seed)
-        yield

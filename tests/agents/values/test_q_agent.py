@@ -124,6 +124,8 @@ def test_several_seeds_side_by_side(tmp_path):
     assert further[1].episodes == make(seed=4).learn(128).episodes
     with pytest.raises(ValueError, match="different seeds"):
         learn_seeds(make, [1, 1], 64, tmp_path)
+    with pytest.raises(TypeError, match="a class of agents or a"):
+        learn_seeds(lambda seed: make(seed=seed), [1, 2], 64, tmp_path)  # before it learns
 
 
 def test_learning_from_a_log_keeps_to_what_it_shows():
