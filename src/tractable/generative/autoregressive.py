@@ -17,7 +17,7 @@ from tractable.errors import InvalidInput
 from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.masked import Masked, check_order
-from tractable.generative.predictive import Density
+from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Mixture, PerStep
 from tractable.likelihoods.nested import described, made
@@ -255,12 +255,12 @@ class ChainDensity(Density):
 
     def log_prob(self, z: Tensor) -> Tensor:
         """Sum of the log densities of all columns."""
-        return self._conditionals(z[:, self.order], self._contexts(len(z))).sum(1)
+        return self._conditionals(z[:, self.order], row_by_row(self.context, len(z))).sum(1)
 
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """Of every member; one, if there is no ensemble."""
         y = z[:, self.order]
-        given = self.learner.inputs(_inputs(y, self._contexts(len(z))))
+        given = self.learner.inputs(_inputs(y, row_by_row(self.context, len(z))))
         found = [
             method.outputs(state, given, batch_size=1024, **self.options).predictive().log_prob(y)
             for method, state in parts(self.learner)
@@ -283,7 +283,7 @@ class ChainDensity(Density):
         """
         rows, number = len(z), draws * self.particles
         given, there = (part[:, self.order].repeat(number, 1) for part in (z, known))
-        context = self._contexts(rows)
+        context = row_by_row(self.context, rows)
         context = None if context is None else context.repeat(number, 1)
         filled, weight = self._filled(given, there, context, generator)
         filled = filled.reshape(draws, self.particles, rows, -1)
@@ -320,11 +320,6 @@ class ChainDensity(Density):
         """From the order of the chain to that of the table."""
         back = torch.argsort(self.order)
         return y[..., back]
-
-    def _contexts(self, rows: int) -> Tensor | None:
-        if self.context is None or len(self.context) == rows:
-            return self.context
-        return self.context.expand(rows, -1)
 
 
 def _inputs(y: Tensor, context: Tensor | None) -> Tensor:

@@ -55,6 +55,13 @@ class Density(ABC):
         )
 
 
+def row_by_row(context: Tensor | None, rows: int) -> Tensor | None:
+    """A context with a row for each of so many rows; one row of it goes with all."""
+    if context is None or len(context) == rows:
+        return context
+    return context.expand(rows, -1)
+
+
 class RowPredictive:
     """The distribution of a new row, or of one new row for each row of a context.
 
