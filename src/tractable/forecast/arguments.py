@@ -53,7 +53,7 @@ def wanted_of(forecaster: Forecaster, season: int) -> Wanted:
     if forecaster.level is not None and forecaster.level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}; got {forecaster.level!r}")
     memory = forecaster.memory
-    if memory not in ("auto", None) and not (_number(memory) and memory >= 1):
+    if memory not in ("auto", None) and not _from_one(memory):
         raise ValueError(f"memory must be 'auto', None or a number from 1, got {memory!r}")
     lags = whole(forecaster.lags, "lags")
     module = isinstance(forecaster.net, nn.Module)
@@ -79,6 +79,6 @@ def whole(given: Any, what: str) -> int | None:
     return int(given)
 
 
-def _number(given: Any) -> bool:
+def _from_one(given: Any) -> bool:
     known = isinstance(given, int | float) and not isinstance(given, bool)
-    return known and math.isfinite(given)
+    return known and 1 <= given < math.inf

@@ -26,6 +26,7 @@ from tractable.training.progress import Progress
 _EPOCHS = 20
 _FOR_SCALE = 0.1
 _PARTICLES = 64
+_AT_ONCE = 1 << 17  # rows, each with the outputs of all columns
 
 
 class Autoregressive(Learnt):
@@ -281,9 +282,22 @@ class ChainDensity(Density):
 
         Approximate: each draw is one of ``particles``, chosen by these weights.
         """
+        size = max(_AT_ONCE // (draws * self.particles), 1)
+        context = row_by_row(self.context, len(z))
+        contexts = [None] * len(z) if context is None else context.split(size)
+        parts = zip(z.split(size), known.split(size), contexts, strict=False)
+        return torch.cat([self._completed(*part, draws, generator) for part in parts], 1)
+
+    def _completed(
+        self,
+        z: Tensor,
+        known: Tensor,
+        context: Tensor | None,
+        draws: int,
+        generator: torch.Generator,
+    ) -> Tensor:
         rows, number = len(z), draws * self.particles
         given, there = (part[:, self.order].repeat(number, 1) for part in (z, known))
-        context = row_by_row(self.context, rows)
         context = None if context is None else context.repeat(number, 1)
         filled, weight = self._filled(given, there, context, generator)
         filled = filled.reshape(draws, self.particles, rows, -1)

@@ -154,11 +154,17 @@ class RowPredictive:
         if self.contexts not in (None, 1, len(whole)):
             raise InvalidInput(f"there are {len(whole)} rows and a context of {self.contexts}")
         generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
-        with torch.no_grad():
-            z = self.columns.inward(whole, self.dtype)
-            seen = known[:, self.columns.kept]
-            found = self.columns.outward(self.density.complete(z, seen, draws, generator))
-        return torch.where(known, whole, found)
+        holed = ~known.all(1)
+        if self.contexts not in (None, 1):  # rows stay beside their contexts
+            holed = torch.ones_like(holed)
+        filled = whole.repeat(draws, 1, 1)
+        if bool(holed.any()):
+            with torch.no_grad():
+                z = self.columns.inward(whole[holed], self.dtype)
+                seen = known[holed][:, self.columns.kept]
+                found = self.columns.outward(self.density.complete(z, seen, draws, generator))
+            filled[:, holed] = torch.where(known[holed], filled[:, holed], found)
+        return filled
 
     def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
         rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
