@@ -16,6 +16,7 @@ from tractable.cli.errors import BadUse, FailedWork, one_line
 from tractable.cli.folder import whole_folder
 from tractable.cli.table import csv_file, rows
 from tractable.cli.table.csv_file import CsvTable
+from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.rows import MODEL, Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
@@ -40,6 +41,8 @@ class Choices:
     ids: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    decimal: str | None = None
+    encoding: str | None = None
     components: int | None = None
     level: float = 0.99
     seed: int = 0
@@ -89,10 +92,14 @@ def density(choices: Choices) -> tuple[Results, CsvTable, RowTable, Scored]:
         raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
     if choices.components is not None and choices.components < 1:
         raise BadUse(f"--components must be at least 1, got {choices.components}")
-    table = rows.read(choices.data)
+    check_decimal(choices.decimal)
+    table = csv_file.read(choices.data, encoding=choices.encoding)
     if len(table) < _FEWEST:
         raise BadUse(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
-    made = rows.look_at(table, ids=choices.ids, drop=choices.drop, categorical=choices.categorical)
+    made = rows.look_at(
+        table, ids=choices.ids, drop=choices.drop, categorical=choices.categorical,
+        decimal=choices.decimal,
+    )  # fmt: skip
     values = made.encode(table)
     with whole_folder(choices.out, force=choices.force) as folder:
         started = clock.monotonic()
@@ -225,7 +232,8 @@ def _results(
     strange = int((scored.novelty > choices.level).sum())
     notes = [
         f"{len(table)} rows of {len(made.columns)} columns: a mixture of "
-        f"{len(model.mixture_.weights)} normal distributions."
+        f"{len(model.mixture_.weights)} normal distributions.",
+        *made.notes,
     ]
     texts = [f"{c.name} ({len(c.levels)})" for c in made.columns if c.levels]
     if texts:

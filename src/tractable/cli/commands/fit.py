@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,15 +42,6 @@ def levels(text: str | None) -> tuple[str, ...]:
     (('low', 'mid', 'high'), ())
     """
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
-def stem(data: Path) -> str:
-    """The name of a file without its endings.
-
-    >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
-    ('b', 'x.y')
-    """
-    return Path(data.stem).stem if data.suffix == ".gz" else data.stem
 
 
 def run(json: bool, **chosen: Any) -> None:
