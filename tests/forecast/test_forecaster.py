@@ -213,6 +213,9 @@ def test_bad_series_are_refused(y, words, quick):
     ("options", "words"),
     [
         ({"horizon": 0}, "horizon must be a whole number"),
+        ({"horizon": None}, "horizon must be a whole number"),
+        ({"memory": 0}, "memory must be 'auto', None or a number from 1"),
+        ({"memory": "long"}, "memory must be 'auto', None or a number from 1"),
         ({"level": "median"}, "level must be one of"),
         ({"transform": "cube"}, "transform must be one of"),
         ({"transform": "log"}, "needs larger values: row 3"),

@@ -55,6 +55,13 @@ class Density(ABC):
         )
 
 
+def row_by_row(context: Tensor | None, rows: int) -> Tensor | None:
+    """A context with a row for each of so many rows; one row of it goes with all."""
+    if context is None or len(context) == rows:
+        return context
+    return context.expand(rows, -1)
+
+
 class RowPredictive:
     """The distribution of a new row, or of one new row for each row of a context.
 
@@ -147,11 +154,17 @@ class RowPredictive:
         if self.contexts not in (None, 1, len(whole)):
             raise InvalidInput(f"there are {len(whole)} rows and a context of {self.contexts}")
         generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
-        with torch.no_grad():
-            z = self.columns.inward(whole, self.dtype)
-            seen = known[:, self.columns.kept]
-            found = self.columns.outward(self.density.complete(z, seen, draws, generator))
-        return torch.where(known, whole, found)
+        holed = ~known.all(1)
+        if self.contexts not in (None, 1):  # rows stay beside their contexts
+            holed = torch.ones_like(holed)
+        filled = whole.repeat(draws, 1, 1)
+        if bool(holed.any()):
+            with torch.no_grad():
+                z = self.columns.inward(whole[holed], self.dtype)
+                seen = known[holed][:, self.columns.kept]
+                found = self.columns.outward(self.density.complete(z, seen, draws, generator))
+            filled[:, holed] = torch.where(known[holed], filled[:, holed], found)
+        return filled
 
     def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
         rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))

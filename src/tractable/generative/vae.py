@@ -16,7 +16,7 @@ from tractable.generative.autoencoder import Autoencoder, Bound, drawn
 from tractable.generative.chance import seeded
 from tractable.generative.estimators import Estimator
 from tractable.generative.learnt import Learnt, parts
-from tractable.generative.predictive import Density
+from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Backprop, Learner
 from tractable.learners import files as learner_files
 from tractable.likelihoods import Likelihood, Returned
@@ -244,7 +244,7 @@ class LatentDensity(Density):
 
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """See ``Density``."""
-        context = self._beside(len(z))
+        context = row_by_row(self.context, len(z))
         found = []
         for net in self.networks():
             with seeded(self.seed):
@@ -287,7 +287,7 @@ class LatentDensity(Density):
             share = draws // nets + (k < draws % nets)
             if share:
                 rows = z.repeat(share, *[1] * (z.ndim - 1))
-                given = self._beside(len(z))
+                given = row_by_row(self.context, len(z))
                 given = None if given is None else given.repeat(share, 1)
                 with seeded(int(torch.randint(2**62, (), generator=generator))):
                     found.append(_chain(net, rows, given, generator).unflatten(0, (share, len(z))))
@@ -295,12 +295,6 @@ class LatentDensity(Density):
 
     def _number(self) -> int:
         return sum(1 for _ in self.networks())
-
-    def _beside(self, rows: int) -> Tensor | None:
-        """The context, one row for each row."""
-        if self.context is None or len(self.context) == rows:
-            return self.context
-        return self.context.expand(rows, -1)
 
 
 def _chain(

@@ -252,3 +252,9 @@ def test_the_deep_sea():
     assert paid == [0.0] * 4
     with pytest.raises(ValueError, match="size"):
         DeepSea(1)
+
+
+def test_observations_that_are_not_scaled_are_what_they_are():
+    agent = small(scale_observations=False)
+    assert agent.inputs(np.array([[250.0], [-40.0]])).tolist() == [[250.0], [-40.0]]
+    assert small().inputs(np.array([[250.0]])).tolist() == [[10.0]]  # until there is a scale
