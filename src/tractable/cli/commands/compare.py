@@ -18,6 +18,7 @@ from tractable.cli.table.rows import Array, RowTable
 
 _FEWEST = 20
 _SHOWN = 12
+_TWINS = 0.05  # share of the rows of both that is worth a word
 
 
 def run(
@@ -94,7 +95,7 @@ def compare(
     if only:
         notes.append(f"Only in one of them, and passed over: {', '.join(only)}.")
     twins = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
-    if twins:
+    if twins > _TWINS * min(len(a), len(b)):
         notes.append(
             f"{twins} rows stand in both tables: they draw the probability to below 0.5, "
             f"so it says less."

@@ -21,8 +21,16 @@ from tractable.cli.table.notation import number as number_in
 from tractable.errors import TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
 from tractable.persistence.files import whole_file
-from tractable.report import RESULTS, Calibration, Comparison, Picture, Results, write_report
-from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report import (
+    RESULTS,
+    Calibration,
+    Comparison,
+    Picture,
+    Results,
+    Section,
+    write_report,
+)
+from tractable.report.provenance import command, peak_memory_mib, versions
 from tractable.report.words import number
 
 MODEL, TABLE, PICTURE = "model.tr", "forecast.csv", "forecast.png"
@@ -31,6 +39,7 @@ LEARNERS = {
     "bayesbybackprop": "BayesByBackprop", "backprop": "Backprop",
 }  # fmt: skip
 _SHOWN = 4  # series in the picture
+_STEPS = 12  # in the report's table
 _BEFORE = 4  # horizons of the past in it
 
 
@@ -126,7 +135,7 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
         csv_file.write(folder / TABLE, *_lines(forecast, choices.level))
         _draw(choices, frame, forecast, folder)
         seconds = clock.monotonic() - started
-        results = _results(choices, forecaster, tested, seconds, table.notes)
+        results = _results(choices, forecaster, forecast, tested, seconds, table.notes)
         results.write(folder / RESULTS)
         write_report(results, folder)
     return results, forecast
@@ -262,8 +271,8 @@ def _draw(choices: Choices, frame: Table, forecast: Forecast, folder: Path) -> N
 
 
 def _results(
-    choices: Choices, forecaster: Forecaster, tested: Backtest, seconds: float,
-    notes: tuple[str, ...],
+    choices: Choices, forecaster: Forecaster, forecast: Forecast, tested: Backtest,
+    seconds: float, notes: tuple[str, ...],
 ) -> Results:  # fmt: skip
     found, setting = tested.summary(), asdict(forecaster.setting_)
     ours, naive = found["model"], found["seasonal naive"]
@@ -281,11 +290,11 @@ def _results(
     state = forecaster.state_
     return Results(
         experiment=f"forecast {choices.data.name}",
-        title=f"{choices.horizon} steps of {', '.join(choices.target)} of {choices.data.name}",
+        title=f"The next {choices.horizon} steps of {', '.join(choices.target)}",
         command=command("tractable.cli"),
         seeds=[choices.seed],
         settings={k: str(v) if isinstance(v, Path) else v for k, v in asdict(choices).items()
-                  if k not in ("data", "out", "force")},
+                  if v not in (None, ()) and k not in ("data", "out", "force")},
         comparison=[
             Comparison(name, None, ours[key], better=better, goal=goal,  # type: ignore[arg-type]
                        learner=choices.learner, note=f"seasonal naive: {number(naive[key])}")
@@ -306,6 +315,40 @@ def _results(
         seconds=round(seconds, 1),
         peak_memory_mib=peak_memory_mib(),
         threads=choices.threads,
-        commit=commit(),
         versions=versions(),
+        kind="table",
+        sections=[_answer(choices, found, len(tested.origins)), _next(choices, forecast)],
     )  # fmt: skip
+
+
+def _answer(choices: Choices, found: dict[str, dict[str, float]], origins: int) -> Section:
+    """The model beside repeating the last season, on the end of the series."""
+    ours, naive = found["model"], found["seasonal naive"]
+    rows = [
+        [name, *(f"{100 * v:.1f} %" if key == "coverage_90" else number(v)
+                 for v in (ours[key], naive[key])), better]
+        for name, key, better in (
+            ("mean absolute error", "mae", "smaller"), ("mean squared error", "mse", "smaller"),
+            ("log density of what came", "log_likelihood", "larger"),
+            ("90 % intervals hold", "coverage_90", "90 %"),
+        )
+    ]  # fmt: skip
+    words = (
+        f"Forecasts of 1 to {choices.horizon} steps were made at {origins} times at the end of the "
+        f"series that a first fit had not seen. They are off by {number(ours['mae'])} on average; "
+        f"repeating the last season is off by {number(naive['mae'])}."
+    )
+    warnings = []
+    if ours["mae"] >= naive["mae"]:
+        warnings.append("It is no better than repeating the last season.")
+    header = ["on these values", "this model", "repeating the last season", "better is"]
+    return Section("How good is it?", [words], header, rows, warnings=warnings)
+
+
+def _next(choices: Choices, forecast: Forecast) -> Section:
+    """The first steps of the forecast."""
+    header, lines = _lines(forecast, choices.level)
+    shown = [[number(cell) for cell in line] for line in lines[:_STEPS]]
+    words = f"The next steps, and between what {100 * choices.level:g} % of them should lie"
+    rest = f"; all {len(lines)} are in {TABLE}." if len(lines) > _STEPS else "."
+    return Section("What comes next?", [words + rest], header, shown)

@@ -16,7 +16,6 @@ from tractable.cli.table.likelihood import AUTO, Meaning, meaning, task_of
 from tractable.cli.table.model_file import LEARNERS
 from tractable.cli.table.notation import COMMA, POINT, check_decimal
 from tractable.cli.table.target import LEAST_ROWS, Target, held_out, target_of
-from tractable.sklearn.targets import NORMAL
 
 MISSING = ("infer", "drop", "mean", "refuse")
 
@@ -129,24 +128,10 @@ def prepare(choices: Choices) -> Prepared:
     notes.insert(0, f"{target.task.capitalize()} of {choices.target} ({target.reason}).")
     fill = choices.missing == "mean"
     x, y = encode(columns, table.take(train), fill=fill), target.values[train]
-    found, said = _meant(choices, target, x, y)
-    notes[1:1] = said
-    return Prepared(table, target, found, tuple(columns), train, test, notes, fill)
-
-
-def _meant(choices: Choices, target: Target, x: Any, y: Any) -> tuple[Meaning, list[str]]:
-    """The likelihood, and what a user should know of it."""
     found = meaning(target, choices.likelihood, choices.order, x, y)
     if choices.likelihood == AUTO:
-        return found, [f"Likelihood {found.name}: {found.reason or 'as --order says'}."]
-    if choices.likelihood is None and found.name == NORMAL and choices.learner != "laplace":
-        seen = meaning(target, AUTO, (), x, y)
-        if seen.name != NORMAL:
-            return found, [
-                f"Seen in {choices.target}: {seen.reason}; --likelihood {seen.name} (or auto) "
-                f"takes it so."
-            ]
-    return found, []
+        notes.insert(1, f"Likelihood {found.name}: {found.reason or 'as --order says'}.")
+    return Prepared(table, target, found, tuple(columns), train, test, notes, fill)
 
 
 def _reading(columns: Sequence[Column], table: CsvTable) -> list[str]:
