@@ -275,3 +275,23 @@ def test_outliers_in_the_targets_are_told_and_do_little_harm():
     model = TAGIRegressor((40,), epochs=20, random_state=0).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 0.4
     assert model.learner_.surprises.count >= 6
+
+
+@each
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_few_rows_doubt_as_much_as_they_spread(estimator, rows, tmp_path):
+    """Not less than a new value of their mean and variance: s sqrt(1 + 1/n)."""
+    X, y = np.arange(float(rows)).reshape(-1, 1), np.array([20.0, 183.0, 60.0, 90.0])[:rows]
+    model = clone(estimator)
+    with pytest.warns(UserWarning, match=f"was given {rows} rows.*give 20 rows or more"):
+        model.fit(X, y)
+    least = y.std(ddof=1) * (1 + 1 / rows) ** 0.5
+    assert (model.predict(X, return_std=True)[1] > 0.999 * least).all()
+    model.save(tmp_path / "few.tr")
+    again = type(model).load(tmp_path / "few.tr")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_five_rows_are_taken_as_they_are():
+    X, y = np.arange(5.0).reshape(-1, 1), np.array([0.0, 2.5, 3.5, 6.0, 8.5])
+    TAGIRegressor(hidden=(8,), epochs=5, random_state=0).fit(X, y)

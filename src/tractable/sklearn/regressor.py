@@ -14,7 +14,7 @@ from tractable.learners import Learner
 from tractable.persistence import checks
 from tractable.persistence.model_file import part
 from tractable.predictive import LogScale, Predictive
-from tractable.sklearn import files, logarithm, tails
+from tractable.sklearn import few, files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns
@@ -50,6 +50,9 @@ class Regressor(RegressorMixin, Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from data, forgetting whatever was learnt before.
 
+        Four rows or fewer say little of the noise: a warning says so, and predictions doubt at
+        least as much as targets spread (``tractable.sklearn.few``).
+
         Args:
             X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: targets, ``(rows,)`` or ``(rows, outputs)``.
@@ -60,7 +63,8 @@ class Regressor(RegressorMixin, Estimator):
         x, targets, flat = self._checked(X, y, reset=True, frame=frame)
         kind = self._kind()
         kind.likelihood(targets)  # which refuses what cannot be
-        origin = self._origin(sample_weight, len(x))
+        given, origin = len(x), self._origin(sample_weight, len(x))
+        few.warn(type(self).__name__, given)
         if origin is not None:
             x, targets = x[origin], targets[origin]
         scaler, rows, columns, counts = self._standardised(x, origin)
@@ -69,6 +73,8 @@ class Regressor(RegressorMixin, Estimator):
         likelihood, outputs = kind.likelihood(targets)
         of_targets = kind.scaler(targets)
         fit = self._learn(likelihood, outputs, rows, of_targets.transform(targets))
+        if not bool(of_targets.constant.any()):
+            few.widen(fit.learner, given)
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
         self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         self.log_scale_ = log_scale
