@@ -84,7 +84,7 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["compare", "t.csv"], 2, "Missing argument 'B'."),
     (["compare", "t.csv", "none.csv"], 2, "no file none.csv"),
     (["compare", "t.csv", "few.csv"], 2, "few.csv has 5 rows: wanted at least 20"),
-    (["compare", "t.csv", "bom.csv"], 0, "60 rows stand in both tables: they draw the probability"),
+    (["compare", "t.csv", "bom.csv"], 0, "The tables are the same: 60 rows stand in both"),
     (["compare", "t.csv", "days.csv", "--drop", "day", "--drop", "y"], 2, "t.csv and days.csv have no columns"),
     (["forecast", "days.csv", "--target", "y"], 2, "Missing option '--horizon'."),
     (["forecast", "days.csv", *AHEAD, "--time", "day"], 0, "a step of 1 day, a season of 7"),

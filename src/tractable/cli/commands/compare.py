@@ -11,7 +11,7 @@ import torch
 from tractable import metrics
 from tractable.cli import output
 from tractable.cli.errors import BadUse
-from tractable.cli.table import csv_file, rows
+from tractable.cli.table import csv_file, paired, rows
 from tractable.cli.table.csv_file import CsvTable
 from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.rows import Array, RowTable
@@ -48,6 +48,9 @@ def run(
         return
     for note in found["notes"]:
         output.say(note)
+    if found["paired"]:
+        _say_changes(found)
+        return
     low, high = found["auroc_interval"]
     verdict = "differ" if found["differ"] else "cannot be told apart"
     output.say(
@@ -69,11 +72,33 @@ def run(
     output.show_table(header, lines)
 
 
+def _say_changes(found: dict[str, Any]) -> None:
+    """What was changed between tables of the same rows."""
+    changed = [c for c in found["columns"] if c["changed"]]
+    names = "column" if len(found["columns"]) == 1 else "columns"
+    verdict = "differ" if found["differ"] else "are the same"
+    output.say(
+        f"The tables {verdict}: {found['paired']} rows stand in both, so they are compared row by "
+        f"row; {found['changed_rows']} of them differ, in {len(changed)} of "
+        f"{len(found['columns'])} {names}."
+    )
+    for name, count in zip(("first", "second"), found["only"], strict=True):
+        if count:
+            output.say(f"{count} rows stand in the {name} table only.")
+    lines = [
+        [c["column"], f"{c['changed']}", f"{c['changed'] / found['paired']:.1%}",
+         f"{c['filled']}", f"{c['emptied']}"]
+        for c in changed[:_SHOWN]
+    ]  # fmt: skip
+    if lines:
+        output.show_table(["column", "rows changed", "share", "filled in", "emptied"], lines)
+
+
 def compare(
     a: CsvTable, b: CsvTable, *, drop: tuple[str, ...], categorical: tuple[str, ...],
     level: float, seed: int, decimal: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All of it, as JSON values.
+    """All of it, as JSON values; row by row, if most rows stand in both tables.
 
     Raises:
         BadUse: the tables have no columns in common, or too few rows.
@@ -91,9 +116,23 @@ def compare(
     )
     values = made.encode(both)
     notes = list(dict.fromkeys([*a.notes, *b.notes, *made.notes]))
-    only = [name for name in (*a.header, *b.header) if name not in shared and name not in aside]
-    if only:
-        notes.append(f"Only in one of them, and passed over: {', '.join(only)}.")
+    apart = [name for name in (*a.header, *b.header) if name not in shared and name not in aside]
+    if apart:
+        notes.append(f"Only in one of them, and passed over: {', '.join(apart)}.")
+    same = paired.pairs_of(values[: len(a)], values[len(a) :])
+    if same is not None:
+        first, second = values[: len(a)][same[0]], values[len(a) :][same[1]]
+        changed = int((~paired.equal(first, second)).any(1).sum())
+        only = [len(a) - len(first), len(b) - len(second)]
+        return {
+            "rows": [len(a), len(b)],
+            "paired": len(first),
+            "changed_rows": changed,
+            "only": only,
+            "differ": changed > 0 or any(only),
+            "columns": paired.changes(made, first, second),
+            "notes": notes,
+        }
     twins = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
     if twins > _TWINS * min(len(a), len(b)):
         notes.append(
@@ -109,6 +148,7 @@ def compare(
     columns.sort(key=lambda c: (c["p_value"], -c["wasserstein"]))
     return {
         "rows": [len(a), len(b)],
+        "paired": 0,
         "differ": result.differs(level),
         "auroc": result.auroc, "auroc_interval": list(result.auroc_interval(level)),
         "accuracy": result.accuracy, "p_value": result.p_value,
