@@ -5,9 +5,10 @@ import pytest
 from scipy import special
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.utils import compute_sample_weight
 
 from tests.sklearn.conftest import classifiers, name
-from tractable.sklearn import NetClassifier
+from tractable.sklearn import NetClassifier, TAGIClassifier
 
 each = pytest.mark.parametrize("estimator", classifiers(), ids=name)
 
@@ -116,3 +117,54 @@ def test_what_more_data_would_remove_is_kept_apart(estimator):
         assert p.epistemic.median() < 1e-6
     else:
         assert p.epistemic.mean() > 1e-5
+
+
+# --- weights of classes ------------------------------------------------------------------------
+
+
+def rare(rows=400):
+    """One row in ten is of the second class; they overlap."""
+    rng = np.random.default_rng(3)
+    y = (np.arange(rows) % 10 == 0).astype(int)
+    return (1.2 * y + rng.standard_normal(rows)).reshape(-1, 1), y
+
+
+@each
+def test_balanced_classes_find_more_of_the_rare_one(estimator):
+    X, y = rare()
+    plain = clone(estimator).fit(X, y)
+    balanced = clone(estimator).set_params(class_weight="balanced").fit(X, y)
+    weights = compute_sample_weight("balanced", y)
+    rows = clone(estimator).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(balanced.predict_proba(X), rows.predict_proba(X))
+    assert plain.predict_proba(X)[:, 1].mean() < 0.2 < balanced.predict_proba(X)[:, 1].mean()
+    found = [model.predict(X)[y == 1].mean() for model in (plain, balanced)]
+    assert found[1] > found[0] + 0.3
+
+
+@each
+def test_weights_of_classes_are_copies_of_their_rows(estimator, tmp_path):
+    X, y = rare(100)
+    labels = np.array(["no", "yes"])[y]
+    model = clone(estimator).set_params(class_weight={"yes": 3}).fit(X, labels)
+    copied = clone(estimator).fit(X, labels, sample_weight=1 + 2 * y)
+    np.testing.assert_array_equal(model.predict_proba(X), copied.predict_proba(X))
+    model.save(tmp_path / "weighed.tr")
+    again = type(model).load(tmp_path / "weighed.tr")
+    assert again.class_weight == {"yes": 3}
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="class_weight"):
+        clone(estimator).set_params(class_weight="equal").fit(X, labels)
+
+
+def test_weights_of_classes_in_a_stream():
+    X, y = rare(64)
+    weighed = TAGIClassifier(hidden=(8,), class_weight={1: 2}, random_state=0)
+    weighed.partial_fit(X, y, classes=[0, 1])
+    copies = np.repeat(np.arange(64), 1 + y)
+    plain = TAGIClassifier(hidden=(8,), random_state=0)
+    plain.partial_fit(X[copies], y[copies], classes=[0, 1])
+    np.testing.assert_array_equal(weighed.predict_proba(X), plain.predict_proba(X))
+    for wrong, words in (("balanced", "needs all rows at once"), ({1: 1.5}, "whole numbers")):
+        with pytest.raises(ValueError, match=words):
+            TAGIClassifier(class_weight=wrong).partial_fit(X, y, classes=[0, 1])

@@ -122,6 +122,7 @@ class BBBClassifier(_ByBBB, Classifier):
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: as for ``BBBRegressor``.
         batch_size: rows per step; 32 by default.
+        class_weight: as for ``TAGIClassifier``.
         random_state: seed of everything that is drawn.
         verbose: 1 shows a progress bar.
     """
@@ -139,6 +140,7 @@ class BBBClassifier(_ByBBB, Classifier):
         lr: float = 0.01,
         epochs: int | None = None,
         batch_size: int | None = None,
+        class_weight: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -152,6 +154,7 @@ class BBBClassifier(_ByBBB, Classifier):
         self.lr = lr
         self.epochs = epochs
         self.batch_size = batch_size
+        self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
 

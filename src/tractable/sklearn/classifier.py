@@ -27,6 +27,7 @@ from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
 from tractable.sklearn.rows import levels_of, mixed, scaler_of
+from tractable.sklearn.weighting import copies, streamed, with_classes
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -37,6 +38,7 @@ class Classifier(ClassifierMixin, Estimator):
             ``predict_proba`` come in this order.
     """
 
+    class_weight: Any
     classes_: Array
 
     @abstractmethod
@@ -54,10 +56,12 @@ class Classifier(ClassifierMixin, Estimator):
         """
         X, frame = self._first_numbers(X)
         x, labels = self._checked(X, y, reset=True, frame=frame)
-        origin = self._origin(sample_weight, len(x))
+        # A class of next to no weight is known all the same; one without rows is not.
+        seen = labels if sample_weight is None else labels[copies(sample_weight, len(x)).numpy()]
+        classes = ordered_classes(np.unique(seen), self._ordered())
+        origin = self._origin(with_classes(sample_weight, self.class_weight, labels), len(x))
         if origin is not None:
             x, labels = x[origin], labels[origin.numpy()]
-        classes = ordered_classes(np.unique(labels), self._ordered())
         codes = positions(labels, classes)
         self._check_classes(classes)
         scaler, rows, columns, counts = self._standardised(x, origin)
@@ -82,6 +86,9 @@ class Classifier(ClassifierMixin, Estimator):
         known = self._known_classes(classes)
         X, frame = self._first_numbers(X) if first else (X, self.frame_)
         x, labels = self._checked(X, y, reset=first, frame=frame)
+        origin = streamed(self.class_weight, labels)
+        if origin is not None:
+            x, labels = x[origin], labels[origin.numpy()]
         codes = torch.from_numpy(positions(labels, known))
         if first:
             self._first_rows(len(x))

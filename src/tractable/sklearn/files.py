@@ -178,6 +178,8 @@ def _to_json(name: str, value: Any) -> Any:
     if name == "random_state":
         # A generator's state is used up by the fit: only a number can be given again.
         return int(value) if isinstance(value, int | np.integer) else None
+    if name == "class_weight" and isinstance(value, dict):
+        return [[_to_json("a label", label), float(weight)] for label, weight in value.items()]
     if isinstance(value, Prior):
         config = value.config()
         if config is None:
@@ -195,4 +197,6 @@ def _to_json(name: str, value: Any) -> Any:
 def _from_json(name: str, value: Any) -> Any:
     if name == "prior" and isinstance(value, dict):
         return as_prior(value)
+    if name == "class_weight" and isinstance(value, list):
+        return {label: checks.of_type(weight, float, name) for label, weight in value}
     return tuple(value) if isinstance(value, list) else value

@@ -101,6 +101,7 @@ class LaplaceClassifier(_ByLaplace, Classifier):
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: as for ``LaplaceRegressor``.
         batch_size: rows per step; 32 by default.
+        class_weight: as for ``TAGIClassifier``.
         random_state: seed of everything that is drawn.
         verbose: 1 shows a progress bar.
     """
@@ -115,6 +116,7 @@ class LaplaceClassifier(_ByLaplace, Classifier):
         lr: float = 0.01,
         epochs: int | None = None,
         batch_size: int | None = None,
+        class_weight: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -125,6 +127,7 @@ class LaplaceClassifier(_ByLaplace, Classifier):
         self.lr = lr
         self.epochs = epochs
         self.batch_size = batch_size
+        self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
 

@@ -96,6 +96,7 @@ class NetClassifier(_ByBackprop, Classifier):
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: as for ``NetRegressor``.
         batch_size: rows per step; 32 by default.
+        class_weight: as for ``TAGIClassifier``.
         random_state: seed of everything that is drawn.
         verbose: 1 shows a progress bar.
     """
@@ -110,6 +111,7 @@ class NetClassifier(_ByBackprop, Classifier):
         lr: float = 0.01,
         epochs: int | None = None,
         batch_size: int | None = None,
+        class_weight: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -120,6 +122,7 @@ class NetClassifier(_ByBackprop, Classifier):
         self.lr = lr
         self.epochs = epochs
         self.batch_size = batch_size
+        self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
 

@@ -18,16 +18,7 @@ from tractable.persistence import checks
 from tractable.predictive import LogScale
 from tractable.sklearn import doubt as doubts
 from tractable.sklearn import logarithm, noise, stretches, tails
-from tractable.sklearn.choosing import (
-    ROUNDS,
-    Fit,
-    Setting,
-    Trials,
-    Tried,
-    Wanted,
-    choose,
-    parts_of,
-)
+from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, Wanted, choose, parts_of
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.network import dense
@@ -352,6 +343,8 @@ class TAGIClassifier(_ByTAGI, Classifier):
         shrink: as for ``TAGIRegressor``.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
+        class_weight: ``"balanced"`` or a dict from labels to weights, as scikit-learn has it, which
+            weigh the rows of each class (``tractable.sklearn.weighting``).
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 
@@ -377,6 +370,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         calibrate: bool | Literal["refit"] = True,
         shrink: bool | None = None,
         memory: float | None = None,
+        class_weight: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -392,6 +386,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
         self.calibrate = calibrate
         self.shrink = shrink
         self.memory = memory
+        self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
 

@@ -5,6 +5,9 @@ beside each other: they are scaled to a mean of 1, and a row is repeated as ofte
 says, rounded so that the numbers add up (systematic resampling).  Where rows are held out, all
 copies of a row are.
 
+A weight of a class is one of all its rows (``class_weight``, as scikit-learn has it): the weights
+of row and class are multiplied.
+
 Approximate: of fractions, by less than one copy of each row.
 """
 
@@ -13,7 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from sklearn.utils import compute_sample_weight
 from torch import Tensor
 
 
@@ -39,3 +44,42 @@ def copies(sample_weight: Any, rows: int) -> Tensor:
         upto = np.floor(ends + 0.5 - 1e-9).astype(np.int64)
         counts = np.diff(upto, prepend=0)
     return torch.from_numpy(np.repeat(np.arange(rows), counts))
+
+
+def with_classes(sample_weight: Any, class_weight: Any, labels: npt.NDArray[Any]) -> Any:
+    """Weights of rows times those of their classes; None if there are neither.
+
+    Args:
+        sample_weight: weights of rows, or None.
+        class_weight: None, ``"balanced"`` for weights against the number of rows of each class, or
+            a dict from labels to weights, 1 for those that it does not name.
+        labels: of the rows.
+
+    >>> with_classes(None, "balanced", np.array(["a", "a", "a", "b"])).tolist()[2:]
+    [0.6666666666666666, 2.0]
+    """
+    if class_weight is None:
+        return sample_weight
+    of_classes = compute_sample_weight(class_weight, labels)
+    if sample_weight is None:
+        return of_classes
+    copies(sample_weight, len(labels))  # which refuses what cannot be
+    return of_classes * np.asarray(sample_weight, dtype=np.float64)
+
+
+def streamed(class_weight: Any, labels: npt.NDArray[Any]) -> Tensor | None:
+    """Copies of the rows of one call of a stream, each row as often as its class weighs."""
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f"class_weight={class_weight!r} needs all rows at once: give partial_fit a dict of "
+            f"labels and weights"
+        )
+    weights = compute_sample_weight(class_weight, labels)
+    if (weights != np.round(weights)).any() or (weights < 1).any():
+        raise ValueError(
+            f"class_weight must be whole numbers from 1 in partial_fit, which repeats rows so "
+            f"often; got {class_weight}"
+        )
+    return copies(weights, len(labels))
