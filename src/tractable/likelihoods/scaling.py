@@ -20,7 +20,7 @@ def best_scale(held_out: list[HeldOut]) -> float:
     A search in its logarithm by steps that halve, from 1; the likelihood is taken to have one
     peak.
     """
-    twins = [(copy.deepcopy(likelihood), *rows) for likelihood, *rows in held_out]
+    twins = [(copy.deepcopy(likelihood), y, mean, var) for likelihood, y, mean, var in held_out]
 
     @cache  # the way back from a step leads where the search has been
     def total(log_scale: float) -> float:

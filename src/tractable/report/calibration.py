@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from tractable import metrics
@@ -58,5 +59,14 @@ def of_intervals(shares: Mapping[str, list[float]]) -> Calibration:
 
 
 def covered(predictive: Predictive, y: object) -> list[float]:
-    """Share of the targets inside the central intervals of ``LEVELS``."""
+    """Share of the targets inside the central intervals of ``LEVELS``.
+
+    A count is inside if as many or fewer are likely enough, and fewer not too likely: two looks at
+    the distribution function serve all levels, where each end of an interval is a search.
+    """
+    if predictive.whole:
+        seen = torch.as_tensor(y).to(predictive.mean).reshape(predictive.mean.shape)
+        upto, below = predictive.cdf(seen), predictive.cdf(seen - 1)
+        ends = [((1 - level) / 2, (1 + level) / 2) for level in LEVELS]
+        return [float(((upto >= a) & (below < b)).double().mean()) for a, b in ends]
     return [metrics.coverage(predictive, y, level) for level in LEVELS]

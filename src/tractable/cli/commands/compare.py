@@ -18,6 +18,7 @@ from tractable.cli.table.rows import Array, RowTable
 
 _FEWEST = 20
 _SHOWN = 12
+_LEAST_P = 1e-6  # below, a probability is of no use but as a bound
 _TWINS = 0.05  # share of the rows of both that is worth a word
 
 
@@ -56,7 +57,7 @@ def run(
     output.say(
         f"The tables {verdict}: a classifier tells a row of one from a row of the other with "
         f"probability {found['auroc']:.3f} ({low:.3f} to {high:.3f}; 0.5 is a toss), "
-        f"p = {found['p_value']:.2g}."
+        f"p {_shown(found['p_value'], '= ')}."
     )
     low, high = found["js_interval"]
     output.say(
@@ -65,11 +66,15 @@ def run(
     )
     lines = [
         [c["column"], f"{c['mean_a']}", f"{c['mean_b']}", f"{c['wasserstein']:.3f}",
-         f"{c['p_value']:.2g}", "differs" if c["differs"] else ""]
+         _shown(c["p_value"]), "differs" if c["differs"] else ""]
         for c in found["columns"][:_SHOWN]
     ]  # fmt: skip
     header = ["column", f"mean {first.name}", f"mean {second.name}", "distance", "p", ""]
     output.show_table(header, lines)
+
+
+def _shown(p_value: float, sign: str = "") -> str:
+    return f"< {_LEAST_P:.0e}" if p_value < _LEAST_P else f"{sign}{p_value:.2g}"
 
 
 def _say_changes(found: dict[str, Any]) -> None:

@@ -11,8 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tractable.cli.table.rows import Array, RowTable
+from tractable.cli.table.rows import RowTable
+
+Array = npt.NDArray[Any]
 
 _MOST = 0.5  # of the cells, or of the rows
 _DIFFERENT = 0.9  # share of the rows that are there once
