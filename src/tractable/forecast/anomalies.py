@@ -77,8 +77,8 @@ def _scored(said: rolling.Said, y: Array) -> tuple[Array, Array, Array, Array]:
     if not isinstance(found, NormalPredictive):
         density, tail = _own_density(said, y, density), _own_tail(said, inner, tail)
     gone = np.isnan(y)
-    scores = (np.where(gone, np.nan, part) for part in (z, -density, tail))
-    return said.median[..., 0], *scores
+    z, surprise, tail = (np.where(gone, np.nan, part) for part in (z, -density, tail))
+    return said.median[..., 0], z, surprise, tail
 
 
 def _own_density(said: rolling.Said, y: Array, normal: Array) -> Array:
