@@ -23,6 +23,7 @@ NAMES = (
     "native",
     "infer",
     "estimators",
+    "guards",
     "graphs",
     "likelihoods",
     "forecast",

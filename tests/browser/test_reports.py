@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import numpy as np
 import pytest
 
 from tests.browser.chromium import BROWSER, PHONE, WIDE, show
 from tests.report.test_page import results as study_results
+from tractable.cli.commands.density import Choices as Rows
+from tractable.cli.commands.density import density
 from tractable.cli.commands.fit import fit
+from tractable.cli.commands.forecast import Choices as Series
+from tractable.cli.commands.forecast import forecast_file
 from tractable.cli.table.prepare import Choices
 from tractable.report import find_results, write_index, write_report
+
+OWN = ("price", "town", "rows", "ahead")
+"""A user's own data: a regression, a classification, unusual rows, a forecast."""
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """A regression, a classification, a study and an index, each at two widths."""
+    """A user's own reports, a study and an index, each at two widths."""
     folder = tmp_path_factory.mktemp("pages")
     rng = np.random.default_rng(0)
     lines = [
@@ -32,29 +42,49 @@ def shown(tmp_path_factory):
     quick = {"data": data, "hidden": (8,), "epochs": 4}
     fit(Choices(target=price, out=folder / "runs/price", **quick))
     fit(Choices(target="town", out=folder / "runs/town", **quick))
+    density(Rows(data=data, out=folder / "runs/rows", components=1))
+    forecast_file(Series(data=_days(folder), time="day", target=("y",), horizon=7,
+                         out=folder / "runs/ahead"))  # fmt: skip
     (folder / "runs/study").mkdir()
     study = study_results(pictures=[])
     study.write(folder / "runs/study/results.json")
     write_report(study, folder / "runs/study")
     write_index(folder / "runs", find_results(folder / "runs"))
-    paths = [folder / "runs" / name / "report.html" for name in ("price", "town", "study")]
+    paths = [folder / "runs" / name / "report.html" for name in (*OWN, "study")]
     paths.append(folder / "runs/index.html")
     texts = [path.read_text(encoding="utf-8") for path in paths]
     pages = [(text, width) for text in texts for width in (WIDE, PHONE)]
     return paths, show(folder, pages)
 
 
+def _days(folder):
+    rng = np.random.default_rng(1)
+    days = np.datetime64("2024-01-01") + np.arange(120)
+    y = 5 + 3 * np.sin(2 * np.pi * np.arange(120) / 7) + rng.standard_normal(120)
+    path = folder / "days.csv"
+    path.write_text("\n".join(["day,y", *map("{},{:.2f}".format, days, y)]), encoding="utf-8")
+    return path
+
+
 def test_no_page_is_wider_than_its_window(shown):
     _, found = shown
-    assert [seen.width for seen in found.pages] == [WIDE, PHONE] * 4
+    assert [seen.width for seen in found.pages] == [WIDE, PHONE] * (len(OWN) + 2)
     for seen in found.pages:
         assert seen.needs <= seen.width
         assert seen.words > 200
 
 
 def test_no_text_of_a_users_report_is_cut(shown):
-    for seen in shown[1].pages[:4]:
+    for seen in shown[1].pages[: 2 * len(OWN)]:
         assert [cut for cut in seen.cut if not cut.startswith("PRE")] == []
+
+
+@pytest.mark.parametrize("word", ["paper", "commit", "ours", "True", "None", "nan"])
+def test_a_users_report_has_no_word_of_papers_or_programs(shown, word):
+    for path in shown[0][: len(OWN)]:
+        page = re.sub(r"<(style|svg|pre).*?</\1>", "", path.read_text(), flags=re.DOTALL)
+        text = html.unescape(re.sub(r"<[^>]*>", " ", page))
+        assert not re.search(rf"\b{word}\b", text), path
 
 
 def test_drawings_can_be_read(shown):

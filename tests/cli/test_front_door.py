@@ -173,6 +173,7 @@ GOOD = "48 rows to learn from, 12 held out to test; 4 columns"
 COMMANDS: list[tuple[list[str], int, str]] = [
     # --- the door itself
     ([], 0, "Usage: tractable [OPTIONS] COMMAND [ARGS]..."),
+    (["study", "--help"], 0, "Learn why a model errs, and what would help."),
     (["--help"], 0, "Neural networks that know what they don't know."),
     (["-h"], 0, "Usage: tractable"),
     (["--version"], 0, "tractable 0."),
@@ -183,7 +184,7 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["fit", "--help"], 0, "Train on a table, test on held-out rows"),
     (["predict"], 2, "Missing argument 'MODEL'."),
     (["predict", "m"], 2, "Missing argument 'DATA'."),
-    (["predict", "--help"], 0, "Predict with a saved model"),
+    (["predict", "--help"], 0, "Predict the rows of another table with a saved model."),
     (["report"], 2, "Missing argument 'DIR'."),
     (["info"], 0, "tractable"),
     (["list"], 0, "missing"),

@@ -106,7 +106,8 @@ def test_compare_sees_kinds_and_missing_values(call, tmp_path):
     c = write(tmp_path / "c.csv", header, holes)
     found = json.loads(call("compare", a, c, "--drop", "id", "--json").output)
     assert found["differ"]
-    assert "length" in found["notes"][0]
+    assert "225 rows stand in both tables" in found["notes"][0]
+    assert "length" in found["notes"][1]
 
 
 def test_smirnovs_test_is_scipys():

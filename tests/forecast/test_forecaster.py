@@ -157,6 +157,28 @@ def test_files_bring_everything_back(fitted, tmp_path):
         Forecaster.load(tmp_path / "d.tr")
 
 
+def test_a_stream_goes_on_from_a_file_as_if_it_had_not_stopped(tmp_path):
+    rng = np.random.default_rng(0)
+    y, past = wave(760), rng.standard_normal((760, 1))
+    past[695:697] = np.nan
+    model = Forecaster(
+        "linear", 6, season=12, lags=12, epochs=2, validation=300, memory=100.0
+    ).fit(y[:700], past=past[:700])  # fmt: skip
+    for rows in (slice(700, 702), slice(702, 715)):  # fewer forecasts than steps, and more
+        model.update(y[rows], past=past[rows])
+        model.save(tmp_path / "f.tr")
+        again = Forecaster.load(tmp_path / "f.tr")
+        assert np.array_equal(again.state_.history.past, model.state_.history.past, equal_nan=True)
+        assert (again.predict().std == model.predict().std).all()
+        twin = Forecaster.load(tmp_path / "f.tr")
+        for one in (again, twin):
+            one.update(y[715:730], past=past[715:730])
+        assert (again.predict().std == twin.predict().std).all()
+    model.update(y[715:730], past=past[715:730])
+    assert (again.predict().mean == model.predict().mean).all()
+    assert (again.predict().std == model.predict().std).all()
+
+
 @pytest.mark.parametrize("strategy", ["direct", "recursive"])
 def test_files_of_other_forecasters(strategy, tmp_path, quick):
     frame = pd.DataFrame({"y": wave(300), "x": wave(300, seed=3)})
@@ -191,6 +213,9 @@ def test_bad_series_are_refused(y, words, quick):
     ("options", "words"),
     [
         ({"horizon": 0}, "horizon must be a whole number"),
+        ({"horizon": None}, "horizon must be a whole number"),
+        ({"memory": 0}, "memory must be 'auto', None or a number from 1"),
+        ({"memory": "long"}, "memory must be 'auto', None or a number from 1"),
         ({"level": "median"}, "level must be one of"),
         ({"transform": "cube"}, "transform must be one of"),
         ({"transform": "log"}, "needs larger values: row 3"),

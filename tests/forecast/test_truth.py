@@ -220,7 +220,17 @@ def test_any_likelihood_forecasts():
     assert np.allclose(found.quantile(0.9) % 1, 0)
     truth = np.exp(1 + np.sin(2 * np.pi * np.arange(460, 464) / 12))
     assert found.mean == pytest.approx(truth, rel=0.6)
-    assert found.sample(10).shape == (10, 4)
+    paths = found.sample(20_000)
+    assert np.array_equal(paths, np.rint(paths))  # counts
+    assert paths.mean(0) == pytest.approx(found.mean, rel=0.03)
+    assert paths.var(0) == pytest.approx(found.variance, rel=0.06)
+    # Each value by itself: its probability is a difference of the distribution function.
+    seen = torch.tensor([[3.0, 4.0, 2.0, 0.0]], dtype=torch.float64)
+    share = found.predictive.cdf(seen) - found.predictive.cdf(seen - 1)
+    assert np.exp(found.log_prob(seen[0])) == pytest.approx(share[0].numpy(), rel=1e-5)
+    known = found.log_prob([3.0, np.nan, 2.0, 0.0])
+    assert np.isnan(known).tolist() == [False, True, False, False]
+    assert known[[0, 2, 3]] == pytest.approx(found.log_prob(seen[0])[[0, 2, 3]])
     tails = Forecaster(
         "linear", 4, lags=12, season=12, likelihood=tr.likelihoods.StudentT(), epochs=1,
         validation=40, level="last", batch_size=16, refit=False,

@@ -153,3 +153,30 @@ def test_bad_input(tmp_path):
     assert torch.equal(again.predict().log_prob(x[:5]), own.predict().log_prob(x[:5]))
     with pytest.raises(ValueError, match="particles"):
         own.predict(particles=0)
+
+
+@pytest.mark.parametrize("likelihood", [None, tr.likelihoods.HeteroscedasticNormal()])
+def test_a_row_so_far_out_that_its_density_overflows_is_new(likelihood):
+    p = Autoregressive((8,), likelihood).fit(gaussian(200), epochs=1).predict()
+    rows = np.array([[1.0, -1.0, 0.0], [1e8, 1.0, 1.0], [1e20, 1.0, 1.0], [1.0, 1.0, 1e30]])
+    assert bool((p.novelty(rows)[1:] == 1).all())
+    assert bool((p.log_prob(rows)[2:] == -math.inf).all())
+    assert float(p.novelty(rows)[0]) < 1
+
+
+def test_holes_are_filled_part_by_part_and_whole_rows_are_left_alone(monkeypatch):
+    X = gaussian(300)
+    p = Autoregressive((8,)).fit(X, epochs=1).predict(particles=4)
+    rows = torch.tensor(X[:9], dtype=torch.float32)
+    rows[[1, 4, 8], 0] = math.nan
+    asked = []
+    one = p.density.learner.outputs
+    monkeypatch.setattr(
+        p.density.learner, "outputs", lambda x, **o: (asked.append(len(x)), one(x, **o))[1]
+    )
+    monkeypatch.setattr("tractable.generative.autoregressive._AT_ONCE", 2 * 5 * 4)
+    found = p.complete(rows, draws=5)
+    assert asked == [40, 40, 20, 20]  # two rows, then one: to draw, and to weigh
+    assert not bool(found.isnan().any())
+    assert bool((found == rows)[:, ~rows.isnan()].all())
+    assert float(found[:, 1, 0].std()) > 0

@@ -204,6 +204,18 @@ def test_classifier_guidance_moves_samples(moons):
     assert raised[:, 1].mean() > plain[:, 1].mean() + 0.1
 
 
+@pytest.mark.parametrize("walk", [Walk(), Walk("ddim"), Walk("ddim", 25), Walk("ddpm", 25)])
+@pytest.mark.parametrize("schedule", [Schedule.cosine(100), Schedule.linear(100)])
+def test_a_linear_guide_tilts_a_gaussian_exactly(walk, schedule):
+    # N(0, 2) times exp(x / 4) is N(2 / 4, 2), up to a factor.
+    density = gaussian_density(schedule, 2.0, walk, 1)
+    plain = density.sample(50, torch.Generator().manual_seed(0))
+    density.guide = lambda rows, t: 0.25 * rows[:, 0]
+    moved = density.sample(50, torch.Generator().manual_seed(0)) - plain
+    assert moved.std() < 1e-9  # the spread is that of the rows
+    assert abs(float(moved.mean()) - 0.5) < 0.02
+
+
 def test_doubt_is_larger_with_fewer_rows(moons):
     X, _ = moons
     few, many = (

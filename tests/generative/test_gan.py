@@ -21,6 +21,7 @@ from tractable.generative.adversaries import (
     kept_mass,
     truncated_normal,
 )
+from tractable.generative.game import Game
 
 
 def normals(seed, *shape):
@@ -211,3 +212,41 @@ def test_bad_input_is_refused():
         model.predict(truncation=-1.0)
     with pytest.raises(InvalidInput, match="without a context"):
         model.predict([[1.0]])
+
+
+def test_a_fit_does_not_depend_on_torchs_generator_and_leaves_it_as_it_was():
+    x, found = normals(0, 200, 2), []
+    for seed in (1, 2):
+        judge = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        model = GAN(nn.Linear(2, 2), judge, latent=2, seed=4)
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        found.append(model.fit(x, epochs=2).predict().sample(5))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(*found)
+
+
+def test_the_average_of_the_weights_forgets_where_they_began():
+    # After 60 steps 0.99^60, more than a half, would be of the weights that were drawn.
+    x = 3 + normals(0, 320, 1)
+    model = GAN(nn.Linear(1, 1), nn.Linear(1, 1), latent=1, loss="wasserstein", clip=1.0, steps=1)
+    game = Game(model, x, None)
+    first = game.generator.bias.detach().clone()
+    for _ in range(12):
+        game.play(64)
+    now, kept = game.generator.bias.detach(), game.kept.bias.detach()
+    assert float((now - first).abs()) > 0.05
+    assert float((now - kept).abs()) < 0.4 * float((now - first).abs())
+
+
+def test_scores_want_the_context_that_was_learnt():
+    x = normals(0, 60, 2)
+    plain = GAN(nn.Linear(2, 2), nn.Linear(2, 1), latent=2).fit(x, epochs=1)
+    given = GAN(nn.Linear(3, 2), nn.Linear(3, 1), latent=2).fit(x[:, :1], x, epochs=1)
+    with pytest.raises(InvalidInput, match="fitted without a context"):
+        plain.score(x[:2], x[:2, :1])
+    with pytest.raises(InvalidInput, match="needs one"):
+        given.score(x[:2])
+    with pytest.raises(InvalidInput, match="2 rows and 3 contexts"):
+        given.score(x[:2], x[:3, :1])
+    assert given.score(x[:2], x[:2, :1]).shape == (2,)

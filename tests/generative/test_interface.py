@@ -71,6 +71,13 @@ def test_log_prob_is_in_the_units_of_the_data():
     assert (np.abs(drawn.mean(0) - x.mean(0)) < 4 * se).all()
 
 
+def test_what_has_no_density_has_no_novelty(monkeypatch):
+    p = Normals(held_out=0.3).fit(table()).predict()
+    _ = p.novelty(table(3))
+    monkeypatch.setattr(p.density, "log_prob", lambda z: torch.full((len(z),), math.nan))
+    assert bool(p.novelty(table(3)).isnan().all())
+
+
 def test_novelty_is_evenly_spread_for_rows_of_the_same_kind_and_high_for_others():
     model = Normals(held_out=0.25).fit(table())
     p = model.predict()

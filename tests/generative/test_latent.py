@@ -8,7 +8,7 @@ from torch import nn
 from torch.distributions import MultivariateNormal, Normal
 
 import tractable as tr
-from tractable.errors import Unsupported
+from tractable.errors import InvalidInput, Unsupported
 from tractable.generative import Generative, Latent
 
 
@@ -94,3 +94,11 @@ def test_bad_input_is_refused():
         Latent(nn.Linear(2, 8), latent=2).fit(low_rank(20), epochs=1).predict(bound=0)
     with pytest.raises(ValueError, match="epochs must be at least 1"):
         Latent(nn.Linear(2, 8), latent=2).fit(low_rank(20), epochs=0)
+    model = Latent(nn.Linear(2, 8), latent=2).fit(low_rank(20), epochs=1)
+    with pytest.raises(InvalidInput, match="have 7 columns, and the model has 8"):
+        model.infer(low_rank(3)[:, :7])
+    holed = low_rank(3)
+    holed[1, 2] = torch.nan
+    with pytest.raises(InvalidInput, match="first in row 1, column 2"):
+        model.infer(holed)
+    assert model.infer(low_rank(3)[0]).loc.shape == (1, 2)

@@ -232,6 +232,24 @@ def test_bad_input_is_refused():
         GaussianMixture(4, prior_rows=0.0, held_out=0.0).fit(rows)
 
 
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    model = GaussianMixture(held_out=0.0).fit(clusters(80))
+    tried, history = dict(model.tried_), list(model.history_)
+    model.components = 200
+    with pytest.raises(InvalidInput, match="200 components"):
+        model.fit(clusters(50))
+    assert tried
+    assert (model.tried_, model.history_) == (tried, history)
+
+
+def test_the_interval_of_a_large_table():
+    draws = torch.randn(9, 1000, 2000, generator=torch.Generator().manual_seed(0))
+    found = tr.infer.Imputation(draws, torch.ones(1000, 2000, dtype=torch.bool))
+    low, high = found.interval(0.8)  # more numbers than torch.quantile takes
+    some = draws[:, :5].quantile(torch.tensor([0.1, 0.9]), 0)
+    torch.testing.assert_close(torch.stack([low[:5], high[:5]]), some)
+
+
 def test_impute_refuses_what_it_cannot_fill():
     model = GaussianMixture(1).fit(clusters(50))
     with pytest.raises(ValueError, match="draws must be a whole number"):

@@ -79,13 +79,18 @@ def test_a_file_brings_it_back(first, tmp_path):
 
 
 def test_bayes_by_backprop_begins_there_and_is_held_there(first):
-    """Without rows to learn from, the divergence is zero at the start."""
-    model = tr.BayesByBackprop(body_and_head(1), tr.likelihoods.Normal(0.5), prior=first, widen=2.0)
+    """As wide as the prior, where rho is wider, and then without divergence; else as rho says."""
+    wide = {"prior": first, "widen": 2.0}
+    model = tr.BayesByBackprop(body_and_head(1), tr.likelihoods.Normal(0.5), rho=(3.0, 3.0), **wide)
     torch.testing.assert_close(model.posterior.loc, first.posterior.loc)
     torch.testing.assert_close(
         model.posterior.variance, 2 * first.posterior.variance, rtol=1e-4, atol=0
     )
     assert abs(model.divergence()) < 1e-3
+    model = tr.BayesByBackprop(body_and_head(1), tr.likelihoods.Normal(0.5), **wide)
+    torch.testing.assert_close(model.posterior.loc, first.posterior.loc)
+    assert bool((model.posterior.variance <= 1.0001 * 2 * first.posterior.variance).all())
+    assert float(model.posterior.variance.sqrt().max()) < 0.02
     x, y = line(3, 20)
     model.fit(x, y, epochs=2)
     assert model.divergence() > 0

@@ -294,6 +294,26 @@ def test_a_target_beyond_all_numbers_is_refused_by_both_engines(engine, robust):
 # --- the gate ------------------------------------------------------------------------------------
 
 
+def test_a_batch_without_surprises_is_clean():
+    one = torch.ones(4, 1)
+    verdict = Gate(1).judge(
+        one * torch.tensor([[0.5], [1.0], [-2.0], [3.4]]), 0 * one, one.double()
+    )
+    assert verdict.clean
+    assert verdict.weight.tolist() == one.tolist()
+    wild = Gate(1).judge(100 * one[:1], 0 * one[:1], one[:1].double())
+    assert not wild.clean
+
+
+def test_arrays_of_a_gate_are_its_memory_and_a_copy_has_its_own():
+    gate = Gate(2)
+    gate.arrays[0][1] = 5.0
+    twin = copy.deepcopy(gate)
+    twin.arrays[0][1] = 7.0
+    assert gate.level.tolist() == [1.0, 5.0]
+    assert twin.level.tolist() == [1.0, 7.0]
+
+
 def test_the_gate_believes_the_usual_and_opens_for_what_repeats():
     gate = Gate(1)
     one = torch.ones(1, 1)

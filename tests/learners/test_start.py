@@ -13,6 +13,7 @@ import tractable as tr
 from tractable.learners.anatomy import Anatomy
 from tractable.learners.start import NARROW, PUBLISHED, usual_start
 from tractable.likelihoods import Bernoulli, Categorical, Normal
+from tractable.nn import CausalTransformer
 
 
 class Residual(nn.Module):
@@ -66,6 +67,9 @@ def test_anatomy() -> None:
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     encoder = Anatomy.of(nn.TransformerEncoder(layer, 3))
     assert encoder == Anatomy(12, norms=True, attention=True)
+    # Attention that is called as a function counts as well.
+    read = Anatomy.of(CausalTransformer(5, width=8, heads=2, layers=1, context=4))
+    assert read == Anatomy(7, norms=True, attention=True)
     words = nn.Sequential(nn.Embedding(5, 4), nn.LSTM(4, 4, 2))
     assert Anatomy.of(words) == Anatomy(3, recurrent=True)
 

@@ -91,9 +91,8 @@ def test_in_place_update_equals_the_equations():
             variance = torch.rand(20, generator=generator, dtype=D)
             shift = torch.randn(20, generator=generator, dtype=D)
             g_var = -torch.rand(20, generator=generator, dtype=D)
-            step = batch_rule.Step(
-                torch.tensor(alpha, dtype=D), torch.tensor(n, dtype=D), torch.tensor(True)
-            )
+            numbers = (torch.tensor(number, dtype=D) for number in (alpha, n, 1.0, 1.0))
+            step = batch_rule.Step(*numbers)
             want = batch_rule.updated(rule, loc, variance, shift, g_var, step)
             batch_rule.apply(rule, loc, variance, shift, g_var, alpha, n)
             torch.testing.assert_close((loc, variance), want, rtol=1e-13, atol=1e-13)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.errors import InvalidTarget
+from tractable.errors import InvalidInput, InvalidTarget
 from tractable.likelihoods import (
     Bernoulli,
     Categorical,
@@ -176,3 +176,10 @@ def test_bad_targets_are_refused() -> None:
         PerStep(steps)
     with pytest.raises(InvalidTarget, match="counted without 1 missing"):
         steps.targets(torch.tensor([[0, 3, -100], [2, 9, 0]]), shape)
+
+
+def test_sequences_of_no_steps_are_refused() -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    model = tr.TAGI(layer, PerStep(Normal(0.1, outputs=4)))
+    with pytest.raises(InvalidInput, match="at least one step"):
+        model.predict(torch.zeros(2, 0, 4))

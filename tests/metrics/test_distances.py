@@ -198,6 +198,10 @@ def test_bad_input_is_refused():
         metrics.mmd(torch.zeros(3, 1), torch.zeros(3, 1))
     with pytest.raises(ValueError, match="sum to one"):
         metrics.js_divergence([0.5, 0.6], [0.5, 0.5])
+    with pytest.raises(ValueError, match="q must be probabilities"):
+        metrics.js_divergence([0.5, 0.5], [math.nan, 0.5])
+    with pytest.raises(ValueError, match="row 1 of probs must be probabilities"):
+        metrics.inception_score([[0.5, 0.5], [math.nan, 0.5]])
     with pytest.raises(ValueError, match="one number from 0 per value"):
         metrics.wasserstein([1.0, 2.0], [1.0], a_weights=[1.0])
     with pytest.raises(ValueError, match=r"cost must be \[2, 2\]"):

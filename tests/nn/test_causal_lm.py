@@ -133,6 +133,8 @@ def test_what_it_cannot_take_is_refused() -> None:
     assert lm.generate(None, 2).shape == (1, 2)
     with pytest.raises(ValueError, match=r"0\.\.2, got 3"):
         lm.log_prob([[3]])
+    with pytest.raises(ValueError, match="tokens are whole numbers, got"):
+        lm.log_prob([[1.7, 0.2]])
     with pytest.raises(ValueError, match="must have a token"):
         lm.log_prob(torch.zeros(2, 0))
     with pytest.raises(ValueError, match="context is 6 tokens, got 7"):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.errors import NoSteadyState
 from tractable.nn import SteadyState
+from tractable.nn.fixed_point import settle
 from tractable.testing.regimes import generator, normal
 
 D = torch.float64
@@ -253,3 +254,11 @@ def test_bad_arguments_are_refused() -> None:
         SteadyState(Slides(), if_not="maybe")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="two states"):
         SteadyState(nn.LSTMCell(2, 3))
+
+
+def test_a_large_state_does_not_make_others_look_settled() -> None:
+    """``z = r z + x`` settles at ``x / (1 - r)``, row by row at its own pace."""
+    rate, x = torch.tensor([[0.5], [0.99]]), torch.tensor([[1e8], [1.0]])
+    found = settle(lambda z: rate * z + x, torch.zeros(2, 1), tolerance=1e-5, max_steps=5_000)
+    assert found.converged
+    torch.testing.assert_close(found.z, x / (1 - rate), rtol=2e-3, atol=0)

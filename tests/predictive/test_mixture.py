@@ -6,10 +6,12 @@ import scipy.optimize
 import scipy.stats
 import torch
 
+import tractable as tr
 from tractable.predictive import (
     CategoricalPredictive,
     NormalMixturePredictive,
     NormalPredictive,
+    PooledPredictive,
     mixture,
 )
 
@@ -93,3 +95,22 @@ def test_rescaling_goes_back_to_the_units_of_the_data(skewed):
     other = skewed.rescaled(10.0, 2.0)
     assert torch.allclose(other.mean, 10 + 2 * skewed.mean)
     assert torch.allclose(other.quantile(0.9), 10 + 2 * skewed.quantile(0.9))
+
+
+def test_densities_of_each_number():
+    z = torch.tensor([[0.3, -1.0], [1.2, 0.4]], dtype=torch.float64)
+    none, y = torch.zeros_like(z), torch.tensor([[1.0, 0.0], [3.0, 2.0]], dtype=torch.float64)
+    counts = tr.likelihoods.Poisson().predictive(z, none)
+    exact = torch.distributions.Poisson(z.exp()).log_prob(y)
+    assert torch.allclose(counts.log_prob_of_each(y), exact)
+    half = torch.tensor([[0.5, 0.0], [3.0, 2.0]], dtype=torch.float64)
+    assert counts.log_prob_of_each(half)[0, 0] == -torch.inf
+    wide = tr.likelihoods.Laplace(0.5).predictive(z, none).rescaled(1.0, 2.0)
+    exact = torch.distributions.Laplace(1 + 2 * z, 1.0).log_prob(y)
+    assert torch.allclose(wide.log_prob_of_each(y), exact)
+    both = PooledPredictive((counts, counts), (1, 1), torch.tensor([[0.2] * 2, [0.8] * 2]))
+    assert torch.allclose(both.log_prob_of_each(y), counts.log_prob_of_each(y))
+    normal = tr.likelihoods.Normal(0.3).predictive(z, none + 0.5)
+    assert torch.allclose(normal.log_prob_of_each(y).sum(1), normal.log_prob(y))
+    with pytest.raises(TypeError, match="whole rows only"):
+        tr.likelihoods.VonMises(2.0).predictive(z, none).log_prob_of_each(y)

@@ -87,7 +87,7 @@ def test_a_stream_may_start_without_some_classes(estimator):
 def test_wrong_labels_are_refused(estimator):
     X, y = overlapping(40, 0)
     model = clone(estimator).set_params(epochs=1)
-    with pytest.raises(ValueError, match=r"only one class: np.int64\(1\)"):
+    with pytest.raises(ValueError, match=r"only one class: 1$"):
         model.fit(X, np.ones_like(y))
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         model.partial_fit(X, y)

@@ -83,8 +83,29 @@ def test_a_large_model_takes_products_only():
     assert len(found.plot().lines) == 2
 
 
+def test_a_closure_that_fails_leaves_the_weights_where_they_were():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = tr.study.Momentum([w], lr=0.1, nesterov=True)
+
+    def closure():
+        loss = (w**2).sum()
+        loss.backward()
+        return float(loss.detach())
+
+    def failing():
+        raise ArithmeticError("no loss here")
+
+    optimizer.step(closure)
+    before = w.detach().clone()
+    with pytest.raises(ArithmeticError, match="no loss here"):
+        optimizer.step(failing)
+    assert torch.equal(w, before)
+
+
 def test_bad_curvature(model):
     learner, x, _ = model
+    with pytest.raises(ValueError, match="needs targets"):
+        tr.study.implicit(learner, x, lr=0.1)
     with pytest.raises(ValueError, match="needs targets"):
         tr.study.curvature(learner, x)
     with pytest.raises(ValueError, match="no targets"):

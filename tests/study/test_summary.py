@@ -109,3 +109,19 @@ def test_a_learner_at_its_means_with_its_certainty():
     assert point.layers[0].snr is None
     with pytest.raises(TypeError, match="a learner or a module, got str"):
         tr.study.summary("net", x)
+
+
+def test_a_layer_called_net_has_its_own_certainty():
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.net(x)
+
+    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    for module in (Around(), nn.Linear(2, 1)):
+        (layer,) = tr.study.summary(tr.TAGI(module, tr.likelihoods.Normal(0.1)), x).layers
+        assert layer.name == "net"
+        assert layer.snr is not None

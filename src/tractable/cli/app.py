@@ -15,6 +15,24 @@ import typer
 from typer.core import TyperGroup
 
 from tractable.cli.errors import tell
+from tractable.cli.options import (
+    TABLE,
+    Copied,
+    Data,
+    Debug,
+    Decimal,
+    Drop,
+    Encoding,
+    Force,
+    Json,
+    Names,
+    OneHot,
+    Out,
+    Seed,
+    Target,
+    Task,
+    Threads,
+)
 
 
 class OneLineErrors(TyperGroup):
@@ -68,62 +86,19 @@ def _root(
     """Neural networks that know what they don't know."""
 
 
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for machines.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+def stem(data: Path) -> str:
+    """The name of a file without its endings.
 
-
-@app.command("list")
-def list_(json: Json = False, debug: Debug = False) -> None:
-    """The studies, and the tables of papers that they repeat."""
-    from tractable.cli.commands import studies
-
-    studies.show(json)
-
-
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def run(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help="As `tractable list` has it.")],
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Run a study: results.json and report.html in its folder.
-
-    All studies take --quick, --seed N, --out DIR and --threads N, those with checkpoints also
-    --resume (the default) and --no-resume; `tractable run NAME --help` shows the rest.
+    >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
+    ('b', 'x.y')
     """
-    from tractable.cli.commands import studies
-
-    if name in ("-h", "--help"):
-        typer.echo(context.get_help())
-        return
-    studies.run(name, context.args, json)
-
-
-@app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where results.json files are.")],
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Join all runs below a folder into one index.html, learners side by side."""
-    from tractable.cli.commands import report as command
-
-    command.report(folder, json)
+    return Path(data.stem).stem if data.suffix == ".gz" else data.stem
 
 
 @app.command()
 def fit(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA", help="A table with a header line: CSV (or .csv.gz), Excel, Parquet."
-        ),
-    ],
-    target: Annotated[str, typer.Option(help="The column to predict.")],
+    data: Data,
+    target: Target,
     learner: Annotated[
         str,
         typer.Option(
@@ -133,9 +108,7 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for model and report; out/DATA.")
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="regression or classification; by default inferred.")
-    ] = None,
+    task: Task = None,
     likelihood: Annotated[
         str | None,
         typer.Option(
@@ -149,10 +122,8 @@ def fit(
     id_: Annotated[
         list[str] | None, typer.Option("--id", help="Column to copy to predictions; repeatable.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")
-    ] = None,
+    drop: Drop = None,
+    categorical: OneHot = None,
     missing: Annotated[
         str,
         typer.Option(
@@ -160,12 +131,8 @@ def fit(
             "rows; mean: filled in; refuse."
         ),
     ] = "infer",
-    decimal: Annotated[
-        str | None, typer.Option(help="The sign in 12,5 or 12.5; by default seen in the file.")
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of text that is not UTF-8: latin-1, cp1252, utf-16, ...")
-    ] = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     test: Annotated[
         float, typer.Option(help="Share of rows held out to test; 0 to learn from all rows.")
     ] = 0.2,
@@ -174,9 +141,9 @@ def fit(
         typer.Option(help="Widths of the hidden layers, '' for a linear model; by default chosen."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows.")] = None,
-    seed: Annotated[int, typer.Option(help="Of split, start and order.")] = 0,
-    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -189,7 +156,7 @@ def fit(
 
     command.run(
         json, data=data, target=target, learner=learner,
-        out=out or Path("out") / command.stem(data),
+        out=out or Path("out") / stem(data),
         task=task, likelihood=likelihood, order=command.levels(order), ids=tuple(id_ or ()),
         drop=tuple(drop or ()),
         categorical=tuple(categorical or ()), missing=missing, decimal=decimal,
@@ -204,15 +171,7 @@ def predict(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Rows to predict for: CSV, Excel or Parquet.")
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="OUT",
-            help=".csv, .csv.gz, .xlsx or .parquet; by default standard output.",
-        ),
-    ] = None,
+    out: Out = None,
     keep: Annotated[
         str | None, typer.Option(help="Columns of DATA to copy beside: all, or a,b.")
     ] = None,
@@ -223,13 +182,15 @@ def predict(
     unknown: Annotated[
         str, typer.Option(help="What categories not seen in training are: missing, or refuse.")
     ] = "missing",
-    encoding: Annotated[
-        str | None, typer.Option(help="Of text that is not UTF-8: latin-1, cp1252, utf-16, ...")
-    ] = None,
+    encoding: Encoding = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict with a saved model: mean, std, lower, upper; or label and probabilities; novelty."""
+    """Predict the rows of another table with a saved model.
+
+    Writes mean, std, lower and upper, or label and probabilities; and novelty: how unlike the
+    training rows a row is.
+    """
     from tractable.cli.commands import predict as command
 
     choices = command.Choices(level, missing, unknown, keep, encoding)
@@ -237,8 +198,50 @@ def predict(
 
 
 @app.command()
+def study(
+    data: Data,
+    target: Target,
+    learner: Annotated[str, typer.Option(help="tagi, bbb, net or laplace, as for fit.")] = "tagi",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-study.")
+    ] = None,
+    task: Task = None,
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="Column to leave out; repeatable.")
+    ] = None,
+    drop: Drop = None,
+    categorical: OneHot = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
+    rows: Annotated[int, typer.Option(help="At most so many rows, by chance.")] = 5000,
+    quick: Annotated[bool, typer.Option("--quick", help="Within two minutes.")] = False,
+    seed: Seed = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Fits at once; by default as many as there are cores.")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Learn why a model errs, and what would help.
+
+    Fits many networks on all cores; writes a page that begins with advice.
+    """
+    from tractable.cli.commands import study as command
+
+    command.run(
+        json, data=data, target=target, learner=learner,
+        out=out or Path("out") / f"{stem(data)}-study", task=task, ids=tuple(id_ or ()),
+        drop=tuple(drop or ()), categorical=tuple(categorical or ()), decimal=decimal,
+        encoding=encoding, hidden=hidden, most=rows, quick=quick, seed=seed,
+        workers=workers, force=force,
+    )  # fmt: skip
+
+
+@app.command()
 def forecast(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A series, in order of time.")],
+    data: Data,
     target: Annotated[list[str], typer.Option(help="Column to forecast; repeatable.")],
     horizon: Annotated[int, typer.Option(help="Steps to forecast.")],
     time: Annotated[
@@ -256,19 +259,21 @@ def forecast(
     ] = None,
     season: Annotated[int | None, typer.Option(help="Steps; by default of the stamps.")] = None,
     transform: Annotated[str | None, typer.Option(help="log, log1p or sqrt.")] = None,
-    learner: Annotated[str, typer.Option(help="TAGI, BayesByBackprop or Backprop.")] = "TAGI",
+    learner: Annotated[str, typer.Option(help="tagi, bbb or net, as for fit.")] = "tagi",
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-forecast.")
     ] = None,
     test: Annotated[float, typer.Option(help="Share of the end to test a first fit on.")] = 0.2,
     level: Annotated[float, typer.Option(help="Of the intervals lower..upper.")] = 0.9,
-    seed: Annotated[int, typer.Option(help="Of start and order.")] = 0,
-    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Forecast series in a CSV file: table, picture, model and report.
+    """Forecast a time series: table, picture, model and report.
 
     Missing values may be empty; time stamps must be even, but for gaps.
     """
@@ -276,44 +281,46 @@ def forecast(
 
     command.run(
         json, data=data, time=time, target=tuple(target), horizon=horizon,
-        out=out or Path("out") / f"{data.stem}-forecast", season=season, id=id_,
+        out=out or Path("out") / f"{stem(data)}-forecast", season=season, id=id_,
         known=tuple(known or ()), past=tuple(past or ()), transform=transform, learner=learner,
+        decimal=decimal, encoding=encoding,
         test=test, level=level, seed=seed, threads=threads, force=force,
     )  # fmt: skip
 
 
 @app.command()
 def density(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
+    data: Data,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-density.")
     ] = None,
-    id_: Annotated[
-        list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
-    ] = None,
+    id_: Copied = None,
+    drop: Drop = None,
+    categorical: Names = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     components: Annotated[
         int | None, typer.Option(help="Of the mixture; by default chosen on held-out rows.")
     ] = None,
     level: Annotated[float, typer.Option(help="Novelty above which a row is unusual.")] = 0.99,
-    seed: Annotated[int, typer.Option(help="Of starts and folds.")] = 0,
-    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """How unlike the others each row of a table is: novelty, the strangest column, model, report.
+    """Find the rows of a table that are unlike the others.
+
+    Writes novelty and the strangest column of every row, a model of the rows, and a report.
 
     Every row is judged by a model that has not seen it. Missing values may be empty.
     """
     from tractable.cli.commands import density as command
 
     command.run(
-        json, data=data, out=out or Path("out") / f"{data.stem}-density", ids=tuple(id_ or ()),
+        json, data=data, out=out or Path("out") / f"{stem(data)}-density", ids=tuple(id_ or ()),
         drop=tuple(drop or ()), categorical=tuple(categorical or ()), components=components,
+        decimal=decimal, encoding=encoding,
         level=level, seed=seed, threads=threads, force=force,
     )  # fmt: skip
 
@@ -324,61 +331,30 @@ def synth(
         Path, typer.Argument(metavar="MODEL", help="Of `tractable density`: a file or its folder.")
     ],
     number: Annotated[int, typer.Option("-n", "--number", help="Rows to make.")] = 1000,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    out: Out = None,
+    seed: Seed = 0,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """New rows like those of a table, from the model that `tractable density` wrote."""
+    """Make new rows like those of a table (after `density`)."""
     from tractable.cli.commands import synth as command
 
     command.run(model, number, out, seed=seed, json=json)
 
 
 @app.command()
-def compare(
-    first: Annotated[Path, typer.Argument(metavar="A.csv", help="A table with a header line.")],
-    second: Annotated[Path, typer.Argument(metavar="B.csv", help="One with the same columns.")],
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
-    ] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals, and of the verdict.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of folds and classifiers.")] = 0,
-    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Whether the rows of two tables differ, how much, and in which columns."""
-    from tractable.cli.commands import compare as command
-
-    command.run(
-        first, second, drop=tuple(drop or ()), categorical=tuple(categorical or ()), level=level,
-        seed=seed, threads=threads, json=json,
-    )  # fmt: skip
-
-
-@app.command()
 def impute(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with empty cells.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", metavar="OUT.csv", help="By default standard output."),
-    ] = None,
+    data: Data,
+    out: Out = None,
     model: Annotated[
         Path | None,
         typer.Option(help="Of `tractable density`; by default one is fitted to this table."),
     ] = None,
-    id_: Annotated[
-        list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
-    ] = None,
+    id_: Copied = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column not to model; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
-    ] = None,
+    categorical: Names = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     draws: Annotated[int, typer.Option(help="Times every hole is filled, to average.")] = 100,
     draw: Annotated[
         bool, typer.Option("--draw", help="One draw instead of the mean: keeps the spread.")
@@ -386,61 +362,43 @@ def impute(
     level: Annotated[
         float | None, typer.Option(help="Add columns lower..upper that hold this share.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of starts and draws.")] = 0,
-    threads: Annotated[int, typer.Option(help="Of torch.")] = 1,
+    seed: Seed = 0,
+    threads: Threads = 1,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Fill the missing values of a table, given the rest of their rows."""
+    """Fill the empty cells of a table, given their rows."""
     from tractable.cli.commands import impute as command
 
     command.run(
         data, model, out, ids=tuple(id_ or ()), drop=tuple(drop or ()),
-        categorical=tuple(categorical or ()), draws=draws, draw=draw, level=level, seed=seed,
+        categorical=tuple(categorical or ()), decimal=decimal,
+        encoding=encoding, draws=draws, draw=draw, level=level, seed=seed,
         threads=threads, json=json,
     )  # fmt: skip
 
 
 @app.command()
-def study(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A table with a header line.")],
-    target: Annotated[str, typer.Option(help="The column to predict.")],
-    learner: Annotated[str, typer.Option(help="tagi, bbb, net or laplace, as for fit.")] = "tagi",
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-study.")
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="regression or classification; by default inferred.")
-    ] = None,
-    id_: Annotated[
-        list[str] | None, typer.Option("--id", help="Column to leave out; repeatable.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")
-    ] = None,
-    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
-    rows: Annotated[int, typer.Option(help="At most so many rows, by chance.")] = 5000,
-    quick: Annotated[bool, typer.Option("--quick", help="Within two minutes.")] = False,
-    seed: Annotated[int, typer.Option(help="Of splits, starts and orders.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Fits at once; by default as many as there are cores.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")] = False,
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help=TABLE)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="One with the same columns.")],
+    drop: Drop = None,
+    categorical: Names = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    level: Annotated[float, typer.Option(help="Of the intervals, and of the verdict.")] = 0.95,
+    seed: Seed = 0,
+    threads: Threads = 1,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Why a model of a CSV file errs as it does, whether its doubt is true, what would help.
-
-    Fits many networks on all cores; writes a page that begins with advice.
-    """
-    from tractable.cli.commands import study as command
+    """Tell whether two tables differ, and in which columns."""
+    from tractable.cli.commands import compare as command
 
     command.run(
-        json, data=data, target=target, learner=learner,
-        out=out or Path("out") / f"{data.stem}-study", task=task, ids=tuple(id_ or ()),
-        drop=tuple(drop or ()), categorical=tuple(categorical or ()), hidden=hidden, most=rows,
-        quick=quick, seed=seed, workers=workers, force=force,
+        first, second, drop=tuple(drop or ()), categorical=tuple(categorical or ()), level=level,
+        decimal=decimal, encoding=encoding,
+        seed=seed, threads=threads, json=json,
     )  # fmt: skip
 
 
@@ -458,7 +416,7 @@ def info(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Versions, device and data sets; or which functions of a network have moment rules.
+    """Show versions and data sets; or what a network needs.
 
     NET names a torch.nn.Module or a function that makes one, in a module or a file, which is
     imported.
@@ -469,3 +427,46 @@ def info(
         command.show(json)
     else:
         command.show_network(net, input_ or [], moments, json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where results.json files are.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Join the results below a folder into one page."""
+    from tractable.cli.commands import report as command
+
+    command.report(folder, json)
+
+
+@app.command("list")
+def list_(json: Json = False, debug: Debug = False) -> None:
+    """List the studies that `run` can repeat."""
+    from tractable.cli.commands import studies
+
+    studies.show(json)
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def run(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="As `tractable list` has it.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Repeat a study: results.json and report.html in its folder.
+
+    All studies take --quick, --seed N, --out DIR and --threads N, those with checkpoints also
+    --resume (the default) and --no-resume; `tractable run NAME --help` shows the rest.
+    """
+    from tractable.cli.commands import studies
+
+    if name in ("-h", "--help"):
+        typer.echo(context.get_help())
+        return
+    studies.run(name, context.args, json)

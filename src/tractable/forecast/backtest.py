@@ -149,9 +149,9 @@ def seasonal_naive(y: Array, season: int, origins: npt.NDArray[np.int64], steps:
         steps: ahead.
     """
     filled = y.copy()
-    for t in range(len(y)):
-        missing = np.isnan(filled[t])
-        if missing.any() and t >= season:
+    for t in np.flatnonzero(np.isnan(y).any(1)):
+        if t >= season:
+            missing = np.isnan(filled[t])
             filled[t, missing] = filled[t - season, missing]
     ahead = np.arange(1, steps + 1)
     at = origins[:, None] + ahead - season * -(-ahead // season)

@@ -15,7 +15,7 @@ from tractable.forecast.model import Model, Setting
 from tractable.forecast.panel import Columns
 from tractable.forecast.recursion import Recursion
 from tractable.forecast.spread import Spread
-from tractable.forecast.state import State
+from tractable.forecast.state import State, Told
 from tractable.forecast.times import Grid
 from tractable.forecast.units import Covariates, Units, check_transform
 from tractable.forecast.windows import LEVELS, History, Layout
@@ -58,6 +58,15 @@ def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensor
         "history/known": np.nan_to_num(state.history.known),
         "history/past": np.nan_to_num(state.history.past),
     }  # fmt: skip
+    for name in ("known", "past"):
+        missing = np.isnan(getattr(state.history, name))
+        if missing.any():
+            parts[f"history/{name}_missing"] = missing.astype(np.uint8)
+    told = state.told
+    if told is not None:
+        parts |= {
+            "told/mean": np.nan_to_num(told.mean), "told/variance": np.nan_to_num(told.variance)
+        }  # fmt: skip
     full = {name: np.ascontiguousarray(part) for name, part in parts.items() if part.size}
     own = {name: torch.from_numpy(part.copy()) for name, part in full.items()}
     net, kind = forecaster.net, forecaster.learner
@@ -79,6 +88,8 @@ def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensor
         "columns": asdict(columns),
         "until": until,
     }
+    if told is not None:
+        entry["told"] = told.count
     return tensors | prefixed(own, _PREFIX), {**header, "forecaster": entry}
 
 
@@ -150,7 +161,11 @@ def _state(
     if (units.scale <= 0).any() or (held["history/variance"] < 0).any():
         raise InvalidModelFile("a scale or a variance in the file is not positive")
     loc = np.where(held["history/missing"] > 0, np.nan, held["history/loc"]).astype(np.float32)
-    history = History(loc, held["history/variance"], held["history/known"], held["history/past"])
+    beside = [
+        np.where(held.get(f"history/{name}_missing", 0) > 0, np.nan, held[f"history/{name}"])
+        for name in ("known", "past")
+    ]
+    history = History(loc, held["history/variance"], *(b.astype(np.float32) for b in beside))
     if loc.shape[1:] != (series,) or len({len(p) for p in (loc, history.known, history.past)}) != 1:
         raise InvalidModelFile("the parts of the history in the file do not fit each other")
     setting = dict(entry["setting"])
@@ -163,7 +178,21 @@ def _state(
         Spread(held["spread/factors"], held["spread/correlation"], entry["memory"]),
         held["recent"], history, Grid(**entry["grid"]), int(entry["now"]), names,
         checks.of_type(entry["alone"], bool, "alone"), int(entry["season"]), int(entry["updates"]),
+        _told(entry, held, (steps, series, steps)),
     )  # fmt: skip
+
+
+def _told(entry: dict[str, Any], held: dict[str, Any], shape: tuple[int, ...]) -> Told | None:
+    """The latest forecasts of a stream; none in files of before, or where nothing came."""
+    if "told" not in entry:
+        return None
+    count = checks.at_most(entry["told"], 1 << 60, "told")
+    parts = [held[f"told/{name}"].copy() for name in ("mean", "variance")]
+    if any(table.shape != shape for table in parts) or (parts[1][:count] <= 0).any():
+        raise InvalidModelFile("the latest forecasts in the file do not fit the forecaster")
+    for table in parts:
+        table[count:] = np.nan
+    return Told(parts[0], parts[1], count)
 
 
 def _whole(layout: dict[str, Any]) -> dict[str, Any]:

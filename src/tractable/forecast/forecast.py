@@ -16,6 +16,8 @@ from tractable.forecast.units import Transform
 from tractable.predictive import Predictive
 
 Array = npt.NDArray[np.float64]
+_TAIL = 4.5  # deviations up to which paths know the quantiles of what is not normal
+_QUANTILES = 181
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,7 @@ class Forecast:
     def log_prob(self, y: Any) -> Array:
         """Log density of each value that came, by itself; NaN where it is missing."""
         seen = self._taken(y)
-        at = np.where(np.isnan(seen), _numpy(self.predictive.mean), 0)
-        there = units.forward(self.transform, seen)
-        at = np.where(np.isnan(seen), at, there)
-        density = log_densities(self.predictive, at)
+        density = log_densities(self.predictive, units.forward(self.transform, seen))
         slope = units.log_slope(self.transform, seen)
         return self._given(np.where(np.isnan(seen), np.nan, density + slope))
 
@@ -138,15 +137,15 @@ class Forecast:
             mean, std = _numpy(self.predictive.mean), np.sqrt(_numpy(self.predictive.variance))
             made: Array = mean + std * z
             return made
-        shares = torch.special.ndtr(torch.from_numpy(z)).numpy()
-        levels = np.linspace(0.005, 0.995, 100)
-        table = np.stack([_numpy(self.predictive.quantile(float(q))) for q in levels])
+        # Quantiles at even deviations, so that the tails are there; beyond the last, the last.
+        deviations = np.linspace(-_TAIL, _TAIL, _QUANTILES)
+        shares = torch.special.ndtr(torch.from_numpy(deviations)).tolist()
+        table = np.stack([_numpy(self.predictive.quantile(q)) for q in shares])
         found = np.empty_like(z)
         for at in np.ndindex(table.shape[1:]):
-            found[(slice(None), *at)] = np.interp(
-                shares[(slice(None), *at)], levels, table[(slice(None), *at)]
-            )
-        return found
+            every = (slice(None), *at)
+            found[every] = np.interp(z[every], deviations, table[every])
+        return np.rint(found) if self.predictive.whole else found
 
     # --- tables ----------------------------------------------------------------------------
 
@@ -177,13 +176,16 @@ class Forecast:
 
 
 def log_densities(predictive: Predictive, y: Array) -> Array:
-    """Log density of every number by itself; where only rows have one, an even share of it."""
-    if hasattr(predictive, "noise"):
-        mean, variance = _numpy(predictive.mean), _numpy(predictive.variance)
-        found: Array = -0.5 * ((y - mean) ** 2 / variance + np.log(2 * np.pi * variance))
-        return found
-    rows = _numpy(predictive.log_prob(torch.from_numpy(np.ascontiguousarray(y))))
-    return np.repeat(rows[:, None] / y.shape[1], y.shape[1], axis=1)
+    """Log density of every number by itself, NaN where it is; angles have an even share a row."""
+    missing = np.isnan(y)
+    mean = _numpy(predictive.mean)
+    at = torch.from_numpy(np.where(missing, np.rint(mean) if predictive.whole else mean, y))
+    try:
+        found = _numpy(predictive.log_prob_of_each(at))
+    except TypeError:
+        found = np.repeat(_numpy(predictive.log_prob(at))[:, None] / y.shape[1], y.shape[1], axis=1)
+    made: Array = np.where(missing, np.nan, found)
+    return made
 
 
 def _numpy(values: torch.Tensor) -> Array:

@@ -13,17 +13,16 @@ from torch import nn
 from tractable.errors import InvalidInput, NotFitted
 from tractable.forecast import files, fitting, rolling
 from tractable.forecast.anomalies import Anomalies
+from tractable.forecast.arguments import recipe_of, wanted_of, whole
 from tractable.forecast.backtest import Backtest
 from tractable.forecast.choosing import Tried
 from tractable.forecast.forecast import Forecast
-from tractable.forecast.model import Recipe, Setting
+from tractable.forecast.model import Setting
 from tractable.forecast.panel import Columns, Panel, covariates, numbers, read
 from tractable.forecast.state import State
 from tractable.forecast.times import COUNTED, as_stamps
-from tractable.forecast.units import check_transform
-from tractable.forecast.windows import LEVELS, Level
+from tractable.forecast.windows import Level
 from tractable.learners import TAGI, Learner
-from tractable.learners.files import kind_of
 from tractable.likelihoods import Likelihood
 
 Names = str | list[str] | tuple[str, ...] | None
@@ -167,8 +166,8 @@ class Forecaster:
                 repeated or irregular, or fewer values than the horizon needs.
         """
         panel, columns = self._read(y, known, past, time, target, id)
-        season = _whole(self.season, "season") or panel.grid.season
-        state, tried = fitting.fitted(panel, self._recipe(panel), self._wanted(season))
+        season = whole(self.season, "season") or panel.grid.season
+        state, tried = fitting.fitted(panel, recipe_of(self, panel), wanted_of(self, season))
         self.state_, self.tried_, self.setting_ = state, tried, state.setting
         self._columns, self._fitted_until = columns, len(panel)
         return self
@@ -181,7 +180,7 @@ class Forecaster:
             known: the next values of the known covariates, a row per step.
         """
         state = self._state
-        steps = _whole(horizon, "horizon") or self.horizon
+        steps = whole(horizon, "horizon") or self.horizon
         if self.strategy == "direct" and steps > self.horizon:
             raise InvalidInput(
                 f"there are heads for {self.horizon} steps, and {steps} are asked for: fit with "
@@ -335,42 +334,6 @@ class Forecaster:
             columns = self._columns
         return read(y, columns), columns
 
-    def _recipe(self, panel: Panel) -> Recipe:
-        kind = kind_of(self.learner) if isinstance(self.learner, str) else self.learner
-        if not (isinstance(kind, type) and issubclass(kind, Learner)):
-            raise TypeError(f"learner must be a class of learners or its name, got {kind!r}")
-        if self.strategy not in ("direct", "recursive"):
-            raise ValueError(f"strategy must be 'direct' or 'recursive', got {self.strategy!r}")
-        if self.spread not in ("covariance", "paths"):
-            raise ValueError(f"spread must be 'covariance' or 'paths', got {self.spread!r}")
-        horizon, recursive = _whole(self.horizon, "horizon"), self.strategy == "recursive"
-        assert horizon is not None
-        past, known = panel.past.shape[2], panel.known.shape[2]
-        if recursive and past:
-            raise InvalidInput("a recursion needs the future of all covariates: give none in past=")
-        if self.sequence and known:
-            raise InvalidInput("sequence=True has no place for covariates with a known future")
-        own = self.net if isinstance(self.net, nn.Module) else None
-        return Recipe(
-            1 if recursive else horizon, kind, own,
-            self.likelihood, _whole(self.members, "members") or 1, dict(self.options or {}),
-            self.batch_size, self.seed, self.sequence, known, past,
-            horizon if recursive else 0, self.spread, _whole(self.stride, "stride") or 1,
-        )  # fmt: skip
-
-    def _wanted(self, season: int) -> fitting.Wanted:
-        if self.level is not None and self.level not in LEVELS:
-            raise ValueError(f"level must be one of {', '.join(LEVELS)}; got {self.level!r}")
-        lags = _whole(self.lags, "lags")
-        module = isinstance(self.net, nn.Module)
-        if module and lags is None:
-            raise ValueError("a network of your own has a number of inputs: give lags= as well")
-        return fitting.Wanted(
-            lags, self.level, None if module else fitting.widths(self.net),
-            _whole(self.epochs, "epochs"), season, check_transform(self.transform),
-            _whole(self.validation, "validation"), bool(self.refit), self.memory,
-        )  # fmt: skip
-
     def _same_series(self, panel: Panel) -> None:
         state = self._state
         if len(panel.names) != len(state.names):
@@ -425,14 +388,6 @@ def _names(given: Any, what: str) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"{what} of a frame are names of columns, got {given!r}")
     return names
-
-
-def _whole(given: Any, what: str) -> int | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise ValueError(f"{what} must be a whole number from 1, got {given!r}")
-    return int(given)
 
 
 def _same_number(given: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> None:

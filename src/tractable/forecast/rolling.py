@@ -148,12 +148,10 @@ class Said:
         return units.backward(self.transform, found).reshape(self.shape)
 
     def log_density(self, y: Doubles) -> Doubles:
-        """Of every value; anything where it is missing."""
+        """Of every value; NaN where it is missing."""
         rows = y.reshape(-1, self.shape[2])
-        mean = units.backward(self.transform, self.predictive.mean.numpy())
-        at = np.where(np.isnan(rows), mean, rows)
-        density = log_densities(self.predictive, units.forward(self.transform, at))
-        made: Doubles = (density + units.log_slope(self.transform, at)).reshape(self.shape)
+        density = log_densities(self.predictive, units.forward(self.transform, rows))
+        made: Doubles = (density + units.log_slope(self.transform, rows)).reshape(self.shape)
         return made
 
 

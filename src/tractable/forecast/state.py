@@ -26,6 +26,48 @@ Doubles = npt.NDArray[np.float64]
 
 
 @dataclass
+class Told:
+    """The forecasts of the last origins, as many as there are steps.
+
+    Attributes:
+        mean: ``[origins, series, steps]``, as a ring.
+        variance: variances of the same.
+        count: origins so far.
+    """
+
+    mean: Array
+    variance: Array
+    count: int = 0
+
+    @classmethod
+    def empty(cls, series: int, steps: int) -> Told:
+        """Nothing was told yet."""
+        nothing = np.full((steps, series, steps), np.nan, np.float32)
+        return cls(nothing, nothing.copy())
+
+    def add(self, mean: Array, variance: Array) -> None:
+        """What the next origin says, ``[series, steps]``."""
+        at = self.count % len(self.mean)
+        self.mean[at], self.variance[at] = mean, variance
+        self.count += 1
+
+    @property
+    def next(self) -> tuple[Array, Array]:
+        """What the last origin said of the next time."""
+        at = (self.count - 1) % len(self.mean)
+        return self.mean[at, :, 0], self.variance[at, :, 0]
+
+    def outcomes(self, y: Array) -> Array:
+        """Squared errors of every step in units of its variance, now that its value is known."""
+        steps = len(self.mean)
+        ahead = np.arange(steps)
+        at = (self.count - 1 - ahead) % steps
+        mean, variance = (part[at, :, ahead].T for part in (self.mean, self.variance))
+        found: Array = (y[:, None] - mean) ** 2 / variance
+        return found
+
+
+@dataclass
 class State:
     """Everything that a forecaster has learnt.
 
@@ -44,6 +86,7 @@ class State:
         alone: whether one series came without a name.
         season: length of a season.
         updates: values that came after the fit.
+        told: the latest forecasts of a stream, of which outcomes are still to come.
     """
 
     model: Model | Recursion
@@ -60,7 +103,7 @@ class State:
     alone: bool
     season: int
     updates: int = 0
-    _said: _Said | None = field(default=None, repr=False)
+    told: Told | None = field(default=None, repr=False)
 
     @property
     def keep(self) -> int:
@@ -160,10 +203,10 @@ class State:
         if len(self.history) >= self.keep and not missing.all():
             self.model.update(self.history, len(self.history) - 1 - taught, memory)
 
-    def _say(self, ahead: Array) -> _Said:
+    def _say(self, ahead: Array) -> Told:
         """What was forecast so far of the time that comes now."""
-        if self._said is None:
-            self._said = _Said.empty(len(self.names), self.model.layout.steps)
+        if self.told is None:
+            self.told = Told.empty(len(self.names), self.model.layout.steps)
         h = self.history
         if len(self.known.mean):
             more = np.repeat(ahead[None], self.model.layout.steps, axis=0)
@@ -173,8 +216,8 @@ class State:
         if self.model.units is not None:
             mean = (mean - self.units.mean[:, None]) / self.units.scale[:, None]
             variance = variance / self.units.scale[:, None] ** 2
-        self._said.add(mean, variance)
-        return self._said
+        self.told.add(mean, variance)
+        return self.told
 
     def _append(self, loc: Array, variance: Array, known: Array, past: Array) -> None:
         h, row = self.history, (loc, variance, known, past)
@@ -187,46 +230,6 @@ class State:
             self.history = History(
                 *(np.concatenate([p, n[None]]) for p, n in zip(parts, row, strict=True))
             )
-
-
-@dataclass
-class _Said:
-    """The forecasts of the last origins, as many as there are steps.
-
-    Attributes:
-        mean: ``[origins, series, steps]``, as a ring.
-        variance: variances of the same.
-        count: origins so far.
-    """
-
-    mean: Array
-    variance: Array
-    count: int = 0
-
-    @classmethod
-    def empty(cls, series: int, steps: int) -> _Said:
-        nothing = np.full((steps, series, steps), np.nan, np.float32)
-        return cls(nothing, nothing.copy())
-
-    def add(self, mean: Array, variance: Array) -> None:
-        at = self.count % len(self.mean)
-        self.mean[at], self.variance[at] = mean, variance
-        self.count += 1
-
-    @property
-    def next(self) -> tuple[Array, Array]:
-        """What the last origin said of the next time."""
-        at = (self.count - 1) % len(self.mean)
-        return self.mean[at, :, 0], self.variance[at, :, 0]
-
-    def outcomes(self, y: Array) -> Array:
-        """Squared errors of every step in units of its variance, now that its value is known."""
-        steps = len(self.mean)
-        ahead = np.arange(steps)
-        at = (self.count - 1 - ahead) % steps
-        mean, variance = (part[at, :, ahead].T for part in (self.mean, self.variance))
-        found: Array = (y[:, None] - mean) ** 2 / variance
-        return found
 
 
 def _first(predictive: Any, steps: int) -> Any:

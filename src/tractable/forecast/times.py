@@ -20,6 +20,11 @@ Array = npt.NDArray[Any]
 
 _TICK = "us"
 _HOUR = 3_600_000_000
+_UNITS = {
+    "week": 168 * _HOUR, "day": 24 * _HOUR, "hour": _HOUR, "minute": _HOUR // 60,
+    "second": _HOUR // 3600, "microsecond": 1,
+}  # fmt: skip
+"""Ticks of each."""
 _SEASONS = {_HOUR // 4: 96, _HOUR // 2: 48, _HOUR: 24, 24 * _HOUR: 7, 7 * 24 * _HOUR: 52}
 _SEASONS_OF_MONTHS = {1: 12, 3: 4, 6: 2}
 _CLOSE = 1e-6
@@ -79,14 +84,21 @@ class Grid:
     def words(self) -> str:
         """The step, in words."""
         if self.kind == "month":
-            return f"{self.step:g} months"
+            return _counted(int(self.step), "month")
         if self.kind == "time":
-            return str(np.array(int(self.step), f"timedelta64[{_TICK}]").astype("timedelta64[s]"))
+            ticks = int(self.step)
+            name, size = next((n, s) for n, s in _UNITS.items() if ticks % s == 0)
+            return _counted(ticks // size, name)
         return f"{self.step:g}"
 
     def to_json(self) -> dict[str, Any]:
         """For a file."""
         return {"kind": self.kind, "start": self.start, "step": self.step, "late": self.late}
+
+
+def _counted(count: int, name: str) -> str:
+    """1 day, 15 minutes."""
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
 COUNTED = Grid("number", 0, 1)

@@ -17,7 +17,7 @@ from tractable.errors import InvalidInput
 from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.masked import Masked, check_order
-from tractable.generative.predictive import Density
+from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Mixture, PerStep
 from tractable.likelihoods.nested import described, made
@@ -26,6 +26,7 @@ from tractable.training.progress import Progress
 _EPOCHS = 20
 _FOR_SCALE = 0.1
 _PARTICLES = 64
+_AT_ONCE = 1 << 17  # rows, each with the outputs of all columns
 
 
 class Autoregressive(Learnt):
@@ -255,12 +256,12 @@ class ChainDensity(Density):
 
     def log_prob(self, z: Tensor) -> Tensor:
         """Sum of the log densities of all columns."""
-        return self._conditionals(z[:, self.order], self._contexts(len(z))).sum(1)
+        return self._conditionals(z[:, self.order], row_by_row(self.context, len(z))).sum(1)
 
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """Of every member; one, if there is no ensemble."""
         y = z[:, self.order]
-        given = self.learner.inputs(_inputs(y, self._contexts(len(z))))
+        given = self.learner.inputs(_inputs(y, row_by_row(self.context, len(z))))
         found = [
             method.outputs(state, given, batch_size=1024, **self.options).predictive().log_prob(y)
             for method, state in parts(self.learner)
@@ -281,9 +282,22 @@ class ChainDensity(Density):
 
         Approximate: each draw is one of ``particles``, chosen by these weights.
         """
+        size = max(_AT_ONCE // (draws * self.particles), 1)
+        context = row_by_row(self.context, len(z))
+        contexts = [None] * len(z) if context is None else context.split(size)
+        parts = zip(z.split(size), known.split(size), contexts, strict=False)
+        return torch.cat([self._completed(*part, draws, generator) for part in parts], 1)
+
+    def _completed(
+        self,
+        z: Tensor,
+        known: Tensor,
+        context: Tensor | None,
+        draws: int,
+        generator: torch.Generator,
+    ) -> Tensor:
         rows, number = len(z), draws * self.particles
         given, there = (part[:, self.order].repeat(number, 1) for part in (z, known))
-        context = self._contexts(rows)
         context = None if context is None else context.repeat(number, 1)
         filled, weight = self._filled(given, there, context, generator)
         filled = filled.reshape(draws, self.particles, rows, -1)
@@ -320,11 +334,6 @@ class ChainDensity(Density):
         """From the order of the chain to that of the table."""
         back = torch.argsort(self.order)
         return y[..., back]
-
-    def _contexts(self, rows: int) -> Tensor | None:
-        if self.context is None or len(self.context) == rows:
-            return self.context
-        return self.context.expand(rows, -1)
 
 
 def _inputs(y: Tensor, context: Tensor | None) -> Tensor:

@@ -139,8 +139,8 @@ class Diffusion(Learnt):
             progress=progress, **options,
         )  # fmt: skip
         some = slice(None, _MOST_MEASURED)
-        self.learner_ = learner
-        self.errors_ = self._measured(given[some], target[some], t[some])
+        errors = self._measured(learner, given[some], target[some], t[some])
+        self.learner_, self.errors_ = learner, errors
 
     def _network(self, inputs: int, outputs: int) -> nn.Module:
         if isinstance(self.net, nn.Module):
@@ -151,12 +151,12 @@ class Diffusion(Learnt):
             layers += [nn.Linear(a, b), nn.ReLU()]
         return nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
-    def _measured(self, given: Tensor, target: Tensor, t: Tensor) -> Tensor:
+    def _measured(self, learner: Learner, given: Tensor, target: Tensor, t: Tensor) -> Tensor:
         """Mean squared error of the row that the network sees, for every time and column.
 
         Times are smoothed over their neighbours: some have few rows.
         """
-        mean = self.learner_.outputs(given).moments()[0]
+        mean = learner.outputs(given).moments()[0]
         squared = (mean - target).double() ** 2
         steps = self.schedule.steps
         width = max(steps / 50, 0.5)
@@ -209,7 +209,7 @@ class Diffusion(Learnt):
                 more typical of it (classifier-free guidance; Ho & Salimans, 2022), 0 for none.
             guide: a function of rows in the units of the data and the time, that gives
                 ``log p(label | row)`` of each, differentiable: classifier guidance (E 18.41) at the
-                row that the network sees.
+                row that the network sees.  Exact for Gaussian rows and a linear function.
             guide_scale: factor on its gradient.
             noise_draws: draws of noise that the bound averages over at every time.
             draws: draws of the weights, for learners that draw.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tractable.generative.columns import Columns
-from tractable.generative.predictive import Density, RowPredictive
+from tractable.generative.predictive import Density, RowPredictive, row_by_row
 from tractable.generative.samplers import Guide, Hold, Walk, gradient_of, step, walk_back
 from tractable.generative.schedule import Form, Schedule
 
@@ -92,7 +92,7 @@ class DiffusionDensity(Density):
         schedule, walk = self.reading.schedule, self.walk
         generator = torch.Generator().manual_seed(self.seed + _NOISE_SEED)
         plain = Walk("ddpm", None, walk.variance)
-        context = self._contexts(len(z))
+        context = row_by_row(self.context, len(z))
         bound = -schedule.prior_divergence(z).double().sum(1)
         for t in range(schedule.steps, 0, -1):
             on_z, on_x, spread = step(schedule, plain, t, t - 1, self.errors[t - 1])
@@ -132,7 +132,7 @@ class DiffusionDensity(Density):
         Approximate: known columns are replaced by noised ones on the way, so that the others only
         learn of them step by step.
         """
-        context = self._contexts(len(z))
+        context = row_by_row(self.context, len(z))
         context = None if context is None else context.repeat(draws, 1)
         hold = Hold(z.nan_to_num(0.0).repeat(draws, 1), known.repeat(draws, 1))
         found, _ = self._walked(draws * len(z), context, generator, hold)
@@ -164,11 +164,6 @@ class DiffusionDensity(Density):
             return None
         outward, scale = self.columns.outward, self.guide_scale
         return lambda x, t: scale * gradient_of(guide, outward, x, t)
-
-    def _contexts(self, rows: int) -> Tensor | None:
-        if self.context is None or len(self.context) == rows:
-            return self.context
-        return self.context.expand(rows, -1)
 
 
 class DiffusionPredictive(RowPredictive):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.distributions.transforms import Transform
 from tractable.errors import InvalidInput, MissingExtra, Unsupported
 from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
-from tractable.generative.predictive import Density
+from tractable.generative.predictive import Density, row_by_row
 from tractable.generative.transforms.base import log_det_of
 from tractable.learners import TAGI, Backprop, Laplace, Learner
 from tractable.learners.chance import PREDICTION_SEED
@@ -282,11 +283,11 @@ class FlowDensity(Density):
     def log_prob(self, z: Tensor) -> Tensor:
         """Log of the mean density."""
         found = self.log_prob_draws(z)
-        return found.logsumexp(0) - torch.tensor(float(len(found))).log()
+        return found.logsumexp(0) - math.log(len(found))
 
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """See ``Density``."""
-        given = _inputs(z, self._contexts(len(z)))
+        given = _inputs(z, row_by_row(self.context, len(z)))
         options = {} if self.draws is None else {"draws": self.draws}
         found = [
             method.outputs(state, given, batch_size=1024, **options).values[..., 0]
@@ -316,11 +317,6 @@ class FlowDensity(Density):
             drawing = generator_of(state.seed + PREDICTION_SEED)
             for weights in method.weights(state, min(draws, n), drawing):
                 yield method, state, weights
-
-    def _contexts(self, rows: int) -> Tensor | None:
-        if self.context is None or len(self.context) == rows:
-            return self.context
-        return self.context.expand(rows, -1)
 
 
 def _inputs(x: Tensor, context: Tensor | None) -> Any:

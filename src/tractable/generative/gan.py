@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from tractable.errors import InvalidInput, InvalidModelFile, NonFiniteGradient, NotFitted
+from tractable.errors import InvalidInput, InvalidModelFile, NotFitted
 from tractable.generative import adversaries
 from tractable.generative.base import Generative
+from tractable.generative.chance import seeded
 from tractable.generative.columns import as_rows
+from tractable.generative.game import Game, Loss, beside, scores_of
 from tractable.generative.predictive import Density, no_density
-from tractable.learners.fresh import redraw
 from tractable.persistence import architecture, checks, model_file
 from tractable.training.progress import Progress
 
-Loss = Literal["logistic", "wasserstein"]
 _AT_ONCE = 10_000
 
 
@@ -46,8 +45,9 @@ class GAN(Generative):
             ``"wasserstein"``.
         saturating: the generator's loss as the book has it first; see ``generator_loss``.
         lr: learning rate of Adam for both, to zero by a cosine.
-        average: share that an average of the generator's weights keeps at every step; samples
-            come from it, because the weights themselves circle around; 0 for none.
+        average: share that an average of the generator's weights keeps at every step (less in the
+            first ones, so that it forgets where it began); samples come from it, because the
+            weights themselves circle around; 0 for none.
         common: arguments of ``Generative``.
 
     Attributes:
@@ -123,9 +123,10 @@ class GAN(Generative):
         for name, value in (("epochs", epochs), ("batch_size", batch_size)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        game = _Game(self, x, context)
         history = []
-        with Progress(epochs, type(self).__name__, progress) as bar:
+        # What a network draws itself, as dropout does, is of torch's own generator.
+        with seeded(self.seed), Progress(epochs, type(self).__name__, progress) as bar:
+            game = Game(self, x, context)
             for epoch in range(epochs):
                 game.pace(0.5 * (1 + math.cos(math.pi * epoch / epochs)))
                 history.append({"epoch": float(epoch + 1), **game.play(min(batch_size, len(x)))})
@@ -149,18 +150,31 @@ class GAN(Generative):
         return GanDensity(self.generator_, self.latent, context, truncation, self.dtype)
 
     def score(self, rows: Any, context: Any = None) -> Tensor:
-        """What the discriminator says of rows: log odds that they are data, or a critic's value."""
+        """What the discriminator says of rows: log odds that they are data, or a critic's value.
+
+        Args:
+            rows: in the units of the data.
+            context: one row for each of them, for a model that was fitted with a context.
+        """
         if self.discriminator_ is None or self.columns_ is None:
             raise NotFitted("this GAN has seen no rows: fit it first")
         z = self.columns_.inward(
             as_rows(rows, "rows", self.dtype, len(self.columns_.steps)), self.dtype
         )
-        given = None
-        if self.context_columns_ is not None:
-            held = as_rows(context, "contexts", self.dtype, len(self.context_columns_.steps))
-            given = self.context_columns_.inward(held, self.dtype)
+        about, given = self.context_columns_, None
+        if (context is None) != (about is None):
+            raise InvalidInput(
+                "this GAN was fitted without a context, and has none to condition on"
+                if about is None
+                else "this GAN was fitted with a context: score(rows, context) needs one"
+            )
+        if about is not None:
+            held = as_rows(context, "contexts", self.dtype, len(about.steps))
+            if len(held) != len(z):
+                raise InvalidInput(f"there are {len(z)} rows and {len(held)} contexts")
+            given = about.inward(held, self.dtype)
         with torch.no_grad():
-            return _scores(self.discriminator_, z, given)
+            return scores_of(self.discriminator_, z, given)
 
     # --- files -----------------------------------------------------------------------------
 
@@ -229,116 +243,6 @@ class GAN(Generative):
         ]
 
 
-class _Game:
-    """Both networks, their optimizers and their noise, while they learn."""
-
-    def __init__(self, model: GAN, x: Tensor, context: Tensor | None) -> None:
-        self.model, self.x, self.context = model, x, context
-        self.noise = torch.Generator().manual_seed(model.seed)
-        with torch.random.fork_rng([]):
-            torch.default_generator.manual_seed(model.seed)
-            self.generator, self.discriminator = (
-                copy.deepcopy(m).to(model.dtype) for m in (model.generator, model.discriminator)
-            )
-            redraw(self.generator)
-            redraw(self.discriminator)
-        self.kept = copy.deepcopy(self.generator)
-        betas = (0.5, 0.9)
-        self.makers, self.judges = (
-            torch.optim.Adam(m.parameters(), model.lr, betas=betas)
-            for m in (self.generator, self.discriminator)
-        )
-        far = model.loss == "wasserstein"
-        self.steps = model.steps or (5 if far else 1)
-        self.weight = model.penalty
-        if self.weight is None:
-            self.weight = 1.0 if far and model.clip is None else 0.0
-        self.judged = 0
-        self._check()
-
-    def _check(self) -> None:
-        """Refuse networks whose outputs are not a row and one score."""
-        given = None if self.context is None else self.context[:2]
-        with torch.no_grad():
-            made = self.make(2, given)
-            if made.shape != (2, self.x.shape[1]):
-                raise InvalidInput(
-                    f"the generator must give rows of {self.x.shape[1]} numbers, it gave "
-                    f"{tuple(made.shape)} for 2 rows"
-                )
-            _scores(self.discriminator, made, given)
-
-    def pace(self, share: float) -> None:
-        """Set the learning rate to this share of the first one."""
-        for optimizer in (self.makers, self.judges):
-            for group in optimizer.param_groups:
-                group["lr"] = self.model.lr * max(share, 1e-3)
-
-    def play(self, size: int) -> dict[str, float]:
-        """One pass over the rows; the mean losses."""
-        order = torch.randperm(len(self.x), generator=self.noise)
-        parts = order[: len(order) // size * size].split(size)
-        lost, won = [], []
-        for part in parts:
-            lost.append(self._judge(part))
-            self.judged += 1
-            if self.judged % self.steps == 0:
-                won.append(self._make(size))
-        record = {"discriminator": sum(lost) / len(lost)}
-        if won:  # in a short epoch the generator may not have had a turn
-            record["generator"] = sum(won) / len(won)
-        if not all(math.isfinite(value) for value in record.values()):
-            raise NonFiniteGradient(
-                "the losses are not finite: (a) lower lr, (b) standardize=True, (c) a gradient "
-                "penalty"
-            )
-        return record
-
-    def make(self, rows: int, context: Tensor | None) -> Tensor:
-        """Rows of the generator as it is."""
-        z = torch.randn(rows, self.model.latent, generator=self.noise, dtype=self.x.dtype)
-        return self.generator(_beside(z, context)).flatten(1)
-
-    def _judge(self, at: Tensor) -> float:
-        real = self.x[at]
-        context = None if self.context is None else self.context[at]
-        with torch.no_grad():
-            made = self.make(len(real), context)
-        scores = [_scores(self.discriminator, rows, context) for rows in (real, made)]
-        far = self.model.loss == "wasserstein"
-        loss = (adversaries.critic_loss if far else adversaries.discriminator_loss)(*scores)
-        total = loss
-        if self.weight:
-            share = torch.rand(len(real), 1, generator=self.noise, dtype=real.dtype)
-            total = loss + self.weight * adversaries.gradient_penalty(
-                lambda rows: _scores(self.discriminator, rows, context), real, made, share
-            )
-        _step(self.judges, total)
-        if self.model.clip is not None:
-            _clip(self.discriminator.parameters(), self.model.clip)
-        return float(loss.detach())
-
-    def _make(self, rows: int) -> float:
-        context = None
-        if self.context is not None:
-            at = torch.randint(len(self.context), (rows,), generator=self.noise)
-            context = self.context[at]
-        made = _scores(self.discriminator, self.make(rows, context), context)
-        if self.model.loss == "wasserstein":
-            loss = -made.mean()
-        else:
-            loss = adversaries.generator_loss(made, saturating=self.model.saturating)
-        _step(self.makers, loss)
-        with torch.no_grad():
-            pairs = zip(self.kept.parameters(), self.generator.parameters(), strict=True)
-            for kept, new in pairs:
-                kept.lerp_(new, 1 - self.model.average)
-            buffers = zip(self.kept.buffers(), self.generator.buffers(), strict=True)
-            for held, now in buffers:
-                held.copy_(now)
-        return float(loss.detach())
-
-
 class GanDensity(Density):
     """What a generator makes, in the model's units.
 
@@ -379,35 +283,9 @@ class GanDensity(Density):
             z = adversaries.truncated_normal(shape, self.truncation, generator, self.dtype)
         context = None if self.context is None else self.context.repeat(n, 1)
         parts = [
-            self.generator(_beside(z[i : i + _AT_ONCE], None if context is None else
+            self.generator(beside(z[i : i + _AT_ONCE], None if context is None else
                                    context[i : i + _AT_ONCE])).flatten(1)
             for i in range(0, rows, _AT_ONCE)
         ]  # fmt: skip
         made = torch.cat(parts)
         return made if self.context is None else made.unflatten(0, (n, len(self.context)))
-
-
-def _scores(discriminator: nn.Module, rows: Tensor, context: Tensor | None) -> Tensor:
-    found = discriminator(_beside(rows, context))
-    if found.shape not in ((len(rows),), (len(rows), 1)):
-        raise InvalidInput(
-            f"the discriminator must give one score a row, it gave {tuple(found.shape)} for "
-            f"{len(rows)} rows"
-        )
-    return found.reshape(-1)
-
-
-def _beside(rows: Tensor, context: Tensor | None) -> Tensor:
-    return rows if context is None else torch.cat([rows, context], 1)
-
-
-def _step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-
-
-def _clip(parameters: Iterable[nn.Parameter], most: float) -> None:
-    with torch.no_grad():
-        for parameter in parameters:
-            parameter.clamp_(-most, most)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from tractable.errors import Unsupported
 from tractable.gaussian import Gaussian
+from tractable.generative.columns import as_rows
 from tractable.generative.learnt import Learnt
 from tractable.generative.predictive import Density
 from tractable.infer import states
@@ -144,7 +145,7 @@ class Latent(Learnt):
         density = self.predict().density
         assert isinstance(density, DecoderDensity)
         assert self.columns_ is not None
-        x = torch.as_tensor(rows, dtype=self.dtype)
+        x = as_rows(rows, "rows", self.dtype, len(self.columns_.steps))
         return density.posterior(self.columns_.inward(x, self.dtype))
 
     def density(self, context: Tensor | None, *, bound: int = 200) -> DecoderDensity:

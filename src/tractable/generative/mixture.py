@@ -91,29 +91,32 @@ class GaussianMixture(Generative):
             raise TypeError(f"a mixture has no such options of fit: {', '.join(options)}")
         rows = x if context is None else torch.cat([context, x], 1)
         rows = rows.double()
-        self.tried_ = {}
+        tried: dict[int, float] = {}
         if self.components is not None and self.components > len(rows):
             raise InvalidInput(f"{self.components} components need as many rows, got {len(rows)}")
         tries = len(_TRIED) if self.components is None else 1
         with Progress(tries - 1 + self.starts, type(self).__name__, progress) as bar:
-            number = self.components or self._chosen(rows, bar)
+            if self.components is None:
+                tried = self._tried(rows, bar)
+            number = self.components or max(tried, key=lambda number: tried[number])
             self.mixture_, self.history_ = self._best(rows, number, bar)
+        self.tried_ = tried
 
-    def _chosen(self, rows: Tensor, bar: Progress) -> int:
-        """The number of components that suits held-out rows best; looks until two are worse."""
+    def _tried(self, rows: Tensor, bar: Progress) -> dict[int, float]:
+        """What held-out rows say of numbers of components; looks until two are worse."""
         generator = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(len(rows), generator=generator)
         apart = max(int(_HELD_OUT * len(rows)), 1)
         test, train = rows[order[:apart]], rows[order[apart:]]
-        worse = 0
+        worse, tried = 0, dict[int, float]()
         for number in _TRIED:
             if number > max(len(train) // (2 * rows.shape[1] + 2), 1) or worse == 2:
                 break
             mixture, _ = self._climb(train, number, generator, bar)  # one start will do to choose
             score = float(mixture.log_joint(test).logsumexp(1).mean())
-            worse = 0 if not self.tried_ or score > max(self.tried_.values()) else worse + 1
-            self.tried_[number] = score
-        return max(self.tried_, key=lambda number: self.tried_[number])
+            worse = 0 if not tried or score > max(tried.values()) else worse + 1
+            tried[number] = score
+        return tried
 
     def _best(self, rows: Tensor, number: int, bar: Progress) -> tuple[Mixture, list[float]]:
         generator = torch.Generator().manual_seed(self.seed)

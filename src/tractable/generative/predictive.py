@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from tractable.errors import InvalidInput, Unsupported
 from tractable.generative.columns import Columns, as_rows
+
+_BEYOND = 1e6  # deviations from which a density may overflow
 
 
 class Density(ABC):
@@ -50,6 +53,13 @@ class Density(ABC):
             f"{type(self).__name__} cannot fill holes: generative.GaussianMixture fills them in "
             f"closed form, generative.VAE and Diffusion by sampling"
         )
+
+
+def row_by_row(context: Tensor | None, rows: int) -> Tensor | None:
+    """A context with a row for each of so many rows; one row of it goes with all."""
+    if context is None or len(context) == rows:
+        return context
+    return context.expand(rows, -1)
 
 
 class RowPredictive:
@@ -98,14 +108,15 @@ class RowPredictive:
         """The share of rows held out of the training that have a higher density than each row.
 
         Evenly spread over 0 to 1 for new rows of the same kind, whatever the table and however
-        good the model: 0.99 is what one row in a hundred has.  Near 1 for rows that do not belong.
+        good the model: 0.99 is what one row in a hundred has.  Near 1 for rows that do not belong;
+        NaN where the log density is.
         """
         if self._reference is None:
-            self._reference = self._held_out().double().sort().values
+            self._reference = self._held_out().double().nan_to_num(-math.inf).sort().values
         found = self.log_prob(rows).double()
         number = len(self._reference)
         higher = number - torch.searchsorted(self._reference, found, right=True)
-        return (higher / number).to(self.dtype)
+        return torch.where(found.isnan(), found, higher / number).to(self.dtype)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """New rows, in the units of the data.
@@ -143,11 +154,17 @@ class RowPredictive:
         if self.contexts not in (None, 1, len(whole)):
             raise InvalidInput(f"there are {len(whole)} rows and a context of {self.contexts}")
         generator = torch.Generator().manual_seed(self.seed) if generator is None else generator
-        with torch.no_grad():
-            z = self.columns.inward(whole, self.dtype)
-            seen = known[:, self.columns.kept]
-            found = self.columns.outward(self.density.complete(z, seen, draws, generator))
-        return torch.where(known, whole, found)
+        holed = ~known.all(1)
+        if self.contexts not in (None, 1):  # rows stay beside their contexts
+            holed = torch.ones_like(holed)
+        filled = whole.repeat(draws, 1, 1)
+        if bool(holed.any()):
+            with torch.no_grad():
+                z = self.columns.inward(whole[holed], self.dtype)
+                seen = known[holed][:, self.columns.kept]
+                found = self.columns.outward(self.density.complete(z, seen, draws, generator))
+            filled[:, holed] = torch.where(known[holed], filled[:, holed], found)
+        return filled
 
     def _judged(self, given: Any, ask: Callable[[Tensor], Tensor], scaled: int = 1) -> Tensor:
         rows = as_rows(given, "rows", self.dtype, len(self.columns.steps))
@@ -156,13 +173,15 @@ class RowPredictive:
                 f"there are {len(rows)} rows and a context of {self.contexts}: row i is judged "
                 f"under context i"
             )
+        z = self.columns.inward(rows, self.dtype)
         with torch.no_grad():
-            found = ask(self.columns.inward(rows, self.dtype))
+            found = ask(z)
         found = found - scaled * self.columns.log_scale
         if not scaled:
             return found
-        impossible = found.new_tensor(float("-inf"))
-        return torch.where(self.columns.possible(rows), found, impossible)
+        # So far out that squares overflow a density is no number: it is zero.
+        possible = self.columns.possible(rows) & ~(found.isnan() & (z.abs() > _BEYOND).any(1))
+        return torch.where(possible, found, found.new_tensor(-math.inf))
 
     def __repr__(self) -> str:
         """What it is a distribution over."""

@@ -137,7 +137,9 @@ def walk_back(
         shape: rows and columns.
         generator: where noise is drawn from.
         dtype: precision.
-        shift: gradient to move the mean by, times the variance, at the row that is seen.
+        shift: gradient of what a guide says at the row that is seen; that row moves by it times
+            its variance, as the mean of ``p(row | z_t)`` does when that is Gaussian and weighed by
+            the guide, so that DDPM and DDIM are guided alike.
         hold: known columns; they are replaced by a noised version at every time (inpainting).
         progress: show a progress bar.
     """
@@ -152,14 +154,12 @@ def walk_back(
             if hold is not None:
                 z = torch.where(hold.known, schedule.noised(hold.row, noise(), t), z)
             x, unsure = seen(z, t)
+            if shift is not None:
+                x = guided(x, errors[t - 1].to(dtype), shift(x, t))
             on_z, on_x, spread = (
                 v.to(dtype) for v in step(schedule, walk, t, before, errors[t - 1])
             )
             mean = on_z * z + on_x * x
-            if shift is not None:
-                # A row moves z by sqrt(alpha_bar), so a derivative in z is that in x over it.
-                scale = schedule.alpha_bar(t).sqrt().to(dtype)
-                mean = guided(mean, spread, shift(x, t) / scale)
             doubt = on_z**2 * doubt + on_x**2 * unsure
             noisy = before > 0 or walk.last_noise
             z = mean + spread.sqrt() * noise() if noisy else mean

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,9 +13,10 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile, NotFitted, Unsupported
 from tractable.generative.autoencoder import Autoencoder, Bound, drawn
+from tractable.generative.chance import seeded
 from tractable.generative.estimators import Estimator
 from tractable.generative.learnt import Learnt, parts
-from tractable.generative.predictive import Density
+from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Backprop, Learner
 from tractable.learners import files as learner_files
 from tractable.likelihoods import Likelihood, Returned
@@ -244,7 +244,7 @@ class LatentDensity(Density):
 
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """See ``Density``."""
-        context = self._beside(len(z))
+        context = row_by_row(self.context, len(z))
         found = []
         for net in self.networks():
             with seeded(self.seed):
@@ -287,7 +287,7 @@ class LatentDensity(Density):
             share = draws // nets + (k < draws % nets)
             if share:
                 rows = z.repeat(share, *[1] * (z.ndim - 1))
-                given = self._beside(len(z))
+                given = row_by_row(self.context, len(z))
                 given = None if given is None else given.repeat(share, 1)
                 with seeded(int(torch.randint(2**62, (), generator=generator))):
                     found.append(_chain(net, rows, given, generator).unflatten(0, (share, len(z))))
@@ -295,12 +295,6 @@ class LatentDensity(Density):
 
     def _number(self) -> int:
         return sum(1 for _ in self.networks())
-
-    def _beside(self, rows: int) -> Tensor | None:
-        """The context, one row for each row."""
-        if self.context is None or len(self.context) == rows:
-            return self.context
-        return self.context.expand(rows, -1)
 
 
 def _chain(
@@ -325,11 +319,3 @@ def _chain(
         filled = net.decode(z, context).sample(1, generator)[0].flatten(1).to(x.dtype)
         x = torch.where(holes, filled, rows)
     return x
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Torch's generator with a seed inside the block, and as it was after it."""
-    with torch.random.fork_rng([]):
-        torch.default_generator.manual_seed(seed)
-        yield

@@ -314,18 +314,23 @@ def _check_edges(pairs: Tensor, nodes: int) -> None:
 
 def _once(pairs: Tensor) -> tuple[Tensor, Tensor | None]:
     """Undirected edges once, and which of the given ones these are; given once or both ways."""
-    forth = {(int(a), int(b)) for a, b in pairs.tolist()}
-    back = [(b, a) in forth for a, b in pairs.tolist()]
-    if not any(back):
+    back = _both_ways(pairs)
+    if not bool(back.any()):
         return pairs, None
-    if not all(back):
-        at = back.index(False)
+    if not bool(back.all()):
+        at = int((~back).nonzero()[0])
         raise InvalidInput(
             f"some edges are given in both directions, and {pairs[at].tolist()} in one only: give "
             f"undirected edges once, or all both ways; or say directed=True"
         )
     kept = (pairs[:, 0] < pairs[:, 1]).nonzero().squeeze(1)
     return pairs[kept], kept
+
+
+def _both_ways(pairs: Tensor) -> Tensor:
+    """Whether each edge is there in the other direction as well."""
+    size = int(pairs.max()) + 1 if len(pairs) else 1
+    return torch.isin(pairs[:, 1] * size + pairs[:, 0], pairs[:, 0] * size + pairs[:, 1])
 
 
 def _of_pyg(data: Any) -> dict[str, Any]:
@@ -337,8 +342,7 @@ def _of_pyg(data: Any) -> dict[str, Any]:
             found[key] = value.cpu()
     if found.get("y") is not None and len(found["y"]) != found["nodes"]:
         del found["y"]  # of the graph, not of its nodes
-    forth = set(map(tuple, edges.tolist()))
-    found["directed"] = any((b, a) not in forth for a, b in forth)
+    found["directed"] = not bool(_both_ways(edges).all())
     return found
 
 

@@ -57,10 +57,18 @@ class Anatomy:
             depth,
             sums,
             norms=any("norm" in name for name in names),
-            attention=any("attention" in name for name in names),
+            attention=any(_attends(type(module)) for module in net.modules()),
             recurrent=any(isinstance(module, nn.RNNBase) for module in net.modules()),
             convolutions=any(name.startswith("conv") for name in names),
         )
+
+
+def _attends(kind: type[nn.Module]) -> bool:
+    """Whether a class is one of attention, by its name or by what its methods call."""
+    if "attention" in kind.__name__.lower():
+        return True
+    codes = [getattr(method, "__code__", None) for method in vars(kind).values()]
+    return any("scaled_dot_product_attention" in code.co_names for code in codes if code)
 
 
 def _path(net: nn.Module) -> tuple[int, int]:

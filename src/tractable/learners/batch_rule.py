@@ -32,7 +32,7 @@ passes 1/2, the variance continues as ``v / (4 q)`` (same value and slope) and s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -54,11 +54,15 @@ LONGEST = 3.0
 
 @dataclass(frozen=True)
 class Step:
-    """The two numbers that scale an update, and whether all it is made of is finite."""
+    """The two numbers that scale an update, and whether all it is made of is finite.
+
+    ``power`` is the ``sum_w v g^2`` that tells how long the step is.
+    """
 
     alpha: Tensor
     observed: Tensor
     finite: Tensor
+    power: Tensor
 
 
 def plan(
@@ -70,36 +74,46 @@ def plan(
     g: list[Tensor],
     g_var: list[Tensor],
     *,
-    limited: bool = False,
+    exactly: bool = False,
 ) -> Step:
     """Decide the scale of a step from the messages to the outputs and to the weights.
 
-    ``shift`` holds ``v g``, the step before scaling.  ``limited`` computes in double precision.
+    ``shift`` holds ``v g``, the step before scaling.  ``exactly`` computes in double precision.
     """
     power = _sum([torch.dot(h.view(-1), a.view(-1)) for h, a in zip(shift, g, strict=True)])
     finite = torch.isfinite(power + _sum([b.sum() for b in g_var]))
     observed = (d_var < 0).sum().clamp_min(1).to(d_mu.dtype)
     if rule == "published":
-        return Step(torch.ones_like(power), observed, finite)
-    if limited:
+        return Step(torch.ones_like(power), observed, finite, power)
+    if exactly:
         power, d_mu, d_var = power.double(), d_mu.double(), d_var.double()
     weight = observed_power(d_mu, d_var)
     tiny = torch.finfo(d_mu.dtype).tiny
     along = power * weight.sum() / (d_mu * d_mu).sum().clamp_min(tiny)
     alpha = damping(weight, d_var, output_variance, along, torch.sum)
-    if limited:
-        alpha = _cut(alpha, d_mu, power)
-    return Step(alpha, observed, finite & torch.isfinite(along))
+    return Step(alpha, observed, finite & torch.isfinite(along), power)
 
 
-def _cut(alpha: Tensor, d_mu: Tensor, power: Tensor) -> Tensor:
-    """The gain of a step that is no longer than the limit."""
-    squares = d_mu * d_mu
+def may_be_long(alpha: float, power: float) -> bool:
+    """Whether a step may be longer than its limit; most are not, and need not be looked at."""
+    return not alpha * alpha * power <= LONGEST**2
+
+
+def limited(step: Step, d_mu: Tensor) -> Step:
+    """A step that is no longer than the limit.
+
+    Args:
+        step: planned in double precision.
+        d_mu: messages to the means of the outputs.
+    """
+    alpha, power = step.alpha, step.power
+    squares = d_mu.double().square()
     tiny = torch.finfo(squares.dtype).tiny
     shared = squares.sum().square() / squares.square().sum().clamp_min(tiny)
     longest = LONGEST**2 * (alpha * shared).clamp_min(1)
     length = alpha * alpha * power
-    return torch.where(length > longest, alpha * (longest / length.clamp_min(tiny)).sqrt(), alpha)
+    shorter = alpha * (longest / length.clamp_min(tiny)).sqrt()
+    return replace(step, alpha=torch.where(length > longest, shorter, alpha))
 
 
 def updated(

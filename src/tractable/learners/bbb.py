@@ -163,7 +163,8 @@ class BBBMethod(GradientMethod):
             known = torch.tensor(old).repeat_interleave(torch.tensor(sizes))
             mean, sigma = self.prior.mean.cpu().to(dtype), self.prior.sigma.cpu().to(dtype)
             loc = torch.where(known, mean, loc)
-            rho = torch.where(known, sigma.expm1().log(), rho)
+            # Begun as wide as the prior, few rows would be learnt from under all its noise.
+            rho = torch.where(known, torch.minimum(sigma.expm1().log(), rho), rho)
         return [loc, rho]
 
     # --- the objective -----------------------------------------------------------------------
@@ -350,7 +351,8 @@ class BayesByBackprop(Learner):
         net: any module.
         likelihood: how observations depend on the network's outputs.
         prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or what another
-            fit found, its ``posterior`` or the learner itself, where the weights then begin.
+            fit found, its ``posterior`` or the learner itself: weights begin at its means, no
+            wider than it is and no wider than ``rho`` says.
         widen: factor on the variances of such a posterior.
         fresh: names of modules that a posterior does not speak for: they begin anew, with the
             prior ``Normal()``.

@@ -69,6 +69,16 @@ class Holder:
         self.fitted, self.flat_targets, self.lock = of.fitted, of.flat_targets, of.lock
         return self
 
+    def anew(self, seed: int) -> Self:
+        """A learner of the same kind that has seen nothing, with first weights of another seed.
+
+        It shares the network and the options, which do not change, and is made much sooner.
+        """
+        likelihood = copy.deepcopy(self.method.likelihood).to(self.device)
+        twin = self.view(self.method, self.method.init(likelihood, seed), self)
+        twin.fitted, twin.flat_targets, twin.lock = False, None, new_lock(twin)
+        return twin
+
     # --- what it is made of ----------------------------------------------------------------
 
     @property

@@ -22,6 +22,10 @@ class Outputs(ABC):
         """Mean and variance of every output, rows first."""
 
     @abstractmethod
+    def within(self) -> Tensor:
+        """The share of that variance that each network has by itself, the mean over networks."""
+
+    @abstractmethod
     def predictive(self) -> Predictive:
         """The distribution of the targets."""
 
@@ -41,6 +45,10 @@ class Moments(Outputs):
     def moments(self) -> tuple[Tensor, Tensor]:
         """As they are."""
         return self.mean, self.variance
+
+    def within(self) -> Tensor:
+        """All of it."""
+        return self.variance
 
     def predictive(self) -> Predictive:
         """In closed form, by the likelihood."""
@@ -63,6 +71,10 @@ class Draws(Outputs):
         """Mean and variance over the draws."""
         variance = self.values.var(0, correction=0)
         return self.values.mean(0), variance if self.extra is None else variance + self.extra
+
+    def within(self) -> Tensor:
+        """A draw is sure, but for what was added."""
+        return torch.zeros_like(self.values[0]) if self.extra is None else self.extra
 
     def predictive(self) -> Predictive:
         """The even mixture of what each draw predicts."""
@@ -89,6 +101,10 @@ class Mixed(Outputs):
         means = torch.stack([mean for mean, _ in pairs])
         variances = torch.stack([variance for _, variance in pairs])
         return means.mean(0), variances.mean(0) + means.var(0, correction=0)
+
+    def within(self) -> Tensor:
+        """See ``Outputs``."""
+        return torch.stack([part.within() for part in self.parts]).mean(0)
 
     def predictive(self) -> Predictive:
         """The even mixture of the members' predictions."""

@@ -92,9 +92,9 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     1 / L, less between convolutions, and falls faster beyond L = 10.
 
     >>> usual_start(Anatomy(depth=3), numbers=True)
-    Start(gain=0.25, relative_variance=1.0)
+    Start(gain=0.25, relative_variance=1.0, even_steps=False)
     >>> usual_start(Anatomy(depth=8), numbers=False)
-    Start(gain=1.0, relative_variance=0.125)
+    Start(gain=1.0, relative_variance=0.125, even_steps=False)
     """
     depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
     if anatomy.recurrent:

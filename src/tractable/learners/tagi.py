@@ -162,7 +162,8 @@ class TAGIMethod(Method[TAGIState]):
 
     def _prior(self, generator: torch.Generator) -> Posterior:
         fresh = self.fresh if self.scheme == "net" else ()
-        found = first_posterior(self.network, self.scheme, self.start, fresh, generator)
+        with self.network.lock:  # another thread may have put Gaussians into its places
+            found = first_posterior(self.network, self.scheme, self.start, fresh, generator)
         if self.inherited is not None:
             self.inherited.put_into(found)
         return found
@@ -207,11 +208,13 @@ class TAGIMethod(Method[TAGIState]):
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
 
-    def outputs(self, state: TAGIState, x: Inputs, *, batch_size: int | None = None) -> Moments:
-        """Moments, in closed form."""
+    def outputs(
+        self, state: TAGIState, x: Inputs, *, batch_size: int | None = None, doubt: float = 1.0
+    ) -> Moments:
+        """Moments, in closed form; ``doubt`` is a factor on the variance."""
         parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
         mean, variance = joined(parts)
-        return Moments(mean, variance, state.likelihood)
+        return Moments(mean, variance if doubt == 1 else doubt * variance, state.likelihood)
 
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""

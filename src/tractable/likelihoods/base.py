@@ -320,8 +320,9 @@ def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
         )
     # A copy: labels become row numbers in memory, and another thread may change the caller's.
     labels = y.to(torch.int64, copy=True)
-    if y.is_floating_point() and not bool((labels == y).all()):
-        raise InvalidTarget("labels must be whole numbers")
+    if y.is_floating_point() and bool((odd := labels != y).any()):
+        row = int(torch.nonzero(odd)[0, 0])
+        raise InvalidTarget(f"labels must be whole numbers, got {float(y[row]):g} in row {row}")
     if rows and not (int(labels.min()) >= 0 and int(labels.max()) < n_classes):
         row = int(torch.nonzero((labels < 0) | (labels >= n_classes))[0, 0])
         raise InvalidTarget(

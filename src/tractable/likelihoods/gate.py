@@ -18,6 +18,8 @@ for the values of a batch in turn; T is the largest t met in the batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,6 +63,11 @@ class Verdict:
     gated: list[tuple[float, float, float]]
     """Target, mean and deviations of values with a weight below 1."""
 
+    @property
+    def clean(self) -> bool:
+        """Whether every value is believed."""
+        return not self.gated
+
 
 class Gate:
     """The level of each noise, and a log of gated values; both are changed in place.
@@ -74,6 +81,15 @@ class Gate:
         # How many in all, then the last ones as target, mean, deviations.
         self.log = torch.zeros(1 + 3 * KEPT, dtype=torch.float64)
 
+    @cached_property
+    def arrays(self) -> tuple[Any, Any]:
+        """Level and log as arrays on the same memory."""
+        return self.level.numpy(), self.log.numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the arrays: a copy has memory of its own."""
+        return {"level": self.level, "log": self.log}
+
     def judge(self, y: Tensor, mean: Tensor, spread: Tensor) -> Verdict:
         """The weight of each value.
 
@@ -85,7 +101,7 @@ class Gate:
         residual = y.double() - mean.double()
         chi2 = residual * residual / spread
         columns = chi2.reshape(-1, len(self.level)).T.tolist()
-        levels, tops = [], []
+        levels, tops, clean = [], [], True
         for column, level in zip(columns, self.level.tolist(), strict=True):
             top = 0.0
             for value in column:
@@ -93,6 +109,9 @@ class Gate:
                 top = max(top, level)
             levels.append(level)
             tops.append(top)
+            clean = clean and max(column, default=0.0) <= WIDTH**2 * top
+        if clean:  # as most batches are
+            return Verdict(torch.ones_like(chi2), levels, [])
         believed = WIDTH**2 * torch.tensor(tops, dtype=torch.float64, device=chi2.device)
         weight = (believed / chi2.reshape(-1, len(tops))).clamp(max=1).reshape(chi2.shape)
         far = weight < 1

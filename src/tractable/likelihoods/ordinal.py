@@ -56,7 +56,8 @@ class Ordinal(Decisions):
             start = math.sqrt(2) * torch.special.ndtri(shares)
         else:
             start = torch.tensor(thresholds, dtype=torch.float64)
-            if start.shape != (levels - 1,) or not bool((start.diff() > 0).all()):
+            rising = bool((start.diff() > 0).all()) and bool(start.isfinite().all())
+            if start.shape != (levels - 1,) or not rising:
                 raise ValueError(
                     f"thresholds must be {levels - 1} increasing numbers, got {thresholds}"
                 )

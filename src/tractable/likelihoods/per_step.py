@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.errors import InvalidTarget
+from tractable.errors import InvalidInput, InvalidTarget
 from tractable.likelihoods.base import Heard, HeldOut, Likelihood, no_error_bars
 from tractable.likelihoods.nested import Nested, described, made
 from tractable.predictive import StepsPredictive
@@ -193,6 +193,10 @@ class PerStep(Nested):
 
     def predictive(self, mean: Tensor, variance: Tensor) -> StepsPredictive:
         """What the part predicts for every step."""
+        if not mean.shape[1:-1].numel():
+            raise InvalidInput(
+                f"sequences must have at least one step, got outputs of shape {tuple(mean.shape)}"
+            )
         found = self.part.predictive(mean.flatten(0, -2), variance.flatten(0, -2))
         return StepsPredictive(found, tuple(mean.shape[1:-1]))
 

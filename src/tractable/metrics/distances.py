@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.metrics.transport import probabilities, wasserstein
+from tractable.metrics.transport import are_probabilities, probabilities, wasserstein
 
 _AT_ONCE = 1 << 22  # distances held in memory
 
@@ -150,8 +150,12 @@ def inception_score(probs: Any) -> float:
     rows = torch.as_tensor(probs, dtype=torch.float64).detach()
     if rows.ndim != 2 or not len(rows):
         raise ValueError(f"probs must be [rows, classes], got shape {tuple(rows.shape)}")
-    for i, row in enumerate(rows):
-        probabilities(row, f"row {i} of probs")
+    bad = ~are_probabilities(rows)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise ValueError(
+            f"row {row} of probs must be probabilities that sum to one, got {rows[row].tolist()}"
+        )
     overall = rows.mean(0)
     kl = (torch.special.xlogy(rows, rows) - torch.special.xlogy(rows, overall)).sum(1)
     return float(kl.mean().exp())

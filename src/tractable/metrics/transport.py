@@ -69,9 +69,14 @@ def _quantiles(values: Any, weights: Any, name: str) -> tuple[Tensor, Tensor]:
 def probabilities(values: Any, name: str) -> Tensor:
     """A discrete distribution in double precision, with a sum of exactly one."""
     p = torch.as_tensor(values, dtype=torch.float64).detach()
-    if p.ndim != 1 or bool((p < 0).any()) or abs(float(p.sum()) - 1) > 1e-4:
+    if p.ndim != 1 or not bool(are_probabilities(p)):
         raise ValueError(f"{name} must be probabilities that sum to one, got {p.tolist()}")
     return p / p.sum()
+
+
+def are_probabilities(p: Tensor) -> Tensor:
+    """Whether the last dimension holds a distribution: from 0 on, a sum of one, and no NaN."""
+    return (p >= 0).all(-1) & ((p.sum(-1) - 1).abs() <= 1e-4)
 
 
 def transport_constraints(rows: int, columns: int) -> Tensor:

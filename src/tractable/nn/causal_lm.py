@@ -161,6 +161,8 @@ class CausalLM:
         tokens = torch.as_tensor(given, device=self.learner.device)
         if tokens.ndim != 2:
             raise InvalidInput(f"tokens must have shape (rows, steps), got {tuple(tokens.shape)}")
+        if tokens.numel() and (tokens.is_floating_point() or tokens.dtype == torch.bool):
+            raise InvalidInput(f"tokens are whole numbers, got {tokens.dtype}")
         tokens = tokens.to(torch.int64)
         allowed = (tokens >= 0) & (tokens < self.vocabulary)
         if padded:

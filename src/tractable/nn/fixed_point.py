@@ -30,7 +30,7 @@ class Settled:
     Attributes:
         z: the last state.
         steps: how often the function was applied.
-        change: the largest relative change of the last step.
+        change: the largest change of a row in the last step, relative to the row.
         converged: whether that is within the tolerance.
     """
 
@@ -69,8 +69,11 @@ def settle(f: Map, z: Tensor, *, tolerance: float, max_steps: int) -> Settled:
 
 
 def _change(z: Tensor, after: Tensor) -> float:
-    size = 1 + after.abs().amax()
-    return float((after - z).abs().amax() / size) if z.numel() else 0.0
+    if not z.numel():
+        return 0.0
+    # Row by row: a large state must not make the others look settled.
+    rows = [part.reshape(len(part), -1).abs().amax(1) for part in (after - z, after)]
+    return float((rows[0] / (1 + rows[1])).amax())
 
 
 def _accelerated(past: list[tuple[Tensor, Tensor]]) -> Tensor:

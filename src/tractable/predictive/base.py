@@ -70,6 +70,10 @@ class Predictive(ABC):
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density (or log probability) of each observed row of ``y``."""
 
+    def log_prob_of_each(self, y: Tensor) -> Tensor:
+        """Log density of every number by itself, in the shape of ``mean``."""
+        raise TypeError(f"{type(self).__name__} has densities of whole rows only")
+
     @abstractmethod
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """``n`` draws of the targets, stacked in front."""

@@ -51,12 +51,13 @@ class NormalPredictive(Predictive):
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over the outputs of the row."""
-        y = like(y, self.location)
-        variance = self.variance
-        density = -0.5 * (
-            (y - self.location) ** 2 / variance + variance.log() + math.log(2 * math.pi)
-        )
+        density = self.log_prob_of_each(y)
         return density if density.ndim < 2 else density.flatten(1).sum(1)
+
+    def log_prob_of_each(self, y: Tensor) -> Tensor:
+        """See ``Predictive``."""
+        y, variance = like(y, self.location), self.variance
+        return -0.5 * ((y - self.location) ** 2 / variance + variance.log() + math.log(2 * math.pi))
 
     def cdf(self, y: Tensor) -> Tensor:
         """Normal distribution function."""

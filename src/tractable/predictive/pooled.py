@@ -117,10 +117,19 @@ class PooledPredictive(Predictive):
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log of the mean density of each row."""
-        found = self.at(y, lambda part, rows: part.log_prob(rows))
+        return self._log_average(self.at(y, lambda part, rows: part.log_prob(rows)))
+
+    def log_prob_of_each(self, y: Tensor) -> Tensor:
+        """See ``Predictive``."""
+        return self._log_average(self.at(y, lambda part, rows: part.log_prob_of_each(rows)))
+
+    def _log_average(self, found: Tensor) -> Tensor:
+        """Log of the weighted mean of densities."""
         total = len(found)
-        even = found.new_full((total, 1), 1 / total)
-        weights = even if self.weights is None else self.weights.to(found.dtype)
+        weights = found.new_full((total, 1), 1 / total)
+        if self.weights is not None:
+            weights = self.weights.to(found.dtype)
+        weights = weights.reshape(*weights.shape, *[1] * (found.ndim - 2))
         return (found + weights.log()).logsumexp(0)
 
     def cdf(self, y: Tensor) -> Tensor:

@@ -121,6 +121,15 @@ class MixturePredictive(Predictive):
         unit = torch.as_tensor(self.unit, dtype=found.dtype, device=found.device)
         return (found - unit.abs().log().expand_as(y).flatten(1).sum(1)).to(self.dtype)
 
+    def log_prob_of_each(self, y: Tensor) -> Tensor:
+        """See ``Predictive``; by the parts."""
+        y = self.taken(y)
+        never = self._impossible(y)
+        y = torch.where(never, self.centre.round() if self.whole else self.centre, y)
+        found = (self.parts.log_prob(y) + self.weights.log()).logsumexp(0)
+        unit = torch.as_tensor(self.unit, dtype=found.dtype, device=found.device)
+        return self.given((found - unit.abs().log()).masked_fill(never, -math.inf))
+
     def _impossible(self, y: Tensor) -> Tensor:
         """Where a value lies outside of what the parts can have."""
         support = self.parts.support

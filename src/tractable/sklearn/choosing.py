@@ -27,8 +27,9 @@ from torch import Tensor
 from tractable.learners import Learner
 from tractable.likelihoods.base import HeldOut
 from tractable.sklearn import relevance
-from tractable.sklearn.noise import Missed, NoiseModel
+from tractable.sklearn.noise import NoiseModel
 from tractable.sklearn.rows import Rows
+from tractable.sklearn.seen import Seen
 from tractable.training import holdout
 from tractable.training.parallel import run_each
 
@@ -65,12 +66,14 @@ class Fit:
     Attributes:
         learner: the learner.
         weights: factors that its columns are multiplied by.
+        doubt: a factor on the variance that its networks have themselves.
         noise: factors on its noise, where they depend on the inputs.
         tails: equally likely factors on its noise, where that is not normal.
     """
 
     learner: Learner
     weights: Tensor
+    doubt: float = 1.0
     noise: NoiseModel | None = None
     tails: Tensor | None = None
 
@@ -78,13 +81,8 @@ class Fit:
         """Root mean square slope along each standardised column."""
         return relevance.slopes(self.learner, x, self.weights)
 
-    def heldout(self, rows: Rows, y: Tensor) -> HeldOut:
-        """What it says of rows that it has not seen, widened where they are unlike its own."""
-        (likelihood, seen, mean, variance), growth = self.seen(rows, y)
-        return likelihood, seen, mean, variance if growth is None else variance + growth
-
-    def seen(self, rows: Rows, y: Tensor) -> tuple[HeldOut, Tensor | None]:
-        """The same not widened, and by how much the variance of each row is to grow, if it is.
+    def seen(self, rows: Rows, y: Tensor) -> Seen:
+        """What it says of rows that it has not seen.
 
         Of rows with gaps, mean and variance over the ways to fill them.
         """
@@ -93,22 +91,33 @@ class Fit:
             return self._seen(rows.x, y)
         many = len(drawn)
         again = y.repeat(many, *[1] * (y.ndim - 1))
-        (likelihood, seen, mean, variance), growth = self._seen(drawn.flatten(0, 1), again)
-        means, inside = (part.unflatten(0, (many, -1)) for part in (mean, variance))
-        found = means.mean(0), inside.mean(0) + means.var(0, correction=0)
-        growth = None if growth is None else growth.unflatten(0, (many, -1)).mean(0)
-        return (likelihood, seen[: len(y)], *found), growth
+        found = self._seen(drawn.flatten(0, 1), again)
 
-    def _seen(self, x: Tensor, y: Tensor) -> tuple[HeldOut, Tensor | None]:
+        def ways(part: Tensor) -> Tensor:
+            return part.unflatten(0, (many, -1))
+
+        means = ways(found.mean)
+        return Seen(
+            found.likelihood,
+            found.y[: len(y)],
+            means.mean(0),
+            ways(found.variance).mean(0) + means.var(0, correction=0),
+            ways(found.within).mean(0),
+            None if found.growth is None else ways(found.growth).mean(0),
+            rows.x,
+        )
+
+    def _seen(self, x: Tensor, y: Tensor) -> Seen:
         at, targets = self.learner.checked(x * self.weights.to(x), y)
-        found, support = holdout.seen_by(self.learner, at, targets), self.learner.support
-        if support is None or support.slope is None:
-            return found, None
-        assert isinstance(at, Tensor)
-        extra = support.extra_variance(at, support.novelty(at))
-        if extra.numel() != found[2].numel():  # several outputs serve one target
-            return found, None
-        return found, extra.reshape(found[2].shape)
+        (likelihood, outputs), support = holdout.said_by(self.learner, at), self.learner.support
+        mean, variance = outputs.moments()
+        growth = None
+        if support is not None and support.slope is not None:
+            assert isinstance(at, Tensor)
+            growth = support.extra_variance(at, support.novelty(at))
+            several = growth.numel() != mean.numel()  # outputs serve one target
+            growth = None if several else growth.reshape(mean.shape)
+        return Seen(likelihood, targets, mean, variance, outputs.within(), growth, x)
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,7 @@ class Trials:
         self.seed, self.batch_size = seed, batch_size
         self._weights: dict[tuple[Setting, int], Tensor] = {}
         self._judged: tuple[Setting, int, list[Fit]] | None = None
+        self._first: dict[tuple[tuple[int, ...], int], Learner] = {}
 
     def kept(self, out: Tensor) -> Tensor:
         """The other rows."""
@@ -200,7 +210,7 @@ class Trials:
             wanted: what to fit to which rows.
             progress: whether to show a bar of the epochs of the first.
         """
-        learners = [self.make(w.setting.hidden, w.members, self._seed(w)) for w in wanted]
+        learners = [self._learner(w, w.members) for w in wanted]
         found: dict[int, Fit] = {}
 
         def run(number: int) -> None:
@@ -221,8 +231,12 @@ class Trials:
         run_each([partial(run, k) for k in longest], threads=together)
         return [found[k] for k in range(len(wanted))]
 
-    def _seed(self, want: Wanted) -> int:
-        return self.seed + _SEEDS_APART * want.number
+    def _learner(self, want: Wanted, members: int) -> Learner:
+        """One that has seen nothing; all of a kind share what does not change."""
+        seed, kind = self.seed + _SEEDS_APART * want.number, (want.setting.hidden, members)
+        if kind not in self._first:
+            self._first[kind] = self.make(*kind, seed)
+        return self._first[kind].anew(seed)
 
     def _weighed(self, want: Wanted) -> Tensor:
         """Weights of the columns, from slopes of short fits."""
@@ -233,7 +247,7 @@ class Trials:
         x = rows.x
         weights = torch.ones(x.shape[1], dtype=x.dtype) if want.start is None else want.start
         for _ in range(setting.rounds if want.start is None else min(setting.rounds, 1)):
-            probe = self.make(setting.hidden, 1, self._seed(want))
+            probe = self._learner(want, 1)
             probe.fit(
                 rows.uncertain(weights),
                 y,
@@ -246,21 +260,14 @@ class Trials:
         self._weights[known] = weights
         return weights
 
-    def held_out(self, fits: Sequence[Fit]) -> list[HeldOut]:
+    def seen(self, fits: Sequence[Fit]) -> list[Seen]:
         """What fits say of the parts that were held out of them."""
-        return [
-            fit.heldout(self.rows.at(out), self.y[out])
-            for fit, out in zip(fits, self.parts, strict=True)
-        ]
+        pairs = zip(fits, self.parts, strict=True)
+        return [fit.seen(self.rows.at(out), self.y[out]) for fit, out in pairs]
 
-    def missed(self, fits: Sequence[Fit], scaled: Fit) -> list[Missed]:
-        """How far each target of the parts was missed, with the noise of a fit that suits them."""
-        found: list[list[Missed]] = []
-        for out, (_, y, mean, variance) in zip(self.parts, self.held_out(fits), strict=True):
-            noise = scaled.learner.likelihood.predictive(mean, variance).aleatoric
-            columns = zip((y - mean).square().T, variance.T, noise.T, mean.T, strict=True)
-            found.append([Missed(*column, self.x[out]) for column in columns])
-        return [Missed.joined(parts) for parts in zip(*found, strict=True)]
+    def held_out(self, fits: Sequence[Fit]) -> list[HeldOut]:
+        """The same for a likelihood, widened where rows are unlike those of the fits."""
+        return [part.heldout() for part in self.seen(fits)]
 
     def judged(
         self,

@@ -25,7 +25,7 @@ class Frame:
     """How the columns of a data frame become numbers.
 
     Attributes:
-        levels: of each column of text, its levels; None for a column of numbers or dates.
+        levels: the levels of each column of text; None for a column of numbers or dates.
     """
 
     levels: tuple[tuple[str, ...] | None, ...]

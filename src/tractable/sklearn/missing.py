@@ -57,10 +57,10 @@ class Columns:
     """A model of all columns together.
 
     Attributes:
-        mean: of the score of each column.
-        covariance: of all scores.
+        mean: mean score of each column.
+        covariance: covariance matrix of all scores.
         table: values of each column at evenly spaced shares of it, ``[columns, KNOTS]``.
-        kind: of each column: ``SMOOTH``, ``STEPS`` or ``FLAG`` (two values, low and high).
+        kind: ``SMOOTH``, ``STEPS`` or ``FLAG`` (two values, low and high) for each column.
         groups: columns that are the levels of one category: one of them is high, the others low.
     """
 

@@ -25,7 +25,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tractable.likelihoods import Likelihood
 from tractable.likelihoods.gate import WIDTH, gated
+from tractable.sklearn.seen import Seen
 
 FEWEST_ROWS = 60
 """Held out, below which the noise is taken as one."""
@@ -99,6 +101,26 @@ class Missed:
         spread = self.variance + self.noise * tails[:, None]
         parts = -0.5 * (self.square / spread + spread.log())
         return parts.logsumexp(0) - math.log(len(tails))
+
+
+def missed_by(
+    seen: Sequence[Seen], likelihood: Likelihood, *, doubt: float = 1.0, growth: float = 1.0
+) -> list[Missed]:
+    """How far each target was missed.
+
+    Args:
+        seen: held-out rows.
+        likelihood: with the noise that suits them.
+        doubt: factor on the variance within the networks.
+        growth: factor on its growth off the data.
+    """
+    found: list[list[Missed]] = []
+    for part in seen:
+        _, y, mean, variance = part.heldout(doubt, growth)
+        noise = likelihood.predictive(mean, variance).aleatoric
+        columns = zip((y - mean).square().T, variance.T, noise.T, mean.T, strict=True)
+        found.append([Missed(*column, part.x) for column in columns])
+    return [Missed.joined(parts) for parts in zip(*found, strict=True)]
 
 
 def choose(missed: Sequence[Missed], seed: int) -> NoiseModel | None:

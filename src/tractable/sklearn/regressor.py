@@ -33,6 +33,7 @@ class Regressor(RegressorMixin, Estimator):
         log_scale_: the scale of the logarithm that was learnt; None if the target itself was.
         n_outputs_: number of targets per row.
         column_weights_: factors on the standardised columns.
+        doubt_: factor on the variance that comes from the weights of each network.
         noise_model_: factors on the noise of each row; None where one noise serves all.
         noise_tails_: equally likely factors on the noise; None where it is normal.
     """
@@ -41,6 +42,7 @@ class Regressor(RegressorMixin, Estimator):
     log_scale_: LogScale | None
     n_outputs_: int
     column_weights_: Tensor
+    doubt_: float
     noise_model_: NoiseModel | None
     noise_tails_: Tensor | None
     _flat: bool  # whether targets came as a vector, and so go
@@ -71,7 +73,7 @@ class Regressor(RegressorMixin, Estimator):
         self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         self.log_scale_ = log_scale
         self.column_weights_, self.noise_model_ = fit.weights, fit.noise
-        self.noise_tails_ = fit.tails
+        self.doubt_, self.noise_tails_ = fit.doubt, fit.tails
         self.clipped_ = counts.numpy()
         return self
 
@@ -116,7 +118,8 @@ class Regressor(RegressorMixin, Estimator):
 
     def _predicted(self, x: Tensor) -> tuple[Predictive, Tensor | None]:
         """In the unit of the data or of its logarithm, and for the latter how much was widened."""
-        scaler, predictive = self.target_scaler_, self.learner_.predict(x).double()
+        predictive = self.learner_.predict(x, **self._doubt()).double()
+        scaler = self.target_scaler_
         if self.noise_model_ is not None:
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
@@ -180,9 +183,13 @@ class Regressor(RegressorMixin, Estimator):
         """
         return None
 
+    def _doubt(self) -> dict[str, float]:
+        """For a prediction of the learner, if it is not to be as sure as it is."""
+        return {} if self.doubt_ == 1 else {"doubt": self.doubt_}
+
     def _growth(self, x: Tensor, predictive: Predictive) -> Tensor:
         """How much of the epistemic variance of a logarithm comes from being off the data."""
-        calm = self.learner_.outputs(self.learner_.inputs(x)).predictive().double()
+        calm = self.learner_.outputs(self.learner_.inputs(x), **self._doubt()).predictive().double()
         grown = (predictive.epistemic - calm.epistemic.reshape(predictive.mean.shape)).clamp_min(0)
         return grown * self.target_scaler_.scale.square()
 
@@ -225,6 +232,7 @@ class Regressor(RegressorMixin, Estimator):
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
         self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
         self.noise_model_, self.noise_tails_, self.log_scale_ = None, None, None
+        self.doubt_ = 1.0
         self.columns_, self.frame_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -236,6 +244,8 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_tails_ is not None:
             tensors["tails/factors"] = self.noise_tails_
         values: dict[str, Any] = {"flat": self._flat}
+        if self.doubt_ != 1:
+            values["doubt"] = self.doubt_
         if self.log_scale_ is not None:
             values["log_scale"] = [self.log_scale_.shift, self.log_scale_.top]
         return tensors, values
@@ -253,6 +263,9 @@ class Regressor(RegressorMixin, Estimator):
                     f"no scale of a logarithm has a shift of {shift} and ends at {top}"
                 )
             self.log_scale_ = LogScale(shift, top)
+        self.doubt_ = checks.of_type(values.get("doubt", 1.0), float, "doubt")
+        if not 0 < self.doubt_ <= 1:
+            raise ValueError(f"no part of a variance is {self.doubt_} of it")
         columns = len(self.input_scaler_.mean)
         self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
         held = part(tensors, "noise/")

@@ -25,7 +25,7 @@ class Rows:
         x: the rows, gaps filled by what is expected.
         columns: the model of the columns; needed where cells are missing.
         given: the rows with NaN where a cell is missing; None if none is.
-        variance: of every cell; None if none is missing.
+        variance: variance of every cell; None if none is missing.
         origin: the number of the row that each is a copy of; None if none is.
     """
 
@@ -119,7 +119,7 @@ def scaler_of(x: Tensor, names: Sequence[str] | None = None) -> Standardizer:
 
     Args:
         x: ``[rows, columns]``; NaN marks what is missing.
-        names: of the columns.
+        names: names of the columns.
 
     Raises:
         ValueError: a column has no values at all.

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from tractable.likelihoods import Normal
 from tractable.sklearn.choosing import Fit, Setting, Trials, Wanted
+from tractable.sklearn.seen import Seen
 from tractable.training import holdout
 
 SLABS = 8
@@ -33,38 +34,52 @@ _FEWEST_ROWS = 40  # below, there is nothing to cut out
 _SEED = 32_452_843
 _FIRST = 100  # number of the first slab among all selections of rows
 
-Seen = tuple[Tensor, Tensor, Tensor]
-"""Squared errors, variances without growth, and growth: of each row and output."""
+Errors = tuple[Tensor, Tensor, Tensor]
+"""Their squares, variances without growth, and growth: of each row and output."""
 
 
-def growth(trials: Trials, setting: Setting, judged: Sequence[Fit], seed: int) -> float:
+def growth(
+    trials: Trials,
+    setting: Setting,
+    judged: Fit,
+    inside: Sequence[Seen],
+    *,
+    doubt: float,
+    seed: int,
+) -> float:
     """The factor on the growth of the variance off the data.
 
     Args:
         trials: the rows, and how to fit them.
         setting: how the network is made and taught.
-        judged: fits from which ``trials.parts`` were held out.
+        judged: a fit from which some of ``trials.parts`` were held out.
+        inside: what such fits say of those rows.
+        doubt: factor on the variance within networks.
         seed: seed of the slabs.
     """
     rows = torch.arange(len(trials.x))
-    if len(rows) < _FEWEST_ROWS or judged[0].learner.support is None:
+    if len(rows) < _FEWEST_ROWS or judged.learner.support is None:
         return 1.0
     generator = torch.Generator().manual_seed(seed + _SEED)
-    factor = holdout.noise_scale(judged[0].learner, trials.held_out(judged))
-    steep = judged[0].slopes(trials.x)
+    factor = holdout.noise_scale(judged.learner, [part.heldout(doubt) for part in inside])
+    steep = judged.slopes(trials.x)
     some = rows[torch.randperm(len(rows), generator=generator)[:_MOST_ROWS]]
     slabs = [some[_slab(trials.x[some], k, steep, generator)] for k in range(SLABS)]
-    start = judged[0].weights
     fits = trials.fits(
         [
-            Wanted(setting, some[~torch.isin(some, slab)], number, off_data=True, start=start)
+            Wanted(
+                setting, some[~torch.isin(some, slab)], number, off_data=True, start=judged.weights
+            )
             for number, slab in enumerate(slabs, _FIRST)
         ]
     )
-    stretches = [_seen(f, trials, out, factor) for f, out in zip(fits, slabs, strict=True)]
-    inside = [_seen(f, trials, out, factor) for f, out in zip(judged, trials.parts, strict=True)]
-    allowed = _mean_log(inside, 1.0) - COST
-    allowed_factors = [c for c in FACTORS if c == 1 or _mean_log(inside, c) >= allowed]
+    out = [
+        fit.seen(trials.rows.at(slab), trials.y[slab])
+        for fit, slab in zip(fits, slabs, strict=True)
+    ]
+    stretches, among = ([_errors(part, doubt, factor) for part in of] for of in (out, inside))
+    allowed = _mean_log(among, 1.0) - COST
+    allowed_factors = [c for c in FACTORS if c == 1 or _mean_log(among, c) >= allowed]
     return max(allowed_factors, key=lambda c: _mean_log(stretches, c))
 
 
@@ -89,21 +104,21 @@ def _slab(x: Tensor, number: int, steep: Tensor, generator: torch.Generator) -> 
     return whole.nonzero().squeeze(1) if int(whole.sum()) <= len(x) // 2 else window
 
 
-def _seen(fit: Fit, trials: Trials, out: Tensor, factor: float) -> Seen:
-    (noise, y, mean, variance), extra = fit.seen(trials.rows.at(out), trials.y[out])
+def _errors(seen: Seen, doubt: float, factor: float) -> Errors:
+    noise = seen.likelihood
     assert isinstance(noise, Normal)
-    assert extra is not None
+    assert seen.growth is not None
     return (
-        (y - mean).double().square(),
-        variance.double() + factor * noise.noise_mean.to(mean.device),
-        extra.double(),
+        (seen.y - seen.mean).double().square(),
+        seen.doubted(doubt).double() + factor * noise.noise_mean.to(seen.mean.device),
+        seen.growth.double(),
     )
 
 
-def _mean_log(seen: Sequence[Seen], factor: float) -> float:
+def _mean_log(errors: Sequence[Errors], factor: float) -> float:
     """Mean log density of all rows, up to a constant."""
     total = []
-    for square, variance, extra in seen:
+    for square, variance, extra in errors:
         spread = variance + factor * extra
         total.append(-0.5 * (square / spread + spread.log()).mean())
     return float(torch.stack(total).mean())

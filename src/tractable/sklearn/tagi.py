@@ -16,6 +16,7 @@ from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
 from tractable.persistence import checks
 from tractable.predictive import LogScale
+from tractable.sklearn import doubt as doubts
 from tractable.sklearn import logarithm, noise, stretches, tails
 from tractable.sklearn.choosing import (
     ROUNDS,
@@ -187,7 +188,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
     Inputs and targets are standardised inside.  On held-out rows are chosen the number of epochs,
     the network or a linear model, and whether columns are weighed by how much they matter
     (``tractable.sklearn.choosing``); then the noise, which is inferred along with the weights, is
-    scaled to suit them, because data seen many times make the posterior too narrow.  Below 2,000
+    scaled to suit them, because data seen many times make the posterior too narrow; where it is too
+    wide instead, so are the variances of the networks (``tractable.sklearn.doubt``).  Below 2,000
     rows those held out are tenths in turn, out of copies; above, one tenth that the networks
     themselves do not learn from.
 
@@ -311,15 +313,16 @@ class TAGIRegressor(_ByTAGI, Regressor):
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         if self.likelihood != NORMAL:
             return super()._suited(trials, setting, fit, judged)
-        seed = self._seed()
-        growth = stretches.growth(trials, setting, judged, seed)
-        for learner in {id(f): f.learner for f in (fit, *judged)}.values():
-            if learner.support is not None:
-                learner.support = learner.support.steeper(growth)
-        fit = super()._suited(trials, setting, fit, judged)
-        missed = trials.missed(judged, fit)
+        seed, learner, seen = self._seed(), fit.learner, trials.seen(judged)
+        doubt = doubts.choose(seen)
+        growth = stretches.growth(trials, setting, judged[0], seen, doubt=doubt, seed=seed)
+        if learner.support is not None:
+            learner.support = learner.support.steeper(growth)
+        held_out = [part.heldout(doubt, growth) for part in seen]
+        learner.rescale_noise(holdout.noise_scale(learner, held_out))
+        missed = noise.missed_by(seen, learner.likelihood, doubt=doubt, growth=growth)
         model = noise.choose(missed, seed)
-        return replace(fit, noise=model, tails=tails.choose(missed, model))
+        return replace(fit, doubt=doubt, noise=model, tails=tails.choose(missed, model))
 
 
 class TAGIClassifier(_ByTAGI, Classifier):

@@ -65,12 +65,15 @@ class Momentum(Optimizer):
                 if group["nesterov"]:
                     w.sub_(m, alpha=group["lr"] * group["beta"])
         loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        try:
+            if closure is not None:
+                with torch.enable_grad():
+                    loss = closure()
+        finally:  # back from the place ahead, whatever the closure met there
+            with torch.no_grad():
+                for w, before in moved:
+                    w.copy_(before)
         with torch.no_grad():
-            for w, before in moved:
-                w.copy_(before)
             for group, w in self._all():
                 if w.grad is None:
                     continue

@@ -142,6 +142,8 @@ def implicit(
     if not (math.isfinite(lr) and lr > 0):
         raise ValueError(f"lr must be a positive number, got {lr}")
     if isinstance(model, Learner):
+        if y is None:
+            raise ValueError("a learner's loss needs targets: give y")
         rows, targets = torch.as_tensor(X), torch.as_tensor(y)
         if not 1 <= batch_size <= len(rows):
             raise ValueError(f"batch_size must be from 1 to {len(rows)} rows, got {batch_size}")

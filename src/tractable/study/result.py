@@ -73,8 +73,8 @@ class Result(ABC):
 def shown(cell: Cell) -> str:
     """A cell of a table as text.
 
-    >>> [shown(cell) for cell in (0.012345, 3, None, "Linear", float("nan"), 123456.0)]
-    ['0.01234', '3', '–', 'Linear', '–', '1.235e+05']
+    >>> [shown(cell) for cell in (0.012346, 3, None, "Linear", float("nan"), 123456.0)]
+    ['0.01235', '3', '–', 'Linear', '–', '1.235e+05']
     """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "–"

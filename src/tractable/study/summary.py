@@ -283,7 +283,9 @@ def _certainty(
     """Median signal-to-noise ratio of a layer's weights, and the share that was pruned."""
     if posterior is None or not bool((posterior.variance > 0).any()):
         return None, None
-    own = [n for n in posterior if n.rpartition(".")[0] == ("" if name == "net" else name)]
+    own = [n for n in posterior if n.rpartition(".")[0] == name]
+    if not own and name == "net":  # a network that is one layer
+        own = [n for n in posterior if "." not in n]
     if not own:
         return None, None
     loc = torch.cat([posterior[n].loc.flatten() for n in own])

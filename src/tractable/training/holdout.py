@@ -21,6 +21,7 @@ from tractable.training.parallel import fit_many
 
 if TYPE_CHECKING:
     from tractable.learners.learner import Learner
+    from tractable.learners.outputs import Outputs
 
 MANY_ROWS = 2_000
 """From here on one fold of ten is enough, and a network can spare it for good."""
@@ -67,13 +68,21 @@ def held_out(
 
 
 def seen_by(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
-    """What a fitted learner says of rows it has not seen.
+    """What a fitted learner says of rows it has not seen."""
+    likelihood, outputs = said_by(fitted, x)
+    return (likelihood, y, *outputs.moments())
+
+
+def said_by(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
+    """A fitted learner's noise, and its outputs at some rows.
 
     Of an ensemble whose outputs cannot be averaged the first member speaks for all.
     """
-    if not fitted.likelihood.can_average:
+    likelihood = fitted.likelihood
+    if not likelihood.can_average:
         fitted = getattr(fitted, "members", [fitted])[0]
-    return (fitted.likelihood, y, *fitted.outputs(x).moments())
+        likelihood = fitted.likelihood
+    return likelihood, fitted.outputs(x)
 
 
 def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:

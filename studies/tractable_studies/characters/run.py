@@ -86,6 +86,8 @@ def fitted(kind: str, text: Text, options: Options, rate: float) -> tr.Learner:
         context=options.context,
     )  # fmt: skip
     more: dict[str, Any] = {} if kind == "TAGI" else {"lr": rate}
+    if kind == "BayesByBackprop":
+        more["init"] = "he"
     model: tr.Learner = getattr(tr, kind)(net, PerStep(part), seed=options.seed, **more)
     x, y = text.train[:, :-1], text.train[:, 1:]
     return model.fit(x, y, epochs=options.epochs, batch_size=options.batch, off_data=False)

@@ -106,23 +106,33 @@ def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int =
     )
     net = convolutions(data, s["width"], likelihood.outputs_needed, s["drop"])
     nodes = G.Nodes(net, unit_rows(data))
+    start = {"gain": s["gain"], "relative_variance": s["variance"]}
     if members == 1:
-        return tr.TAGI(nodes, likelihood, gain=s["gain"], seed=seed)
+        return tr.TAGI(nodes, likelihood, seed=seed, **start)
     return tr.Ensemble(
-        nodes, likelihood, n=members, learner=tr.TAGI, gain=s["gain"], seed=1_000 * (seed + 1)
+        nodes, likelihood, n=members, learner=tr.TAGI, seed=1_000 * (seed + 1), **start
     )
 
 
 _ADAM = {"lr": (0.005, 0.01, 0.02), "decay": (5e-4, 1e-3, 2e-3), "epochs": (100, 200, 300)}
 _TAGI = Method(
     "TAGI, convolutions",
-    {"width": 16, "link": "softmax", "gain": 0.1, "epochs": 80, "batch": 20, "drop": 0.0},
     {
-        "width": (16, 32),
+        "width": 256,
+        "link": "softmax",
+        "gain": 0.1,
+        "variance": 8.0,
+        "epochs": 40,
+        "batch": 0,
+        "drop": 0.0,
+    },
+    {
+        "width": (64, 256),
         "link": ("softmax",),
-        "gain": (0.05, 0.1, 0.25),
-        "epochs": (40, 80, 160),
-        "batch": (20,),
+        "gain": (0.03, 0.1, 0.3),
+        "variance": (2.0, 8.0, 16.0),
+        "epochs": (20, 40, 80),
+        "batch": (0,),
         "drop": (0.0,),
     },
     tagi,

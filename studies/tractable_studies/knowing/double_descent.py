@@ -117,9 +117,24 @@ def main(argv: Sequence[str] | None = None) -> Path:
             Comparison("test NLL at the widest", None, widest.test_nll, better="smaller",
                        learner=name),
         ]  # fmt: skip
+    record.picture(options.out, drawn(curves), caption="Test and training error by width")
     path = record.write(options.out)
     say(f"written to {path}")
     return path
+
+
+def drawn(curves: dict[str, Capacity]) -> Any:
+    """Test error by width, and the error on the training labels, false ones among them."""
+    from matplotlib.figure import Figure
+
+    sheet = Figure(figsize=(9, 3.4), layout="constrained")
+    for ax, kind in zip(sheet.subplots(1, 2, sharex=True), ("test", "train"), strict=True):
+        for name, curve in curves.items():
+            errors = [getattr(size, f"{kind}_error") for size in curve.sizes]
+            ax.plot([size.size for size in curve.sizes], errors, "o-", label=name, markersize=3)
+        ax.set(xscale="log", xlabel="hidden units", ylabel=f"{kind} error")
+    sheet.axes[0].legend(frameon=False)
+    return sheet
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A network of two hidden layers of 100 learns the digits 0 to 4; its posterior, with a new head, is
 the prior for 5 to 9, of which 10, 100 or 1,000 images are seen.  How much wider the posterior is
-made, and the width of the fresh prior, are each the best of three on validation images of other
+made, and the width of the fresh prior, are each the best of four on validation images of other
 rows, over all seeds; what is reported is measured once on test images.
 
     python -m tractable_studies.knowing.transfer
@@ -30,8 +30,8 @@ from tractable_studies.framework.record import RunRecord
 from tractable_studies.knowing import TRANSFER
 
 HALF = 5
-WIDEN = (1.0, 10.0, 100.0)
-FRESH = {"TAGI": (0.06, 0.25, 1.0), "BayesByBackprop": (0.05, 0.1, 0.3)}
+WIDEN = (1.0, 10.0, 100.0, 1000.0)
+FRESH = {"TAGI": (0.06, 0.25, 1.0, 4.0), "BayesByBackprop": (0.05, 0.1, 0.3, 1.0)}
 """Gains of TAGI's fresh prior, deviations of that of Bayes by Backprop."""
 Rows = tuple[Tensor, Tensor]
 

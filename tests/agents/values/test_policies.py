@@ -211,3 +211,7 @@ def test_bad_arguments_are_refused():
         ActorCritic(Coin(), gamma=2.0)
     with pytest.raises(ValueError, match="horizon"):
         ActorCritic(Coin(), horizon=0)
+    with pytest.raises(ValueError, match="horizon must be at least 2"):
+        ActorCritic(Coin(), horizon=1)  # the spread of one advantage is no number
+    with pytest.raises(ValueError, match="checkpoint_every must be at least 1"):
+        ActorCritic(Coin()).learn(1, checkpoint_every=0)

@@ -142,6 +142,8 @@ def test_several_seeds_side_by_side(tmp_path):
     assert further[1].episodes == make(seed=4).learn(128).episodes
     with pytest.raises(ValueError, match="different seeds"):
         learn_seeds(make, [1, 1], 64, tmp_path)
+    with pytest.raises(TypeError, match="a class of agents or a"):
+        learn_seeds(lambda seed: make(seed=seed), [1, 2], 64, tmp_path)  # before it learns
 
 
 def test_learning_from_a_log_keeps_to_what_it_shows():
@@ -268,3 +270,9 @@ def test_the_deep_sea():
     assert paid == [0.0] * 4
     with pytest.raises(ValueError, match="size"):
         DeepSea(1)
+
+
+def test_observations_that_are_not_scaled_are_what_they_are():
+    agent = small(scale_observations=False)
+    assert agent.inputs(np.array([[250.0], [-40.0]])).tolist() == [[250.0], [-40.0]]
+    assert small().inputs(np.array([[250.0]])).tolist() == [[10.0]]  # until there is a scale

@@ -118,5 +118,9 @@ def test_what_a_table_cannot_take():
         Table(2, 2, "sarsa").update(0, 0, 1.0, 1)
     with pytest.raises(ValueError, match="the reward in state 0 is NaN"):
         Table(2, 2).update(0, 0, float("nan"), 1)
+    table = Table(2, 2, "monte-carlo")
+    with pytest.raises(ValueError, match="the reward in state 1 is NaN or infinite"):
+        table.learn_episode([(0, 0, 1.0), (1, 0, float("nan"))])
+    assert not bool(table.q.any())
     with pytest.raises(TypeError, match="see TAGIControl for continuous actions"):
         Table(2, 2).learn(gymnasium.make("Pendulum-v1"), 1)

@@ -67,7 +67,9 @@ class ActorCritic(PolicyAgent):
         sigma: float = 0.3,
         seed: int = 0,
     ) -> None:
-        for name, value in (("horizon", horizon), ("batch_size", batch_size), ("epochs", epochs)):
+        if horizon < 2:
+            raise ValueError(f"horizon must be at least 2, to compare steps by; got {horizon}")
+        for name, value in (("batch_size", batch_size), ("epochs", epochs)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if not clip > 0:

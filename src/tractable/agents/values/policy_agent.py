@@ -158,6 +158,8 @@ class PolicyAgent(ABC):
         """
         if total_timesteps < 1:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        if checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
         goal, updates = self.steps + total_timesteps, 0
         with Progress(total_timesteps, type(self).__name__, progress_bar) as bar:
             while self.steps < goal:

@@ -121,9 +121,10 @@ class QAgent:
     # --- what is known -------------------------------------------------------------------
 
     def inputs(self, flat: Array) -> Rows:
-        """Rows of the network's inputs, from rows of an observation's own numbers."""
+        """Rows of the network's inputs; observations that are not scaled are not clipped either."""
         normalizer = getattr(self, "normalizer", None)
-        return self.encoding.inputs(flat, normalizer.observation if normalizer else np.asarray)
+        scaled = normalizer is not None and self.settings.scale_observations
+        return self.encoding.inputs(flat, normalizer.observation if scaled else np.asarray)
 
     def reward(self, raw: Array) -> Array:
         """Rewards as they are learnt; those that are not scaled are not clipped either."""

@@ -41,6 +41,9 @@ def learn_seeds(
         raise ValueError(f"give different seeds, at least one; got {list(seeds)}")
     if total_timesteps < 1:
         raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+    kind = _kind(make)
+    if not hasattr(kind, "load"):  # or what was learnt could not be read in the end
+        raise TypeError(f"make must be a class of agents or a functools.partial of one, got {make}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     job = partial(_learn, make, total_timesteps, folder)
@@ -52,7 +55,6 @@ def learn_seeds(
     else:
         for seed in seeds:
             job(seed)
-    kind = _kind(make)
     return [kind.load(_path(folder, seed), make(seed=seed).env) for seed in seeds]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -143,8 +144,7 @@ class Table:
             raise TypeError("monte-carlo learns at the end of an episode: use learn_episode")
         if self.rule == "sarsa" and then is None and not done:
             raise ValueError("sarsa needs the next action: then=")
-        if reward != reward:
-            raise ValueError(f"the reward in state {state} is NaN")
+        _check_reward(reward, state)
         mine = 0
         if self.rule == "double":
             drawn = int(torch.randint(2, (), generator=self.generator))
@@ -165,6 +165,8 @@ class Table:
 
     def learn_episode(self, steps: Sequence[tuple[int, int, float]]) -> None:
         """Learn from a whole episode: states, actions and rewards in their order."""
+        for state, _, reward in steps:
+            _check_reward(reward, state)
         rewards = [reward for _, _, reward in steps]
         returns = discounted_returns(rewards, self.gamma)
         for (state, action, _), value in zip(steps, returns, strict=True):
@@ -218,3 +220,8 @@ class Table:
     def _act(self, state: int, explore: Exploration) -> int:
         chances = explore.probabilities(self.q[state])
         return int(torch.multinomial(chances, 1, generator=self.generator))
+
+
+def _check_reward(reward: float, state: int) -> None:
+    if not math.isfinite(reward):
+        raise ValueError(f"the reward in state {state} is NaN or infinite")

@@ -11,12 +11,14 @@ import torch
 from tractable import metrics
 from tractable.cli import output
 from tractable.cli.errors import BadUse
-from tractable.cli.table import rows
+from tractable.cli.table import csv_file, rows
 from tractable.cli.table.csv_file import CsvTable
+from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.rows import Array, RowTable
 
 _FEWEST = 20
 _SHOWN = 12
+_TWINS = 0.05  # share of the rows of both that is worth a word
 
 
 def run(
@@ -25,6 +27,8 @@ def run(
     *,
     drop: tuple[str, ...],
     categorical: tuple[str, ...],
+    decimal: str | None,
+    encoding: str | None,
     level: float,
     seed: int,
     threads: int,
@@ -34,8 +38,11 @@ def run(
     if not 0 < level < 1:
         raise BadUse(f"--level must lie between 0 and 1, got {level}")
     torch.set_num_threads(threads)
-    tables = rows.read(first), rows.read(second)
-    found = compare(*tables, drop=drop, categorical=categorical, level=level, seed=seed)
+    check_decimal(decimal)
+    tables = [csv_file.read(path, encoding=encoding) for path in (first, second)]
+    found = compare(
+        *tables, drop=drop, categorical=categorical, decimal=decimal, level=level, seed=seed
+    )
     if json:
         output.as_json(found)
         return
@@ -64,7 +71,7 @@ def run(
 
 def compare(
     a: CsvTable, b: CsvTable, *, drop: tuple[str, ...], categorical: tuple[str, ...],
-    level: float, seed: int,
+    level: float, seed: int, decimal: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """All of it, as JSON values.
 
@@ -74,16 +81,25 @@ def compare(
     for table in (a, b):
         if len(table) < _FEWEST:
             raise BadUse(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
-    shared = [name for name in a.header if name in b.header and name not in drop]
+    aside = {*drop, *({a.counter, b.counter} - {None} - {*categorical})}
+    shared = [name for name in a.header if name in b.header and name not in aside]
     if not shared:
         raise BadUse(f"{a.path.name} and {b.path.name} have no columns in common")
     both = _joined(a, b, shared)
-    made = rows.look_at(both, categorical=[name for name in categorical if name in shared])
+    made = rows.look_at(
+        both, categorical=[name for name in categorical if name in shared], decimal=decimal
+    )
     values = made.encode(both)
-    notes = []
-    only = [name for name in (*a.header, *b.header) if name not in shared and name not in drop]
+    notes = list(dict.fromkeys([*a.notes, *b.notes, *made.notes]))
+    only = [name for name in (*a.header, *b.header) if name not in shared and name not in aside]
     if only:
         notes.append(f"Only in one of them, and passed over: {', '.join(only)}.")
+    twins = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
+    if twins > _TWINS * min(len(a), len(b)):
+        notes.append(
+            f"{twins} rows stand in both tables: they draw the probability to below 0.5, "
+            f"so it says less."
+        )
     x, filled = _numbers(made, values, notes)
     parts = x[: len(a)], x[len(a) :]
     result = metrics.two_sample(*parts, seed=seed)
@@ -164,6 +180,8 @@ def _typical(made: RowTable, k: int, values: Array) -> str:
     column = made.columns[k]
     if not len(values):
         return "missing"
+    if column.is_date:
+        return column.decode(values.mean(keepdims=True))[0]
     if not column.levels:
         return f"{values.mean():.4g}"
     code, count = np.unique(values, return_counts=True)

@@ -16,13 +16,15 @@ from tractable.cli.errors import BadUse, FailedWork, one_line
 from tractable.cli.folder import whole_folder
 from tractable.cli.table import csv_file, rows
 from tractable.cli.table.csv_file import CsvTable
+from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.rows import MODEL, Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
 from tractable.generative.em import Mixture
 from tractable.persistence.files import whole_file
-from tractable.report import RESULTS, Picture, Results, write_report
-from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report import RESULTS, Picture, Results, Section, write_report
+from tractable.report.provenance import command, peak_memory_mib, versions
+from tractable.report.words import number
 
 TABLE, PICTURE = "novelty.csv", "novelty.png"
 _FOLDS = 5
@@ -40,6 +42,8 @@ class Choices:
     ids: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    decimal: str | None = None
+    encoding: str | None = None
     components: int | None = None
     level: float = 0.99
     seed: int = 0
@@ -89,10 +93,14 @@ def density(choices: Choices) -> tuple[Results, CsvTable, RowTable, Scored]:
         raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
     if choices.components is not None and choices.components < 1:
         raise BadUse(f"--components must be at least 1, got {choices.components}")
-    table = rows.read(choices.data)
+    check_decimal(choices.decimal)
+    table = csv_file.read(choices.data, encoding=choices.encoding)
     if len(table) < _FEWEST:
         raise BadUse(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
-    made = rows.look_at(table, ids=choices.ids, drop=choices.drop, categorical=choices.categorical)
+    made = rows.look_at(
+        table, ids=choices.ids, drop=choices.drop, categorical=choices.categorical,
+        decimal=choices.decimal,
+    )  # fmt: skip
     values = made.encode(table)
     with whole_folder(choices.out, force=choices.force) as folder:
         started = clock.monotonic()
@@ -196,7 +204,7 @@ def _lines(table: CsvTable, made: RowTable, scored: Scored) -> tuple[list[str], 
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3f}".replace("-", "−") if isinstance(value, float) else str(value)
 
 
 def _draw(choices: Choices, scored: Scored, folder: Path) -> None:
@@ -212,6 +220,7 @@ def _draw(choices: Choices, scored: Scored, folder: Path) -> None:
     )
     ax.set(xlabel="log density of a row, by a model of the others (nats)", ylabel="rows")
     ax.set_yscale("symlog", linthresh=10)
+    ax.yaxis.set_major_formatter("{x:g}")
     ax.legend(frameon=False)
     with whole_file(folder / PICTURE) as scratch:
         figure.savefig(scratch, dpi=110)
@@ -225,7 +234,8 @@ def _results(
     strange = int((scored.novelty > choices.level).sum())
     notes = [
         f"{len(table)} rows of {len(made.columns)} columns: a mixture of "
-        f"{len(model.mixture_.weights)} normal distributions."
+        f"{len(model.mixture_.weights)} normal distributions.",
+        *made.notes,
     ]
     texts = [f"{c.name} ({len(c.levels)})" for c in made.columns if c.levels]
     if texts:
@@ -243,10 +253,11 @@ def _results(
     ]  # fmt: skip
     return Results(
         experiment=f"density {choices.data.name}",
-        title=f"How unlike the others the rows of {choices.data.name} are",
+        title=f"Unusual rows of {choices.data.name}",
         command=command("tractable.cli"),
         seeds=[choices.seed],
-        settings={k: v for k, v in asdict(choices).items() if k not in ("data", "out", "force")},
+        settings={k: v for k, v in asdict(choices).items()
+                  if v not in (None, ()) and k not in ("data", "out", "force")},
         pictures=[Picture(PICTURE, "rows by their density, each under a model of the others")],
         notes=notes,
         metrics={
@@ -257,6 +268,28 @@ def _results(
         seconds=round(seconds, 1),
         peak_memory_mib=peak_memory_mib(),
         threads=choices.threads,
-        commit=commit(),
         versions=versions(),
+        kind="table",
+        sections=[_answer(choices, made, table, scored, strange)],
     )  # fmt: skip
+
+
+def _answer(
+    choices: Choices, made: RowTable, table: CsvTable, scored: Scored, strange: int
+) -> Section:
+    """The rows that a person should look at first."""
+    expected = (1 - choices.level) * len(table)
+    words = [
+        f"{strange} of {len(table)} rows have a novelty above {choices.level:g}; if no row were "
+        f"strange, about {number(float(expected))} would. Novelty is the share of the table's rows "
+        f"that are more likely than this one, under a model that has not seen it.",
+        "Look at these first: the column named is the least likely one, given the rest of its row.",
+    ]
+    header, lines = _lines(table, made, scored)
+    order = np.argsort(-scored.novelty, kind="stable")[:_SHOWN]
+    shown = [[_cell(cell) for cell in lines[i]] for i in order]
+    plain = {"row": "row of the file", "log_density": "log density",
+             "strangest_column": "strangest column", "its_value": "its value"}  # fmt: skip
+    return Section(
+        "Which rows do not belong?", words, [plain.get(name, name) for name in header], shown
+    )

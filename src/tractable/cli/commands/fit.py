@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +13,14 @@ from tractable.cli.errors import BadUse, FailedWork, one_line
 from tractable.cli.folder import whole_folder
 from tractable.cli.table import answers, scores
 from tractable.cli.table.importance import importance
+from tractable.cli.table.likelihood import AUTO, meaning
 from tractable.cli.table.model_file import MODEL, TableModel, estimator_class
 from tractable.cli.table.prepare import Choices, Prepared, prepare
 from tractable.errors import InvalidTarget
 from tractable.report import RESULTS, Chart, Comparison, Results, Section, write_report
 from tractable.report.provenance import command, peak_memory_mib, versions
 from tractable.report.words import number
+from tractable.sklearn.targets import NORMAL
 
 
 def widths(text: str | None) -> tuple[int, ...] | None:
@@ -43,15 +44,6 @@ def levels(text: str | None) -> tuple[str, ...]:
     (('low', 'mid', 'high'), ())
     """
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
-def stem(data: Path) -> str:
-    """The name of a file without its endings.
-
-    >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
-    ('b', 'x.y')
-    """
-    return Path(data.stem).stem if data.suffix == ".gz" else data.stem
 
 
 def run(json: bool, **chosen: Any) -> None:
@@ -156,7 +148,10 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
         comparison=[] if score is None else score.rows,
         charts=_charts(estimator, choices.learner),
         calibration=None if score is None else score.calibration,
-        notes=[f"{sizes}; {inputs}.", *prepared.notes, *_learnt(prepared, estimator)],
+        notes=[
+            f"{sizes}; {inputs}.", *prepared.notes, *_hint(choices, prepared),
+            *_learnt(prepared, estimator),
+        ],
         metrics={} if score is None else score.metrics,
         seconds=round(seconds, 1),
         peak_memory_mib=peak_memory_mib(),
@@ -165,6 +160,16 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
         kind="table",
         sections=_sections(choices, prepared, estimator, score),
     )  # fmt: skip
+
+
+def _hint(choices: Choices, prepared: Prepared) -> list[str]:
+    """A likelihood that the target suggests, where the user named none."""
+    if choices.likelihood or prepared.meaning.name != NORMAL or choices.learner == "laplace":
+        return []
+    seen = meaning(prepared.target, AUTO, (), *prepared.rows(prepared.train))
+    if seen.name == NORMAL:
+        return []
+    return [f"Seen in {choices.target}: {seen.reason}; --likelihood {seen.name} takes it so."]
 
 
 def _score(choices: Choices, prepared: Prepared, estimator: Any) -> scores.Score | None:

@@ -1,4 +1,4 @@
-"""``tractable forecast``: the next values of a series in a CSV file, with a report."""
+"""``tractable forecast``: the next values of a series in a table, with a report."""
 
 from __future__ import annotations
 
@@ -11,19 +11,35 @@ import numpy as np
 import torch
 
 from tractable.cli import output
-from tractable.cli.errors import BadUse, FailedWork, one_line
+from tractable.cli.errors import BadUse, FailedWork, one_line, unknown
 from tractable.cli.folder import whole_folder
 from tractable.cli.table import csv_file
-from tractable.cli.table.csv_file import CsvTable, is_missing
+from tractable.cli.table.columns import Column, numeric
+from tractable.cli.table.csv_file import CsvTable
+from tractable.cli.table.notation import check_decimal, date, of_dates
+from tractable.cli.table.notation import number as number_in
 from tractable.errors import TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
 from tractable.persistence.files import whole_file
-from tractable.report import RESULTS, Calibration, Comparison, Picture, Results, write_report
-from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report import (
+    RESULTS,
+    Calibration,
+    Comparison,
+    Picture,
+    Results,
+    Section,
+    write_report,
+)
+from tractable.report.provenance import command, peak_memory_mib, versions
 from tractable.report.words import number
 
 MODEL, TABLE, PICTURE = "model.tr", "forecast.csv", "forecast.png"
+LEARNERS = {
+    "tagi": "TAGI", "bbb": "BayesByBackprop", "net": "Backprop",
+    "bayesbybackprop": "BayesByBackprop", "backprop": "Backprop",
+}  # fmt: skip
 _SHOWN = 4  # series in the picture
+_STEPS = 12  # in the report's table
 _BEFORE = 4  # horizons of the past in it
 
 
@@ -41,7 +57,9 @@ class Choices:
     known: tuple[str, ...] = ()
     past: tuple[str, ...] = ()
     transform: str | None = None
-    learner: str = "TAGI"
+    learner: str = "tagi"
+    decimal: str | None = None
+    encoding: str | None = None
     test: float = 0.2
     level: float = 0.9
     seed: int = 0
@@ -99,7 +117,10 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
         raise BadUse(f"--test is a share between 0 and 1, got {choices.test}")
     if not 0 < choices.level < 1:
         raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
-    table = csv_file.read(choices.data)
+    if choices.learner.lower() not in LEARNERS:
+        raise unknown("learner", choices.learner, LEARNERS)
+    check_decimal(choices.decimal)
+    table = csv_file.read(choices.data, encoding=choices.encoding)
     frame, ahead = _frame(table, choices)
     with whole_folder(choices.out, force=choices.force) as folder:
         started = clock.monotonic()
@@ -114,7 +135,7 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
         csv_file.write(folder / TABLE, *_lines(forecast, choices.level))
         _draw(choices, frame, forecast, folder)
         seconds = clock.monotonic() - started
-        results = _results(choices, forecaster, tested, seconds)
+        results = _results(choices, forecaster, forecast, tested, seconds, table.notes)
         results.write(folder / RESULTS)
         write_report(results, folder)
     return results, forecast
@@ -127,7 +148,7 @@ def _forecast(choices: Choices, frame: Table, ahead: Any) -> tuple[Forecaster, F
     }  # fmt: skip
     made: dict[str, Any] = {
         "horizon": choices.horizon, "season": choices.season, "transform": choices.transform,
-        "learner": choices.learner, "seed": choices.seed,
+        "learner": LEARNERS[choices.learner.lower()], "seed": choices.seed,
     }  # fmt: skip
     stamps = _stamps(frame, choices)
     times = np.unique(stamps)
@@ -153,7 +174,9 @@ def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Any]:
     if choices.id is not None and choices.time is None:
         raise BadUse("--id needs --time: which rows of different series belong together?")
     parts: dict[str, Any] = {name: np.array(table.column(name)) for name in one}
-    parts |= {name: _numbers(table, name) for name in numeric}
+    if choices.time is not None:
+        parts[choices.time] = _times(table, choices.time)
+    parts |= {name: _numbers(table, name, choices.decimal) for name in numeric}
     frame = Table(parts)
     there = ~np.all([np.isnan(parts[name]) for name in choices.target], axis=0)
     if not there.any():
@@ -185,16 +208,28 @@ def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Any:
     return found[0] if choices.id is None else np.stack(found, axis=1)
 
 
-def _numbers(table: CsvTable, name: str) -> Any:
-    values = []
-    for row, cell in zip(table.numbers, table.column(name), strict=True):
-        try:
-            values.append(np.nan if is_missing(cell) else float(cell))
-        except ValueError:
-            raise BadUse(
-                f"{table.path.name}, column {name!r}: {cell!r} in row {row} is not a number"
-            ) from None
-    return np.array(values)
+def _times(table: CsvTable, name: str) -> Any:
+    """Time stamps, dates as ISO 8601 has them."""
+    cells = table.column(name)
+    try:
+        plain = all(number_in(cell) is not None for cell in cells)
+        form = None if plain else of_dates(cells)
+    except ValueError as error:
+        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
+    if form is None:
+        return np.array(cells)
+    when = [date(cell, form) for cell in cells]
+    iso = [c if w is None else w.isoformat() for c, w in zip(cells, when, strict=True)]
+    return np.array(iso)
+
+
+def _numbers(table: CsvTable, name: str, decimal: str | None) -> Any:
+    """Values, NaN where they are missing, in whatever way they are written."""
+    try:
+        column = numeric(table, name, decimal) or Column(name, "numeric")
+    except ValueError as error:
+        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
+    return column.encode(table)[:, 0]
 
 
 def _lines(forecast: Forecast, level: float) -> tuple[list[str], list[list[Any]]]:
@@ -235,7 +270,10 @@ def _draw(choices: Choices, frame: Table, forecast: Forecast, folder: Path) -> N
         figure.savefig(scratch, dpi=110)
 
 
-def _results(choices: Choices, forecaster: Forecaster, tested: Backtest, seconds: float) -> Results:
+def _results(
+    choices: Choices, forecaster: Forecaster, forecast: Forecast, tested: Backtest,
+    seconds: float, notes: tuple[str, ...],
+) -> Results:  # fmt: skip
     found, setting = tested.summary(), asdict(forecaster.setting_)
     ours, naive = found["model"], found["seasonal naive"]
     words = (
@@ -252,11 +290,11 @@ def _results(choices: Choices, forecaster: Forecaster, tested: Backtest, seconds
     state = forecaster.state_
     return Results(
         experiment=f"forecast {choices.data.name}",
-        title=f"{choices.horizon} steps of {', '.join(choices.target)} of {choices.data.name}",
+        title=f"The next {choices.horizon} steps of {', '.join(choices.target)}",
         command=command("tractable.cli"),
         seeds=[choices.seed],
         settings={k: str(v) if isinstance(v, Path) else v for k, v in asdict(choices).items()
-                  if k not in ("data", "out", "force")},
+                  if v not in (None, ()) and k not in ("data", "out", "force")},
         comparison=[
             Comparison(name, None, ours[key], better=better, goal=goal,  # type: ignore[arg-type]
                        learner=choices.learner, note=f"seasonal naive: {number(naive[key])}")
@@ -268,7 +306,8 @@ def _results(choices: Choices, forecaster: Forecaster, tested: Backtest, seconds
         pictures=[Picture(PICTURE, "the end of the series, and what is forecast")],
         notes=[
             f"{len(state.names)} series, a step of {state.grid.words}, a season of {state.season}; "
-            f"scores are of {len(tested.origins)} origins that a first fit had not seen.",
+            f"scores are of {len(tested.origins)} forecasts of what a first fit had not seen.",
+            *notes,
             f"chosen on held-out windows: {network}, windows of {setting['lags']} values measured "
             f"from their {setting['level']} value.",
         ],
@@ -276,6 +315,40 @@ def _results(choices: Choices, forecaster: Forecaster, tested: Backtest, seconds
         seconds=round(seconds, 1),
         peak_memory_mib=peak_memory_mib(),
         threads=choices.threads,
-        commit=commit(),
         versions=versions(),
+        kind="table",
+        sections=[_answer(choices, found, len(tested.origins)), _next(choices, forecast)],
     )  # fmt: skip
+
+
+def _answer(choices: Choices, found: dict[str, dict[str, float]], origins: int) -> Section:
+    """The model beside repeating the last season, on the end of the series."""
+    ours, naive = found["model"], found["seasonal naive"]
+    rows = [
+        [name, *(f"{100 * v:.1f} %" if key == "coverage_90" else number(v)
+                 for v in (ours[key], naive[key])), better]
+        for name, key, better in (
+            ("mean absolute error", "mae", "smaller"), ("mean squared error", "mse", "smaller"),
+            ("log density of what came", "log_likelihood", "larger"),
+            ("90 % intervals hold", "coverage_90", "90 %"),
+        )
+    ]  # fmt: skip
+    words = (
+        f"Forecasts of 1 to {choices.horizon} steps were made at {origins} times at the end of the "
+        f"series that a first fit had not seen. They are off by {number(ours['mae'])} on average; "
+        f"repeating the last season is off by {number(naive['mae'])}."
+    )
+    warnings = []
+    if ours["mae"] >= naive["mae"]:
+        warnings.append("It is no better than repeating the last season.")
+    header = ["on these values", "this model", "repeating the last season", "better is"]
+    return Section("How good is it?", [words], header, rows, warnings=warnings)
+
+
+def _next(choices: Choices, forecast: Forecast) -> Section:
+    """The first steps of the forecast."""
+    header, lines = _lines(forecast, choices.level)
+    shown = [[number(cell) for cell in line] for line in lines[:_STEPS]]
+    words = f"The next steps, and between what {100 * choices.level:g} % of them should lie"
+    rest = f"; all {len(lines)} are in {TABLE}." if len(lines) > _STEPS else "."
+    return Section("What comes next?", [words + rest], header, shown)

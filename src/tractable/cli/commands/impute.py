@@ -11,9 +11,9 @@ import torch
 from tractable import infer
 from tractable.cli import output
 from tractable.cli.commands.density import mixture
-from tractable.cli.commands.synth import check_file
 from tractable.cli.errors import BadUse, FailedWork, one_line
-from tractable.cli.table import csv_file, rows
+from tractable.cli.table import csv_file, rows, write_file
+from tractable.cli.table.notation import PLAIN, check_decimal
 from tractable.cli.table.rows import Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import Generative
@@ -28,6 +28,8 @@ def run(
     ids: tuple[str, ...],
     drop: tuple[str, ...],
     categorical: tuple[str, ...],
+    decimal: str | None,
+    encoding: str | None,
     draws: int,
     draw: bool,
     level: float | None,
@@ -37,19 +39,23 @@ def run(
 ) -> None:
     """Fill the holes, and write or print the table."""
     _check(draws, level, out)
+    check_decimal(decimal)
     torch.set_num_threads(threads)
-    table = csv_file.read(data)
-    held: Generative
+    table = csv_file.read(data, encoding=encoding)
+    held: Generative | None
     if model is None:
-        made = rows.look_at(table, ids=ids, drop=drop, categorical=categorical)
+        made = rows.look_at(table, ids=ids, drop=drop, categorical=categorical, decimal=decimal)
         values = made.encode(table)
-        held = _fitted(table, made, values, seed)
+        held = None
     else:
         held, made = rows.load(model)
         values = made.encode(table)
     missing = np.isnan(values)
     if not missing.any():
         raise BadUse(f"{table.path.name} has no missing values in {', '.join(made.names)}")
+    for note in made.notes:
+        sys.stderr.write(f"note: {note}\n")
+    held = held or _fitted(table, made, values, seed)
     generator = torch.Generator().manual_seed(seed)
     found = infer.impute(held, values, draws=draws, generator=generator)
     filled = (found.draws[0] if draw else _best(found, made)).double().numpy()
@@ -61,8 +67,10 @@ def run(
             lines[i][at] = cells[i][k]
     if level is not None:
         _with_interval(header, lines, found, made, level)
+    if table.counter is not None:
+        header[0] = ""  # as the file had it
     if out is not None:
-        csv_file.write(out, header, lines)
+        write_file.write(out, header, write_file.numbered(header, lines, _plain(made), out))
         _tell(out, {n: int(missing[:, k].sum()) for k, n in enumerate(made.names)}, json)
     elif json:
         output.as_json([dict(zip(header, line, strict=True)) for line in lines])
@@ -76,7 +84,13 @@ def _check(draws: int, level: float | None, out: Path | None) -> None:
     if level is not None and not 0 < level < 1:
         raise BadUse(f"--level must lie between 0 and 1, got {level}")
     if out is not None:
-        check_file(out)
+        write_file.place(out)
+
+
+def _plain(made: RowTable) -> set[str]:
+    """The columns of numbers, and what is written beside them."""
+    names = [c.name for c in made.columns if not c.levels and c.notation == PLAIN]
+    return {name + part for name in names for part in ("", "_lower", "_upper")}
 
 
 def _tell(out: Path, filled: dict[str, int], json: bool) -> None:

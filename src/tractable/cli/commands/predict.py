@@ -13,7 +13,6 @@ import torch
 from tractable import metrics
 from tractable.cli import output
 from tractable.cli.errors import BadUse, unknown
-from tractable.cli.folder import unwritable
 from tractable.cli.table import csv_file, model_file, target, write_file
 from tractable.cli.table.columns import encode
 from tractable.cli.table.csv_file import CsvTable
@@ -65,12 +64,7 @@ class Choices:
 def run(model: Path, data: Path, out: Path | None, choices: Choices, *, json: bool) -> None:
     """Predict, and write or print the rows; what a reader should know goes to standard error."""
     if out is not None:
-        problem = f"{out} is a folder, wanted a file" if out.is_dir() else unwritable(out.parent)
-        if problem is None and not out.parent.is_dir():
-            problem = f"no folder {out.parent} for {out.name}"
-        if problem:
-            raise BadUse(problem)
-        write_file.check(out)
+        write_file.place(out)
     choices.check()
     held = model_file.load(model)
     table = csv_file.read(data, encoding=choices.encoding)

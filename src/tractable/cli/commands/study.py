@@ -18,6 +18,7 @@ from tractable import learners
 from tractable.cli import output
 from tractable.cli.errors import BadUse, FailedWork, one_line, unknown
 from tractable.cli.folder import whole_folder
+from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.prepare import Choices as TableChoices
 from tractable.cli.table.prepare import prepare
 from tractable.data import Standardizer
@@ -53,6 +54,8 @@ class Choices:
     ids: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    decimal: str | None = None
+    encoding: str | None = None
     hidden: int = 50
     most: int = 5000
     quick: bool = False
@@ -63,6 +66,7 @@ class Choices:
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong without the data."""
+        check_decimal(self.decimal)
         if self.learner not in KINDS:
             raise unknown("learner", self.learner, KINDS)
         for name, value, least in (
@@ -147,7 +151,7 @@ def table_of(choices: Choices, most: int) -> Table:
         TableChoices(
             data=choices.data, target=choices.target, out=choices.out, task=choices.task,
             ids=choices.ids, drop=choices.drop, categorical=choices.categorical, missing="mean",
-            seed=choices.seed,
+            decimal=choices.decimal, encoding=choices.encoding, seed=choices.seed,
         )
     )  # fmt: skip
     places = np.array(sorted([*prepared.train, *prepared.test]))

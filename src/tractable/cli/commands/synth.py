@@ -9,8 +9,8 @@ import torch
 
 from tractable.cli import output
 from tractable.cli.errors import BadUse
-from tractable.cli.folder import unwritable
-from tractable.cli.table import csv_file, rows
+from tractable.cli.table import csv_file, rows, write_file
+from tractable.cli.table.notation import PLAIN
 
 _MOST = 10_000_000
 
@@ -20,13 +20,14 @@ def run(model: Path, number: int, out: Path | None, *, seed: int, json: bool) ->
     if not 1 <= number <= _MOST:
         raise BadUse(f"-n must be from 1 to {_MOST}, got {number}")
     if out is not None:
-        check_file(out)
+        write_file.place(out)
     held, table = rows.load(model)
     generator = torch.Generator().manual_seed(seed)
     drawn = held.predict().sample(number, generator).double().numpy()
     lines = table.decode(drawn)
     if out is not None:
-        csv_file.write(out, table.names, lines)
+        plain = {c.name for c in table.columns if not c.levels and c.notation == PLAIN}
+        write_file.write(out, table.names, write_file.numbered(table.names, lines, plain, out))
         if json:
             output.as_json({"rows": number, "columns": table.names, "out": str(out)})
         else:
@@ -35,12 +36,3 @@ def run(model: Path, number: int, out: Path | None, *, seed: int, json: bool) ->
         output.as_json([dict(zip(table.names, line, strict=True)) for line in lines])
     else:
         csv_file.write_rows(sys.stdout, table.names, lines)
-
-
-def check_file(out: Path) -> None:
-    """Refuse a place that no file can be written to."""
-    problem = f"{out} is a folder, wanted a file" if out.is_dir() else unwritable(out.parent)
-    if problem is None and not out.parent.is_dir():
-        problem = f"no folder {out.parent} for {out.name}"
-    if problem:
-        raise BadUse(problem)

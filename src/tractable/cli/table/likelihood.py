@@ -117,7 +117,7 @@ def _of_numbers(x: Array, y: Array) -> Meaning:
     if _counts(y):
         return Meaning("negative_binomial", "whole numbers from 0, small ones among them: counts")
     share = _far_share(x, y)
-    if len(y) >= FEWEST_ROWS and share > _FAR_SHARE:
+    if share > _FAR_SHARE:
         return Meaning("student_t", f"{100 * share:.0f} % lie far off a straight line: long tails")
     return Meaning(NORMAL, "numbers of no special kind")
 
@@ -143,7 +143,11 @@ def _far_share(x: Array, y: Array) -> float:
 
     Twice that of the rarer side: a skewed target has one long tail, and is no case of outliers.
     """
-    design = np.column_stack([np.ones(len(x)), np.nan_to_num(x)])
+    whole = ~np.isnan(x).any(1)  # a row with a hole is off for want of its value
+    x, y = x[whole], y[whole]
+    if len(y) < FEWEST_ROWS:
+        return 0.0
+    design = np.column_stack([np.ones(len(x)), x])
     weight, middle, residual = np.ones(len(y)), 0.0, y
     for _ in range(_ROUNDS):  # least squares by weights that become those of absolute values
         root = np.sqrt(weight)

@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from tractable.cli.errors import BadUse
+
 PLAIN, COMMA, POINT = "plain", "comma", "point"
 """1200.5; 1.200,5 with a decimal comma; 1,200.5 with commas between thousands."""
 NOTATIONS = (PLAIN, COMMA, POINT)
@@ -27,6 +29,13 @@ FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
 """Of dates."""
 _LOOKED_AT = 200  # cells, to find a way to write dates
 _EPOCH = dt.datetime(2000, 1, 1)
+_DAY = 86_400  # seconds
+
+
+def check_decimal(sign: str | None) -> None:
+    """Refuse a sign between whole and parts of numbers that is none."""
+    if sign not in (None, ",", "."):
+        raise BadUse(f"--decimal is , or ., got {sign!r}")
 
 
 def number(cell: str, notation: str = PLAIN) -> float | None:
@@ -127,12 +136,50 @@ def parts(when: dt.datetime, *, times: bool) -> list[float]:
         when: the time.
         times: whether the time of the day counts, on a circle as well.
     """
-    days = (when - _EPOCH).total_seconds() / 86_400
     turns = [when.timetuple().tm_yday / 365.25, (when.weekday() + 0.0) / 7]
     if times:
         turns.append((when.hour + when.minute / 60) / 24)
     circles = [f(2 * math.pi * turn) for turn in turns for f in (math.cos, math.sin)]
-    return [days, *circles]
+    return [days(when), *circles]
+
+
+def days(when: dt.datetime) -> float:
+    """Days since 2000."""
+    return (when - _EPOCH).total_seconds() / _DAY
+
+
+def dated(count: float, form: str) -> str:
+    """The date so many days since 2000, as a format writes it.
+
+    >>> dated(8766.4, "%Y-%m-%d"), dated(8766.5, "%d.%m.%Y %H:%M"), dated(-1e9, "%Y-%m-%d")
+    ('2024-01-01', '01.01.2024 12:00', '0001-01-01')
+    """
+    first, last = ((end - _EPOCH).total_seconds() for end in (dt.datetime.min, dt.datetime.max))
+    seconds = min(max(round(count * _DAY if has_times(form) else round(count) * _DAY), first), last)
+    when = (_EPOCH + dt.timedelta(seconds=int(seconds))).replace(tzinfo=dt.UTC)
+    return when.strftime(form.replace("%Y", f"{when.year:04d}"))
+
+
+def written(value: float, decimals: int, notation: str = PLAIN) -> str:
+    """A number with so many decimals, as its column writes them.
+
+    >>> written(1.25, 2), written(1.25, 1, COMMA), written(1200.0, 0, POINT)
+    ('1.25', '1,2', '1200')
+    """
+    plain = f"{value:.{decimals}f}"
+    return plain.replace(".", ",") if notation == COMMA else plain
+
+
+def decimals(cell: str, notation: str = PLAIN) -> int | None:
+    """Digits after the decimal sign of a cell; None of one with an exponent.
+
+    >>> decimals("1.25"), decimals("1.200,5 €", COMMA), decimals("7"), decimals("1e-3")
+    (2, 1, 0, None)
+    """
+    if "e" in cell.lower():
+        return None
+    after = cell.partition("," if notation == COMMA else ".")[2]
+    return sum(letter.isdecimal() for letter in after)
 
 
 def has_times(form: str) -> bool:

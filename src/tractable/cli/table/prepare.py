@@ -14,7 +14,7 @@ from tractable.cli.table.columns import Column, encode, infer
 from tractable.cli.table.csv_file import CsvTable, read
 from tractable.cli.table.likelihood import AUTO, Meaning, meaning, task_of
 from tractable.cli.table.model_file import LEARNERS
-from tractable.cli.table.notation import COMMA, POINT
+from tractable.cli.table.notation import COMMA, POINT, check_decimal
 from tractable.cli.table.target import LEAST_ROWS, Target, held_out, target_of
 
 MISSING = ("infer", "drop", "mean", "refuse")
@@ -56,8 +56,7 @@ class Choices:
             raise BadUse(f"--learner laplace takes no --likelihood {self.likelihood}")
         if self.missing not in MISSING:
             raise unknown("way with missing values", self.missing, MISSING)
-        if self.decimal not in (None, ",", "."):
-            raise BadUse(f"--decimal is , or ., got {self.decimal!r}")
+        check_decimal(self.decimal)
         if not 0 <= self.test < 1:
             raise BadUse(f"--test must lie between 0 and 1, got {self.test}")
         if any(width < 1 for width in self.hidden or ()):

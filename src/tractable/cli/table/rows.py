@@ -1,7 +1,7 @@
 """Tables without a target, as models of rows take them: a number for every cell, and back.
 
-Numbers are as they are; texts of few kinds are numbered, the most frequent one first, and spread
-evenly around their number when learnt, so that a density exists.
+Numbers are as they are, dates are days; texts of few kinds are numbered, the most frequent one
+first, and spread evenly around their number when learnt, so that a density exists.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tractable.cli.errors import BadUse
-from tractable.cli.table import csv_file
-from tractable.cli.table.columns import infer, parse
+from tractable.cli.table import notation as ways
+from tractable.cli.table.columns import infer
 from tractable.cli.table.csv_file import CsvTable, is_missing
+from tractable.cli.table.notation import FORMATS, NOTATIONS, PLAIN
 from tractable.errors import InvalidModelFile
 from tractable.generative import Generative
 from tractable.generative import files as generative_files
@@ -43,40 +44,68 @@ class RowColumn:
         name: in the header.
         levels: texts in the order of their numbers; empty for a column of numbers.
         decimals: digits after the point that its numbers are written with.
+        notation: how numbers or dates are written; see ``tractable.cli.table.notation``.
     """
 
     name: str
     levels: tuple[str, ...] = ()
     decimals: int = 0
+    notation: str = PLAIN
+
+    @property
+    def is_date(self) -> bool:
+        """Whether its numbers are days."""
+        return self.notation in FORMATS
 
     def encode(self, table: CsvTable) -> Array:
         """Numbers, NaN where a value is missing.
 
         Raises:
-            BadUse: a value that is no number, or a text that was not there before.
+            BadUse: a value that is no number or date, or a text that was not there before.
         """
         found = np.full(len(table), math.nan)
         places = {level: float(k) for k, level in enumerate(self.levels)}
         for i, cell in enumerate(table.column(self.name)):
             if is_missing(cell):
                 continue
-            value = places.get(cell) if self.levels else parse(cell)
+            value = places.get(cell) if self.levels else self._value(cell)
             if value is None or not math.isfinite(value):
-                known = ", ".join(map(repr, self.levels[:8]))
-                wanted = f"one of {known}" if self.levels else "a finite number"
                 raise BadUse(
                     f"{table.path.name}, column {self.name!r}, row {table.numbers[i]}: {cell!r}, "
-                    f"wanted {wanted}"
+                    f"wanted {self._wanted()}"
                 )
             found[i] = value
         return found
 
+    def _value(self, cell: str) -> float | None:
+        if not self.is_date:
+            return ways.number(cell, self.notation)
+        when = ways.date(cell, self.notation)
+        return None if when is None else ways.days(when)
+
+    def _wanted(self) -> str:
+        if self.levels:
+            return f"one of {', '.join(map(repr, self.levels[:8]))}"
+        return f"a date ({self.notation})" if self.is_date else "a finite number"
+
     def decode(self, values: Array) -> list[str]:
         """Cells as the file had them; empty where a number is missing."""
         if not self.levels:
-            return ["" if math.isnan(v) else f"{v:.{self.decimals}f}" for v in values]
+            return ["" if math.isnan(v) else self._cell(v) for v in values]
         last = len(self.levels) - 1
         return ["" if math.isnan(v) else self.levels[min(max(round(v), 0), last)] for v in values]
+
+    def _cell(self, value: float) -> str:
+        if self.is_date:
+            return ways.dated(value, self.notation)
+        return ways.written(value, self.decimals, self.notation)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a model file holds it: a notation only where it is not the plain one."""
+        held = asdict(self)
+        if self.notation == PLAIN:
+            del held["notation"]
+        return held
 
 
 @dataclass(frozen=True)
@@ -85,6 +114,7 @@ class RowTable:
 
     columns: tuple[RowColumn, ...]
     ids: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -121,14 +151,14 @@ class RowTable:
         """As a model file holds it."""
         return {
             "format": FORMAT,
-            "columns": [asdict(column) for column in self.columns],
+            "columns": [column.to_json() for column in self.columns],
             "ids": list(self.ids),
         }
 
 
 def look_at(
     table: CsvTable, *, ids: Sequence[str] = (), drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
+    categorical: Sequence[str] = (), decimal: str | None = None,
 ) -> RowTable:  # fmt: skip
     """What the columns of a table are.
 
@@ -137,32 +167,39 @@ def look_at(
         ids: columns that are copied, and not modelled.
         drop: columns that are left out.
         categorical: columns of numbers that are names of kinds.
+        decimal: the sign between whole and parts of numbers, if the user says so.
     """
     table.require([*ids, *drop, *categorical])
     names = [name for name in table.header if name not in {*ids, *drop}]
+    notes = list(table.notes)
+    if table.counter in names and table.counter not in categorical:
+        names.remove(table.counter)
+        notes.append("The first column has no name and only counts the rows: left out.")
     if not names:
         raise BadUse(f"{table.path.name} has no columns left to model")
     columns = []
     for name in names:
-        kind = infer(table, name, categorical=name in categorical).kind
+        found = infer(table, name, categorical=name in categorical, decimal=decimal)
         cells = [cell for cell in table.column(name) if not is_missing(cell)]
         if not cells:
             raise BadUse(f"{table.path.name}, column {name!r} has no values: --drop it")
-        if kind == "categorical":
+        if found.kind == "categorical":
             count = Counter(cells)
             columns.append(RowColumn(name, tuple(sorted(count, key=lambda c: (-count[c], c)))))
-        elif kind == "numeric":
-            columns.append(RowColumn(name, decimals=max(map(_decimals, cells))))
+        elif found.kind == "numeric":
+            digits = max(_decimals(cell, found.notation) for cell in cells)
+            columns.append(RowColumn(name, decimals=digits, notation=found.notation))
         else:
-            raise BadUse(
-                f"{table.path.name}, column {name!r} is a {kind}: --drop it, or copy it with --id"
-            )
-    return RowTable(tuple(columns), tuple(ids))
+            columns.append(RowColumn(name, notation=found.notation))
+    dates = [column.name for column in columns if column.is_date]
+    if dates:
+        notes.append(f"Dates, as days: {', '.join(dates)}.")
+    return RowTable(tuple(columns), tuple(ids), tuple(notes))
 
 
-def _decimals(cell: str) -> int:
-    digits = cell.lower().partition("e")[0].partition(".")[2]
-    return min(len(digits), _MOST_DECIMALS) if "e" not in cell.lower() else _MOST_DECIMALS
+def _decimals(cell: str, notation: str) -> int:
+    digits = ways.decimals(cell, notation)
+    return _MOST_DECIMALS if digits is None else min(digits, _MOST_DECIMALS)
 
 
 def save(path: Path, model: Generative, table: RowTable) -> None:
@@ -200,10 +237,8 @@ def _table(entry: dict[str, Any]) -> RowTable:
         decimals = of_type(held["decimals"], int, "decimals")
         if not 0 <= decimals <= _MOST_DECIMALS:
             raise InvalidModelFile(f"a column cannot have {decimals} decimals")
-        columns.append(RowColumn(of_type(held["name"], str, "a name"), levels, decimals))
+        way = of_type(held.get("notation", PLAIN), str, "a notation")
+        if way not in (*NOTATIONS, *FORMATS) or (levels and way != PLAIN):
+            raise InvalidModelFile(f"a column cannot have the notation {way!r}")
+        columns.append(RowColumn(of_type(held["name"], str, "a name"), levels, decimals, way))
     return RowTable(tuple(columns), tuple(of_type(name, str, "a name") for name in entry["ids"]))
-
-
-def read(path: Path) -> CsvTable:
-    """A table of any size that can be read."""
-    return csv_file.read(path)

@@ -137,6 +137,8 @@ class CompiledEngine(Engine):
                 likelihood, (locs, variances), z, y, weight=weight, memory=memory
             )
         with torch.no_grad():
+            if eager.guard.limit:
+                step = batch_rule.limited(step, heard.d_mu)
             loc, variance = batch_rule.updated(
                 eager.rule, loc, variance, flat(shift), flat(g_var), step
             )

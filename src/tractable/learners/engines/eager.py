@@ -70,13 +70,16 @@ class TorchEngine(Engine):
                 z,
                 y,
                 scratch=self._pieces(posterior.scratch)[0],
-                weight=None if verdict is None else verdict.weight,
+                weight=None if verdict is None or verdict.clean else verdict.weight,
                 memory=memory,
             )
-        alpha, observed, finite = torch.stack([step.alpha, step.observed, step.finite]).tolist()
+        numbers = [step.alpha, step.observed, step.finite, step.power]
+        alpha, observed, finite, power = torch.stack(numbers).tolist()
         if not finite:
             raise NonFiniteUpdate(NON_FINITE)
         with torch.no_grad():
+            if self.guard.limit and batch_rule.may_be_long(alpha, power):
+                alpha = float(batch_rule.limited(step, heard.d_mu).alpha)
             pieces = zip(
                 *self._pieces(posterior.loc, posterior.variance), shift, g_var, strict=True
             )
@@ -142,7 +145,7 @@ class TorchEngine(Engine):
                 shift,
                 g,
                 g_var,
-                limited=self.guard.limit,
+                exactly=self.guard.limit,
             )
         return heard, shift, g_var, step
 

@@ -320,8 +320,7 @@ class NativeEngine(Engine):
                 batch_size,
                 forget,
                 report,
-                None if gate is None else gate.level.numpy(),
-                None if gate is None else gate.log.numpy(),
+                *(_NO_GATE if gate is None else gate.arrays),
                 0.0 if memory is None else memory,
             )
         )
@@ -371,6 +370,7 @@ def _inputs(x: Inputs) -> tuple[Any, Any]:
 
 
 _NO_NOISE = torch.zeros(0, dtype=torch.float64)
+_NO_GATE = (None, None)
 
 
 def _rows(x: Tensor) -> Any:
