@@ -2,9 +2,9 @@
 
 All agents learn in one harness, with the same number of steps, the same evaluation (twenty episodes
 without exploration) and processor time for the clock.  ``QAgent`` has its defaults everywhere
-(``one-pass`` goes without its replay memory); the baselines have the settings that their zoo tuned
-for each environment.  Two more parts ask what uncertainty is good for: finding and keeping a rare
-reward (the deep sea), and learning from a log.
+(``one-pass`` goes without its replay memory, ``calm`` explores less); the baselines have the
+settings that their zoo tuned for each environment.  Two more parts ask what uncertainty is good
+for: finding and keeping a rare reward (the deep sea), and learning from a log.
 
     python -m tractable_studies.q_learning.run
     python -m tractable_studies.q_learning.run --env LunarLander-v3 --methods tagi --seed 0 1
@@ -33,7 +33,7 @@ from tractable_studies.framework.options import (
 )
 from tractable_studies.framework.progress import Parts
 from tractable_studies.framework.record import RunRecord
-from tractable_studies.q_learning import STUDY
+from tractable_studies.q_learning import STUDY, baselines
 from tractable_studies.q_learning.logged import PESSIMISM, judge
 from tractable_studies.q_learning.runs import METHODS, run
 from tractable_studies.q_learning.sparse import KINDS, dive
@@ -45,6 +45,7 @@ STEPS = {
 WANTED = {
     "CartPole-v1": 475.0, "Acrobot-v1": -91.0, "MountainCar-v0": -140.0, "LunarLander-v3": 200.0,
 }  # fmt: skip
+USUAL = ("tagi", *baselines.METHODS)
 PARTS = ("acting", "sea", "log")
 HEADER = ["environment", "method", "last 100", "sure", "each seed, sure", "steps/s", "steps"]
 
@@ -57,7 +58,7 @@ class Options(StudyOptions):
     resume: bool = resume_option()
     parts: list[str] = option(list(PARTS), "of the study", choices=PARTS)
     env: list[str] = option(list(STEPS), "environments", quick=["CartPole-v1"])
-    methods: list[str] = option(list(METHODS), choices=METHODS, quick=["tagi", "a2c"])
+    methods: list[str] = option(list(USUAL), choices=METHODS, quick=["tagi", "a2c"])
     steps: int | None = option(None, "by default 50,000 to 500,000", quick=10_000, least=1)
     episodes: int = option(1_000, "in the deep sea", quick=200, least=100)
 
