@@ -11,9 +11,7 @@ from tractable.agents import QAgent
 ONE_PASS: dict[str, Any] = {
     "replay": 0, "n_step": None, "lam": 0.95, "memory": None, "temper": 0.5, "sigma_min": 0.3,
 }  # fmt: skip
-#: Draws with half their deviation, and targets that count for less: chosen for Acrobot.
-CALM: dict[str, Any] = {"temper": 0.5, "sigma_min": 0.3}
-SETTINGS: dict[str, dict[str, Any]] = {"tagi": {}, "calm": CALM, "one-pass": ONE_PASS}
+SETTINGS: dict[str, dict[str, Any]] = {"tagi": {}, "one-pass": ONE_PASS}
 
 
 class Timed:

@@ -2,9 +2,9 @@
 
 All agents learn in one harness, with the same number of steps, the same evaluation (twenty episodes
 without exploration) and processor time for the clock.  ``QAgent`` has its defaults everywhere
-(``one-pass`` goes without its replay memory, ``calm`` explores less); the baselines have the
-settings that their zoo tuned for each environment.  Two more parts ask what uncertainty is good
-for: finding and keeping a rare reward (the deep sea), and learning from a log.
+(``one-pass`` goes without its replay memory); the baselines have the settings that their zoo tuned
+for each environment.  Two more parts ask what uncertainty is good for: finding and keeping a rare
+reward (the deep sea), and learning from a log.
 
     python -m tractable_studies.q_learning.run
     python -m tractable_studies.q_learning.run --env LunarLander-v3 --methods tagi --seed 0 1
