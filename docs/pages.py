@@ -38,7 +38,7 @@ _BLOCK = re.compile(
     r"(?:\n```text\n(?P<output>.*?)^```\n)?",
     flags=re.DOTALL | re.MULTILINE,
 )
-_DECIMAL = re.compile(r"-?\d+\.\d+")
+_DECIMAL = re.compile(r"-?\d+\.\d+|\d+(?= ?%)")
 _FIGURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)*figures/([\w-]+\.png)\)")
 
 
@@ -109,8 +109,8 @@ def run(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:
 def as_said(block: Block, printed: str) -> bool:
     """Whether a block printed what the page says; ``...`` stands for anything.
 
-    Numbers with a decimal point may differ a little (``_close``), since sums are made in another
-    order on another processor: so pages can show them.
+    Shares in percent and numbers with a decimal point may differ a little (``_close``), since sums
+    are made in another order on another processor: so pages can show them.
     """
     if block.output is None:
         return True

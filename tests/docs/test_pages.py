@@ -50,6 +50,22 @@ def test_a_page_does_what_it_says(page, tmp_path, rules_as_they_were):
         assert size(tmp_path / figure) == size(pages.FIGURES / figure), "run `make figures`"
 
 
+@pytest.mark.parametrize("page", pages.pages(), ids=name)
+def test_outputs_are_numbers_and_words_not_truth_values(page):
+    """A reader wants the number and its truth; ``surer inside: True`` is for a test."""
+    for block in pages.blocks(page):
+        assert not re.search(r"\b(True|False)$", block.output or "", flags=re.MULTILINE), block.line
+
+
+def test_numbers_may_differ_a_little_and_words_may_not():
+    said = pages.Block("python", "", 1, "error 0.93, truly 1.00 of 12\n")
+    assert pages.as_said(said, "error 0.95, truly 1.00 of 12\n")
+    assert not pages.as_said(said, "error 0.79, truly 1.00 of 12\n")
+    assert not pages.as_said(said, "error 0.93, truly 1.00 of 13\n")
+    assert not pages.as_said(said, "loss 0.93, truly 1.00 of 12\n")
+    assert not pages.as_said(said, "error 0.93, truly 1.00 of 12\nmore\n")
+
+
 def size(path: Path) -> tuple[int, int]:
     """Width and height of a PNG file, as its header has them."""
     head = path.read_bytes()[:24]

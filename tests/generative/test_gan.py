@@ -239,6 +239,13 @@ def test_the_average_of_the_weights_forgets_where_they_began():
     assert float((now - kept).abs()) < 0.4 * float((now - first).abs())
 
 
+def test_a_generator_that_never_learns_is_no_model():
+    model = GAN(nn.Linear(1, 1), nn.Linear(1, 1), latent=1, loss="wasserstein")
+    with pytest.raises(ValueError, match="never had a turn: the discriminator took 2 steps, and"):
+        model.fit(normals(0, 60, 1), epochs=2)
+    assert model.generator_ is None
+
+
 def test_scores_want_the_context_that_was_learnt():
     x = normals(0, 60, 2)
     plain = GAN(nn.Linear(2, 2), nn.Linear(2, 1), latent=2).fit(x, epochs=1)

@@ -242,3 +242,16 @@ def test_plain_frames_are_as_they_were():
         warnings.simplefilter("error")
         model = TAGIRegressor(**QUICK).fit(X[["size", "new"]], y)
     assert model.frame_ is None
+
+
+def test_columns_in_another_order_or_gone_are_named_as_that():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": np.arange(30.0), "town": ["a", "b", "c"] * 10})
+    model = TAGIRegressor(hidden=(), epochs=1, members=1, calibrate=False)
+    model.fit(frame, np.arange(30.0))
+    with pytest.raises(ValueError, match="names must be in the same order"):
+        model.predict(frame[["town", "size"]])
+    with pytest.raises(ValueError, match="seen at fit time, yet now missing"):
+        model.predict(frame[["town"]])
+    with pytest.raises(ValueError, match="give a data frame with the same columns"):
+        model.predict(frame.to_numpy())

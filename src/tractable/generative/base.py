@@ -201,7 +201,10 @@ class Generative(ABC):
     def _held_out_scores(self, options: dict[str, Any]) -> Tensor:
         """Log densities of the rows that were held out, under the same options."""
         if self.reference_ is None:
-            raise Unsupported("novelty compares with rows held out: fit with held_out above 0")
+            raise Unsupported(
+                "novelty compares with rows held out, and there are none: fit with held_out above "
+                "0, and with more rows if there were few"
+            )
         context, rows = self.reference_
         return self.predict(context, **options).log_prob(rows)
 

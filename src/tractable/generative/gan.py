@@ -131,6 +131,11 @@ class GAN(Generative):
                 game.pace(0.5 * (1 + math.cos(math.pi * epoch / epochs)))
                 history.append({"epoch": float(epoch + 1), **game.play(min(batch_size, len(x)))})
                 bar.advance(1)
+        if not game.made:
+            raise ValueError(
+                f"the generator never had a turn: the discriminator took {game.judged} steps, and "
+                f"has {game.steps} for each of the generator's. More epochs, or smaller batches"
+            )
         self.generator_, self.discriminator_ = game.kept.eval(), game.discriminator.eval()
         self.history_ = history
 

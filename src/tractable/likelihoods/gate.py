@@ -98,15 +98,11 @@ class Gate:
             mean: what was expected, in the same shape.
             spread: variance of the prediction, noise included, in double precision.
         """
-        residual = y.double() - mean.double()
+        residual = y.double() - mean
         chi2 = residual * residual / spread
-        columns = chi2.reshape(-1, len(self.level)).T.tolist()
         levels, tops, clean = [], [], True
-        for column, level in zip(columns, self.level.tolist(), strict=True):
-            top = 0.0
-            for value in column:
-                level = max(1.0, level + (min(value, _CLIP * level) / _MEAN - level) / _STEPS)
-                top = max(top, level)
+        for column, level in zip(self._columns(chi2), self.arrays[0].tolist(), strict=True):
+            level, top = _followed(column, level)
             levels.append(level)
             tops.append(top)
             clean = clean and max(column, default=0.0) <= WIDTH**2 * top
@@ -121,9 +117,17 @@ class Gate:
             gated = list(zip(*parts, strict=True))
         return Verdict(weight, levels, gated)
 
+    def _columns(self, values: Tensor) -> list[list[float]]:
+        """The values of each noise."""
+        noises = len(self.arrays[0])
+        if noises == 1:
+            return [values.flatten().tolist()]
+        columns: list[list[float]] = values.reshape(-1, noises).T.tolist()
+        return columns
+
     def take(self, verdict: Verdict) -> None:
         """The batch was learnt."""
-        self.level.copy_(torch.tensor(verdict.level, dtype=torch.float64))
+        self.arrays[0][:] = verdict.level
         for entry in verdict.gated:
             at = 1 + 3 * (int(self.log[0]) % KEPT)
             self.log[at : at + 3] = torch.tensor(entry, dtype=torch.float64)
@@ -135,6 +139,19 @@ class Gate:
         rows = self.log[1:].reshape(KEPT, 3).tolist()
         newest = [rows[(count - 1 - k) % KEPT] for k in range(min(count, KEPT))]
         return Surprises(count, tuple(Surprise(*row) for row in newest))
+
+
+def _followed(values: list[float], level: float) -> tuple[float, float]:
+    """The level after some values, and the largest met; without calls, for there may be many."""
+    top = 0.0
+    for value in values:
+        most = _CLIP * level
+        level = level + ((most if most < value else value) / _MEAN - level) / _STEPS
+        if not level > 1.0:
+            level = 1.0
+        if level > top:
+            top = level
+    return level, top
 
 
 def gated(chi2: Tensor) -> Tensor:

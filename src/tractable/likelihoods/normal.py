@@ -116,7 +116,7 @@ class Normal(Likelihood):
     def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
         """What a gate says of observations, given the moments of the outputs."""
         target, spread = _observed(y, variance)
-        return gate.judge(target, mean, spread.double() + self.noise_mean)
+        return gate.judge(target, mean, spread + self.noise_mean)  # which is double
 
     def hear(
         self,

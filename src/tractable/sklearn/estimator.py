@@ -28,7 +28,7 @@ from tractable.likelihoods import Likelihood
 from tractable.sklearn import files
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.clipping import clipped
-from tractable.sklearn.frames import Frame
+from tractable.sklearn.frames import Frame, is_frame
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.network import dense
 from tractable.sklearn.rows import Rows, levels_of, scaler_of
@@ -137,8 +137,9 @@ class Estimator(BaseEstimator):
         """New inputs as numbers, NaN where a value is missing."""
         if frame is None:
             return validate_data(self, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=False)
+        if is_frame(X):  # its columns, before what is in them
+            validate_data(self, X, skip_check_array=True, reset=False)
         encoded = frame.encode(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
         return check_array(encoded, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
 
     def _first_numbers(self, X: Any) -> tuple[Any, Frame | None]:

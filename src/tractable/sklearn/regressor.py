@@ -183,7 +183,7 @@ class Regressor(RegressorMixin, Estimator):
         """
         return None
 
-    def _doubt(self) -> dict[str, float]:
+    def _doubt(self) -> dict[str, Any]:
         """For a prediction of the learner, if it is not to be as sure as it is."""
         return {} if self.doubt_ == 1 else {"doubt": self.doubt_}
 

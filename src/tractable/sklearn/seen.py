@@ -17,8 +17,8 @@ class Seen:
     Attributes:
         likelihood: with the noise that the fit inferred.
         y: the targets.
-        mean: of the outputs.
-        variance: of the outputs, as among the data.
+        mean: mean of the outputs.
+        variance: variance of the outputs, as among the data.
         within: the share of it that each network has by itself.
         growth: what the variance is to grow by where rows are unlike those of the fit; None where
             it is not to grow.

@@ -123,8 +123,7 @@ class QAgent:
     def inputs(self, flat: Array) -> Rows:
         """Rows of the network's inputs; observations that are not scaled are not clipped either."""
         normalizer = getattr(self, "normalizer", None) if self.settings.scale_observations else None
-        scale = np.asarray if normalizer is None else normalizer.observation
-        return self.encoding.inputs(flat, scale)
+        return self.encoding.inputs(flat, normalizer.observation if normalizer else np.asarray)
 
     def reward(self, raw: Array) -> Array:
         """Rewards as they are learnt; those that are not scaled are not clipped either."""

@@ -57,8 +57,8 @@ def returns_to_go(rewards: Tensor, ends: Tensor, gamma: float) -> Tensor:
     >>> returns_to_go(torch.tensor([1.0, 2, 4]), torch.tensor([False, True, True]), 0.5)
     tensor([2., 2., 4.])
     """
-    found, rest = torch.empty_like(rewards), 0.0
-    for t in range(len(rewards) - 1, -1, -1):
-        rest = float(rewards[t]) + (0.0 if ends[t] else gamma * rest)
-        found[t] = rest
-    return found
+    found, rest = [], 0.0
+    for reward, end in zip(reversed(rewards.tolist()), reversed(ends.tolist()), strict=True):
+        rest = reward + (0.0 if end else gamma * rest)
+        found.append(rest)
+    return torch.tensor(found[::-1], dtype=rewards.dtype, device=rewards.device)
