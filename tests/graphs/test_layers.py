@@ -144,10 +144,10 @@ def test_attention_passes_neighbours_over_while_learning_and_is_itself_in_the_me
     x = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = graph_of(A1, x=x)
     view, layer = everything(graph), G.Attention(2, 3, heads=2, dropout=0.5).double()
-    sure = layer.eval()(view.x, view)
+    sure = layer.eval()(view.x, view).detach()
     layer.train()
     torch.manual_seed(0)
-    drawn = torch.stack([layer(view.x, view) for _ in range(4000)])
+    drawn = torch.stack([layer(view.x, view).detach() for _ in range(4000)])
     error = drawn.std(0) / len(drawn) ** 0.5
     assert float(error.min()) > 0
     assert bool(((drawn.mean(0) - sure).abs() < 5 * error).all())
