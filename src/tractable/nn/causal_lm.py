@@ -187,7 +187,7 @@ def chosen(
         return probs.argmax(-1)
     logits = probs.log() / temperature
     if top_k is not None:
-        kept = logits.argsort(-1, descending=True, stable=True)[:, :top_k]
+        kept = logits.argsort(dim=-1, descending=True, stable=True)[:, :top_k]
         logits = torch.full_like(logits, -torch.inf).scatter(-1, kept, logits.gather(-1, kept))
     weights = torch.softmax(logits, -1).cpu()
     return torch.multinomial(weights, 1, generator=generator)[:, 0].to(probs.device)
