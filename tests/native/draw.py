@@ -16,6 +16,7 @@ from tractable.likelihoods import (
     Categorical,
     HeteroscedasticNormal,
     Likelihood,
+    NegativeBinomial,
     Normal,
     Poisson,
 )
@@ -38,8 +39,11 @@ LIKELIHOODS = [
     "logit",
     "poisson",
     "heteroscedastic",
+    "negative-binomial",
+    "dispersed",
 ]
-_ONE_EACH = ("normal", "inferred", "tags", "logit", "poisson")
+_COUNTS = ("poisson", "negative-binomial", "dispersed")
+_ONE_EACH = ("normal", "inferred", "tags", "logit", *_COUNTS)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def likelihood(name: str, outputs: int) -> Likelihood:
         "logit": lambda: Bernoulli("logit"),
         "poisson": Poisson,
         "heteroscedastic": HeteroscedasticNormal,
+        "negative-binomial": lambda: NegativeBinomial(1.7),
+        "dispersed": lambda: NegativeBinomial(outputs=outputs),
     }[name]()
 
 
@@ -110,7 +116,7 @@ def targets(name: str, x: Tensor, outputs: int, generator: torch.Generator) -> T
     noisy = signal + 0.3 * torch.randn(signal.shape, generator=generator)
     if name in ("normal", "inferred", "heteroscedastic"):
         return noisy
-    if name == "poisson":
+    if name in _COUNTS:
         return torch.poisson(torch.exp(2 * noisy), generator=generator)
     if name in ("tags", "logit"):
         return (noisy > 0).long()
@@ -166,6 +172,10 @@ def distance(a: tr.TAGI, b: tr.TAGI) -> float:
     if isinstance(a.likelihood, Normal) and isinstance(b.likelihood, Normal):
         pairs.append((a.likelihood.noise_mean, b.likelihood.noise_mean))
         pairs.append((a.likelihood.noise_variance, b.likelihood.noise_variance))
+    if isinstance(a.likelihood, NegativeBinomial) and isinstance(b.likelihood, NegativeBinomial):
+        pairs.append((a.likelihood.dispersion, b.likelihood.dispersion))
+        pairs.append((a.likelihood.statistic, b.likelihood.statistic))
+        assert torch.equal(a.likelihood.rows, b.likelihood.rows)
     for mine, theirs in pairs:
         gap = float((mine.double() - theirs.double()).abs().max())
         worst = max(worst, gap / max(float(theirs.double().abs().max()), 1e-30))

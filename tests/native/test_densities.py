@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
+from scipy import special
 from torch import nn
 
 import tractable as tr
-from tractable.likelihoods import Bernoulli, HeteroscedasticNormal, Likelihood, Poisson
+from tractable.likelihoods import (
+    Bernoulli,
+    HeteroscedasticNormal,
+    Likelihood,
+    NegativeBinomial,
+    Poisson,
+)
 
 VARIANCES = (1e-6, 1e-3, 0.1, 1.0, 10.0)
 
@@ -43,6 +51,36 @@ def check(likelihood: Likelihood, y: float, mean: list[float], variance: list[fl
 def test_counts(count: float) -> None:
     for mean, variance in itertools.product((-6.0, -1.0, 0.0, 3.0, 5.0, 9.0), VARIANCES):
         check(Poisson(), count, [mean], [variance])
+
+
+@pytest.mark.parametrize("count", [0.0, 1.0, 7.0, 400.0, 1e4])
+@pytest.mark.parametrize("dispersion", [1e-3, 0.3, 2.0, 50.0, 1e8])
+def test_scattered_counts(count: float, dispersion: float) -> None:
+    for mean, variance in itertools.product((-6.0, 0.0, 3.0, 9.0), VARIANCES):
+        check(NegativeBinomial(dispersion), count, [mean], [variance])
+
+
+@pytest.mark.parametrize("count", [0.0, 1.0, 7.0, 400.0])
+@pytest.mark.parametrize("start", [0.02, 1.0, 30.0])
+@pytest.mark.parametrize("memory", [None, 20.0])
+def test_a_dispersion_is_learnt(count: float, start: float, memory: float | None) -> None:
+    found = []
+    for engine in ("native", "torch"):
+        likelihood = NegativeBinomial()
+        model = tr.TAGI(nn.Linear(1, 1, bias=False), likelihood, engine=engine)
+        likelihood = model.likelihood
+        likelihood.m_step(torch.tensor([_statistic(start), 1.0], dtype=torch.float64))
+        model.posterior.loc.fill_(1.5)
+        model.posterior.variance.fill_(0.2)
+        for _ in range(3):
+            model.update(torch.ones(1, 1), torch.tensor([[count]]), memory=memory)
+        found.append(torch.stack([likelihood.dispersion[0], likelihood.statistic[0]]))
+        assert float(likelihood.rows) == 13.0
+    torch.testing.assert_close(*found, rtol=2e-5, atol=0)
+
+
+def _statistic(dispersion: float) -> float:
+    return float(1 + np.log(dispersion) - special.digamma(dispersion))
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])

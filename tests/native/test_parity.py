@@ -29,7 +29,8 @@ UPDATES = int(os.environ.get("TRACTABLE_PARITY_UPDATES", "25"))
 KINK = 1e-5
 ALL = [
     (activation, likelihood, rule)
-    for names in (draw.LIKELIHOODS[:6], draw.LIKELIHOODS[6:])  # a case keeps its number, its seed
+    # a case keeps its number, its seed
+    for names in (draw.LIKELIHOODS[:6], draw.LIKELIHOODS[6:10], draw.LIKELIHOODS[10:])
     for activation in draw.ACTIVATIONS
     for likelihood in names
     for rule in ("damped", "published")

@@ -11,7 +11,7 @@ from torch import nn
 import tractable as tr
 from tractable.study.capacity import Capacity, Size
 from tractable.study.fits import run_all, seeds_of
-from tractable.study.more_data import fitted_curves
+from tractable.study.more_data import Expected, MoreData, fitted_curves
 from tractable.study.remedies import with_dropout
 
 
@@ -126,6 +126,23 @@ def test_more_rows_of_a_wave_help():
     )
     assert found.now.loss > found.later[0].loss > found.later[1].loss
     assert found.advice().startswith(("More rows would help", "More rows may help"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "low", "high", "says"),
+    [
+        (0.441, 0.0, 0.30, "hardly help: the squared error is 0.441, and 80 rows instead of 40 "
+         "should leave it at 0.441 (take off 30 % at most)."),
+        (0.435, 0.0, 0.0, "should take it to 0.435 (take off nothing to speak of)."),
+        (0.35, 0.01, 0.4, "may help: 80 rows instead of 40 should take 1 to 40 % off"),
+        (0.35, 0.1, 0.4, "would help: 80 rows instead of 40 should take 10 to 40 % off"),
+    ],
+)  # fmt: skip
+def test_advice_is_given_where_it_helps(loss, low, high, says):
+    now = Expected(40, 0.441, 0.4, 0.5, 0.0, 0.0)
+    later = Expected(80, loss, 0.3, 0.5, low, high)
+    found = MoreData((8, 16, 32), ((0.5,),) * 3, 0.4, 1.0, now, (later,))
+    assert says in found.advice()
 
 
 def test_bad_rows():

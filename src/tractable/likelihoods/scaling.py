@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ def best_scale(held_out: list[HeldOut]) -> float:
     A search in its logarithm by steps that halve, from 1; the likelihood is taken to have one
     peak.
     """
+    twins = [(copy.deepcopy(likelihood), *rows) for likelihood, *rows in held_out]
 
+    @cache  # the way back from a step leads where the search has been
     def total(log_scale: float) -> float:
         found = 0.0
-        for likelihood, y, mean, variance in held_out:
-            twin = copy.deepcopy(likelihood)
-            twin.rescale(math.exp(log_scale))
-            found += float(twin.held_out_log_prob(y, mean, variance).sum())
+        for twin, y, mean, variance in twins:
+            with twin.holding({}):  # its own noise again afterwards
+                twin.rescale(math.exp(log_scale))
+                found += float(twin.held_out_log_prob(y, mean, variance).sum())
         return found
 
     at, best = 0.0, total(0.0)

@@ -59,8 +59,10 @@ inline External external(const Chain& chain, Array<float>& loc, Array<float>& va
   External mine = parameters(chain, loc, variance);
   const bool one_each = noise_mean.size() == chain.outputs();
   const bool shared = noise_mean.size() == 1 && chain.likelihood.kind == Observation::normal;
+  const bool counts = chain.likelihood.counts_scatter();  // a dispersion each, and a number of rows
   if (noise_mean.size() != noise_variance.size() ||
-      (chain.likelihood.noise() && !(one_each || shared)))
+      (chain.likelihood.noise() && !(one_each || shared)) ||
+      (counts && noise_mean.size() != py::ssize_t(chain.outputs()) + 1))
     refuse("the noise does not have the size of the outputs");
   mine.noise_mean = elements_to_change(noise_mean);
   mine.noise_variance = elements_to_change(noise_variance);

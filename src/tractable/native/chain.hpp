@@ -36,6 +36,8 @@ enum class Observation {
   probit,         // a label 0 or 1 of every output, the sign of z + e
   logit,          // the same, of probability 1 / (1 + exp(-z))
   poisson,        // a count of every output, of rate exp(z)
+  negative_binomial,  // the same, and more scattered by a known dispersion
+  dispersed,      // the same, and the dispersion is inferred
   heteroscedastic,  // y = z_1 + v, where z_2 is the log variance of v
 };
 
@@ -48,6 +50,9 @@ struct Likelihood {
 
   bool tree() const {
     return kind == Observation::probit_tree || kind == Observation::normal_tree;
+  }
+  bool counts_scatter() const {
+    return kind == Observation::negative_binomial || kind == Observation::dispersed;
   }
   bool noise() const { return kind == Observation::normal || kind == Observation::inferred; }
 };

@@ -21,6 +21,10 @@ constexpr int kMostNodes = 400;  // to one side
 constexpr int kNewton = 40;
 constexpr double kLittle = 0.1;  // share of the variance below which scores cancel
 
+// Of a dispersion and the Newton steps to it, as in the Python module.
+constexpr double kLeastDispersion = 1e-4, kMostDispersion = 1e8;
+constexpr int kSolve = 3;
+
 // Heteroscedastic noise, as in the Python module.
 constexpr double kMostSurprise = 1e4, kLogNoiseRange = 14;
 constexpr double kLog2Pi = 1.8378770664093454836;
@@ -35,17 +39,43 @@ double hazard(double t) {
   return x + tail;
 }
 
-// Averages over the nodes: of the score and its derivative, and of the shift z - mean.
-struct Sums {
-  double weight = 0, score = 0, square = 0, bend = 0, shift = 0, shift_square = 0;
+// The derivative of log Gamma, and its own.  Eight steps up, then the asymptotic series (Abramowitz
+// & Stegun, 6.3.18 and 6.4.12), whose first term left out is below 1e-14.
+constexpr int kStepsUp = 8;
 
-  void add(double w, double s, double b, double d) {
+double digamma(double x) {
+  double sum = 0;
+  for (int k = 0; k < kStepsUp; ++k, x += 1) sum -= 1 / x;
+  const double u = 1 / (x * x);
+  const double series =
+      u * (1.0 / 12 - u * (1.0 / 120 - u * (1.0 / 252 - u * (1.0 / 240 - u * (1.0 / 132 -
+      u * (691.0 / 32760 - u / 12))))));
+  return sum + std::log(x) - 0.5 / x - series;
+}
+
+double trigamma(double x) {
+  double sum = 0;
+  for (int k = 0; k < kStepsUp; ++k, x += 1) sum += 1 / (x * x);
+  const double u = 1 / (x * x);
+  const double series =
+      u * (1.0 / 6 - u * (1.0 / 30 - u * (1.0 / 42 - u * (1.0 / 30 - u * (5.0 / 66 -
+      u * (691.0 / 2730 - u * 7 / 6))))));
+  return sum + 1 / x + 0.5 * u + series / x;
+}
+
+// Averages over the nodes: of the score and its derivative, of the shift z - mean, and of whatever
+// else a density is asked for.
+struct Sums {
+  double weight = 0, score = 0, square = 0, bend = 0, shift = 0, shift_square = 0, also = 0;
+
+  void add(double w, double s, double b, double d, double a) {
     weight += w;
     score += w * s;
     square += w * s * s;
     bend += w * b;
     shift += w * d;
     shift_square += w * d * d;
+    also += w * a;
   }
 
   // Scores were counted from `base`, shifts from the peak.
@@ -57,6 +87,7 @@ struct Sums {
     const double by_scores = bend / weight + (square / weight - s * s);
     const double d_var = share < kLittle ? (share - 1) / variance : by_scores;
     found.d_var = std::max(std::min(d_var, 0.0), -1 / variance);
+    found.statistic = also / weight;
     return found;
   }
 };
@@ -89,7 +120,7 @@ Message integrate(const Density& density, double mean, double variance, double g
                   double widest) {
   if (!(variance > DBL_MIN)) {
     const auto here = density.at(mean);
-    return {here.score, here.bend};
+    return {here.score, here.bend, here.also};
   }
   const double top = peak(density, mean, variance, guess);
   const auto there = density.at(mean + top);
@@ -98,21 +129,21 @@ Message integrate(const Density& density, double mean, double variance, double g
   const double step = std::min(kStep * std::sqrt(left), std::max(widest, reach / kMostNodes));
   const double height = there.log - 0.5 * top * top / variance;
   Sums sums;
-  sums.add(1, 0, there.bend, 0);
+  sums.add(1, 0, there.bend, 0, there.also);
   for (const double way : {step, -step}) {
     for (int k = 1; k <= kMostNodes; ++k) {
       const double d = way * k, shift = top + d;
       const auto here = density.at(mean + shift);
       const double log = here.log - 0.5 * shift * shift / variance - height;
       if (!(log > -kFall)) break;
-      sums.add(std::exp(log), here.score - there.score, here.bend, d);
+      sums.add(std::exp(log), here.score - there.score, here.bend, d, here.also);
     }
   }
   return sums.message(there.score, variance);
 }
 
 struct Here {
-  double log, score, bend;
+  double log, score, bend, also = 0;
 };
 
 struct Counts {
@@ -120,6 +151,20 @@ struct Counts {
   Here at(double z) const {
     const double rate = std::exp(z);
     return {y * z - rate, y - rate, -rate};
+  }
+};
+
+// In terms of t = z - log r, with p = m / (m + r) and q = 1 - p; what has no z is left out.
+struct Scattered {
+  double y, r, log_r;
+  Here at(double z) const {
+    const double t = z - log_r, fall = std::exp(-std::fabs(t)), less = fall / (1 + fall);
+    const double p = t > 0 ? 1 - less : less, q = t > 0 ? less : 1 - less;
+    const double bent = std::log1p(fall);  // softplus(t) and softplus(-t) but for their straight part
+    const double up = std::max(t, 0.0) + bent, down = std::max(-t, 0.0) + bent;
+    // Of the Gamma variable given the count, g - log g but for digamma(y + r).
+    const double also = (1 + y / r) * q + log_r + up;
+    return {-y * down - r * up, y * q - r * p, -(y + r) * p * q, also};
   }
 };
 
@@ -144,6 +189,28 @@ Message poisson(double y, double mean, double variance) {
     u = (a + grown * (u - 1)) / (grown + 1);
   }
   return integrate(Counts{y}, mean, variance, v * y - std::exp(u), kCountStep);
+}
+
+Message negative_binomial(double y, double dispersion, double mean, double variance) {
+  const double r = std::min(std::max(dispersion, kLeastDispersion), kMostDispersion);
+  const Scattered density{y, r, std::log(r)};
+  // Between the mean and the output that would predict y, by their precisions.
+  const double at = std::log(y + 0.5), pull = -variance * density.at(at).bend;
+  const double guess = pull * (at - mean) / (1 + pull);
+  Message found = integrate(density, mean, variance, guess, kCountStep);
+  found.statistic -= digamma(y + r);
+  return found;
+}
+
+double dispersion_of(double statistic) {
+  const double wanted = std::max(statistic - 1, 1e-8);
+  double r = (3 - wanted + std::sqrt((wanted - 3) * (wanted - 3) + 24 * wanted)) / (12 * wanted);
+  for (int k = 0; k < kSolve; ++k) {
+    const double miss = std::log(r) - digamma(r) - wanted;
+    const double step = miss / (1 - r * trigamma(r));
+    r *= std::exp(-std::min(std::max(step, -2.0), 2.0));
+  }
+  return std::min(std::max(r, kLeastDispersion), kMostDispersion);
 }
 
 Message logit(double sign, double mean, double variance) {

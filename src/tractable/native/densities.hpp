@@ -5,14 +5,23 @@
 
 namespace tractable {
 
-// Derivatives of a log evidence in the mean of an output.
+// Derivatives of a log evidence in the mean of an output, and what the observation says of a noise
+// that is learnt from it.
 struct Message {
   double d_mu = 0;
   double d_var = 0;
+  double statistic = 0;
 };
 
 // A count y ~ Poisson(exp(z)) (tractable/likelihoods/poisson.py).
 Message poisson(double y, double mean, double variance);
+
+// A count of mean m = exp(z) and variance m + m^2 / r with the dispersion r; the statistic is
+// E[g - log g] of the Gamma variable g (tractable/likelihoods/negative_binomial.py).
+Message negative_binomial(double y, double dispersion, double mean, double variance);
+
+// The dispersion of greatest likelihood, given the mean of the statistic.
+double dispersion_of(double statistic);
 
 // A label, sign +1 or -1, of probability 1 / (1 + exp(-sign z)) (likelihoods/bernoulli.py).
 Message logit(double sign, double mean, double variance);

@@ -189,7 +189,8 @@ bool Learner::step(State& state, Workspace& work, const Observations& data, int 
   if (!plan(chain_, heard, totals.power, change)) return false;
   change.rate = float(epoch.forget * (double(batch) / double(data.rows)));
   apply(state, work, batch, change, epoch.priors);
-  update_noise(chain_, state, data.targets, batch, width, z, work.verdict, epoch.memory);
+  update_noise(chain_, state, data.targets, batch, width, z, work.verdict, epoch.memory,
+               work.scratch);
   record(chain_, state, data.targets, batch, width, z, work.verdict);
   return true;
 }

@@ -61,6 +61,8 @@ Observation observation(const std::string& kind) {
   if (kind == "probit") return Observation::probit;
   if (kind == "logit") return Observation::logit;
   if (kind == "poisson") return Observation::poisson;
+  if (kind == "negative_binomial") return Observation::negative_binomial;
+  if (kind == "dispersed") return Observation::dispersed;
   if (kind == "heteroscedastic") return Observation::heteroscedastic;
   refuse("unknown likelihood " + kind);
 }

@@ -10,6 +10,8 @@ namespace {
 // Of the gate (tractable/likelihoods/gate.py) and of the limit (learners/batch_rule.py).
 constexpr double kWidth = 3.5, kClip = 4, kMean = 0.92, kSteps = 10;
 constexpr double kLongest = 3;
+// Of a parameter that is learnt from an average (likelihoods/learnt.py).
+constexpr double kMostRows = 1000;
 
 void put(Outputs d, std::size_t at, const Message& message) {
   d.first[at] = float(message.d_mu);
@@ -24,6 +26,9 @@ Message heard(const Chain& chain, const State& state, const Targets& y, std::siz
   switch (likelihood.kind) {
     case Observation::poisson:
       return poisson(y.values[at], mean, variance);
+    case Observation::negative_binomial:
+    case Observation::dispersed:
+      return negative_binomial(y.values[at], state.noise_mean[o], mean, variance);
     case Observation::logit:
       return logit(2.0 * y.values[at] - 1, mean, variance);
     case Observation::probit:
@@ -62,6 +67,21 @@ void observe_noise(const Chain& chain, const Targets& y, int batch, int width, O
   }
 }
 
+// A running average of the statistics and the dispersion of that (likelihoods/learnt.py).  Behind
+// the dispersions stands the number of rows that the average counts.
+void update_dispersion(const Chain& chain, State& state, int batch, double memory,
+                       const Scratch& sums) {
+  const std::size_t outputs = std::size_t(chain.outputs());
+  const double most = memory > 0 ? std::min(memory, kMostRows) : kMostRows;
+  const double rows = std::min(state.noise_mean[outputs], most), gain = batch / (rows + batch);
+  for (std::size_t o = 0; o < outputs; ++o) {
+    double& statistic = state.noise_variance[o];
+    statistic += gain * (sums[o] / batch - statistic);
+    state.noise_mean[o] = dispersion_of(statistic);
+  }
+  state.noise_mean[outputs] = rows + batch;
+}
+
 // Variance of a prediction, noise included; the sum of two variances is rounded as torch rounds it.
 double spread(const Chain& chain, const State& state, const Targets& y, std::size_t seen,
               Outputs z, std::size_t at, std::size_t noise) {
@@ -80,10 +100,14 @@ void observe(const Chain& chain, const State& state, const Targets& y, int batch
   if (chain.likelihood.kind == Observation::heteroscedastic)
     return observe_noise(chain, y, batch, width, z, d, scratch);
   const int outputs = chain.outputs();
+  scratch.assign(std::size_t(outputs), 0.0);
   for (int b = 0; b < batch; ++b) {
     const std::size_t at = std::size_t(b) * width, row = y.row(b);
-    for (int o = 0; o < outputs; ++o)
-      put(d, at + o, heard(chain, state, y, row, o, z.first[at + o], z.second[at + o]));
+    for (int o = 0; o < outputs; ++o) {
+      const Message said = heard(chain, state, y, row, o, z.first[at + o], z.second[at + o]);
+      put(d, at + o, said);
+      scratch[std::size_t(o)] += said.statistic;
+    }
   }
 }
 
@@ -151,7 +175,9 @@ void record(const Chain& chain, State& state, const Targets& y, int batch, int w
 }
 
 void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
-                  Outputs z, const Verdict& verdict, double memory) {
+                  Outputs z, const Verdict& verdict, double memory, const Scratch& scratch) {
+  if (chain.likelihood.kind == Observation::dispersed)
+    return update_dispersion(chain, state, batch, memory, scratch);
   if (chain.likelihood.kind != Observation::inferred) return;
   const int outputs = chain.outputs();
   for (int o = 0; o < outputs; ++o) {

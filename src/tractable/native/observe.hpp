@@ -26,7 +26,8 @@ struct Targets {
   float variance(std::size_t at) const { return variances ? variances[at] : 0.0f; }
 };
 
-// Messages d to outputs z of a batch, both in rows of `width`.
+// Messages d to outputs z of a batch, both in rows of `width`; sums of their statistics in
+// `scratch`, where a noise is learnt from them.
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
              Outputs z, Outputs d, Scratch& scratch);
 
@@ -46,9 +47,9 @@ void record(const Chain& chain, State& state, const Targets& y, int batch, int w
             const Verdict& verdict);
 
 // Infer the noise from the same batch, if the likelihood does; `memory` is the number of rows to
-// infer it from, or 0 for all.
+// infer it from, or 0 for all, and `scratch` what `observe` left there.
 void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
-                  Outputs z, const Verdict& verdict, double memory);
+                  Outputs z, const Verdict& verdict, double memory, const Scratch& scratch);
 
 // What the batch rule needs to know of the messages to the outputs.
 struct Tally {

@@ -219,8 +219,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
             ``"student_t"``, ``"mixture"``, ``"poisson"``, ``"negative_binomial"`` or
             ``"von_mises"`` (``tractable.sklearn.targets``).  What is said above of error bars off
             the data, of wild targets and of a noise that depends on the inputs is of the first.
-            With those that the kernel does not serve (all but normal, heteroscedastic and poisson)
-            at most 40 epochs are tried, in batches of 32, and columns are not weighed.
+            With those that the kernel does not serve (laplace, student_t, mixture, von_mises) at
+            most 40 epochs are tried, in batches of 32, and columns are not weighed.
         gain: factor on the prior variance 1 / fan_in of the weights.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; not of ``partial_fit``.

@@ -37,7 +37,7 @@ from tractable.likelihoods import (
 )
 
 NORMAL = "normal"
-COMPILED = (Normal, HeteroscedasticNormal, Poisson, Categorical)
+COMPILED = (Normal, HeteroscedasticNormal, Poisson, NegativeBinomial, Categorical)
 """Likelihoods that the kernel serves; with others a step of TAGI costs twenty times as much."""
 FEW_EPOCHS = 40
 FULL_BATCH = 32

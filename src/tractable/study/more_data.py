@@ -96,17 +96,24 @@ class MoreData(Result):
         return found + [[e.rows, e.loss, e.low, e.high, "expected"] for e in self.later]
 
     def advice(self) -> str:
-        """What the first extrapolation would bring."""
+        """What the first extrapolation would bring; help is what the curve itself expects."""
         more = self.later[0]
-        much = f"{100 * more.saved_low:.0f} to {100 * more.saved_high:.0f} %"
+        saved = 1 - more.loss / self.now.loss if self.now.loss > 0 else 0.0
+        before, after = f"{self.now.loss:.3g}", f"{more.loss:.3g}"
+        low, high = (f"{100 * share:.0f}" for share in (more.saved_low, more.saved_high))
+        rows = f"{more.rows} rows instead of {self.now.rows}"
+        if saved < WORTH:
+            change = f"leave it at {after}" if before == after else f"take it to {after}"
+            most = f"take off {high} % at most" if high != "0" else "take off nothing to speak of"
+            return (
+                f"More rows would hardly help: the squared error is {before}, and {rows} should "
+                f"{change} ({most})."
+            )
         words = (
-            f"{more.rows} rows instead of {self.now.rows} should take {much} off the squared "
-            f"error, from {self.now.loss:.3g} to {more.loss:.3g}"
+            f"{rows} should take {low} to {high} % off the squared error, from {before} to {after}"
         )
         if more.saved_low >= WORTH:
             return f"More rows would help: {words}."
-        if more.saved_high < WORTH:
-            return f"More rows would hardly help: {words}."
         return f"More rows may help: {words}."
 
     def plot(self, ax: Axes | None = None) -> Axes:

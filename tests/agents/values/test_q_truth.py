@@ -86,7 +86,7 @@ def test_tagi_on_an_embedding_is_kalman_temporal_differences_on_a_chain():
 
     agent = QAgent(
         Chain(), net=nn.Embedding(length, 1), learner=tagi, scale_rewards=False, gamma=gamma,
-        sigma=sigma, sigma_decay=1.0, sigma_min=sigma,
+        sigma=sigma, sigma_decay=1.0, sigma_min=sigma, memory=None,
     )  # fmt: skip
     before = agent.value(np.arange(length))
     truth = KalmanTD(before.loc[:, 0].numpy(), before.variance[:, 0].numpy(), gamma, sigma**2)

@@ -35,6 +35,7 @@ from tractable.likelihoods import (
     Categorical,
     HeteroscedasticNormal,
     Likelihood,
+    NegativeBinomial,
     Normal,
     Poisson,
 )
@@ -186,13 +187,18 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
         }
     if type(likelihood) is Poisson and likelihood.link == "exp":
         return _plain("poisson")
+    if type(likelihood) is NegativeBinomial and likelihood.outputs in (1, outputs):
+        if not likelihood.learns:
+            return _plain("negative_binomial")
+        if likelihood.outputs == outputs:
+            return _plain("dispersed")
     if type(likelihood) is HeteroscedasticNormal and outputs % 2 == 0:
         nodes = (likelihood.points.tolist(), likelihood.log_weights.tolist())
         return {**_plain("heteroscedastic"), "nodes": nodes}
     raise UnsupportedByKernel(
         f"engine='native' takes the likelihoods Normal, HeteroscedasticNormal, Poisson (of log "
-        f"rates), Bernoulli and Categorical that fit the network, not {likelihood} with {outputs} "
-        f"outputs"
+        f"rates), NegativeBinomial, Bernoulli and Categorical that fit the network, not "
+        f"{likelihood} with {outputs} outputs"
     )
 
 
@@ -303,7 +309,7 @@ class NativeEngine(Engine):
             targets, error_bars = y.loc, _rows(y.variance)
         targets = targets.detach().reshape(len(x), -1).contiguous()
         labels = self.chain.arguments["paths"] is not None
-        noise = _noise(likelihood) if isinstance(likelihood, Normal) else [_NO_NOISE, _NO_NOISE]
+        noise = self._noise(likelihood)
         learnt = int(
             self.kernel.learn(
                 posterior.loc.detach().numpy(),
@@ -324,9 +330,19 @@ class NativeEngine(Engine):
                 0.0 if memory is None else memory,
             )
         )
+        if isinstance(likelihood, NegativeBinomial) and likelihood.learns:
+            _take_dispersion(likelihood, *noise)
         if tell is not None and learnt > reported:
             tell(learnt - reported)
         return learnt
+
+    def _noise(self, likelihood: Likelihood) -> list[Tensor]:
+        """What the kernel reads and writes of a likelihood's noise, in two vectors."""
+        if isinstance(likelihood, Normal):
+            return _noise(likelihood)
+        if isinstance(likelihood, NegativeBinomial):
+            return _dispersion(likelihood, self.chain.arguments["layers"][-1][1])
+        return [_NO_NOISE, _NO_NOISE]
 
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
@@ -384,3 +400,15 @@ def _noise(likelihood: Normal) -> list[Tensor]:
         if not (tensor.is_contiguous() and tensor.dtype == torch.float64):
             setattr(likelihood, name, tensor.double().contiguous())
     return [likelihood.noise_mean.detach(), likelihood.noise_variance.detach()]
+
+
+def _dispersion(likelihood: NegativeBinomial, outputs: int) -> list[Tensor]:
+    """Dispersions with the number of rows behind them, and their statistics."""
+    rows = likelihood.rows.reshape(1)
+    both = (likelihood.parameter, rows), (likelihood.statistic, torch.zeros_like(rows))
+    return [torch.cat([values.expand(outputs), last]).double() for values, last in both]
+
+
+def _take_dispersion(likelihood: NegativeBinomial, known: Tensor, statistic: Tensor) -> None:
+    buffers = {"parameter": known[:-1], "statistic": statistic[:-1], "rows": known[-1]}
+    likelihood.set_buffers({name: value.clone() for name, value in buffers.items()})
