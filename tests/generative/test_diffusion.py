@@ -320,3 +320,18 @@ def test_bad_input(moons):
             Diffusion((8,), **bad)
     with pytest.raises(InvalidInput, match="cannot take inputs"):
         Diffusion(nn.Linear(3, 2)).fit(X)
+
+
+def test_the_variance_of_a_step_is_that_of_rows_held_out():
+    """Few rows, learnt long: their errors are much smaller than those of new rows."""
+    rows = torch.randn(800, 6, generator=torch.Generator().manual_seed(3))
+    given = {"steps": 10, "standardize": False, "learner": tr.Backprop, "options": {"lr": 3e-3}}
+    model = Diffusion((64,), held_out=0.9, **given).fit(rows[:200], epochs=10, copies=400)
+    reading, schedule = model.predict().density.reading, model.schedule
+    generator, found = torch.Generator().manual_seed(0), []
+    for t in range(1, 11):
+        noise = torch.randn(rows.shape, generator=generator)
+        seen, _ = reading.seen(schedule.noised(rows, noise, t), t, None)
+        found.append((seen - rows).double().square().mean(0))
+    ratio = float((torch.stack(found) / model.errors_).mean())
+    assert ratio == pytest.approx(1, abs=0.15)

@@ -336,3 +336,16 @@ def test_bad_input_is_refused():
         VAE(linear, nn.Linear(2, 3), Bernoulli(), latent=2).fit(x)
     with pytest.raises(ValueError, match="bound must be a number of draws"):
         made().fit(images()[0], epochs=1).predict(bound=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_log_densities_have_the_precision_of_the_model(dtype):
+    x = low_rank()[:100]
+    parts = (nn.Linear(4, 4), nn.Linear(2, 4), NormalLikelihood(outputs=4))
+    model = VAE(*parts, latent=2, dtype=dtype).fit(x, epochs=1)
+    p = model.predict(bound=20)
+    assert p.log_prob(x).dtype == p.epistemic(x).dtype == p.novelty(x).dtype == dtype
+    net = model.module()
+    assert net.evidence(x.to(dtype)).dtype == dtype
+    with torch.no_grad():
+        assert net.evidence(x.to(dtype)).dtype == dtype

@@ -140,6 +140,19 @@ def test_attention_is_the_masked_softmax(first):
     assert torch.allclose(layer(view.x, view), share @ h + layer.bias)
 
 
+def test_attention_passes_neighbours_over_while_learning_and_is_itself_in_the_mean(first):
+    x = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=D)
+    graph = graph_of(A1, x=x)
+    view, layer = everything(graph), G.Attention(2, 3, heads=2, dropout=0.5).double()
+    sure = layer.eval()(view.x, view).detach()
+    layer.train()
+    torch.manual_seed(0)
+    drawn = torch.stack([layer(view.x, view).detach() for _ in range(4000)])
+    error = drawn.std(0) / len(drawn) ** 0.5
+    assert float(error.min()) > 0
+    assert bool(((drawn.mean(0) - sure).abs() < 5 * error).all())
+
+
 def test_edge_features_are_put_together_like_messages(first):
     """B 13.14: the features of the edges that meet in a node, through weights of their own."""
     features = torch.randn(10, 2, generator=torch.Generator().manual_seed(0), dtype=D)

@@ -75,10 +75,8 @@ def test_one_update_agrees_to_the_rounding_of_a_step() -> None:
 
 
 def test_the_kernel_refuses_a_gate_without_its_numbers() -> None:
-    model = tr.TAGI(draw.network([2, 3, 1], "relu"), tr.likelihoods.Normal(), engine="native")
-    model.state.gate.log = torch.zeros(3, dtype=torch.float64)
-    with pytest.raises(ValueError, match="log"):
-        model.update([[0.1, 0.2]], [[0.3]])
-    model.state.gate.level = torch.ones(2, dtype=torch.float64)
-    with pytest.raises(ValueError, match="level for each noise"):
-        model.update([[0.1, 0.2]], [[0.3]])
+    for part, size, said in (("log", 3, "log"), ("level", 2, "level for each noise")):
+        model = tr.TAGI(draw.network([2, 3, 1], "relu"), tr.likelihoods.Normal(), engine="native")
+        setattr(model.state.gate, part, torch.zeros(size, dtype=torch.float64))
+        with pytest.raises(ValueError, match=said):
+            model.update([[0.1, 0.2]], [[0.3]])

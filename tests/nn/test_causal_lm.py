@@ -12,6 +12,7 @@ from torch import nn
 import tractable as tr
 from tractable.likelihoods import Categorical, Normal, PerStep, Softmax
 from tractable.nn import CausalLM, CausalTransformer
+from tractable.nn.causal_lm import chosen
 
 VOCABULARY, CONTEXT = 3, 6
 
@@ -147,3 +148,13 @@ def test_what_it_cannot_take_is_refused() -> None:
         CausalLM(tr.TAGI(nn.Linear(1, 1), Normal(0.1)))
     with pytest.raises(ValueError, match="heads must divide width"):
         CausalTransformer(3, width=6, heads=4)
+
+
+def test_the_top_k_are_k_even_at_ties() -> None:
+    probs = torch.tensor([[0.1, 0.3, 0.3, 0.3], [0.25, 0.25, 0.25, 0.25], [0.4, 0.1, 0.4, 0.1]])
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.stack([chosen(probs, 1.0, 2, generator) for _ in range(2_000)])
+    wanted: list[tuple[list[int], float]] = [([1, 2], 0.5), ([0, 1], 0.5), ([0, 2], 0.5)]
+    for column, (tokens, share) in zip(drawn.T, wanted, strict=True):
+        assert column.unique().tolist() == tokens
+        assert float((column == tokens[0]).double().mean()) == pytest.approx(share, abs=0.05)

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the name that their results have by default."""
 
 from __future__ import annotations
 
@@ -35,3 +35,12 @@ Encoding = Annotated[
 Seed = Annotated[int, typer.Option(help="Of all that is drawn by chance.")]
 Threads = Annotated[int, typer.Option(help="Of torch.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")]
+
+
+def stem(data: Path) -> str:
+    """The name of a file without its endings.
+
+    >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
+    ('b', 'x.y')
+    """
+    return Path(data.stem).stem if data.suffix == ".gz" else data.stem

@@ -12,6 +12,7 @@ import torch
 from tractable.forecast import rolling, units
 from tractable.forecast.panel import Panel
 from tractable.forecast.state import State
+from tractable.predictive import NormalPredictive
 
 Array = npt.NDArray[np.float64]
 
@@ -27,9 +28,16 @@ class Anomalies:
         times: the time stamps.
         values: as they came.
         expected: the median of what was forecast.
-        deviations: between the two, in standard deviations of the forecast.
-        surprise: minus the log density of the value, in the units of the data.
-        probability: how likely a value at least as far off was.
+        deviations: from the mean of what was forecast, in its standard deviations (of transformed
+            values, with a transform).
+        surprise: minus the log density of the value, in the units of the data; of a count, minus
+            its log probability.
+        probability: how likely a value at least as far off was, to both sides:
+            ``2 min(F, 1 - F)`` with F the distribution function of the forecast.  Of counts it is
+            the mid-p value: ``F(y) = P(Y < y) + P(Y = y) / 2``.
+
+    Approximate: a forecast that does not say what its distribution function or the density of a
+    single step is (such as one of angles) is taken for a normal one there.
     """
 
     times: npt.NDArray[Any]
@@ -40,19 +48,13 @@ class Anomalies:
     probability: Array
 
     @classmethod
-    def of(cls, state: State, panel: Panel, seen: int) -> Anomalies:
+    def of(cls, state: State, panel: Panel) -> Anomalies:
         """Of all values of a panel that have a window before them."""
-        mean, variance = np.full_like(panel.values, np.nan), np.full_like(panel.values, np.nan)
-        for origins, m, v in rolling.one_step(state, panel, seen):
-            mean[origins + 1], variance[origins + 1] = m, v
-        own, scaled = state.units, state.units.scaled(panel.values)
-        z = (scaled - mean) / np.sqrt(variance)
-        density = -0.5 * (z**2 + np.log(2 * np.pi * variance)) - np.log(own.scale)
-        density = density + units.log_slope(own.transform, panel.values)
-        tail = 2 * torch.special.ndtr(-torch.from_numpy(np.abs(z))).numpy()
-        expected = units.backward(own.transform, mean * own.scale + own.mean)
-        arrays = (panel.values, expected, z, -density, tail)
-        parts = [array[:, 0] if panel.alone else array for array in arrays]
+        arrays = [np.full(panel.values.shape, np.nan) for _ in range(4)]
+        for origins, said in rolling.one_step(state, panel):
+            for array, part in zip(arrays, _scored(said, panel.values[origins + 1]), strict=True):
+                array[origins + 1] = part
+        parts = [array[:, 0] if panel.alone else array for array in (panel.values, *arrays)]
         return cls(panel.stamps, *parts)
 
     def above(self, deviations: float = 4.0) -> npt.NDArray[Any]:
@@ -63,3 +65,47 @@ class Anomalies:
                 if (self.deviations.ndim == 1)
                 else np.argwhere(np.abs(self.deviations) > deviations)
             )
+
+
+def _scored(said: rolling.Said, y: Array) -> tuple[Array, Array, Array, Array]:
+    """Expected, deviations, surprise and probability of the next values, ``[origins, series]``."""
+    found, inner = said.predictive, units.forward(said.transform, y)
+    mean, variance = (p.numpy().reshape(said.shape)[..., 0] for p in (found.mean, found.variance))
+    z = (inner - mean) / np.sqrt(variance)
+    density = -0.5 * (z**2 + np.log(2 * np.pi * variance)) + units.log_slope(said.transform, y)
+    tail = 2 * torch.special.ndtr(-torch.from_numpy(np.abs(z))).numpy()
+    if not isinstance(found, NormalPredictive):
+        density, tail = _own_density(said, y, density), _own_tail(said, inner, tail)
+    gone = np.isnan(y)
+    z, surprise, tail = (np.where(gone, np.nan, part) for part in (z, -density, tail))
+    return said.median[..., 0], z, surprise, tail
+
+
+def _own_density(said: rolling.Said, y: Array, normal: Array) -> Array:
+    """Log density of the first step under the forecast itself, where it has one."""
+    try:
+        said.predictive.log_prob_of_each(said.predictive.mean.round())
+    except TypeError:
+        return normal
+    return said.log_density(_first_of_all(said, y, np.nan))[..., 0]
+
+
+def _own_tail(said: rolling.Said, inner: Array, normal: Array) -> Array:
+    """Two-sided probability under the forecast itself, where it has a distribution function."""
+    found = said.predictive
+    at = torch.from_numpy(_first_of_all(said, np.nan_to_num(inner), 0.0)).flatten(0, 1)
+    try:
+        share = found.cdf(at)
+        if found.whole:
+            share = (share + found.cdf(at - 1)) / 2
+    except TypeError:
+        return normal
+    below: Array = share.numpy().reshape(said.shape)[..., 0]
+    return 2 * np.minimum(below, 1 - below)
+
+
+def _first_of_all(said: rolling.Said, first: Array, rest: float) -> Array:
+    """Values of the first step, beside something for the others."""
+    whole = np.full(said.shape, rest)
+    whole[..., 0] = first
+    return whole

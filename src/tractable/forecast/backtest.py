@@ -1,7 +1,8 @@
 """Forecasts from many origins in the past, beside what came: how good they would have been.
 
 Beside them stands the seasonal naive forecast, the value one season (or several) before, with a
-normal spread of its own that was measured before the first origin.
+normal spread of its own that was measured before the first origin; too few values before it (fewer
+than a season and the steps ahead) tell of no spread, and what follows from it is NaN then.
 """
 
 from __future__ import annotations
@@ -126,7 +127,9 @@ class Tally:
         self.absolute += np.where(there, np.abs(y - median), 0).sum(0)
         self.log += np.where(there, log_density, 0).sum(0)
         for level, (low, high) in ends.items():
-            self.inside[level] += ((y >= low) & (y <= high)).sum(0)
+            inside = ((y >= low) & (y <= high)).astype(float)
+            inside[there & np.isnan(low + high)] = np.nan  # no interval was given
+            self.inside[level] += inside.sum(0)
 
     def scores(self) -> Scores:
         """Means so far."""
@@ -161,4 +164,4 @@ def seasonal_naive(y: Array, season: int, origins: npt.NDArray[np.int64], steps:
 
 
 def _mean(values: Array) -> float:
-    return float(np.nanmean(values))
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")

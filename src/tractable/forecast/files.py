@@ -188,10 +188,13 @@ def _told(entry: dict[str, Any], held: dict[str, Any], shape: tuple[int, ...]) -
         return None
     count = checks.at_most(entry["told"], 1 << 60, "told")
     parts = [held[f"told/{name}"].copy() for name in ("mean", "variance")]
-    if any(table.shape != shape for table in parts) or (parts[1][:count] <= 0).any():
+    if any(table.shape != shape for table in parts) or (parts[1] < 0).any():
         raise InvalidModelFile("the latest forecasts in the file do not fit the forecaster")
+    untold = parts[1] == 0
+    if untold[:count, :, 0].any():
+        raise InvalidModelFile("the latest forecasts in the file have no variance")
     for table in parts:
-        table[count:] = np.nan
+        table[untold] = np.nan
     return Told(parts[0], parts[1], count)
 
 

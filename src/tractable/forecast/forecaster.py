@@ -20,7 +20,7 @@ from tractable.forecast.forecast import Forecast
 from tractable.forecast.model import Setting
 from tractable.forecast.panel import Columns, Panel, covariates, numbers, read
 from tractable.forecast.state import State
-from tractable.forecast.times import COUNTED, as_stamps
+from tractable.forecast.times import COUNTED, as_stamps, steps_after
 from tractable.forecast.windows import Level
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Likelihood
@@ -200,9 +200,16 @@ class Forecaster:
         Args:
             y: one value (of each series), or several times in order; NaN is missing, and is
                 replaced by what was forecast.
-            known: known covariates of these times.
+            known: known covariates of these times.  Error bars follow recent errors of a step as
+                far as its covariates had come in the same call: one row at a time tells of the
+                first step only, several rows of as many steps.
             past: other covariates of these times.
             time: their stamps; times that were left out count as missing.
+
+        Raises:
+            InvalidInput: among other things, a stamp that leaves out more than ten times what a
+                window and its steps span, and more than 1,000 times: nothing that was seen says
+                anything of what comes after, and a wrong year is more likely.
         """
         state = self._state
         values = numbers(y, "the values").reshape(-1, len(state.names))
@@ -214,12 +221,12 @@ class Forecaster:
         _same_number(known, state.known.mean, "known")
         _same_number(past, state.past.mean, "past")
         state.units.scaled(values)  # says what cannot be transformed before anything is changed
-        places = self._places(time, rows)
-        nothing = np.full(series, np.nan)
-        for i, place in enumerate(places):
-            while state.now + 1 < place:
-                state.follow(nothing, np.nan * known[i], np.nan * past[i], self.forget)
-            state.follow(values[i], known[i], past[i], self.forget)
+        after = np.arange(rows)
+        if time is not None:
+            after = steps_after(state.grid, state.now, time, rows, state.longest_gap)
+        values, known, past = (_with_gaps(part, after) for part in (values, known, past))
+        for i, value in enumerate(values):
+            state.follow(value, known[i:], past[i], self.forget)
         return self
 
     # --- looking back ----------------------------------------------------------------------
@@ -290,7 +297,7 @@ class Forecaster:
         """
         panel, _ = self._read(y, known, past, time, target, id)
         self._same_series(panel)
-        return Anomalies.of(self._state, panel, self._fitted_until)
+        return Anomalies.of(self._state, panel)
 
     # --- files -----------------------------------------------------------------------------
 
@@ -360,23 +367,6 @@ class Forecaster:
             return int(start)
         return int(panel.grid.places(as_stamps(np.array([start])))[0])
 
-    def _places(self, time: Any, rows: int) -> npt.NDArray[np.int64]:
-        """Steps on the grid of values that come now."""
-        now = self._state.now
-        if time is None:
-            return np.arange(now + 1, now + 1 + rows)
-        stamps = as_stamps(time if np.ndim(time) else np.array([time]))
-        if len(stamps) != rows:
-            raise InvalidInput(f"{rows} rows of values and {len(stamps)} time stamps")
-        places = self._state.grid.places(stamps)
-        before = np.r_[now, places[:-1]]
-        if (places <= before).any():
-            late = int((places <= before).argmax())
-            word = "repeated" if places[late] == before[late] else "out of order"
-            due = self._state.grid.stamps(int(before[late]) + 1, 1)[0]
-            raise InvalidInput(f"time stamp {stamps[late]} is {word}: the next is {due}")
-        return places
-
 
 _PARAMETERS = [n for n in inspect.signature(Forecaster.__init__).parameters if n != "self"]
 
@@ -393,6 +383,13 @@ def _names(given: Any, what: str) -> tuple[str, ...]:
 def _same_number(given: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> None:
     if given.shape[2] != len(wanted):
         raise InvalidInput(f"fitted with {len(wanted)} {what} covariates, got {given.shape[2]}")
+
+
+def _with_gaps(rows: npt.NDArray[Any], after: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """A row for every time up to the last of these; NaN where there is none."""
+    whole = np.full((int(after.max(initial=-1)) + 1, *rows.shape[1:]), np.nan)
+    whole[after] = rows
+    return whole
 
 
 __all__ = ["Forecaster", "Setting", "Tried"]

@@ -155,20 +155,13 @@ class Said:
         return made
 
 
-def one_step(state: State, panel: Panel, seen: int) -> Iterator[tuple[Origins, Doubles, Doubles]]:
-    """Mean and variance of the next value at every origin, scaled and calibrated."""
+def one_step(state: State, panel: Panel) -> Iterator[tuple[Origins, Said]]:
+    """Forecasts at every origin that has a window, calibrated; the first step is what counts."""
     history = scaled_history(state, panel)
     origins = np.arange(state.model.layout.lags - 1, len(panel) - 1)
     origins = origins[seen_at(history, state.model.layout.lags, origins)]
     for some in state.model.chunks(origins, len(state.names)):
-        factors = state.spread.factors[None]
-        found = state.model.predictive(history, some, factors)
-        shape = (len(some), len(state.names), -1)
-        mean, variance = (p.numpy().reshape(shape)[..., 0] for p in (found.mean, found.variance))
-        if state.model.units is not None:
-            mean = (mean - state.units.mean) / state.units.scale
-            variance = variance / state.units.scale**2
-        yield some, mean, variance
+        yield some, Said.of(state, history, some, state.spread.factors[None])
 
 
 def _after(y: Doubles, origins: Origins, steps: int) -> Doubles:
@@ -179,16 +172,18 @@ def _after(y: Doubles, origins: Origins, steps: int) -> Doubles:
 
 
 def _naive_spread(panel: Panel, season: int, first: int, steps: int) -> Doubles:
-    """Mean square of what the seasonal naive forecast missed before the first origin."""
-    origins = np.arange(season, max(first + 1 - steps, season + 1))
-    origins = origins[origins + steps < len(panel)]
+    """Mean square of what the seasonal naive forecast missed before the first origin.
+
+    NaN where it made no forecast whose outcome lies before: nothing is known of its spread then.
+    """
+    origins = np.arange(season, max(first + 1 - steps, season))
     total, count = np.zeros((len(panel.names), steps)), np.zeros((len(panel.names), steps))
     for some in np.array_split(origins, max(len(origins) * steps // (1 << 20), 1)):
         e = _after(panel.values, some, steps) - seasonal_naive(panel.values, season, some, steps)
         total += np.nansum(e * e, axis=0)
         count += (~np.isnan(e)).sum(0)
-    spread: Doubles = total / np.maximum(count, 1)
-    return np.maximum(spread, 1e-12)
+    spread: Doubles = np.maximum(total / np.maximum(count, 1), 1e-12)
+    return np.where(count > 0, spread, np.nan)
 
 
 def _add_naive(

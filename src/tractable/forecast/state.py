@@ -23,6 +23,7 @@ from tractable.forecast.windows import Array, History
 from tractable.predictive import NormalPredictive
 
 Doubles = npt.NDArray[np.float64]
+_WINDOWS_MISSING, _TIMES_MISSING = 10, 1000
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Told:
     """The forecasts of the last origins, as many as there are steps.
 
     Attributes:
-        mean: ``[origins, series, steps]``, as a ring.
+        mean: ``[origins, series, steps]``, as a ring; NaN where nothing was told.
         variance: variances of the same.
         count: origins so far.
     """
@@ -111,6 +112,11 @@ class State:
         layout = self.model.one.layout if isinstance(self.model, Recursion) else self.model.layout
         return layout.lags + layout.steps
 
+    @property
+    def longest_gap(self) -> int:
+        """Times that may be missing in a row: after ten windows all is forecast from forecasts."""
+        return max(_WINDOWS_MISSING * self.keep, _TIMES_MISSING)
+
     def trimmed(self) -> None:
         """Forget what no window will need again."""
         h, n = self.history, self.keep
@@ -179,7 +185,8 @@ class State:
 
         Args:
             y: one value per series; NaN is missing.
-            known: covariates of this time, ``[series, covariates]``.
+            known: covariates of this time, and of as many after it as are at hand,
+                ``[times, series, covariates]``.
             past: those without a known future.
             memory: rows that the learner is to remember; None for all.
         """
@@ -187,7 +194,7 @@ class State:
         steps = self.model.layout.steps
         missing = np.isnan(scaled)
         spread = np.zeros_like(scaled)
-        ahead = self.known.scaled(known).astype(np.float32)
+        ahead = self.known.scaled(known[:steps]).astype(np.float32)
         if missing.any() or self.spread.memory is not None:
             said = self._say(ahead)
             if self.spread.memory is not None:
@@ -196,7 +203,7 @@ class State:
             mean, variance = said.next
             scaled = np.where(missing, mean, scaled)
             spread = np.where(missing, variance, 0).astype(np.float32)
-        self._append(scaled, spread, ahead, self.past.scaled(past).astype(np.float32))
+        self._append(scaled, spread, ahead[0], self.past.scaled(past).astype(np.float32))
         self.now += 1
         self.updates += 1
         taught = 1 if isinstance(self.model, Recursion) else steps
@@ -204,19 +211,27 @@ class State:
             self.model.update(self.history, len(self.history) - 1 - taught, memory)
 
     def _say(self, ahead: Array) -> Told:
-        """What was forecast so far of the time that comes now."""
+        """What was forecast so far of the time that comes now.
+
+        Steps whose known covariates are not at hand are forecast as if the last ones stayed, which
+        the heads of earlier steps ask for, and are not told: their errors would not be those of
+        forecasts that knew.
+        """
         if self.told is None:
             self.told = Told.empty(len(self.names), self.model.layout.steps)
-        h = self.history
+        h, at_hand = self.history, self.model.layout.steps
         if len(self.known.mean):
-            more = np.repeat(ahead[None], self.model.layout.steps, axis=0)
-            h = History(h.loc, h.variance, np.concatenate([h.known[: len(h)], more]), h.past)
+            at_hand = len(ahead)
+            more = np.repeat(ahead[-1:], self.model.layout.steps - at_hand, axis=0)
+            whole = np.concatenate([h.known[: len(h)], ahead, more])
+            h = History(h.loc, h.variance, whole, h.past)
         found = self.model.predictive(h, np.array([len(h) - 1]), (self.spread.factors)[None])
         mean, variance = found.mean.numpy(), found.variance.numpy()
         if self.model.units is not None:
             mean = (mean - self.units.mean[:, None]) / self.units.scale[:, None]
             variance = variance / self.units.scale[:, None] ** 2
-        self.told.add(mean, variance)
+        unknown = np.arange(mean.shape[1]) >= at_hand
+        self.told.add(*(np.where(unknown, np.nan, part) for part in (mean, variance)))
         return self.told
 
     def _append(self, loc: Array, variance: Array, known: Array, past: Array) -> None:

@@ -96,6 +96,42 @@ class Grid:
         return {"kind": self.kind, "start": self.start, "step": self.step, "late": self.late}
 
 
+def steps_after(grid: Grid, now: int, time: Any, rows: int, most: int) -> Array:
+    """How many times lie between step ``now`` and the stamp of each row that comes.
+
+    Args:
+        grid: the times.
+        now: the last step so far.
+        time: one stamp, or one a row.
+        rows: number of rows.
+        most: times that may be left out before a row.
+
+    Raises:
+        InvalidInput: stamps of another number than rows, repeated, out of order, off the grid, or
+            too far ahead.
+    """
+    stamps = as_stamps(time if np.ndim(time) else np.array([time]))
+    if len(stamps) != rows:
+        raise InvalidInput(f"{rows} rows of values and {len(stamps)} time stamps")
+    places = grid.places(stamps)
+    before = np.r_[now, places[:-1]]
+    left_out = places - before - 1
+    bad = (left_out < 0) | (left_out > most)
+    if bad.any():
+        first = int(bad.argmax())
+        due = grid.stamps(int(before[first]) + 1, 1)[0]
+        if left_out[first] > most:
+            raise InvalidInput(
+                f"time stamp {stamps[first]} leaves out {left_out[first]:,} times: the next is "
+                f"{due}, and at most {most:,} may be missing in a row; check the stamp, or fit "
+                f"anew to what comes after the gap"
+            )
+        word = "repeated" if left_out[first] == -1 else "out of order"
+        raise InvalidInput(f"time stamp {stamps[first]} is {word}: the next is {due}")
+    found: Array = places - now - 1
+    return found
+
+
 def _counted(count: int, name: str) -> str:
     """1 day, 15 minutes."""
     return f"{count} {name}" if count == 1 else f"{count} {name}s"

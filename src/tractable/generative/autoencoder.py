@@ -197,7 +197,7 @@ class Autoencoder(nn.Module):
             for some in _parts(samples, max(_AT_ONCE // (width * len(x[part])), 1)):
                 weights = self.log_weights(x[part], given, samples=some).double()
                 total = torch.logaddexp(total, weights.logsumexp(0))
-            found.append(total - math.log(samples))
+            found.append((total - math.log(samples)).to(x.dtype))
         return torch.cat(found)
 
 

@@ -111,6 +111,13 @@ class Generative(ABC):
         arguments = config if net is None else {**config, "net": net}
         return cls(**arguments)
 
+    def look_at_held_out(self, x: Tensor, context: Tensor | None) -> None:
+        """Look at the rows held out, in the model's units, once the others were learnt.
+
+        By default nothing but ``novelty`` is made of them.
+        """
+        return
+
     # --- learning --------------------------------------------------------------------------
 
     def fit(self, *data: Any, progress: bool | None = None, **options: Any) -> Self:
@@ -159,6 +166,8 @@ class Generative(ABC):
             self.learn(
                 spread[kept], None if scaled is None else scaled[kept], progress=progress, **options
             )
+            if apart:
+                self.look_at_held_out(spread[held], None if scaled is None else scaled[held])
         except BaseException:
             self.columns_, self.context_columns_, self.reference_ = before
             raise

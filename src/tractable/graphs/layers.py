@@ -146,6 +146,7 @@ class Attention(GraphLayer):
         kind: ``additive`` or ``dot``.
         concat: whether the heads stand beside each other in the result; else it is their mean.
         slope: slope of a score below zero.
+        dropout: probability with which a neighbour is passed over while learning, as published.
     """
 
     def __init__(
@@ -157,12 +158,14 @@ class Attention(GraphLayer):
         kind: Literal["additive", "dot"] = "additive",
         concat: bool = True,
         slope: float = 0.2,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if kind not in ("additive", "dot"):
             raise ValueError(f"kind must be additive or dot, got {kind!r}")
         self.heads, self.outputs, self.kind = heads, outputs, kind
         self.concat, self.slope = concat, slope
+        self.passed_over = nn.Dropout(dropout)
         self.values = nn.Linear(inputs, heads * outputs, bias=False)
         if kind == "additive":
             self.to_source = nn.Parameter(torch.empty(heads, outputs))
@@ -188,7 +191,7 @@ class Attention(GraphLayer):
         targets = torch.cat([passed.targets, itself])
         values = self.values(x).reshape(len(x), self.heads, self.outputs)
         share = shares(self._scores(x, values, sources, targets), targets, passed.rows)
-        said = values.index_select(0, sources) * share.unsqueeze(2)
+        said = values.index_select(0, sources) * self.passed_over(share).unsqueeze(2)
         heard = summed(said, targets, passed.rows)
         return (heard.flatten(1) if self.concat else heard.mean(1)) + self.bias
 

@@ -1,7 +1,7 @@
 """The compiled kernel: TAGI on small dense networks, whole epochs in one call.
 
-It computes what ``tractable.learners.tagi`` computes with torch, for chains of linear layers and
-elementwise activations in float32 on the CPU; there the cost of calling torch is the whole cost.
+It computes what ``tractable.learners.tagi_method`` computes with torch, for chains of linear layers
+and elementwise activations in float32 on the CPU; there calling torch is the whole cost.
 The torch path is the definition; ``tests/native`` hold the kernel to it.
 
 C++17, bound with pybind11: a maintained, header-only library that needs only a compiler at build

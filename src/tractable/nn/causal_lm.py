@@ -178,7 +178,7 @@ class CausalLM:
 def chosen(
     probs: Tensor, temperature: float, top_k: int | None, generator: torch.Generator
 ) -> Tensor:
-    """A token for each row.
+    """A token for each row; of equally probable ones, the first are among the top k.
 
     >>> chosen(torch.tensor([[0.2, 0.5, 0.3]]), 0.0, None, torch.Generator())
     tensor([1])
@@ -187,7 +187,7 @@ def chosen(
         return probs.argmax(-1)
     logits = probs.log() / temperature
     if top_k is not None:
-        least = logits.topk(top_k, -1).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
+        kept = logits.argsort(dim=-1, descending=True, stable=True)[:, :top_k]
+        logits = torch.full_like(logits, -torch.inf).scatter(-1, kept, logits.gather(-1, kept))
     weights = torch.softmax(logits, -1).cpu()
     return torch.multinomial(weights, 1, generator=generator)[:, 0].to(probs.device)

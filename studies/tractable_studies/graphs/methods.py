@@ -61,10 +61,10 @@ def attentions(data: CitationData, heads: int, outputs: int, drop: float) -> nn.
     assert features is not None
     return nn.Sequential(
         nn.Dropout(drop),
-        G.Attention(features.shape[1], 8, heads=heads),
+        G.Attention(features.shape[1], 8, heads=heads, dropout=drop),
         nn.ELU(),
         nn.Dropout(drop),
-        G.Attention(8 * heads, outputs, concat=False),
+        G.Attention(8 * heads, outputs, concat=False, dropout=drop),
     )
 
 

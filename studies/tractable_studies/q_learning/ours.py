@@ -1,4 +1,4 @@
-"""``QAgent`` as the study runs it: its defaults, timed."""
+"""``QAgent`` as the study runs it: its defaults, or without a replay memory; timed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import time
 from typing import Any
 
 from tractable.agents import QAgent
+
+#: Every step is learnt once, as it comes, and nothing is forgotten.
+ONE_PASS: dict[str, Any] = {
+    "replay": 0, "n_step": None, "lam": 0.95, "memory": None, "temper": 0.5, "sigma_min": 0.3,
+}  # fmt: skip
+SETTINGS: dict[str, dict[str, Any]] = {"tagi": {}, "one-pass": ONE_PASS}
 
 
 class Timed:

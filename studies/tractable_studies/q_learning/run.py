@@ -1,9 +1,10 @@
 """Acting by values: TAGI's Q-network beside Stable-Baselines3's DQN, A2C and PPO.
 
 All agents learn in one harness, with the same number of steps, the same evaluation (twenty episodes
-without exploration) and processor time for the clock.  ``QAgent`` has its defaults everywhere;
-the baselines have the settings that their zoo tuned for each environment.  Two more parts ask what
-uncertainty is good for: finding and keeping a rare reward (the deep sea), and learning from a log.
+without exploration) and processor time for the clock.  ``QAgent`` has its defaults everywhere
+(``one-pass`` goes without its replay memory); the baselines have the settings that their zoo tuned
+for each environment.  Two more parts ask what uncertainty is good for: finding and keeping a rare
+reward (the deep sea), and learning from a log.
 
     python -m tractable_studies.q_learning.run
     python -m tractable_studies.q_learning.run --env LunarLander-v3 --methods tagi --seed 0 1
@@ -32,7 +33,7 @@ from tractable_studies.framework.options import (
 )
 from tractable_studies.framework.progress import Parts
 from tractable_studies.framework.record import RunRecord
-from tractable_studies.q_learning import STUDY
+from tractable_studies.q_learning import STUDY, baselines
 from tractable_studies.q_learning.logged import PESSIMISM, judge
 from tractable_studies.q_learning.runs import METHODS, run
 from tractable_studies.q_learning.sparse import KINDS, dive
@@ -41,10 +42,10 @@ STEPS = {
     "CartPole-v1": 50_000, "Acrobot-v1": 100_000, "MountainCar-v0": 150_000,
     "LunarLander-v3": 500_000,
 }  # fmt: skip
-USUAL = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")
 WANTED = {
     "CartPole-v1": 475.0, "Acrobot-v1": -91.0, "MountainCar-v0": -140.0, "LunarLander-v3": 200.0,
 }  # fmt: skip
+USUAL = ("tagi", *baselines.METHODS)
 PARTS = ("acting", "sea", "log")
 HEADER = ["environment", "method", "last 100", "sure", "each seed, sure", "steps/s", "steps"]
 
@@ -56,8 +57,8 @@ class Options(StudyOptions):
     seed: list[int] = seed_option((0, 1, 2, 3, 4), quick=[0])
     resume: bool = resume_option()
     parts: list[str] = option(list(PARTS), "of the study", choices=PARTS)
-    env: list[str] = option(list(USUAL), "environments", quick=["CartPole-v1"])
-    methods: list[str] = option(list(METHODS), choices=METHODS, quick=["tagi", "a2c"])
+    env: list[str] = option(list(STEPS), "environments", quick=["CartPole-v1"])
+    methods: list[str] = option(list(USUAL), choices=METHODS, quick=["tagi", "a2c"])
     steps: int | None = option(None, "by default 50,000 to 500,000", quick=10_000, least=1)
     episodes: int = option(1_000, "in the deep sea", quick=200, least=100)
 

@@ -12,12 +12,12 @@ import torch
 
 from tractable.agents import evaluate
 from tractable.persistence.files import whole_file
-from tractable_studies.q_learning import baselines
+from tractable_studies.q_learning import baselines, ours
 
 EVALUATED = 20
 EVALUATION_SEED = 10_000
 LAST = 100
-METHODS = ("tagi", *baselines.METHODS)
+METHODS = (*ours.SETTINGS, *baselines.METHODS)
 
 
 def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
@@ -34,10 +34,8 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         found: dict[str, Any] = json.loads(path.read_text())
         return found
     agent: Any
-    if method == "tagi":
-        from tractable_studies.q_learning.ours import Timed
-
-        agent = Timed(env, seed)
+    if method in ours.SETTINGS:
+        agent = ours.Timed(env, seed, **ours.SETTINGS[method])
     else:
         agent = baselines.Baseline(method, env, seed)
     agent.learn(steps)

@@ -16,8 +16,10 @@ from tractable.persistence.files import whole_file
 SIZE = 10
 EPISODES = 1_000
 
-#: Rewards come as they are: there is nothing to scale by until the treasure is found.
+#: Rewards come as they are: there is nothing to scale by until the treasure is found.  Every step
+#: is learnt once, so that what is learnt again is what surprised.
 RAW: dict[str, Any] = {
+    "replay": 0, "n_step": None, "memory": None,
     "scale_rewards": False, "scale_observations": False, "horizon": SIZE, "sigma": 0.1,
     "sigma_min": 0.1, "gain": 4.0, "lam": 0.8, "hidden": (64,), "temper": 0.3,
 }  # fmt: skip

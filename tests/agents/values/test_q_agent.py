@@ -8,16 +8,22 @@ from torch import nn
 
 import tractable as tr
 from tests.agents.values.coin import Coin
-from tractable.agents import DeepSea, Exploration, QAgent, evaluate, learn_seeds
+from tractable.agents import DeepSea, Exploration, QAgent, QSettings, evaluate, learn_seeds
 from tractable.errors import EnvironmentFault, InvalidInput, InvalidModelFile
+
+ONE_PASS = {
+    "replay": 0, "replays": 1, "n_step": None, "memory": None, "temper": 0.5, "sigma_min": 0.3,
+}  # fmt: skip
 
 
 def small(**settings):
-    return QAgent(Coin(), hidden=(16,), horizon=32, gamma=0.5, **settings)
+    """Learns each horizon as it comes, unless told otherwise."""
+    return QAgent(Coin(), hidden=(16,), horizon=32, gamma=0.5, **{**ONE_PASS, **settings})
 
 
 KINDS = {
-    "tagi": {},
+    "defaults": {name: getattr(QSettings(), name) for name in ONE_PASS},
+    "one pass": {},
     "a draw per step": {"hold": "step"},
     "heads": {"heads": 2, "double": True},
     "replay": {"replay": 200, "replays": 4, "n_step": 2},
@@ -67,6 +73,18 @@ def test_any_learner_will_do(learner, tmp_path):
     agent.save(tmp_path / "a")
     again = QAgent.load(tmp_path / "a", Coin())
     assert torch.equal(again.value([0.3]).loc, agent.value([0.3]).loc)
+
+
+def test_a_memory_is_for_those_who_have_one():
+    """TAGI forgets what is older; a network by gradients learns as it would without."""
+
+    def backprop(net, likelihood, seed):
+        return tr.Backprop(net, likelihood, seed=seed)
+
+    for learner, same in ((backprop, True), (None, False)):
+        short, whole = (small(learner=learner, memory=m).learn(96) for m in (50.0, None))
+        at = torch.linspace(-1, 1, 5)[:, None].numpy()
+        assert torch.equal(short.value(at).loc, whole.value(at).loc) is same
 
 
 def test_thompson_with_a_learner_that_draws_weights():

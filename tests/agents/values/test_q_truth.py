@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 import tractable as tr
+from tests.agents.values.coin import Coin
 from tractable.agents import MDP, Exploration, QAgent, Table
+from tractable.agents.control.horizon import Horizon
 from tractable.agents.values.targets import after_n, mixed_targets, n_step_rows
 
 CLIFF = "CliffWalking-v1"
@@ -84,7 +86,7 @@ def test_tagi_on_an_embedding_is_kalman_temporal_differences_on_a_chain():
 
     agent = QAgent(
         Chain(), net=nn.Embedding(length, 1), learner=tagi, scale_rewards=False, gamma=gamma,
-        sigma=sigma, sigma_decay=1.0, sigma_min=sigma,
+        sigma=sigma, sigma_decay=1.0, sigma_min=sigma, memory=None,
     )  # fmt: skip
     before = agent.value(np.arange(length))
     truth = KalmanTD(before.loc[:, 0].numpy(), before.variance[:, 0].numpy(), gamma, sigma**2)
@@ -123,6 +125,30 @@ def test_n_steps_stop_at_the_end_of_an_episode():
     assert total.tolist() == [2.0, 2.0, 8.0, 8.0]
     assert last.tolist() == [1, 1, 3, 3]
     assert factor.tolist() == [0.0, 0.0, 0.25, 0.5]
+
+
+@pytest.mark.parametrize("size", [8.0, 30.0])
+def test_sums_of_rewards_are_bounded_as_sums(size, monkeypatch):
+    """Rewards of 8 deviations are within the bound of 10, and so their sums are not cut off."""
+    agent = QAgent(Coin(), hidden=(4,), gamma=0.5, replay=64, replays=1, n_step=3)
+    agent.normalizer.returns.count = 1
+    agent.normalizer.returns.variance = np.ones(1)
+    rewards = size * np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
+    seen = Horizon.empty(6, 1, 1)
+    seen.observations[:], seen.reached[:], seen.actions[:], seen.rewards[:] = 0, 0, 0, rewards
+    critic, latest, taught = agent.critics[0], agent.teacher.latest, []
+    nothing = np.zeros((6, 2))
+    monkeypatch.setattr(critic, "learn", lambda rows, actions, mean, *rest: taught.append(mean))
+    monkeypatch.setattr(critic, "next_values", lambda: lambda rows: (nothing, nothing))
+    monkeypatch.setattr(latest, "draw", lambda size, rng: latest.rows[:6])
+    agent.teacher.learn(seen)
+    alone = np.clip(rewards, -10, 10)  # as a horizon is learnt without a replay
+    later = (np.zeros(6), np.zeros(6), seen.terminal, seen.ends)
+    truth, _ = after_n(alone, *later, gamma=0.5, n=3)
+    if size < 10:
+        assert taught[0] == pytest.approx(truth, rel=1e-12)
+    else:
+        assert np.abs(taught[0]).max() == pytest.approx(17.5)  # 10 (1 + 1/2 + 1/4)
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", CLIFF, "Taxi-v4"])

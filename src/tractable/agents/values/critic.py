@@ -104,6 +104,7 @@ class Critic:
     ) -> None:
         """Learn targets of the actions that were taken, batch by batch in this order."""
         kind = self.learner.dtype
+        memory = memory if self.learner.method.online else None
         x: Tensor = torch.from_numpy(rows)
         x = x.to(kind) if x.is_floating_point() else x
         y, spread = targets_of(self.actions, actions, mean, variance, self.unseen)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tractable.agents.values.q_agent import QAgent
 
 _KIND = "QAgent"
+_MAY_BE_NONE = ("n_step", "memory", "target_every")
 MOST_STEPS = 100_000
 """Of an episode whose environment sets no limit, of a horizon, and of what a file may ask for."""
 
@@ -136,7 +137,8 @@ def _options(header: Header, room: int) -> dict[str, Any]:
     explore = options.pop("explore")
     seed = checks.of_type(options.pop("seed"), int, "seed")
     options["hidden"] = tuple(checks.at_most(w, room, "hidden") for w in options["hidden"])
-    checks.arguments(QSettings, options, "the agent")
+    stated = {k: v for k, v in options.items() if v is not None or k not in _MAY_BE_NONE}
+    checks.arguments(QSettings, stated, "the agent")
     for name in ("horizon", "batch_size", "epochs", "heads", "replays"):
         checks.at_most(options[name], MOST_STEPS, name)
     for name in ("replay", "surprising"):

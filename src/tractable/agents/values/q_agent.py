@@ -2,10 +2,11 @@
 
 The network has an output for every action.  A horizon of steps is taken, every step gets a
 Gaussian target (``tractable.agents.values.targets``), and the learner learns the targets of the
-actions that were taken.  With TAGI that is one pass in closed form: no gradient, and no need of a
-replay memory, a target network or an epsilon, because targets carry the variance of the values
+actions that were taken, drawn from those of late.  With TAGI that is in closed form: no gradient,
+and no need of a target network or an epsilon, because targets carry the variance of the values
 they are made of, and because actions are chosen under a draw of the weights (Thompson sampling).
-All of these can be had, though: the book's DQN (E 19.16 to 19.21) is a setting.
+Both can be had, though: the book's DQN (E 19.16 to 19.21) is a setting; and the replay memory can
+be done without (``replay=0``), each horizon learnt once as it comes.
 
 Source: Prince, "Understanding Deep Learning" (2023), chapter 19; Nguyen & Goulet, "Analytically
 tractable Bayesian deep Q-learning" (2021), for TAGI with one output per action.

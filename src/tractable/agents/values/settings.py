@@ -16,7 +16,8 @@ class QSettings:
     Attributes:
         gamma: discount.
         lam: mixing of longer returns: 0 bootstraps after one step, 1 at the end of the horizon.
-        n_step: bootstrap after exactly so many rewards instead; None mixes by ``lam``.
+        n_step: bootstrap after exactly so many rewards; None mixes by ``lam`` instead, where
+            horizons are learnt as they come, and bootstraps after one where there is a replay.
         hold: how long Thompson sampling holds a draw: ``"episode"`` draws all weights at its
             beginning, ``"step"`` the values of all actions at every step.
         temper: factor on the deviations that Thompson sampling draws with; 1 is Thompson's rule.
@@ -28,7 +29,8 @@ class QSettings:
         sigma: first standard deviation of the targets' noise.
         sigma_decay: factor on it after each horizon.
         sigma_min: its least value.
-        memory: rows that TAGI remembers; None forgets nothing.
+        memory: rows that TAGI remembers; None forgets nothing.  Targets are made of values that
+            are no longer believed a while later.  Other learners have no memory to state.
         scale_observations: whether observations are scaled by running statistics.
         scale_rewards: whether rewards are, by the deviation of their discounted sum.
         heads: networks that learn side by side, each from its own values; a draw is of one.
@@ -44,9 +46,9 @@ class QSettings:
 
     gamma: float = 0.99
     lam: float = 0.95
-    n_step: int | None = None
+    n_step: int | None = 5
     hold: Hold = "episode"
-    temper: float = 0.5
+    temper: float = 1.0
     horizon: int = 128
     batch_size: int = 16
     epochs: int = 1
@@ -54,15 +56,15 @@ class QSettings:
     gain: float = 1.0
     sigma: float = 1.0
     sigma_decay: float = 0.98
-    sigma_min: float = 0.3
-    memory: float | None = None
+    sigma_min: float = 0.1
+    memory: float | None = 50_000
     scale_observations: bool = True
     scale_rewards: bool = True
     heads: int = 1
     double: bool = False
     target_every: int | None = None
-    replay: int = 0
-    replays: int = 1
+    replay: int = 50_000
+    replays: int = 16
     surprising: int = 0
 
     def __post_init__(self) -> None:

@@ -67,7 +67,8 @@ class Teacher:
         else:
             self.latest.add(self._rows(seen, actions, s.n_step or 1))
             for _ in range(s.replays):
-                note, _surprise = self.relearn(self.latest.draw(s.batch_size, self.rng))
+                drawn = self.latest.draw(s.batch_size, self.rng)
+                note, _surprise = self.relearn(drawn, steps=s.n_step or 1)
         if self.surprising is not None:
             self._learn_surprising(self.surprising, self._rows(seen, actions, 1))
         return note
@@ -131,16 +132,24 @@ class Teacher:
 
     # --- single transitions --------------------------------------------------------------
 
-    def relearn(self, rows: Transitions, memory: float | None = None) -> tuple[Note, Array]:
+    def relearn(
+        self, rows: Transitions, memory: float | None = None, *, steps: int = 1
+    ) -> tuple[Note, Array]:
         """Learn transitions with targets of now; a note, and how much each surprised.
+
+        Rewards are scaled and bounded as of now.  A sum ``r_0 + gamma r_1 + ...`` of n of them is
+        bounded as n rewards at the bound are, by ``1 + gamma + ... + gamma^(n-1)`` times it: where
+        no single reward is beyond the bound, nothing is cut off.
 
         Args:
             rows: transitions.
             memory: rows to remember, instead of the setting.
+            steps: how many rewards a row sums at most.
         """
         s = self.settings
         inputs, reached = self.inputs(rows.observations), self.inputs(rows.reached)
-        rewards = self.reward(rows.rewards)
+        together = sum(s.gamma**k for k in range(steps))
+        rewards = together * self.reward(rows.rewards / together)
         notes, surprise = [], np.zeros(len(rows))
         for k, critic in enumerate(self.critics):
             ahead, spread = self._ahead(k, reached)
