@@ -27,6 +27,7 @@ from tractable.learners.engines.base import (
     Snapshot,
     TAGIState,
 )
+from tractable.learners.engines.noise import lent, take
 from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Advance
 from tractable.learners.network import Network
@@ -309,7 +310,7 @@ class NativeEngine(Engine):
             targets, error_bars = y.loc, _rows(y.variance)
         targets = targets.detach().reshape(len(x), -1).contiguous()
         labels = self.chain.arguments["paths"] is not None
-        noise = self._noise(likelihood)
+        noise = lent(likelihood, self.chain.arguments["layers"][-1][1])
         learnt = int(
             self.kernel.learn(
                 posterior.loc.detach().numpy(),
@@ -330,19 +331,10 @@ class NativeEngine(Engine):
                 0.0 if memory is None else memory,
             )
         )
-        if isinstance(likelihood, NegativeBinomial) and likelihood.learns:
-            _take_dispersion(likelihood, *noise)
+        take(likelihood, *noise)
         if tell is not None and learnt > reported:
             tell(learnt - reported)
         return learnt
-
-    def _noise(self, likelihood: Likelihood) -> list[Tensor]:
-        """What the kernel reads and writes of a likelihood's noise, in two vectors."""
-        if isinstance(likelihood, Normal):
-            return _noise(likelihood)
-        if isinstance(likelihood, NegativeBinomial):
-            return _dispersion(likelihood, self.chain.arguments["layers"][-1][1])
-        return [_NO_NOISE, _NO_NOISE]
 
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
         """See ``Engine``."""
@@ -385,30 +377,8 @@ def _inputs(x: Inputs) -> tuple[Any, Any]:
     return _rows(only_one(x, "engine='native'")), None
 
 
-_NO_NOISE = torch.zeros(0, dtype=torch.float64)
 _NO_GATE = (None, None)
 
 
 def _rows(x: Tensor) -> Any:
     return x.detach().reshape(len(x), -1).contiguous().numpy()
-
-
-def _noise(likelihood: Normal) -> list[Tensor]:
-    """The noise buffers themselves, made writable by the kernel."""
-    for name in ("noise_mean", "noise_variance"):
-        tensor = getattr(likelihood, name)
-        if not (tensor.is_contiguous() and tensor.dtype == torch.float64):
-            setattr(likelihood, name, tensor.double().contiguous())
-    return [likelihood.noise_mean.detach(), likelihood.noise_variance.detach()]
-
-
-def _dispersion(likelihood: NegativeBinomial, outputs: int) -> list[Tensor]:
-    """Dispersions with the number of rows behind them, and their statistics."""
-    rows = likelihood.rows.reshape(1)
-    both = (likelihood.parameter, rows), (likelihood.statistic, torch.zeros_like(rows))
-    return [torch.cat([values.expand(outputs), last]).double() for values, last in both]
-
-
-def _take_dispersion(likelihood: NegativeBinomial, known: Tensor, statistic: Tensor) -> None:
-    buffers = {"parameter": known[:-1], "statistic": statistic[:-1], "rows": known[-1]}
-    likelihood.set_buffers({name: value.clone() for name, value in buffers.items()})
