@@ -53,7 +53,7 @@ def with_classes(sample_weight: Any, class_weight: Any, labels: npt.NDArray[Any]
         sample_weight: weights of rows, or None.
         class_weight: None, ``"balanced"`` for weights against the number of rows of each class, or
             a dict from labels to weights, 1 for those that it does not name.
-        labels: of the rows.
+        labels: labels of the rows.
 
     >>> with_classes(None, "balanced", np.array(["a", "a", "a", "b"])).tolist()[2:]
     [0.6666666666666666, 2.0]
