@@ -27,7 +27,7 @@ def steps(engine: str) -> dict[str, Callable[[], None]]:
 
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(BATCH, COLUMNS, generator=generator)
-    number = 0.3 * x[:, :1]
+    number = 0.3 * x[:, :1] + 0.1 * torch.randn(BATCH, 1, generator=generator)
     count = torch.poisson(torch.exp(1 + number), generator=generator)
     kinds: dict[str, tuple[likes.Likelihood, torch.Tensor]] = {
         "Normal": (likes.Normal(), number),

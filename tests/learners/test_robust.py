@@ -465,3 +465,18 @@ def test_raw_units_are_warned_of():
         warnings.simplefilter("error")
         fit(x, wild)  # one wild value is no unit
         fit(10 * x, 10 * y)
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+@pytest.mark.parametrize("scale", [0.0, 0.3])
+def test_targets_without_noise_can_be_learnt_for_ever(engine: str, scale: float) -> None:
+    """The inferred noise ends where targets are rounded, and no variance vanishes."""
+    x = torch.linspace(-1, 1, 8).unsqueeze(1)
+    model = tr.TAGI(nn.Linear(1, 1), tr.likelihoods.Normal(), engine=engine, seed=0)
+    rows = model.checked(x, scale * x)
+    for _ in range(30_000 if engine == "native" else 3_000):
+        model.learn_batch(*rows)
+    p = model.predict(x)
+    assert float((p.mean - scale * x).abs().max()) < 1e-6
+    assert float(p.aleatoric.min()) > 0
+    assert float(model.posterior.variance.min()) > 1e-36

@@ -19,6 +19,10 @@ from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
 _AT_ONCE = 1 << 20  # numbers, of factors times held-out values
+_ROUNDING = 2.0**-46
+"""Square of the relative rounding of a single-precision target."""
+_LEAST_NOISE = 1e-24
+"""What is taken for the square of a residual where even the targets are zero."""
 
 
 class Normal(Likelihood):
@@ -170,7 +174,10 @@ class Normal(Likelihood):
         rows = residual.shape[0]
         share = m / (var + m)
         e, p = share * residual, share * var
-        seen = (e * e + p).mean(0)
+        # Below the rounding of the targets a residual says nothing; a noise of zero would let the
+        # weights' variances vanish where targets are exact.
+        rounding = _ROUNDING * y.reshape(flat).to(m.dtype).square().mean(0)
+        seen = torch.maximum((e * e + p).mean(0), rounding.clamp_min(_LEAST_NOISE))
         left = (2 * p * p + 4 * p * e * e).mean(0) / rows
         total = s + 2 * (s + m * m) / rows
         gain = s / total

@@ -12,6 +12,8 @@ constexpr double kWidth = 3.5, kClip = 4, kMean = 0.92, kSteps = 10;
 constexpr double kLongest = 3;
 // Of a parameter that is learnt from an average (likelihoods/learnt.py).
 constexpr double kMostRows = 1000;
+// Squared residuals below the rounding of the targets say nothing (likelihoods/normal.py).
+constexpr double kRounding = 0x1p-46, kLeastNoise = 1e-24;
 
 void put(Outputs d, std::size_t at, const Message& message) {
   d.first[at] = float(message.d_mu);
@@ -184,10 +186,11 @@ void update_noise(const Chain& chain, State& state, const Targets& y, int batch,
     const double m = state.noise_mean[o];
     double s = state.noise_variance[o];
     if (memory > 0) s = std::max(s, 2 * m * m / memory);
-    double seen = 0, doubt = 0;
+    double seen = 0, doubt = 0, square = 0;
     for (int b = 0; b < batch; ++b) {
       const std::size_t at = std::size_t(b) * width + o;
       const std::size_t from = y.row(b) * outputs + o;
+      square += double(y.values[from]) * y.values[from];
       double residual = y.values[from] - z.first[at];
       if (verdict.any) residual *= verdict.weight[std::size_t(b) * std::size_t(outputs) + o];
       const double var = double(z.second[at]) + y.variance(from);
@@ -196,7 +199,7 @@ void update_noise(const Chain& chain, State& state, const Targets& y, int batch,
       seen += e * e + p;
       doubt += 2 * p * p + 4 * p * e * e;
     }
-    seen /= batch;
+    seen = std::max(seen / batch, std::max(kRounding * square / batch, kLeastNoise));
     doubt /= double(batch) * batch;
     const double spread = s + 2 * (s + m * m) / batch;
     const double gain = s / spread;
