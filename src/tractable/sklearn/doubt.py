@@ -13,8 +13,8 @@ rows, in all and as the gate believes them, gains more than the one number that 
 criterion).  Only predictions are changed: the weights keep their variances, and learn on with them.
 
 The floor of 1/4 and the criterion were chosen among about a dozen rules, on tenths held out of the
-training rows of published splits 10 to 19 of the UCI sets (fewer splits of the larger ones): without
-a floor, Energy gained another 0.03 nats a row and Concrete lost 0.02.
+training rows of published splits 10 to 19 of the UCI sets (fewer splits of the larger ones):
+without a floor, Energy gained another 0.03 nats a row and Concrete lost 0.02.
 
 Approximate: networks that differ count as one normal of their joint variance.
 """
