@@ -28,6 +28,19 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     return run
 
 
+def answers(words: list[str], code: int, said: str) -> None:
+    """A command ends with this code and says this: if it refuses, in one line and nothing else."""
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    if code == 2:
+        assert done.stderr.startswith(f"error: {said}"), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert done.stdout == ""
+    else:
+        assert said in done.stdout + done.stderr, (done.stdout, done.stderr)
+
+
 def write(path: Path, header: list[str], rows: list[list[object]]) -> Path:
     with path.open("w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.conftest import answers
 from tractable.cli.app import app
 from tractable.cli.table.model_file import estimator_class
 
@@ -322,15 +323,7 @@ def test_there_are_enough_of_them():
     ("words", "code", "said"), COMMANDS, ids=[" ".join(words) or "tractable" for words, *_ in COMMANDS]
 )  # fmt: skip
 def test_a_command(place, words, code, said):
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == code, (done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    if code == 2:
-        assert done.stderr.startswith(f"error: {said}"), done.stderr
-        assert done.stderr.count("\n") == 1
-        assert done.stdout == ""
-    else:
-        assert said in done.stdout + done.stderr, (done.stdout, done.stderr)
+    answers(words, code, said)
     assert (place / "used/mine.txt").read_text() == "precious"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.conftest import answers
 from tests.cli.test_front_door import HEADER, ROWS, files, rows, text
 from tractable.cli.app import app
 
@@ -105,15 +106,7 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     ("words", "code", "said"), COMMANDS, ids=[" ".join(words) for words, *_ in COMMANDS]
 )
 def test_a_command(place, words, code, said):
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == code, (done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    if code == 2:
-        assert done.stderr.startswith(f"error: {said}"), done.stderr
-        assert done.stderr.count("\n") == 1
-        assert done.stdout == ""
-    else:
-        assert said in done.stdout + done.stderr, (done.stdout, done.stderr)
+    answers(words, code, said)
 
 
 def test_new_rows_are_written_as_the_table_was(place):
