@@ -194,7 +194,11 @@ class Gaussian(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Nothing reaches the kernels below: rules work on the moments."""
-        raise NoMomentRule(_no_rule_message(func))
+        raise NoMomentRule(
+            f"no moment rule for {name_of(func)!r}, called from below torch's Python functions, "
+            f"as by torch.func.vmap and its kin, which do not run on Gaussians: write the network "
+            f"for a batch of rows, or use a learner that draws weights"
+        )
 
 
 def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
@@ -332,8 +336,10 @@ def _no_rule_message(function: Any) -> str:
     name = name_of(function)
     near = close_names(name.strip("_"), covered_functions())
     hint = f" The nearest that have one: {', '.join(near)}." if near else ""
+    caller = _room("function").enclosing()
+    where = f", which the autograd.Function {caller.__name__!r} calls" if caller else ""
     return (
-        f"no moment rule for {name!r}.{hint} Register one with "
+        f"no moment rule for {name!r}{where}.{hint} Register one with "
         f"@tractable.moment_rule(...): see 'How to add a moment rule' in CONTRIBUTING.md"
     )
 

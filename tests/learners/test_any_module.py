@@ -142,6 +142,26 @@ def test_outputs_are_joined_in_the_order_that_is_asked_for(learner):
     torch.testing.assert_close(wanted.predict(x).mean, found.predict(x).mean)
 
 
+class Auxiliary(nn.Module):
+    """Returns a second head while it trains, and then the first alone, as GoogLeNet does."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(2, 1), nn.Linear(2, 1)
+
+    def forward(self, x):
+        return Pair(self.a(x), self.b(x)) if self.training else self.a(x)
+
+
+def test_an_output_that_comes_alone_in_predictions_has_no_name_there(learner):
+    x, y = rows()
+    wanted, _ = learnt(learner, tr.Output(Auxiliary(), 0), x, y)
+    found, _ = learnt(learner, tr.Output(Auxiliary(), "mean"), x, y)
+    assert torch.equal(wanted.predict(x).mean, found.predict(x).mean)
+    with pytest.raises(TypeError, match="no output 1"):
+        learner(tr.Output(Auxiliary(), 1), tr.likelihoods.Normal(0.5)).update(x, y)
+
+
 def test_an_output_that_is_not_there_is_named():
     x, y = rows()
     net = tr.Output(Heads(lambda a, b, x: {"mean": a, "kind": "k"}), "men")
@@ -291,11 +311,35 @@ def test_torchscript_learns_what_its_module_learns(name, norm):
             assert torch.equal(parameter, old)
 
 
-@pytest.mark.parametrize("name", ["tagi", "local"])
-def test_torchscript_is_refused_where_functions_must_be_seen(name):
+class ByProduct(nn.Linear):
+    """No layer that the local estimator knows: it draws the weights once."""
+
+    def forward(self, x):
+        return x @ self.weight.T + self.bias
+
+
+@pytest.mark.parametrize("options", [{}, {"samples": 3}, {"kl": "sampled"}], ids=str)
+def test_the_local_estimator_draws_the_weights_of_torchscript(options):
+    x, y = rows()
+    _, wanted = learnt(LEARNERS["local"], nn.Sequential(ByProduct(2, 1)), x, y, **options)
+    for head in scripted(nn.Linear(2, 1), x):
+        _, found = learnt(LEARNERS["local"], nn.Sequential(head), x, y, **options)
+        same(wanted, found, 1e-5)
+
+
+def test_the_local_estimator_draws_the_outputs_of_layers_beside_torchscript():
+    x, y = rows()
+    layers = nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)
+    _, wanted = learnt(LEARNERS["local"], nn.Sequential(*layers), x, y)
+    for middle in scripted(layers[1], torch.zeros(3, 4)):
+        _, found = learnt(LEARNERS["local"], nn.Sequential(layers[0], middle, layers[2]), x, y)
+        same(wanted, found, 1e-5)
+
+
+def test_torchscript_is_refused_where_functions_must_be_seen():
     for net in scripted(nn.Linear(2, 1), torch.zeros(3, 2)):
         with pytest.raises(TypeError, match="layer '0' is a compiled TorchScript"):
-            LEARNERS[name](nn.Sequential(net), tr.likelihoods.Normal(0.5))
+            tr.TAGI(nn.Sequential(net), tr.likelihoods.Normal(0.5))
     with pytest.raises(TypeError, match="the network is a compiled TorchScript"):
         tr.coverage(net, torch.zeros(3, 2))
 
@@ -439,12 +483,75 @@ def test_vmap_inside_changes_nothing(name):
     same(wanted, found, 1e-5)
 
 
+class ByProductInRows(RowByRow):
+    """The weights of the body are drawn once, which is what a vmap does to them."""
+
+    def forward(self, x):
+        return self.head(torch.tanh(ByProduct.forward(self.body, x)))
+
+
+class SlopeInRows(RowByRow):
+    """A derivative by its input inside, as in networks that obey an equation."""
+
+    def forward(self, x):
+        def value(row):
+            return torch.tanh(self.body(row)).sum()
+
+        return torch.func.vmap(torch.func.grad(value))(x) @ self.head.weight[0, :2, None]
+
+
+class SlopeByHand(RowByRow):
+    def forward(self, x):
+        w = self.body.weight
+        slope = 1 - torch.tanh(x @ w.T + self.body.bias) ** 2
+        return slope @ w @ self.head.weight[0, :2, None]
+
+
+@pytest.mark.parametrize(
+    ("by_row", "by_hand"), [(RowByRow, ByProductInRows), (SlopeInRows, SlopeByHand)]
+)
+def test_the_local_estimator_draws_weights_once_inside_vmap(by_row, by_hand):
+    x, y = rows()
+    _, wanted = learnt(LEARNERS["local"], by_hand(), x, y)
+    _, found = learnt(LEARNERS["local"], by_row(), x, y)
+    same(wanted, found, 1e-5)
+
+
+class Experts(nn.Module):
+    """A parameter is an argument of vmap."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(3, 1, 2)), nn.Parameter(torch.zeros(3, 1))
+
+    def forward(self, x):
+        return torch.func.vmap(F.linear, (None, 0, 0))(x, self.weight, self.bias).mean(0)
+
+
+class Shifted(nn.Linear):
+    """A sum, whose rule needs no function of autograd."""
+
+    def forward(self, x):
+        return super().forward(x) + torch.func.vmap(lambda row: row[:1] + self.bias)(x)
+
+
+def test_what_vmap_takes_as_an_argument_is_not_drawn_at_outputs():
+    normal = tr.likelihoods.Normal(0.5)
+    assert tr.BayesByBackprop(Experts(), normal).update(*rows()).fitted
+    with pytest.raises(NotImplementedError, match=r"local.*vmap.*estimator='weights'"):
+        tr.BayesByBackprop(Experts(), normal, estimator="local").update(*rows())
+
+
+@pytest.mark.parametrize("make", [Experts, lambda: Shifted(2, 1)])
+def test_vmap_below_the_rules_is_refused_by_name(make):
+    with pytest.raises(tr.NoMomentRule, match="vmap and its kin"):
+        tr.TAGI(make(), tr.likelihoods.Normal(0.5)).update(*rows())
+
+
 def test_vmap_inside_is_refused_by_name_where_it_cannot_be():
     normal = tr.likelihoods.Normal(0.5)
     with pytest.raises(tr.NoMomentRule, match="vmap"):
         tr.TAGI(RowByRow(), normal).update(*rows())
-    with pytest.raises(TypeError, match=r"local.*vmap"):
-        tr.BayesByBackprop(RowByRow(), normal, estimator="local").update(*rows())
 
 
 # --- weights by keyword --------------------------------------------------------------------------

@@ -175,6 +175,25 @@ def test_a_local_layer_without_noise_has_finite_gradients():
     assert torch.isfinite(variance.grad).all()
 
 
+def test_a_derivative_that_a_network_takes_of_a_local_layer_is_differentiated_as_well():
+    from tractable.learners.reparameterization import Local
+
+    x = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    loc = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+    variance = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    zeta = torch.randn(4, 3, dtype=torch.float64)
+    by_layer = nn.functional.linear(x, Local.wrap(loc, variance, lambda shape: zeta))
+    by_hand = x @ loc.T + (x * x @ variance.T).sqrt() * zeta
+    found, wanted = (
+        torch.autograd.grad(
+            torch.autograd.grad(z.square().sum(), x, create_graph=True)[0].square().sum(),
+            [loc, variance],
+        )
+        for z in (by_layer, by_hand)
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_other_functions_see_one_draw_of_the_parameter():
     class Net(nn.Module):
         def __init__(self):

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tractable.learners.copying import refuse_scripted
+from tractable.learners.copying import scripted_parameters
 from tractable.learners.gradient import (
     Descent,
     GradientMethod,
@@ -95,11 +95,10 @@ class BBBMethod(GradientMethod):
             raise ValueError(f"kl_weight must not be negative, got {kl_weight}")
         if len(rho) != 2 or not (math.isfinite(rho[0]) and rho[0] <= rho[1] < math.inf):
             raise ValueError(f"rho must be a range (low, high), got {rho}")
-        if estimator == "local":
-            refuse_scripted(network.module)
         self.samples, self.estimator, self.kl, self.kl_weight = samples, estimator, kl, kl_weight
         self.scheme, self.rho = init, (float(rho[0]), float(rho[1]))
         self.closed = self.prior.closed_form and kl != "sampled"
+        self.drawn_at_once = scripted_parameters(network.module) if estimator == "local" else set()
 
     def _prior(self, prior: Any) -> Prior:
         if is_posterior(prior):
@@ -246,9 +245,10 @@ class BBBMethod(GradientMethod):
         def noise(shape: torch.Size) -> Tensor:
             return _noise(shape, mu, state.generator)
 
-        weights: list[Tensor] = [
-            Local.wrap(loc, variance, noise) for loc, variance in zip(locs, variances, strict=True)
-        ]
+        weights: list[Tensor] = []
+        for name, loc, spread in zip(self.network.shapes, locs, variances, strict=True):
+            local = Local.wrap(loc, spread, noise)
+            weights.append(local.draw() if name in self.drawn_at_once else local)
         g = state.scratch("both", 2 * mu.numel())
         with self.holding(weights, buffers):
             log_likelihood, z = self.log_likelihood(state, weights, buffers, x, y)

@@ -8,6 +8,7 @@ complex tensors stay complex.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -57,19 +58,31 @@ def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.M
     return twin
 
 
+def scripted(net: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The parts that run compiled code of TorchScript, with their names."""
+    for name, part in net.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            yield name, part
+
+
+def scripted_parameters(net: nn.Module) -> set[str]:
+    """The parameters that compiled code reads, by name; it takes plain tensors only."""
+    found = {id(p) for _, part in scripted(net) for p in part.parameters()}
+    return {name for name, parameter in net.named_parameters() if id(parameter) in found}
+
+
 def refuse_scripted(net: nn.Module) -> None:
     """Refuse what runs compiled code, which calls no rules.
 
     Raises:
         TypeError: a part is of TorchScript.
     """
-    for name, part in net.named_modules():
-        if isinstance(part, torch.jit.ScriptModule):
-            raise TypeError(
-                f"{f'layer {name!r}' if name else 'the network'} is a compiled TorchScript module, "
-                f"which takes weights that are drawn, not Gaussian ones: give the module that it "
-                f"was scripted or traced from, or use a learner that draws all weights"
-            )
+    for name, _ in scripted(net):
+        raise TypeError(
+            f"{f'layer {name!r}' if name else 'the network'} is a compiled TorchScript module, "
+            f"which takes weights that are drawn, not Gaussian ones: give the module that it "
+            f"was scripted or traced from, or use a learner that draws weights"
+        )
 
 
 def _runnable(net: nn.Module) -> None:

@@ -22,7 +22,9 @@ class Output(nn.Module):
     Args:
         net: any module that returns a tuple, a dictionary or a dataclass.
         key: the place or the name of its output; or a list of them, whose tensors are joined
-            along their columns, as several heads for a likelihood of several outputs.
+            along their columns, as several heads for a likelihood of several outputs.  Where the
+            network returns a tensor by itself, as some do when they do not train, that is what
+            one name stands for.
 
     >>> class Heads(nn.Module):
     ...     def forward(self, x):
@@ -42,7 +44,10 @@ class Output(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Run the network and take its output."""
-        found = parts(self.net(*args, **kwargs))
+        returned = self.net(*args, **kwargs)
+        if isinstance(returned, Tensor) and isinstance(self.key, str):
+            return returned
+        found = parts(returned)
         if not isinstance(self.key, list):
             return self._taken(found, self.key)
         return torch.cat([_column(self._taken(found, key)) for key in self.key], 1)

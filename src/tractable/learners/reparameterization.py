@@ -5,9 +5,12 @@ output, with noise of its own for every row of the batch (eqs. 16 to 18):
 
     b = gamma + sqrt(delta) zeta        gamma = a mu        delta = a^2 sigma^2
 
-In any other function it is replaced by one draw of itself, the same wherever it is used.
+In any other function it is replaced by one draw of itself, the same wherever it is used; and so it
+is where no layer can be seen with all its rows: inside ``torch.func.vmap`` and its kin, and in
+TorchScript.
 
-Exact: the distribution of each output of a layer whose weights are used once per row.
+Exact: the distribution of each output of a layer whose weights are used once per row; and of all
+outputs together, where weights are drawn.
 Approximate: where a layer is used several times in one pass, its outputs are drawn independently.
 
 Source: Kingma, Salimans & Welling, "Variational dropout and the local reparameterization trick"
@@ -22,7 +25,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._C import DisableTorchFunctionSubclass
+from torch._C import (  # torch has no public names for the last two
+    DisableTorchFunctionSubclass,
+    _DisableFuncTorch,
+    _functorch,
+)
 from torch.utils._pytree import tree_map
 
 Noise = Callable[[torch.Size], Tensor]
@@ -62,18 +69,9 @@ class Local(Tensor):
     def draw(self) -> Tensor:
         """One draw of the parameter, the same each time."""
         if self._draw is None:
-            self._draw = self.loc + self.variance.sqrt() * self._outside_vmap(self.loc.shape)
+            with _DisableFuncTorch():  # one for all rows of a vmap, and valid after it
+                self._draw = self.loc + self.variance.sqrt() * self.noise(self.loc.shape)
         return self._draw
-
-    def _outside_vmap(self, shape: torch.Size) -> Tensor:
-        try:
-            return self.noise(shape)
-        except RuntimeError as error:
-            if "randomness" not in str(error):
-                raise
-            raise TypeError(
-                "estimator='local' cannot draw inside torch.func.vmap: use estimator='weights'"
-            ) from error
 
     def noise_of_layer(self, shape: torch.Size) -> Tensor:
         """Noise for the outputs of a layer; the same where a backward pass runs it again.
@@ -81,7 +79,7 @@ class Local(Tensor):
         ``torch.utils.checkpoint`` does: then a layer must have been used but once.
         """
         if torch._C._current_graph_task_id() == -1:  # noqa: SLF001  (no backward pass; no public name)
-            self.drawn.append(self._outside_vmap(shape))
+            self.drawn.append(self.noise(shape))
         elif len(self.drawn) != 1:
             raise TypeError(
                 "estimator='local' cannot repeat the noise of a checkpointed layer that is used "
@@ -97,7 +95,7 @@ class Local(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Sample the output of a layer; anything else sees a draw."""
         kwargs = kwargs or {}
-        if func in _LAYERS:
+        if func in _LAYERS and _functorch.maybe_current_level() is None:
             sampled = _layer(func, *args, **kwargs)
             if sampled is not None:
                 return sampled
@@ -113,7 +111,11 @@ class Local(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Nothing reaches the kernels below."""
-        raise NotImplementedError(f"{func} on a parameter of the local estimator")
+        raise NotImplementedError(  # a TypeError would be lost where Python tries the other operand
+            f"estimator='local' cannot give a parameter to {func}, called from below torch's "
+            f"Python functions, as where it is an argument of torch.func.vmap or its kin: use "
+            f"estimator='weights'"
+        )
 
 
 def _layer(
@@ -137,13 +139,17 @@ class _Perturb(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gamma: Tensor, delta: Tensor, zeta: Tensor) -> Tensor:
+        ctx.save_for_backward(delta, zeta)
         # Rounding in a convolution may leave a zero slightly negative.
-        std = delta.clamp_min(0).sqrt_()
-        ctx.save_for_backward(zeta, std)
-        return torch.addcmul(gamma, std, zeta)
+        return torch.addcmul(gamma, delta.clamp_min(0).sqrt_(), zeta)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        zeta, std = ctx.saved_tensors
+        delta, zeta = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the network itself holds a gradient: this is part of it
+            spread = delta > 0
+            slope = zeta / (2 * torch.where(spread, delta, 1).sqrt())
+            return g, torch.where(spread, slope, 0) * g, None
+        std = delta.clamp_min(0).sqrt_()
         slope = (zeta / (2 * std)).masked_fill_(std == 0, 0)
         return g, slope.mul_(g), None

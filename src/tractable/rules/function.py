@@ -14,7 +14,7 @@ Approximate: the comparison is made once, for the first arguments seen.
 from __future__ import annotations
 
 import inspect
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,9 +30,7 @@ _agrees: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 def carries() -> bool:
     """Whether we are inside a Function that lets messages through; raise if it would cut them."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code is not _APPLY:
-        frame = frame.f_back
+    frame = _applied()
     if frame is None:
         return False
     kind, args = frame.f_locals["cls"], frame.f_locals["args"]
@@ -44,6 +42,20 @@ def carries() -> bool:
         f"no moment rule for {kind.__name__!r}, an autograd.Function whose backward is not the "
         "derivative of its forward: messages would be cut. Call torch functions in its place"
     )
+
+
+def enclosing() -> Any:
+    """The Function whose forward is running, or None."""
+    frame = _applied()
+    return None if frame is None else frame.f_locals["cls"]
+
+
+def _applied() -> FrameType | None:
+    """The innermost call of a Function that we are inside."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not _APPLY:
+        frame = frame.f_back
+    return frame
 
 
 def _same(kind: Any, args: tuple[Any, ...]) -> bool:
