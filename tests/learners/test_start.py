@@ -193,6 +193,15 @@ def test_a_deep_chain_learns_by_default(engine: Any) -> None:
     assert errors["published"] > 0.25
 
 
+@pytest.mark.parametrize("sums", [0, 2])
+def test_few_normalised_convolutions_may_move_more_than_many(sums: int) -> None:
+    kinds = [Anatomy(d, min(sums, d - 1), norms=True, convolutions=True) for d in (4, 8, 21)]
+    starts = [usual_start(kind, numbers=False) for kind in kinds]
+    few, more, many = (start.relative_variance for start in starts)
+    assert few == pytest.approx(0.5)
+    assert few > more > many == pytest.approx(0.1)
+
+
 def test_a_deep_normalised_chain_learns_classes_by_default() -> None:
     """At the size of He's, doubt of sixteen layers drowns what the head says."""
     generator = torch.Generator().manual_seed(0)

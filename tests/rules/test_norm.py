@@ -246,3 +246,22 @@ def test_scale_and_offset_at_once_are_a_product_and_a_sum(shape):
 
     for one, other in zip(run(True), run(False), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_batch_norm_in_one_step_is_normalising_and_then_scaling() -> None:
+    source = generator("batch_norm", "one step")
+    given = [gaussian(shape, "moderate", source) for shape in ((6, 3, 4, 5), (3,), (3,))]
+    found = []
+    for apart in (False, True):
+        leaves = [m.clone().requires_grad_() for g in given for m in (g.loc, g.variance)]
+        x, w, b = (Gaussian.wrap(*leaves[i : i + 2]) for i in (0, 2, 4))
+        if apart:
+            z = F.batch_norm(x, None, None, training=True) * w.reshape(-1, 1, 1)
+            z = z + b.reshape(-1, 1, 1)
+        else:
+            z = F.batch_norm(x, None, None, w, b, training=True)
+        messages = [normal(z.loc, generator("batch_norm", "messages")) for _ in range(2)]
+        grads = torch.autograd.grad([z.loc, z.variance], leaves, messages)
+        found.append([z.loc, z.variance, *grads])
+    for together, one_by_one in zip(*found, strict=True):
+        torch.testing.assert_close(together, one_by_one)

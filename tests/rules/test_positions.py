@@ -65,6 +65,11 @@ class Through(nn.Module):
         return self.function(x)
 
 
+def dealt(x):
+    """Channels in another order by views alone, as ShuffleNet does."""
+    return x.view(len(x), 2, 3, *x.shape[2:]).transpose(1, 2).contiguous().view(x.shape)
+
+
 IMAGE, SERIES, TOKENS = (2, 4, 7, 6), (2, 4, 9), (2, 5, 4)
 ONE_LAYER = {
     "convolution": (nn.Conv2d(4, 6, 3, padding=1), Pool((2, 3)), IMAGE),
@@ -93,6 +98,11 @@ ONE_LAYER = {
     "in parts": (
         nn.Conv2d(4, 6, 3),
         Through(lambda x: torch.cat(x.chunk(3, 1)[::-1], 1)[:, 1:].mean((2, 3))),
+        IMAGE,
+    ),
+    "channels dealt out": (
+        nn.Conv2d(4, 6, 3),
+        Through(lambda x: dealt(dealt(x)).mean((2, 3))),
         IMAGE,
     ),
     "one dimension": (nn.Conv1d(4, 6, 3, padding=2), Pool(-1), SERIES),

@@ -95,6 +95,8 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     Start(gain=0.25, relative_variance=1.0, even_steps=False)
     >>> usual_start(Anatomy(depth=8), numbers=False)
     Start(gain=1.0, relative_variance=0.125, even_steps=False)
+    >>> usual_start(Anatomy(depth=4, norms=True, convolutions=True), numbers=False)
+    Start(gain=0.5, relative_variance=0.5, even_steps=True)
     """
     depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
     if anatomy.recurrent:
@@ -121,9 +123,12 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
     depth, sums = max(anatomy.depth, 1), 1 + anatomy.sums
     if numbers:
         return Start(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
-    # Pooling makes what reaches a head small.
-    gain = 1 / max(sums, 2) if anatomy.convolutions else 0.15 / sums
-    return Start(gain, max(0.5 / depth, 0.1), even_steps=True)
+    if not anatomy.convolutions:
+        return Start(0.15 / sums, max(0.5 / depth, 0.1), even_steps=True)
+    # Pooling makes what reaches a head small.  A few convolutions may move much: less where
+    # branches are summed, whose doubt adds up.
+    most = 2 / depth if not anatomy.sums else 8 / depth**2
+    return Start(1 / max(sums, 2), max(min(most, 0.5), 0.1), even_steps=True)
 
 
 def first_posterior(

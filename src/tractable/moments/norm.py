@@ -32,6 +32,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tractable.moments.bilinear import Needs, Pulled
+
 Moments = tuple[Tensor, Tensor | None]
 
 
@@ -43,41 +45,92 @@ def standardized(mu: Tensor, var: Tensor | None, eps: float) -> Moments:
         return z, None
     square = scale.detach().square()
     taken = (2 - eps * square) / n  # (1 + q s^2) / n
-    return _tangent(z, var, square, taken, var.detach().mean(-1, keepdim=True) + eps)[:2]
+    return _tangent(z, var, square, taken, var.detach().mean(-1, keepdim=True) + eps)
 
 
 class Channels(NamedTuple):
-    """What was normalised channel by channel, and how; one number per channel from the third on.
+    """How a batch was normalised channel by channel: one number for each of them.
 
     Attributes:
-        loc: normalised means.
-        variance: their variances, if there are any.
         centre: the mean of the means.
-        spread: their variance.
-        factor: what the variances were multiplied by.
+        scale: ``s``.
+        factor: what the variances are multiplied by.
+        part: the part of a message that passes to the means.
     """
 
-    loc: Tensor
-    variance: Tensor | None
     centre: Tensor
-    spread: Tensor
-    factor: Tensor | None
+    scale: Tensor
+    factor: Tensor
+    part: Tensor
 
 
-def standardized_channels(mu: Tensor, var: Tensor | None, eps: float) -> Channels:
-    """Statistics over all dimensions but the second."""
-    z, centre, scale = torch.native_batch_norm(mu, None, None, None, None, True, 0.0, eps)
-    square = scale.detach().square()
-    spread = (1 / square - eps).clamp_min(0)
-    if var is None:
-        return Channels(z, None, centre.detach(), spread, None)
-    shape = [-1] + [1] * (mu.ndim - 2)
-    dims = [d for d in range(mu.ndim) if d != 1]
+def standardized_channels(mu: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Means normalised over all dimensions but the second, their centre and scale."""
+    found: tuple[Tensor, Tensor, Tensor] = torch.native_batch_norm(
+        mu, None, None, None, None, True, 0.0, eps
+    )
+    return found
+
+
+def spread(scale: Tensor, eps: float) -> Tensor:
+    """``q``, the variance of the means."""
+    return (1 / scale.square() - eps).clamp_min(0)
+
+
+def channels(
+    x: tuple[Tensor, Tensor],
+    w: tuple[Tensor, Tensor | None],
+    b: tuple[Tensor | None, Tensor | None],
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Channels]:
+    """Moments of ``z w + b`` with z normalised over all dimensions but the second; ``z^2``.
+
+    ``z w + b`` has the variance ``f v (w^2 + v_w) + z^2 v_w + v_b``, with the factor f of ``v'``.
+    """
+    (mu, var), (mu_w, var_w), (mu_b, var_b) = x, w, b
+    z, centre, scale = standardized_channels(mu, eps)
+    square = scale.square()
     taken = (2 - eps * square) * (mu.shape[1] / mu.numel())
-    doubt = var.detach().mean(dims) + eps
-    parts = (part.view(shape) for part in (square, taken, doubt))
-    z, var, factor = _tangent(z, var, *parts)
-    return Channels(z, var, centre.detach(), spread, factor)
+    doubt = var.mean([d for d in range(mu.ndim) if d != 1]) + eps
+    factor, part = _factors(square, taken, doubt)
+    mean = _affine(z, mu_w, mu_b)
+    squares = z.mul_(z)
+    through = mu_w * mu_w if var_w is None else (mu_w * mu_w).add_(var_w)
+    variance = _affine(var, through.mul_(factor), var_b)
+    if var_w is not None:
+        variance.addcmul_(squares, var_w.view(-1, *[1] * (mu.ndim - 2)))
+    return mean, variance, squares, Channels(centre, scale, factor, part)
+
+
+def channel_messages(
+    d_mu: Tensor | None,
+    d_var: Tensor | None,
+    mu: Tensor,
+    squares: Tensor,
+    mu_w: Tensor,
+    made: Channels,
+    needs_mu: Needs,
+    needs_var: Needs,
+) -> tuple[Pulled, Pulled]:
+    """Messages to ``(x, w, b)`` for the means, through the statistics, and for the variances."""
+    to_means: Pulled = None, None, None
+    to_variances: Pulled = None, None, None
+    back = torch.ops.aten.native_batch_norm_backward
+    if d_mu is not None:
+        through, given = mu_w * made.part, (None, None, made.centre, made.scale)
+        to_means = back(d_mu, mu, through, *given, True, 0.0, list(needs_mu))
+    if d_var is not None:
+        through = (mu_w * mu_w).mul_(made.factor)
+        constants = torch.zeros_like(mu_w), torch.ones_like(mu_w), None, None
+        to_variances = back(d_var, squares, through, *constants, False, 0.0, list(needs_var))
+    return to_means, to_variances
+
+
+def _affine(x: Tensor, factor: Tensor, offset: Tensor | None) -> Tensor:
+    """``x factor + offset``, both the same in a channel: normalising by constants is one pass."""
+    zero, one = torch.zeros_like(factor), torch.ones_like(factor)
+    z: Tensor = torch.native_batch_norm(x, factor, offset, zero, one, False, 0.0, 0.0)[0]
+    return z
 
 
 def scaled_to_unit(mu: Tensor, var: Tensor | None, dims: list[int], eps: float) -> Moments:
@@ -88,23 +141,24 @@ def scaled_to_unit(mu: Tensor, var: Tensor | None, dims: list[int], eps: float) 
         return z, None
     square = scale.detach().square()
     taken = (1 - eps * square) / math.prod(mu.shape[d] for d in dims)
-    return _tangent(z, var, square, taken, var.detach().mean(dims, keepdim=True) + eps)[:2]
+    return _tangent(z, var, square, taken, var.detach().mean(dims, keepdim=True) + eps)
 
 
-def _tangent(
-    z: Tensor, var: Tensor, square: Tensor, taken: Tensor, doubt: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Means whose messages, and variances that, are scaled as the module says; the factor.
+def _factors(square: Tensor, taken: Tensor, doubt: Tensor) -> tuple[Tensor, Tensor]:
+    """What variances, and what messages to the means, are multiplied by, as the module says.
 
     Args:
-        z: normalised means.
-        var: variances of what was normalised.
         square: ``s^2``.
         taken: share of the variance that the statistics take.
         doubt: ``d + eps``.
     """
     damped = (1 / (square * doubt)).clamp(max=1)  # (q + eps) / (d + eps), where doubt is larger
-    part = damped.sqrt()
-    z = torch.lerp(z.detach(), z, part)  # the same number, with a part of the message
-    factor = square * damped * (1 - taken).clamp_min(0)
-    return z, var * factor, factor
+    return square * damped * (1 - taken).clamp_min(0), damped.sqrt()
+
+
+def _tangent(
+    z: Tensor, var: Tensor, square: Tensor, taken: Tensor, doubt: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Normalised means whose messages, and variances that, are scaled."""
+    factor, part = _factors(square, taken, doubt)
+    return torch.lerp(z.detach(), z, part), var * factor  # the same z, with a part of the message

@@ -64,7 +64,7 @@ def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int
 
 def _share(value: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
     with torch.no_grad():
-        alone, together = _bounds(few.sqrt(), dims, count)
+        alone, together = _bounds(few, few.sqrt(), dims, count)
         room = (together - alone).clamp_min(torch.finfo(few.dtype).eps * together)
         return (value - alone) / torch.where(room > 0, room, 1)
 
@@ -105,14 +105,20 @@ def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...], coun
 
     ``rho (mean sd)^2 + (1 - rho) mean sd^2 / P``
     """
-    alone, together = _bounds(deviation, dims, count)
-    return torch.clamp_min(alone + share * (together - alone), 0)
+    return _between(*_bounds(deviation * deviation, deviation, dims, count), share)
 
 
-def _bounds(deviation: Tensor, dims: tuple[int, ...], count: int) -> tuple[Tensor, Tensor]:
+def _bounds(
+    variance: Tensor, deviation: Tensor, dims: tuple[int, ...], count: int
+) -> tuple[Tensor, Tensor]:
     """Variance of the mean of states that have nothing and all in common."""
-    alone = (deviation * deviation).mean(dims, keepdim=True) / count
+    alone = variance.mean(dims, keepdim=True) / count
     return alone, deviation.mean(dims, keepdim=True).square()
+
+
+def _between(alone: Tensor, together: Tensor, share: Tensor | float) -> Tensor:
+    """Variance of the mean of states that have a share in common."""
+    return torch.clamp_min(alone + share * (together - alone), 0)
 
 
 def independent(variance: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -126,7 +132,7 @@ def independent(variance: Tensor, dims: tuple[int, ...]) -> Tensor:
 def mean_variance(few: Tensor, pooled: Pooled, count: int) -> Tensor:
     """V of ``count`` states now, ``few`` of whose variances are given."""
     with torch.no_grad():
-        value = loaded(few.sqrt(), pooled.share, pooled.dims, count)
+        value = _between(*_bounds(few, few.sqrt(), pooled.dims, count), pooled.share)
     return valued(value, pooled.variance)
 
 
@@ -199,14 +205,14 @@ def convolution(
     """V of a convolution of ``x``, whose means are given in full, with V of x."""
     kernel, groups = w.shape[2:], geometry.groups
     ones = (1,) * len(kernel)
-    inside, mean = x.new_ones(()), x.detach()
+    met = x.new_ones(1, 1)
     for d in range(len(kernel)):
         way = geometry.stride[d], geometry.padding[d], geometry.dilation[d]
-        met = x.new_tensor(_meetings(x.shape[d + 2], kernel[d], out[d + 2], *way))
-        inside = torch.outer(inside.view(-1), met.sum(1)).view(-1)
-        if var_w is not None:
-            mean = _met_along(mean, met, d + 2 - x.ndim)
+        along = x.new_tensor(_meetings(x.shape[d + 2], kernel[d], out[d + 2], *way))
+        met = torch.kron(met, along)
+    inside = met.sum(1)
     if var_w is not None:
+        mean = (x.detach().flatten(2) @ met.t()).reshape(*x.shape[:2], *kernel)
         found = _at_one_position(mean * mean, var_w, var_b, groups)
     else:
         found = x.new_zeros(()) if var_b is None else var_b.reshape(-1, *ones)
@@ -219,15 +225,6 @@ def convolution(
             alone = _at_one_position(incoming, cross, None, groups)
     passed = _at_one_position(incoming, through, None, groups)
     return found + passed if var_w is None else found + alone + passed
-
-
-def _met_along(mean: Tensor, met: Tensor, dim: int) -> Tensor:
-    """The means along a dimension, one for each offset of a kernel."""
-    if dim == -1:
-        return mean @ met.t()
-    if dim == -2:
-        return met @ mean
-    return (mean.movedim(dim, -1) @ met.t()).movedim(-1, dim)
 
 
 def _at_one_position(x: Tensor, w: Tensor, b: Tensor | None, groups: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The two autograd functions that carry messages where autograd would carry gradients.
+"""The autograd functions that carry messages where autograd would carry gradients.
 
 Structural and linear functions with constant coefficients need none: their ordinary gradients
 with respect to ``loc`` and ``variance`` already are the messages.
@@ -44,7 +44,7 @@ class Bilinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages backward."""
-        d_mu, d_var = _both(*messages)
+        d_mu, d_var = both(*messages)
         mu_x, mu_w = ctx.saved_tensors
         _, x, vx, w, vw, b, vb = ctx.needs_input_grad
         (dx, dw, db), (dvx, dvw, dvb) = bilinear.messages(
@@ -68,7 +68,7 @@ class Elementwise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """``J d_mu`` and ``J^2 d_var``."""
-        d_mu, d_var = _both(*messages)
+        d_mu, d_var = both(*messages)
         (slope,) = ctx.saved_tensors
         return d_mu * slope, d_var * squared(slope), None
 
@@ -90,7 +90,7 @@ class Rectifier(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages pass where the mean is positive."""
-        d_mu, d_var = _both(*messages)
+        d_mu, d_var = both(*messages)
         (mean,) = ctx.saved_tensors
         return _where_positive(d_mu, mean), _where_positive(d_var, mean)
 
@@ -104,7 +104,8 @@ def squared(slope: Tensor) -> Tensor:
     return slope if slope.dtype == torch.bool else slope * slope
 
 
-def _both(d_mu: Tensor | None = None, d_var: Tensor | None = None) -> Moments:
+def both(d_mu: Tensor | None = None, d_var: Tensor | None = None) -> Moments:
+    """The messages of mean and variance, which belong together."""
     if d_mu is None or d_var is None:
         missing = "mean" if d_mu is None else "variance"
         raise RuntimeError(

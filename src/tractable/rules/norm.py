@@ -17,12 +17,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import norm
 from tractable.moments.maps import Scale
 from tractable.rules import positions
 from tractable.rules.bilinear import product
+from tractable.rules.carrier import both
 
 Operand = Gaussian | Tensor
 
@@ -90,25 +92,60 @@ def batch_norm(
     """
     shape = [1, -1] + [1] * (input.dim() - 2)
     entries = input.numel() // input.shape[1]
-    running = running_mean is not None and running_var is not None
-    z: Operand
-    if training and (entries > 1 or not running):
-        made = norm.standardized_channels(*_moments(input), eps)
-        z = made.loc
-        if isinstance(input, Gaussian):
-            assert made.variance is not None
-            assert made.factor is not None
-            common = positions.of_channels(input, made.factor, made.variance)
-            z = Gaussian.wrap(made.loc, made.variance, common)
-        if running_mean is not None and running_var is not None:
-            seen = made.spread * (entries / max(entries - 1, 1))
-            _follow(running_mean, running_var, made.centre, seen, momentum, eps)
-    else:
+    if not training or (entries == 1 and running_mean is not None and running_var is not None):
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm without running statistics needs training=True")
         scale = torch.rsqrt(running_var + eps).reshape(shape)
-        z = (input - running_mean.reshape(shape)) * scale
-    return _affine(z, weight, bias, shape)
+        return _affine((input - running_mean.reshape(shape)) * scale, weight, bias, shape)
+    z: Any
+    if isinstance(input, Gaussian):
+        z, centre, scale = _by_channels(input, weight, bias, eps)
+    else:
+        z, centre, scale = norm.standardized_channels(input, eps)
+        z = _affine(z, weight, bias, shape)
+    if running_mean is not None and running_var is not None:
+        seen = norm.spread(scale.detach(), eps) * (entries / max(entries - 1, 1))
+        _follow(running_mean, running_var, centre.detach(), seen, momentum, eps)
+    return z
+
+
+def _by_channels(
+    input: Gaussian, weight: Operand | None, bias: Operand | None, eps: float
+) -> tuple[Gaussian, Tensor, Tensor]:
+    """Normalised by the statistics of the batch, times a weight, plus a bias; centre and scale."""
+    w = _moments(input.loc.new_ones(input.shape[1]) if weight is None else weight)
+    b = (None, None) if bias is None else _moments(bias)
+    loc, variance, *made = Normalised.apply(*_moments(input), *w, *b, eps)
+    common = positions.of_channels(input, made, w, b[1], variance)
+    return Gaussian.wrap(loc, variance, common), made[0], made[1]
+
+
+class Normalised(torch.autograd.Function):
+    """Channels normalised by the statistics of the batch, times w, plus b."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, mu: Tensor, var: Tensor, mu_w: Tensor, var_w: Tensor | None,
+        mu_b: Tensor | None, var_b: Tensor | None, eps: float,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Moments forward; centre, scale and factor of each channel."""
+        mean, variance, squares, made = norm.channels((mu, var), (mu_w, var_w), (mu_b, var_b), eps)
+        ctx.save_for_backward(mu, squares, mu_w, *made)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*made[:3])
+        return mean, variance, *made[:3]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *messages: Tensor | None) -> Any:
+        """Messages backward."""
+        x, vx, w, vw, b, vb, _ = ctx.needs_input_grad
+        d_mu, d_var = both(*messages[:2]) if w or vw else messages[:2]
+        mu, squares, mu_w, *made = ctx.saved_tensors
+        (dx, dw, db), (dvx, dvw, dvb) = norm.channel_messages(
+            d_mu, d_var, mu, squares, mu_w, norm.Channels(*made), (x, w, b), (vx, vw, vb)
+        )
+        return dx, dvx, dw, dvw, db, dvb, None
 
 
 def _follow(

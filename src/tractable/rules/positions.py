@@ -103,17 +103,35 @@ def of_product(
     return None
 
 
-def of_channels(x: Gaussian, factor: Tensor, variance: Tensor) -> Common | None:
-    """What positions have in common when ``factor``, the same at all, multiplies variances."""
+def of_channels(
+    x: Gaussian,
+    made: Sequence[Tensor],
+    w: tuple[Tensor, Tensor | None],
+    var_b: Tensor | None,
+    variance: Tensor,
+) -> Common | None:
+    """Of channels that are normalised, times w, plus a bias: all the same at all positions.
+
+    Args:
+        x: what is normalised.
+        made: centre, scale, and the factor of the variances.
+        w: mean and variance of the factor.
+        var_b: variance of the bias.
+        variance: the variance of the result.
+    """
     if x.common is None:
         return None
-    whole = _whole(x)
+    whole, loc = _whole(x), x.loc.detach()
 
     def make() -> Pooled | None:
         pooled, found = whole()
-        if pooled is None or found is None:
+        if pooled is None or found is None or 1 in pooled.dims:
             return None
-        return Pooled(found * factor, pooled.dims, lambda: pooled.share)
+        shape, dims = (-1, *[1] * (loc.ndim - 2)), pooled.dims
+        centre, scale, factor, mu_w = (part.view(shape) for part in (*made, w[0]))
+        var_w, offset = (None if v is None else v.view(shape) for v in (w[1], var_b))
+        mean = (at.sampled(loc, dims).mean(dims, keepdim=True) - centre) * scale
+        return state(at.scaled(mean, found * factor, mu_w, var_w, offset), variance, dims)
 
     return Common(make, variance)
 
@@ -350,9 +368,11 @@ def _moved(
     if not dims:
         return None
     first = tuple(slice(0, 1) if d in dims else slice(None) for d in range(looked.ndim))
+    once = [1 if d in pooled.dims else size for d, size in enumerate(shape)]
 
     def taken(numbers: Tensor) -> Tensor:
-        return function(numbers.expand(shape))[first]
+        # Laid out as what was looked at: an earlier move may have left them in another order.
+        return function(numbers.expand(once).contiguous().expand(shape))[first]
 
     return Pooled(taken(pooled.variance), dims, lambda: taken(pooled.share))
 
