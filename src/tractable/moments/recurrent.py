@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,13 +45,11 @@ class Hidden:
     bias: Tensor | None
     bias_variance: Tensor | None
 
-    def spread(self, h: Tensor) -> Tensor:
-        """The variance of ``weight h + bias`` that is not the state's."""
-        if self.weight_variance is None:
-            spread = h.new_zeros(*h.shape[:-1], len(self.weight))
-        else:
-            spread = (h * h) @ self.weight_variance.mT
-        return spread if self.bias_variance is None else spread.add_(self.bias_variance)
+    def spread(self, h: Tensor, base: Tensor) -> Tensor:
+        """The variance of ``weight h + bias`` that is not the state's, added to ``base``."""
+        if self.weight_variance is not None:
+            base.flatten(0, -2).addmm_((h * h).flatten(0, -2), self.weight_variance.mT)
+        return base if self.bias_variance is None else base.add_(self.bias_variance)
 
     @property
     def square(self) -> Tensor:
@@ -87,14 +84,14 @@ class Sent:
     to_state: list[Tensor]
 
 
-def gate_variance(
-    v: Tensor, slope: Tensor, square: Tensor, out: Tensor, limit: Tensor, bounded: bool
-) -> Tensor:
-    """``s^2 v / (1 + s v)`` in ``out``, and ``1 + s v`` in ``limit``; or the tangent's."""
-    torch.mul(v, square, out=out)
+def gate_variance(v: Tensor, slope: Tensor, out: Tensor, bounded: bool) -> Tensor:
+    """``J^2 v`` in ``out``; ``slope``, which holds s, then holds ``J^2``."""
     if bounded:
-        out.div_(torch.addcmul(_one(v), v, slope, out=limit))
-    return out
+        limit = torch.addcmul(_one(v), v, slope, out=out)
+        slope.mul_(slope).div_(limit)
+    else:
+        slope.mul_(slope)
+    return torch.mul(v, slope, out=out)
 
 
 @functools.cache
@@ -112,18 +109,20 @@ def bounded_gate(mean: Tensor, slope: Tensor, var: Tensor) -> tuple[Tensor, Tens
     return mean, slope * slope * var / limit, slope * limit.rsqrt()
 
 
-def _carried(slope: Tensor, limit: Tensor, bounded: bool) -> Tensor:
-    return slope * limit.rsqrt() if bounded else slope
-
-
 def _before(states: Tensor, first: Tensor) -> Tensor:
     """The state before each step."""
     return torch.cat([first.unsqueeze(0), states[:-1]])
 
 
-def _with_squares(factor: Tensor) -> list[Tensor]:
-    """Factors of means and of variances, step by step."""
-    return list(torch.stack([factor, factor * factor], 1).unbind(0))
+def _with_squares(*factors: tuple[Tensor, Tensor]) -> Tensor:
+    """Products and their squares, ``[steps, 2, rows, factors, units]``."""
+    steps, rows, units = factors[0][0].shape
+    found = factors[0][0].new_empty(steps, 2, rows, len(factors), units)
+    once, twice = found.unbind(1)
+    for k, (x, y) in enumerate(factors):
+        torch.mul(x, y, out=once[:, :, k])
+    torch.mul(once, once, out=twice)
+    return found
 
 
 class LSTM:
@@ -133,29 +132,26 @@ class LSTM:
         """Means of all steps, then variances."""
         (h0, vh0), (c0, vc0) = state
         a, c, t, h = self._means(x[0], h0, c0, w)
-        i, _, g, _ = a.chunk(4, -1)
-        square_a = a * a
-        slope = a - square_a
-        torch.sub(1, g * g, out=slope.chunk(4, -1)[2])
-        slope_t = torch.addcmul(x[0].new_ones(()), t, t, value=-1)
+        i, f, g, o = a.chunk(4, -1)
+        slope, slope_t = a.addcmul(a, a, value=-1), torch.addcmul(_one(t), t, t, value=-1)
+        of_gates = slope.chunk(4, -1)
+        torch.addcmul(_one(g), g, g, value=-1, out=of_gates[2])
         before = _before(c, c0)
-        weights = torch.cat([before, i, t], -1).square_()
-        limits = self._variances(
-            x[1].add_(w.spread(_before(h, h0))), (vh0, vc0), w.square, slope, slope_t,
-            square_a, weights, bounded,
+        vh, vc = self._variances(
+            w.spread(_before(h, h0), x[1]), (vh0, vc0), w.square, slope, slope_t, a,
+            torch.cat([before, i, t], -1).square_(), bounded,
         )  # fmt: skip
-        vh, vc, limit, limit_t = limits
-        kept = {"a": a, "slope": _carried(slope, limit, bounded), "before": before, "t": t,
-                "slope_t": _carried(slope_t, limit_t, bounded)}  # fmt: skip
-        return Ran((h, vh), (c, vc), kept)
+        factor, to_c = slope.sqrt_(), slope_t.sqrt_().mul_(o)
+        for part, other in zip(of_gates, (g, before, i, t), strict=True):
+            part.mul_(other)
+        return Ran((h, vh), (c, vc), {"factor": factor, "to_c": to_c, "f": f.contiguous()})
 
     @staticmethod
     def _variances(
-        base: Tensor, first: Pair, across: Tensor, slope: Tensor, slope_t: Tensor,
-        square_a: Tensor, weights: Tensor, bounded: bool,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Of outputs and cells, and what bounds the gates."""
-        limit, limit_t = torch.empty_like(slope), torch.empty_like(slope_t)
+        base: Tensor, first: Pair, across: Tensor, slope: Tensor, slope_t: Tensor, gates: Tensor,
+        weights: Tensor, bounded: bool,
+    ) -> Pair:  # fmt: skip
+        """Of outputs and cells; the slopes then hold ``J^2``."""
         vh, vc = torch.empty_like(slope_t), torch.empty_like(slope_t)
         va, v, q = (torch.empty_like(base[0]) for _ in range(3))
         vt, part = torch.empty_like(vh[0]), torch.empty_like(weights[0])
@@ -163,26 +159,23 @@ class LSTM:
         vi, q_f, q_g, q_o = v[:, :units], *q.chunk(4, -1)[1:]
         others, (of_f, of_g, of_o) = v[:, units:], part.chunk(3, -1)
         h_now, c_now = first
-        every = zip(
-            base, slope, slope * slope, limit, square_a, weights,
-            slope_t, slope_t * slope_t, limit_t, vc, vh, strict=True,
-        )  # fmt: skip
-        for b, s, s2, lim, a2, k, s_t, s2_t, lim_t, c_out, h_out in every:
+        every = zip(base, slope, gates, weights, slope_t, vc, vh, strict=True)
+        for b, s, a, k, s_t, c_out, h_out in every:
             torch.addmm(b, h_now, across, out=va)
-            gate_variance(va, s, s2, v, lim, bounded)
-            torch.add(a2, v, out=q)
+            gate_variance(va, s, v, bounded)
+            torch.addcmul(v, a, a, out=q)
             torch.mul(others, k, out=part)
             torch.addcmul(of_f, c_now, q_f, out=c_out).addcmul_(vi, q_g).add_(of_g)
-            gate_variance(c_out, s_t, s2_t, vt, lim_t, bounded)
+            gate_variance(c_out, s_t, vt, bounded)
             torch.addcmul(of_o, vt, q_o, out=h_out)
             h_now, c_now = h_out, c_out
-        return vh, vc, limit, limit_t
+        return vh, vc
 
     @staticmethod
     def _means(x: Tensor, h0: Tensor, c0: Tensor, w: Hidden) -> tuple[Tensor, ...]:
         """Gates, cells, their hyperbolic tangents and outputs of all steps."""
         steps, rows, width = x.shape
-        a = x if w.bias is None else x + w.bias
+        a = x if w.bias is None else x.add_(w.bias)
         c, t, h = (x.new_empty(steps, rows, width // 4) for _ in range(3))
         i, f, g, o = a.chunk(4, -1)
         across, h_now, c_now = w.weight.mT, h0, c0
@@ -200,28 +193,24 @@ class LSTM:
     def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
         """Messages to all projections, and to the first state."""
         kept = ran.kept
-        i, f, g, o = kept["a"].chunk(4, -1)
-        s_i, s_f, s_g, s_o = kept["slope"].chunk(4, -1)
-        first = torch.stack([g * s_i, kept["before"] * s_f, i * s_g], -2)
-        factors, to_o = _with_squares(first), _with_squares(kept["t"] * s_o)
-        to_c, kept_c = _with_squares(o * kept["slope_t"]), _with_squares(f)
+        f, factor = kept["f"], kept["factor"]
+        one = _one(f)
+        outer, inner = _with_squares((kept["to_c"], one), (f, one)).unbind(3)
         steps, rows, units = f.shape
-        d = f.new_empty(2, steps, rows, 4 * units)
+        d = torch.stack([factor, factor * factor])
         gates = d.view(2, steps, rows, 4, units)
         d3, d_o = gates[..., :3, :].unbind(1), gates[..., 3, :].unbind(1)
-        d_t, back = d.unbind(1), w.both
-        nothing = f.new_zeros(2, rows, units)
-        outs = _steps(d_out, steps, nothing)
-        cells = _steps(d_cell, steps, nothing)
-        dh, dc = outs[-1], cells[-1]
+        d_t, to_c, kept_c, back = d.unbind(1), outer.unbind(0), inner.unbind(0), w.both
+        outs = _steps(d_out, f)
+        dh, dc = outs[-1], f.new_zeros(2, rows, units) if d_cell is None else d_cell[:, -1]
         for t in range(steps - 1, -1, -1):
             whole = torch.addcmul(dc, dh, to_c[t])
-            torch.mul(whole.unsqueeze(2), factors[t], out=d3[t])
-            torch.mul(dh, to_o[t], out=d_o[t])
-            dc = whole * kept_c[t]
+            d3[t].mul_(whole.unsqueeze(2))
+            d_o[t].mul_(dh)
+            dc = whole.mul_(kept_c[t])
             if d_cell is not None and t:
-                dc += cells[t - 1]
-            dh = torch.baddbmm(outs[t - 1] if t else nothing, d_t[t], back)
+                dc += d_cell[:, t - 1]
+            dh = _added(outs, t, d_t[t], back)
         return Sent(d, d, [dh, dc])
 
 
@@ -238,29 +227,28 @@ class GRU:
         before = _before(h, h0)
         hn = hidden.chunk(3, -1)[2]
         constants = (r * r, hn * hn, (1 - z).square_(), z * z, (before - n).square_())
-        base, vx = w.spread(before), x[1]
+        base, vx = w.spread(before, torch.zeros_like(a)), x[1]
         units = h.shape[-1]
         gates = 2 * units
-        limit, vh = torch.empty_like(a), torch.empty_like(h)
+        vh = torch.empty_like(h)
         va, both = torch.empty_like(a[0]), torch.empty_like(a[0])
         sum_, inner, v_n = (torch.empty_like(h[0]) for _ in range(3))
         v_rz, va_n = h.new_empty(h.shape[1], gates), va[:, gates:]
         v_r, v_z = v_rz.chunk(2, -1)
         square, now = w.square, vh0
-        first, last = slope[..., :gates], slope[..., gates:]
         every = zip(
-            base, vx, vx[..., gates:], first, first * first, limit[..., :gates],
-            last, last * last, limit[..., gates:], vh, *constants, strict=True,
+            base, vx, vx[..., gates:], slope[..., :gates], slope[..., gates:], vh, *constants,
+            strict=True,
         )  # fmt: skip
-        for b, p, p_n, s, s2, lim, s_n, s2_n, lim_n, out, r2, hn2, rest2, z2, gap2 in every:
+        for b, p, p_n, s, s_n, out, r2, hn2, rest2, z2, gap2 in every:
             torch.addmm(b, now, square, out=va)
-            gate_variance(torch.add(p, va, out=both)[:, :gates], s, s2, v_rz, lim, bounded)
+            gate_variance(torch.add(p, va, out=both)[:, :gates], s, v_rz, bounded)
             torch.addcmul(p_n, va_n, torch.add(r2, v_r, out=sum_), out=inner).addcmul_(v_r, hn2)
-            gate_variance(inner, s_n, s2_n, v_n, lim_n, bounded)
+            gate_variance(inner, s_n, v_n, bounded)
             torch.mul(v_n, torch.add(rest2, v_z, out=sum_), out=out)
             out.addcmul_(now, torch.add(z2, v_z, out=sum_)).addcmul_(v_z, gap2)
             now = out
-        kept = {"a": a, "slope": _carried(slope, limit, bounded), "before": before, "hn": hn}
+        kept = {"a": a, "slope": slope.sqrt_(), "before": before, "hn": hn}
         return Ran((h, vh), None, kept)
 
     @staticmethod
@@ -289,22 +277,21 @@ class GRU:
         s_r, s_z, s_n = kept["slope"].chunk(3, -1)
         k = (1 - z) * s_n
         to_r, to_z = k * kept["hn"] * s_r, (kept["before"] - n) * s_z
-        of_x = _with_squares(torch.stack([to_r, to_z, k], -2))
-        of_h = _with_squares(torch.stack([to_r, to_z, k * r], -2))
-        direct, back = _with_squares(z), w.both
+        one = _one(k)
+        factors = _with_squares((to_r, one), (to_z, one), (k, one), (k, r), (z, one))
+        of_rzn = factors[:, :, :, :3].unbind(0)
+        of_hn, direct = (factors[:, :, :, k].unbind(0) for k in (3, 4))
         steps, rows, units = z.shape
         d_x, d_h = (z.new_empty(2, steps, rows, 3 * units) for _ in range(2))
         x_t, h_t = (d.view(2, steps, rows, 3, units).unbind(1) for d in (d_x, d_h))
-        flat = d_h.unbind(1)
-        nothing = z.new_zeros(2, rows, units)
-        outs = _steps(d_out, steps, nothing)
+        flat, back = d_h.unbind(1), w.both
+        outs = _steps(d_out, z)
         dh = outs[-1]
         for t in range(steps - 1, -1, -1):
-            wide = dh.unsqueeze(2)
-            torch.mul(wide, of_x[t], out=x_t[t])
-            torch.mul(wide, of_h[t], out=h_t[t])
-            rest = torch.addcmul(outs[t - 1] if t else nothing, dh, direct[t])
-            dh = rest.baddbmm_(flat[t], back)
+            torch.mul(dh.unsqueeze(2), of_rzn[t], out=x_t[t])
+            h_t[t].copy_(x_t[t])
+            torch.mul(dh, of_hn[t], out=h_t[t][:, :, 2])
+            dh = _added(outs, t, flat[t], back).addcmul_(dh, direct[t])
         return Sent(d_x, d_h, [dh])
 
 
@@ -328,32 +315,36 @@ class Simple:
             now = h_t.clamp_(min=0) if self.relu else h_t.tanh_()
         slope = (h > 0).to(h.dtype) if self.relu else 1 - h * h
         bounded = bounded and not self.relu
-        base = x[1] + w.spread(_before(h, h0))
-        v, limit, va = torch.empty_like(h), torch.empty_like(h), h[0].clone()
-        now, square = vh0, w.square
-        for b, s, s2, v_t, lim in zip(base, slope, slope * slope, v, limit, strict=True):
-            torch.addmm(b, now, square, out=va)
-            now = gate_variance(va, s, s2, v_t, lim, bounded)
-        return Ran((h, v), None, {"slope": _carried(slope, limit, bounded)})
+        base = w.spread(_before(h, h0), x[1])
+        v, va = torch.empty_like(h), torch.empty_like(h[0])
+        now, across = vh0, w.square
+        for b, s, v_t in zip(base, slope, v, strict=True):
+            torch.addmm(b, now, across, out=va)
+            now = gate_variance(va, s, v_t, bounded)
+        return Ran((h, v), None, {"slope": slope.sqrt_()})
 
     def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
         """Messages to all projections, and to the first state."""
         slope = ran.kept["slope"]
-        factor, back = _with_squares(slope), w.both
+        factor, back = _with_squares((slope, _one(slope)))[:, :, :, 0].unbind(0), w.both
         steps, rows, units = slope.shape
         d = slope.new_empty(2, steps, rows, units)
-        d_t, nothing = d.unbind(1), slope.new_zeros(2, rows, units)
-        outs = _steps(d_out, steps, nothing)
+        d_t, outs = d.unbind(1), _steps(d_out, slope)
         dh = outs[-1]
         for t in range(steps - 1, -1, -1):
             torch.mul(dh, factor[t], out=d_t[t])
-            dh = torch.baddbmm(outs[t - 1] if t else nothing, d_t[t], back)
+            dh = _added(outs, t, d_t[t], back)
         return Sent(d, d, [dh])
 
 
 Layer = LSTM | GRU | Simple
 
 
-def _steps(messages: Tensor | None, steps: int, nothing: Tensor) -> Any:
-    """Messages of each step, or nothing for each."""
-    return [nothing] * steps if messages is None else messages.unbind(1)
+def _steps(messages: Tensor | None, like: Tensor) -> tuple[Tensor, ...]:
+    """Messages to the states of each step, which are used up; zeros where there are none."""
+    return (like.new_zeros(2, *like.shape) if messages is None else messages).unbind(1)
+
+
+def _added(outs: tuple[Tensor, ...], t: int, d: Tensor, back: Tensor) -> Tensor:
+    """Messages to the state before step t: its own, and those of the step."""
+    return outs[t - 1].baddbmm_(d, back) if t else torch.bmm(d, back)
