@@ -216,6 +216,8 @@ def test_bad_series_are_refused(y, words, quick):
         ({"horizon": None}, "horizon must be a whole number"),
         ({"memory": 0}, "memory must be 'auto', None or a number from 1"),
         ({"memory": "long"}, "memory must be 'auto', None or a number from 1"),
+        ({"memory": 9, "strategy": "recursive"}, "memory=9: error bars cannot follow recent"),
+        ({"memory": 9, "likelihood": tr.likelihoods.StudentT()}, "memory=9: .* normal likelihood"),
         ({"level": "median"}, "level must be one of"),
         ({"transform": "cube"}, "transform must be one of"),
         ({"transform": "log"}, "needs larger values: row 3"),

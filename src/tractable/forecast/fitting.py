@@ -63,6 +63,12 @@ def fitted(panel: Panel, recipe: Recipe, wanted: Wanted) -> tuple[State, list[Tr
     )
     own = (units.mean, units.scale) if recipe.counts else None
     trials = Trials(recipe, history, wanted.validation, own)
+    if not (_consecutive(trials) or wanted.memory in ("auto", None)):
+        raise InvalidInput(
+            f"memory={wanted.memory}: error bars cannot follow recent errors here. That takes (a) "
+            "strategy='direct', (b) a normal likelihood, and (c) a series long enough for one "
+            "stretch of held-out windows; memory='auto' does without where it must"
+        )
     setting, tried = choose(
         trials,
         _lags(wanted, len(panel), recipe),
@@ -82,6 +88,11 @@ def fitted(panel: Panel, recipe: Recipe, wanted: Wanted) -> tuple[State, list[Tr
     return state, tried
 
 
+def _consecutive(trials: Trials) -> bool:
+    """Whether errors were seen one after the other, so that recent ones can be followed."""
+    return len(trials.cuts) == 1 and not trials.recipe.ahead and trials.recipe.normal
+
+
 def _measured(
     trials: Trials, setting: Setting, wanted: Wanted
 ) -> tuple[Model | Recursion | None, Spread, Array]:
@@ -95,10 +106,8 @@ def _measured(
     for cut in trials.cuts:
         model = trials.fitted(setting, cut.first)
         parts.append(trials.errors(model, setting, cut))
-    consecutive = len(parts) == 1 and not trials.recipe.ahead and trials.recipe.normal
-    memory = wanted.memory if consecutive else None
     errors = Errors.joined(parts)
-    spread = Spread.of(errors, memory)
+    spread = Spread.of(errors, wanted.memory if _consecutive(trials) else None)
     if not trials.recipe.normal:
         spread = Spread(np.ones((series, steps)), spread.correlation, None)
     if spread.memory is not None:
