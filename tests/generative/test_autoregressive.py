@@ -180,3 +180,10 @@ def test_holes_are_filled_part_by_part_and_whole_rows_are_left_alone(monkeypatch
     assert not bool(found.isnan().any())
     assert bool((found == rows)[:, ~rows.isnan()].all())
     assert float(found[:, 1, 0].std()) > 0
+
+
+def test_long_sampling_shows_progress(fitted, capsys):
+    fitted.predict(progress=True).sample(3)
+    assert "Sampling" in capsys.readouterr().err
+    fitted.predict().sample(3)  # not on a terminal
+    assert capsys.readouterr().err == ""

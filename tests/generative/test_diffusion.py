@@ -125,22 +125,30 @@ def correlated(rows, seed):
     return rng.standard_normal((rows, 2)) @ root.T
 
 
-@pytest.mark.parametrize("learner", [tr.TAGI, tr.Backprop])
-def test_the_affine_predictor_is_approached_and_not_beaten(learner):
+@pytest.mark.parametrize(
+    ("learner", "form"),
+    [(tr.TAGI, "v"), (tr.Backprop, "v"), (tr.TAGI, "noise"), (tr.Backprop, "noise")],
+)
+def test_the_affine_predictor_is_approached_and_not_beaten(learner, form):
     x = correlated(4000, 0)
     options = {} if learner is tr.TAGI else {"lr": 3e-3}
-    model = Diffusion((64,), steps=20, learner=learner, held_out=0, options=options, seed=1)
+    model = Diffusion(
+        (64,), steps=20, learner=learner, form=form, held_out=0, options=options, seed=1
+    )
     model.fit(x, copies=10, epochs=4, batch_size=100)
     rows = torch.as_tensor(correlated(20_000, 1), dtype=torch.float32)
     generator = torch.Generator().manual_seed(5)
     z = model.columns_.inward(rows, torch.float32)
     given, target, t = model.rows(z, None, generator)
     mean = model.learner_.outputs(given).moments()[0]
-    # The best: v = a eps - b x is linear in z, with covariance S of the rows.
+    # The best is linear in z = a x + b eps, with covariance S of the rows: of the noise its
+    # covariance with z is b I, of v = a eps - b x it is a b (I - S).
     S = torch.tensor([[1.0, 0.8], [0.8, 1.0]]).double()
     a2 = model.schedule.alpha_bar(t)[:, None, None]
     total = a2 * S + (1 - a2) * torch.eye(2)
     cross = (a2 * (1 - a2)).sqrt() * (torch.eye(2) - S)
+    if form == "noise":
+        cross = (1 - a2).sqrt() * torch.eye(2, dtype=torch.float64)
     best = (cross @ torch.linalg.solve(total, given[:, :2, None].double())).squeeze(-1)
     error = ((mean - target) ** 2).sum(1).double()
     least = ((best - target) ** 2).sum(1)
@@ -335,3 +343,12 @@ def test_the_variance_of_a_step_is_that_of_rows_held_out():
         found.append((seen - rows).double().square().mean(0))
     ratio = float((torch.stack(found) / model.errors_).mean())
     assert ratio == pytest.approx(1, abs=0.15)
+
+
+def test_long_sampling_shows_progress(moons, capsys):
+    model = Diffusion((8,), steps=5).fit(moons[0][:100], epochs=1, copies=1)
+    model.predict(progress=True).sample(3)
+    assert "Sampling" in capsys.readouterr().err
+    model.predict(progress=False).sample(3)
+    model.predict().sample(3)  # not on a terminal
+    assert capsys.readouterr().err == ""

@@ -1,5 +1,6 @@
 """Mixtures of normals: EM, densities, conditionals, holes; the book's cases of chapter 17."""
 
+import copy
 import math
 
 import numpy as np
@@ -194,9 +195,76 @@ def test_impute_follows_the_conditional_normal():
     assert float(found.std[0, 1]) == pytest.approx(std, rel=0.02)
 
 
-def test_files(tmp_path):
+@pytest.mark.parametrize("given", [False, True])
+def test_an_ensemble_is_the_average_of_its_members(given):
+    """Each is a mixture of its own; the average of their densities is the mixture of all."""
+    x = clusters(100)
+    data = (x[:, :1], x[:, 1:]) if given else (x,)
+    model = GaussianMixture(3, members=4, held_out=0.0, dtype=torch.float64, seed=2).fit(*data)
+    mixture, context = model.mixture_, torch.tensor(x[:7, :1]) if given else None
+    assert len(mixture.weights) == 12
+    every = []
+    for k in range(4):
+        part = slice(3 * k, 3 * k + 3)
+        own = Mixture(4 * mixture.weights[part], mixture.means[part], mixture.covariances[part])
+        assert float(own.weights.sum()) == pytest.approx(1)
+        alone = GaussianMixture(3, held_out=0.0, dtype=torch.float64)
+        alone.columns_, alone.context_columns_ = model.columns_, model.context_columns_
+        alone.mixture_ = own
+        every.append(alone.predict(context).log_prob(data[-1][:7]))
+    every = torch.stack(every)
+    p = model.predict(context)
+    assert torch.allclose(p.epistemic(data[-1][:7]), every.std(0, correction=0), atol=1e-9)
+    assert float(p.epistemic(data[-1][:7]).min()) > 0
+    if not given:  # of conditionals it is the ratio of averages
+        assert torch.allclose(p.log_prob(x[:7]), every.exp().mean(0).log(), atol=1e-9)
+    sure = GaussianMixture(3, held_out=0.0).fit(*data).predict(context)
+    assert float(sure.epistemic(data[-1][:7]).max()) == 0
+
+
+def curved(rows, seed):
+    """Columns that are curves of two hidden numbers: few rows for each component."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((2, rows))
+    parts = [a, b, np.sin(2 * a), a * b, np.cos(a + b), np.tanh(2 * b)]
+    return np.column_stack(parts) + 0.1 * rng.standard_normal((rows, 6))
+
+
+def test_an_ensemble_fills_holes_better_and_its_intervals_hold_more():
+    new = curved(600, 1)
+    gone = np.random.default_rng(2).random(new.shape) < 0.2
+    holed = np.where(gone, NAN, new)
+    error, inside = {}, {}
+    for members in (1, 8):
+        model = GaussianMixture(5, members=members, held_out=0.0).fit(curved(100, 0))
+        found = tr.infer.impute(model, holed, draws=100)
+        low, high = (part.numpy() for part in found.interval(0.9))
+        inside[members] = ((low <= new) & (new <= high))[gone].mean()
+        error[members] = math.sqrt(((found.mean.numpy() - new)[gone] ** 2).mean())
+    assert error[8] < 0.95 * error[1]
+    assert inside[1] < 0.84
+    assert inside[8] == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.parametrize(("draws", "level"), [(19, 0.9), (40, 0.9), (100, 0.5)])
+def test_an_interval_holds_one_more_draw_as_often_as_it_says(draws, level):
+    generator = torch.Generator().manual_seed(0)
+    n = 40_000
+    drawn = torch.randn(draws + 1, n, 1, generator=generator).exp()  # skewed
+    holes_ = torch.ones(n, 1, dtype=torch.bool)
+    low, high = tr.infer.Imputation(drawn[:-1], holes_).interval(level)
+    share = float(((low <= drawn[-1]) & (drawn[-1] <= high)).double().mean())
+    assert share == pytest.approx(level, abs=4 * math.sqrt(level * (1 - level) / n) + 2e-3)
+    widest = tr.infer.Imputation(drawn[:5], holes_).interval(0.9)  # too few for 0.9
+    assert torch.equal(widest[0], drawn[:5].amin(0))
+    assert torch.equal(widest[1], drawn[:5].amax(0))
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_files(tmp_path, members):
     x = clusters(80)
-    model = GaussianMixture(seed=4, starts=1, iterations=10).fit(holes(x, 0.2))
+    model = GaussianMixture(seed=4, starts=1, iterations=10, members=members)
+    model.fit(holes(x, 0.2))
     model.save(tmp_path / "m.tr")
     again = Generative.load(tmp_path / "m.tr")
     assert type(again) is GaussianMixture
@@ -205,7 +273,14 @@ def test_files(tmp_path):
     assert torch.equal(again.predict().log_prob(x), model.predict().log_prob(x))
     assert torch.equal(again.predict().novelty(x), model.predict().novelty(x))
     assert torch.equal(again.predict().sample(5), model.predict().sample(5))
+    assert torch.equal(again.predict().epistemic(x), model.predict().epistemic(x))
     tensors, header = model_file.read(tmp_path / "m.tr")
+    for wrong in (0, 7, 10**9):
+        other = copy.deepcopy(header)
+        other["generative"]["config"]["members"] = wrong
+        model_file.write(tmp_path / "bad.tr", tensors, other)
+        with pytest.raises(InvalidModelFile):
+            Generative.load(tmp_path / "bad.tr")
     for name, wrong in (("weights", -1.0), ("covariances", -1.0)):
         bad = {k: t.clone() for k, t in tensors.items()}
         bad[f"learnt/{name}"] *= wrong
@@ -218,6 +293,8 @@ def test_bad_input_is_refused():
     x = clusters(50)
     with pytest.raises(ValueError, match="components must be at least 1"):
         GaussianMixture(0)
+    with pytest.raises(ValueError, match="members must be at least 1, got 0"):
+        GaussianMixture(members=0)
     with pytest.raises(InvalidInput, match="60 components need as many rows"):
         GaussianMixture(60, held_out=0.0).fit(x)
     x[:, 1] = NAN
@@ -246,8 +323,9 @@ def test_the_interval_of_a_large_table():
     draws = torch.randn(9, 1000, 2000, generator=torch.Generator().manual_seed(0))
     found = tr.infer.Imputation(draws, torch.ones(1000, 2000, dtype=torch.bool))
     low, high = found.interval(0.8)  # more numbers than torch.quantile takes
-    some = draws[:, :5].quantile(torch.tensor([0.1, 0.9]), 0)
-    torch.testing.assert_close(torch.stack([low[:5], high[:5]]), some)
+    ordered = draws[:, :5].sort(0).values  # of nine draws a tenth is below the least
+    torch.testing.assert_close(low[:5], ordered[0])
+    torch.testing.assert_close(high[:5], ordered[-1])
 
 
 def test_impute_refuses_what_it_cannot_fill():

@@ -11,7 +11,7 @@ from torch.distributions import MultivariateNormal, Normal
 import tractable as tr
 from tractable.errors import InvalidInput, InvalidModelFile, InvalidTarget, NotFitted, Unsupported
 from tractable.generative import VAE, Autoencoder, Generative, kl_to_prior, slerp
-from tractable.generative.estimators import expectation
+from tractable.generative.estimators import doubly_reparameterised, expectation
 from tractable.likelihoods import Bernoulli
 from tractable.likelihoods import Normal as NormalLikelihood
 
@@ -117,6 +117,37 @@ def test_other_draws_as_a_baseline_leave_the_score_unbiased_with_less_variance()
     (slope,) = torch.autograd.grad(value.sum(), mean)
     assert float(slope.mean()) == pytest.approx(3, abs=4 * float(slope.std()) / math.sqrt(n))
     assert float(slope.var()) < 0.8 * 51.5625 / 4
+
+
+def importance_slopes(doubly, samples, n=20_000):
+    """Of the bound of VAE-02's row in q's mean and the decoder's slope, for many draws at once."""
+    noise = torch.randn(samples, n, 1, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
+    mean = torch.full((n, 1), 0.6, dtype=DOUBLE, requires_grad=True)
+    slope = torch.full((n,), 1.5, dtype=DOUBLE, requires_grad=True)
+    q = Normal(mean, math.sqrt(0.3))
+
+    def log_joint(z):
+        seen = Normal(slope * z[..., 0] + 0.2, math.sqrt(0.5)).log_prob(X[0, 0])
+        return seen - 0.5 * z.square().sum(-1)
+
+    if doubly:
+        bound = doubly_reparameterised(log_joint, q, noise)
+    else:
+        z = q.loc + q.scale * noise
+        log_q = -0.5 * ((z - q.loc) / q.scale) ** 2 - q.scale.log()
+        bound = (log_joint(z) - log_q.sum(-1)).logsumexp(0) - math.log(samples)
+    return bound.detach(), *torch.autograd.grad(bound.sum(), [mean, slope])
+
+
+@pytest.mark.parametrize("samples", [1, 5, 50])
+def test_doubly_reparameterised_gradients_are_right_and_have_less_variance(samples):
+    found = [importance_slopes(doubly, samples) for doubly in (True, False)]
+    assert torch.allclose(found[0][0], found[1][0])
+    gap = found[0][1] - found[1][1]
+    assert abs(float(gap.mean())) < 4 * float(gap.std()) / math.sqrt(len(gap))
+    torch.testing.assert_close(found[0][2], found[1][2])  # the decoder's is the same
+    if samples > 1:
+        assert float(found[0][1].var()) < 0.7 * float(found[1][1].var())
 
 
 def test_vae_08_slerp():
@@ -240,10 +271,12 @@ def made(**options):
         {"learner": tr.BayesByBackprop, "options": {"lr": 0.01, "draws": 4}},
         {"members": 2},
         {"bound": "importance", "samples": 5},
+        {"bound": "importance", "samples": 5, "estimator": "doubly"},
+        {"bound": "importance", "samples": 5, "estimator": "doubly", "members": 2},
         {"estimator": "score", "samples": 4},
         {"beta": 0.5},
     ],
-    ids=["backprop", "bbb", "ensemble", "importance", "score", "beta"],
+    ids=["backprop", "bbb", "ensemble", "importance", "doubly", "doubly-2", "score", "beta"],
 )
 def test_every_way_to_learn_models_the_patterns_and_its_file_is_the_same(how, tmp_path):
     x, _ = images()
@@ -321,6 +354,8 @@ def test_bad_input_is_refused():
         VAE(linear, nn.Linear(2, 3), likelihood, latent=0)
     with pytest.raises(ValueError, match="has no beta"):
         VAE(linear, nn.Linear(2, 3), likelihood, latent=2, beta=2.0, bound="importance")
+    with pytest.raises(ValueError, match="is for importance weights"):
+        VAE(linear, nn.Linear(2, 3), likelihood, latent=2, estimator="doubly")
     with pytest.raises(TypeError, match=r"likelihood must be one of tractable\.likelihoods"):
         VAE(linear, nn.Linear(2, 3), nn.MSELoss(), latent=2)
     with pytest.raises(TypeError, match="encoder must be a"):

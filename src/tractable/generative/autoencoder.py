@@ -24,7 +24,12 @@ from torch import Tensor, nn
 from torch.distributions import Normal as NormalDistribution
 
 from tractable.errors import InvalidInput
-from tractable.generative.estimators import ESTIMATORS, Estimator, expectation
+from tractable.generative.estimators import (
+    ESTIMATORS,
+    Estimator,
+    doubly_reparameterised,
+    expectation,
+)
 from tractable.likelihoods import Likelihood, Normal
 from tractable.predictive import Predictive
 
@@ -48,7 +53,8 @@ class Autoencoder(nn.Module):
         beta: weight of the divergence in what is learnt, for ``"elbo"``.
         samples: draws of the latent per row.
         bound: ``"elbo"``, their average, or ``"importance"``, the logarithm of the average weight.
-        estimator: ``"reparameterised"``, or ``"score"``, for ``"elbo"``.
+        estimator: ``"reparameterised"``; or ``"score"``, for ``"elbo"``; or ``"doubly"``, for
+            ``"importance"``: a gradient of less variance (``tractable.generative.estimators``).
         binarize: take ``x`` as probabilities and draw 0 or 1 anew at every pass (grey images).
 
     >>> net = Autoencoder(nn.Linear(3, 4), nn.Linear(2, 3), Normal(0.5), latent=2)
@@ -86,11 +92,13 @@ class Autoencoder(nn.Module):
             raise ValueError(f"bound must be 'elbo' or 'importance', got {bound!r}")
         if estimator not in ESTIMATORS:
             raise ValueError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
-        if bound == "importance" and (beta != 1 or estimator != "reparameterised"):
+        if bound == "importance" and (beta != 1 or estimator == "score"):
             raise ValueError(
                 "the importance-weighted bound has no beta and is reparameterised: leave beta=1 "
-                "and estimator='reparameterised', or take bound='elbo'"
+                "and estimator='reparameterised' or 'doubly', or take bound='elbo'"
             )
+        if bound == "elbo" and estimator == "doubly":
+            raise ValueError("estimator='doubly' is for importance weights: bound='importance'")
         self.encoder, self.decoder, self.likelihood = encoder, decoder, likelihood
         self.latent, self.beta, self.samples = latent, float(beta), samples
         self.bound, self.estimator, self.binarize = bound, estimator, binarize
@@ -150,14 +158,20 @@ class Autoencoder(nn.Module):
 
     def elbo(self, x: Tensor, context: Tensor | None = None, *, samples: int = 1) -> Tensor:
         """``E log p(x|z) - beta KL(q || p)`` of each row (E 17.18, 17.30)."""
-        q = self.encode(x, context)
-        noise = torch.randn(samples, *q.loc.shape, dtype=q.loc.dtype, device=q.loc.device)
+        q, noise = self._proposed(x, context, samples)
 
         def value(z: Tensor) -> Tensor:
             return self.reconstruction(x, z, context)
 
         found = expectation(value, q, noise, self.estimator).mean(0)
         return found - self.beta * kl_to_prior(q.loc, q.scale**2)
+
+    def _proposed(
+        self, x: Tensor, context: Tensor | None, samples: int
+    ) -> tuple[NormalDistribution, Tensor]:
+        """``q(z|x)``, and standard normal numbers for draws of it."""
+        q = self.encode(x, context)
+        return q, torch.randn(samples, *q.loc.shape, dtype=q.loc.dtype, device=q.loc.device)
 
     def prior_sample(
         self, rows: int, generator: torch.Generator, context: Tensor | None = None
@@ -173,8 +187,7 @@ class Autoencoder(nn.Module):
         Their mean is a bound of ``log p(x)`` (E 17.16), the logarithm of the mean of their
         exponentials a tighter one; at the exact posterior all of a row are equal.
         """
-        q = self.encode(x, context)
-        noise = torch.randn(samples, *q.loc.shape, dtype=q.loc.dtype, device=q.loc.device)
+        q, noise = self._proposed(x, context, samples)
         z = q.loc + q.scale * noise
         # log N(z; 0, 1) - log N(z; mean, scale), without the constants that both have.
         ratio = (0.5 * (noise**2 - z**2) + q.scale.log()).sum(-1)
@@ -182,6 +195,13 @@ class Autoencoder(nn.Module):
 
     def evidence(self, x: Tensor, context: Tensor | None = None, *, samples: int = 1) -> Tensor:
         """The importance-weighted bound of each row (Burda et al., eq. 8)."""
+        if self.estimator == "doubly" and torch.is_grad_enabled():
+            q, noise = self._proposed(x, context, samples)
+
+            def log_joint(z: Tensor) -> Tensor:
+                return self.reconstruction(x, z, context) - 0.5 * z.square().sum(-1)
+
+            return doubly_reparameterised(log_joint, q, noise)
         if torch.is_grad_enabled() or not len(x):
             weights = self.log_weights(x, context, samples=samples)
             return weights.logsumexp(0) - math.log(samples)

@@ -12,14 +12,15 @@ from torch import Tensor, nn
 from tractable.errors import InvalidInput, InvalidModelFile
 from tractable.generative import em
 from tractable.generative.base import Generative
-from tractable.generative.em import Mixture, patterns
-from tractable.generative.predictive import Density
+from tractable.generative.em import Mixture
+from tractable.generative.mixture_density import MixtureDensity
 from tractable.training.progress import Progress
 
 _TRIED = (1, 2, 3, 5, 8, 12, 18, 27)
 _HELD_OUT = 0.2
 _PRIOR_VARIANCE = 0.1  # of columns whose variance is one
 _MOST_COMPONENTS = 10_000
+_PARTS = ("weights", "means", "covariances")
 
 
 class GaussianMixture(Generative):
@@ -30,7 +31,9 @@ class GaussianMixture(Generative):
     prediction is its conditional distribution.
 
     Exact: every step of EM, the density, its conditionals.  Approximate: EM finds a maximum near
-    where it starts; the best of ``starts`` is kept.
+    where it starts, and takes its parameters as known.  One mixture, the best of ``starts``, is too
+    sure where rows are few; ``members`` average over maxima, and what they fill holes with is
+    nearer and its intervals hold what they say more often.
 
     Args:
         components: how many; by default chosen among 1 to 27 by a fifth of the rows, held out of
@@ -38,14 +41,17 @@ class GaussianMixture(Generative):
         prior_rows: rows of a tenth of the columns' variance that each component is taken to have
             seen as well, so that none can shrink to a point; 0 for plain maximum likelihood.
         starts: how many starts to try.
+        members: size of an ensemble whose densities are averaged, which is a mixture of all their
+            components.  From 2 each has one start of its own instead of the best of ``starts``;
+            members of one component are all the same.
         iterations: the most steps from each.
         tolerance: a step that gains less nats per row is the last.
         common: arguments of ``Generative``.
 
     Attributes:
-        mixture_: the components, in standardised columns.
+        mixture_: the components, in standardised columns; member after member.
         history_: log-likelihood per row (and the prior's share) before every step of the best
-            start; never falls.
+            start (of an ensemble the first member); never falls.
         tried_: held-out log-likelihood per row by number of components, if it was chosen.
 
     >>> x = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
@@ -63,6 +69,7 @@ class GaussianMixture(Generative):
         *,
         prior_rows: float = 1.0,
         starts: int = 3,
+        members: int = 1,
         iterations: int = 200,
         tolerance: float = 1e-4,
         **common: Any,
@@ -72,11 +79,12 @@ class GaussianMixture(Generative):
             raise ValueError(f"components must be at least 1, got {components}")
         if not (math.isfinite(prior_rows) and prior_rows >= 0):
             raise ValueError(f"prior_rows must be a number from 0, got {prior_rows}")
-        for name, value in (("starts", starts), ("iterations", iterations)):
+        for name, value in (("starts", starts), ("members", members), ("iterations", iterations)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         self.components, self.prior_rows = components, float(prior_rows)
-        self.starts, self.iterations, self.tolerance = starts, iterations, float(tolerance)
+        self.starts, self.members = starts, members
+        self.iterations, self.tolerance = iterations, float(tolerance)
         self.mixture_: Mixture | None = None
         self.history_: list[float] = []
         self.tried_: dict[int, float] = {}
@@ -95,11 +103,13 @@ class GaussianMixture(Generative):
         if self.components is not None and self.components > len(rows):
             raise InvalidInput(f"{self.components} components need as many rows, got {len(rows)}")
         tries = len(_TRIED) if self.components is None else 1
-        with Progress(tries - 1 + self.starts, type(self).__name__, progress) as bar:
+        climbs = self.starts if self.members == 1 else self.members
+        with Progress(tries - 1 + climbs, type(self).__name__, progress) as bar:
             if self.components is None:
                 tried = self._tried(rows, bar)
             number = self.components or max(tried, key=lambda number: tried[number])
-            self.mixture_, self.history_ = self._best(rows, number, bar)
+            learnt = self._best if self.members == 1 else self._ensemble
+            self.mixture_, self.history_ = learnt(rows, number, bar)
         self.tried_ = tried
 
     def _tried(self, rows: Tensor, bar: Progress) -> dict[int, float]:
@@ -123,6 +133,17 @@ class GaussianMixture(Generative):
         tries = 1 if number == 1 else self.starts
         found = [self._climb(rows, number, generator, bar) for _ in range(tries)]
         return max(found, key=lambda pair: pair[1][-1])
+
+    def _ensemble(self, rows: Tensor, number: int, bar: Progress) -> tuple[Mixture, list[float]]:
+        """A mixture of mixtures, each from a start of its own."""
+        generator = torch.Generator().manual_seed(self.seed)
+        climbs = 1 if number == 1 else self.members
+        found = [self._climb(rows, number, generator, bar) for _ in range(climbs)]
+        parts = [mixture for mixture, _ in found] * (self.members // climbs)
+        weights, means, covariances = (
+            torch.cat([getattr(part, name) for part in parts]) for name in _PARTS
+        )
+        return Mixture(weights / self.members, means, covariances), found[0][1]
 
     def _climb(
         self, rows: Tensor, number: int, generator: torch.Generator, bar: Progress
@@ -157,7 +178,7 @@ class GaussianMixture(Generative):
         if options:
             raise TypeError(f"a mixture has no such options of predict: {', '.join(options)}")
         assert self.mixture_ is not None
-        return MixtureDensity(self.mixture_, context, self.dtype)
+        return MixtureDensity(self.mixture_, context, self.dtype, self.members)
 
     # --- files -----------------------------------------------------------------------------
 
@@ -165,16 +186,13 @@ class GaussianMixture(Generative):
         """See ``Generative``."""
         return {
             "components": self.components, "prior_rows": self.prior_rows, "starts": self.starts,
-            "iterations": self.iterations, "tolerance": self.tolerance,
+            "members": self.members, "iterations": self.iterations, "tolerance": self.tolerance,
         }  # fmt: skip
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """See ``Generative``."""
         assert self.mixture_ is not None
-        found = self.mixture_
-        tensors = {
-            "weights": found.weights, "means": found.means, "covariances": found.covariances,
-        }  # fmt: skip
+        tensors = {name: getattr(self.mixture_, name) for name in _PARTS}
         tried = [[number, score] for number, score in self.tried_.items()]
         return tensors, {"history": self.history_, "tried": tried}
 
@@ -182,8 +200,8 @@ class GaussianMixture(Generative):
         self, path: Path, tensors: dict[str, Tensor], header: dict[str, Any], net: nn.Module | None
     ) -> None:
         """See ``Generative``."""
-        mixture = Mixture(*(tensors[name] for name in ("weights", "means", "covariances")))
-        self.mixture_ = _checked(mixture, self._columns())
+        mixture = Mixture(*(tensors[name] for name in _PARTS))
+        self.mixture_ = _checked(mixture, self._columns(), self.members)
         self.history_ = [float(value) for value in header["history"]]
         self.tried_ = {int(number): float(score) for number, score in header["tried"]}
 
@@ -221,72 +239,7 @@ def _round(covariance: Tensor) -> Tensor:
     return covariance + (1e-6 + 0.01 * covariance.diagonal().mean()) * eye
 
 
-class MixtureDensity(Density):
-    """A mixture as a distribution over rows; with a context, its conditional one.
-
-    Args:
-        mixture: the mixture, of contexts (if there are any) and rows beside them.
-        context: rows of context, or None.
-        dtype: precision of samples.
-    """
-
-    def __init__(self, mixture: Mixture, context: Tensor | None, dtype: torch.dtype) -> None:
-        self.mixture, self.dtype = mixture, dtype
-        self.context = None if context is None else context.double()
-        self.known = 0 if context is None else context.shape[1]
-
-    def log_prob(self, z: Tensor) -> Tensor:
-        """See ``Density``; of rows with holes the density of what is there."""
-        joint = self.mixture.log_joint(self._whole(z.double())).logsumexp(1)
-        if self.context is None:
-            return joint.to(z.dtype)
-        about = self.mixture.log_marginal(self.context, torch.arange(self.known)).logsumexp(1)
-        return (joint - about).to(z.dtype)
-
-    def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Density``."""
-        rows = 1 if self.context is None else len(self.context)
-        nothing = torch.full((rows, self.mixture.means.shape[1] - self.known), math.nan)
-        drawn = self._drawn(nothing.double(), n, generator).to(self.dtype)
-        return drawn[:, 0] if self.context is None else drawn
-
-    def complete(self, z: Tensor, known: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-        """See ``Density``; exact."""
-        seen = torch.where(known, z.double(), math.nan)
-        return self._drawn(seen, draws, generator).to(z.dtype)
-
-    def _drawn(self, rows_with_holes: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-        whole = self._whole(rows_with_holes)
-        filled = whole.expand(draws, -1, -1).clone()
-        for rows, seen, hidden in patterns(whole):
-            if not len(hidden):
-                continue
-            log_weights, means, covariances = self.mixture.given(whole[rows][:, seen], seen, hidden)
-            of = torch.multinomial(log_weights.exp(), draws, replacement=True, generator=generator)
-            root = torch.linalg.cholesky(_positive(covariances))
-            noise = torch.randn(
-                draws, len(rows), len(hidden), generator=generator, dtype=torch.float64
-            )
-            component = of.T  # [draws, rows]
-            mean = means[torch.arange(len(rows)), component]
-            drawn = mean + (root[component] @ noise.unsqueeze(-1)).squeeze(-1)
-            filled[:, rows[:, None], hidden] = drawn
-        return filled[..., self.known :]
-
-    def _whole(self, z: Tensor) -> Tensor:
-        """Rows with their contexts in front."""
-        if self.context is None:
-            return z
-        return torch.cat([self.context.expand(len(z), -1), z], 1)
-
-
-def _positive(covariances: Tensor) -> Tensor:
-    """Covariances with what rounding took from their diagonal given back."""
-    size = covariances.diagonal(dim1=1, dim2=2).amax(1)[:, None, None].clamp_min(1e-300)
-    return covariances + 1e-12 * size * torch.eye(covariances.shape[-1], dtype=torch.float64)
-
-
-def _checked(mixture: Mixture, columns: int) -> Mixture:
+def _checked(mixture: Mixture, columns: int, members: int) -> Mixture:
     weights, means, covariances = mixture.weights, mixture.means, mixture.covariances
     number = len(weights)
     shapes = (weights.shape, means.shape, covariances.shape)
@@ -296,7 +249,10 @@ def _checked(mixture: Mixture, columns: int) -> Mixture:
         t.dtype != torch.float64 or not bool(t.isfinite().all()) for t in (weights, means)
     ):
         raise InvalidModelFile("the weights and means of a mixture must be finite")
-    if bool((weights < 0).any()) or abs(float(weights.sum()) - 1) > 1e-6:
+    if number % members:
+        raise InvalidModelFile(f"{number} components cannot be those of {members} members")
+    sums = weights.reshape(members, -1).sum(1) * members
+    if bool((weights < 0).any()) or float((sums - 1).abs().max()) > 1e-6:
         raise InvalidModelFile("the weights of a mixture must be probabilities")
     if covariances.dtype != torch.float64 or bool(torch.linalg.cholesky_ex(covariances)[1].any()):
         raise InvalidModelFile("the covariances of a mixture must be positive definite")

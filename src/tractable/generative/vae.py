@@ -46,7 +46,7 @@ class VAE(Learnt):
         beta: weight of the divergence in what is learnt.
         samples: draws of the latent per row when learning.
         bound: ``"elbo"``, or ``"importance"`` for the importance-weighted bound.
-        estimator: ``"reparameterised"``, or ``"score"``.
+        estimator: ``"reparameterised"``, ``"score"``, or ``"doubly"`` for importance weights.
         binarize: take rows as probabilities and draw 0 or 1 anew at every pass (grey images).
         learner: ``Backprop`` or ``BayesByBackprop``.
         members: size of an ensemble; 1 for a single model.

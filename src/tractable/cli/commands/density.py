@@ -121,10 +121,10 @@ def density(choices: Choices) -> tuple[Results, CsvTable, RowTable, Scored]:
     return results, table, made, scored
 
 
-def mixture(made: RowTable, components: int | None, seed: int) -> GaussianMixture:
+def mixture(made: RowTable, components: int | None, seed: int, members: int = 1) -> GaussianMixture:
     """A new model of such rows."""
     return GaussianMixture(
-        components, dequantize=True, dtype=torch.float64, seed=seed, held_out=0.0
+        components, dequantize=True, dtype=torch.float64, seed=seed, held_out=0.0, members=members
     )
 
 

@@ -19,6 +19,8 @@ from tractable.errors import TractableError
 from tractable.generative import Generative
 from tractable.infer import Imputation
 
+_MEMBERS = 8  # one mixture takes its parameters as known, and its intervals are too narrow
+
 
 def run(
     data: Path,
@@ -107,7 +109,7 @@ def _fitted(table: csv_file.CsvTable, made: RowTable, values: Array, seed: int) 
     """A model of the rows as they are, holes integrated out."""
     some = ~np.isnan(values).all(1)
     try:
-        return mixture(made, None, seed).fit(values[some])
+        return mixture(made, None, seed, _MEMBERS).fit(values[some])
     except TractableError as error:
         raise BadUse(f"{table.path.name}: {made.named(one_line(error))}") from error
     except (ArithmeticError, RuntimeError) as error:

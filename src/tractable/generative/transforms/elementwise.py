@@ -141,7 +141,8 @@ class LeakyReLUTransform(RowTransform):
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """See ``RowTransform``."""
         negative = x < 0
-        return torch.where(negative, self.slope * x, x), negative.sum(-1) * math.log(self.slope)
+        number = negative.to(x.dtype).sum(-1)  # of the rows' precision: whole numbers have none
+        return torch.where(negative, self.slope * x, x), number * math.log(self.slope)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return torch.where(y < 0, y / self.slope, y)
