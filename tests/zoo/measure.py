@@ -1,7 +1,8 @@
-"""How many models of other libraries TAGI runs unchanged: ``python -m tests.zoo.measure timm``.
+"""How many models of other libraries run unchanged: ``python -m tests.zoo.measure timm``.
 
-Each model: construct, one update on random rows, one prediction, all finite; then the limit of no
-variance against the plain forward.  Libraries that are not installed are skipped.
+Each model, under each learner: construct, one update on random rows, one prediction, all finite;
+then, for TAGI, the limit of no variance against the plain forward.  Libraries that are not
+installed are skipped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -116,17 +118,23 @@ def torch_geometric() -> Iterator[Case]:
         yield name, lambda make=make: (Graphs(make(4, 8)), torch.randn(2, 6, 4))
 
 
-def outcome(build: Callable[[], tuple[nn.Module, Tensor]]) -> str:
+LEARNERS: dict[str, Callable[..., tr.Learner]] = {
+    "TAGI": tr.TAGI,
+    "BayesByBackprop": tr.BayesByBackprop,
+    "BayesByBackprop, local": partial(tr.BayesByBackprop, estimator="local"),
+    "Backprop": partial(tr.Backprop, init="net"),
+}
+
+
+def outcome(make: Callable[..., tr.Learner], net: nn.Module, x: Tensor, y: Tensor) -> str:
     """``"OK"``, or what is wrong."""
-    torch.manual_seed(0)
-    net, x = build()
-    with torch.no_grad():
-        y = torch.randn_like(copy.deepcopy(net).train()(x))
     try:
-        prediction = tr.TAGI(net, tr.likelihoods.Normal(1.0)).update(x, y).predict(x)
+        prediction = make(net, tr.likelihoods.Normal(1.0)).update(x, y).predict(x)
         if not bool(torch.isfinite(prediction.mean).all() & torch.isfinite(prediction.std).all()):
             return "not finite"
-        net.eval()
+        if make is not tr.TAGI:
+            return "OK"
+        net = copy.deepcopy(net).eval()
         states = {n: Gaussian(p.detach(), 0.0) for n, p in net.named_parameters()}
         with torch.no_grad():
             plain, z = net(x), torch.func.functional_call(net, states, (x,))
@@ -143,7 +151,7 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    """Print one line per model that fails, and the share of those that work."""
+    """Print one line per failure, and the share of models that work under each learner."""
     families = {"torchvision": torchvision, "timm": timm, "transformers": transformers,
                 "torch_geometric": torch_geometric}  # fmt: skip
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -152,13 +160,21 @@ def main() -> None:
         if importlib.util.find_spec(family) is None:
             say(f"{family}: not installed")
             continue
-        results = {}
-        for name, build in families[family]():
-            results[name] = outcome(build)
-            if results[name] != "OK":
-                say(f"  {name}: {results[name]}")
-        good = sum(result == "OK" for result in results.values())
-        say(f"{family}: {good} of {len(results)} ({100 * good / len(results):.0f} %)")
+        cases, good = list(families[family]()), dict.fromkeys(LEARNERS, 0)
+        for name, build in cases:
+            torch.manual_seed(0)
+            net, x = build()
+            with torch.no_grad():
+                y = torch.randn_like(copy.deepcopy(net).train()(x))
+            for learner, make in LEARNERS.items():
+                found = outcome(make, net, x, y)
+                good[learner] += found == "OK"
+                if found != "OK":
+                    say(f"  {name}, {learner}: {found}")
+        for learner, number in good.items():
+            say(
+                f"{family}, {learner}: {number} of {len(cases)} ({100 * number / len(cases):.0f} %)"
+            )
 
 
 if __name__ == "__main__":

@@ -64,6 +64,23 @@ def inverted_residual(s: Any, x: Any) -> Any:
     return s.o((h * gate).mean((2, 3)))
 
 
+@model(3, 8, 8, a=lambda: nn.Conv2d(3, 4, 3, padding=1), b=lambda: nn.Conv2d(2, 2, 1),
+       c=lambda: nn.Conv2d(2, 2, 3, padding=1), o=_linear(4, 2))  # fmt: skip
+def shuffled_channels(s: Any, x: Any) -> Any:
+    """torchvision: half of the channels go through a branch, then the halves are dealt out."""
+
+    def dealt(h: Any) -> Any:
+        rows, channels, height, width = h.shape
+        h = h.view(rows, 2, channels // 2, height, width).transpose(1, 2).contiguous()
+        return h.view(rows, channels, height, width)
+
+    h = F.relu(s.a(x))
+    for branch in (s.b, s.c):
+        kept, through = h.chunk(2, dim=1)
+        h = dealt(torch.cat((kept, branch(through)), dim=1))
+    return s.o(h.mean([2, 3]))
+
+
 @model(4, 8, n=lambda: nn.LayerNorm(8), q=_linear(8, 24), p=_linear(8, 8), o=_linear(8, 2))
 def vision_transformer(s: Any, x: Any) -> Any:
     """timm: fused projections, heads, scaled dot product attention."""

@@ -1,8 +1,9 @@
-"""Unchanged modules under TAGI: a step, a prediction, and torch's own result without variance."""
+"""Unchanged modules: a step, a prediction, and torch's own result without variance."""
 
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -73,8 +74,34 @@ def test_without_variance_it_is_the_module_and_messages_are_gradients(name: str)
         )
 
 
+GRADIENT = {
+    "weights": tr.BayesByBackprop,
+    "local": partial(tr.BayesByBackprop, estimator="local"),
+    "backprop": partial(tr.Backprop, init="net"),
+}
+
+
+@pytest.mark.parametrize("name", [*CASES, "CrossMapLRN2d"])
+def test_learners_by_gradients_take_it(name: str) -> None:
+    if name in CASES:
+        net, x = CASES[name]()
+    else:
+        net, x = nn.Sequential(nn.Linear(8, 8), nn.CrossMapLRN2d(2)), torch.randn(2, 4, 8, 8)
+    with torch.no_grad():
+        y = torch.randn_like(copy.deepcopy(net).train()(x))
+        plain = copy.deepcopy(net).eval()(x)
+    for kind, make in GRADIENT.items():
+        model = make(net, tr.likelihoods.Normal(1.0))
+        if kind == "backprop":
+            torch.testing.assert_close(model.predict(x).mean.reshape(plain.shape), plain)
+        before = model.posterior.loc.clone()
+        prediction = model.update(x, y).predict(x)
+        assert bool((torch.isfinite(prediction.mean) & torch.isfinite(prediction.std)).all())
+        assert not torch.equal(model.posterior.loc, before), kind
+
+
 def test_a_layer_with_a_backward_of_its_own_is_refused() -> None:
     net = nn.Sequential(nn.Linear(8, 8), nn.CrossMapLRN2d(2))
     model = tr.TAGI(net, tr.likelihoods.Normal(1.0), engine="torch")
-    with pytest.raises(tr.NoMomentRule):
+    with pytest.raises(tr.NoMomentRule, match=r"autograd\.Function 'CrossMapLRN2d'"):
         model.update(torch.randn(2, 4, 8, 8), torch.randn(2, 4, 8, 8))
