@@ -21,7 +21,7 @@ from benchmarks.networks import CASES, sgd_step, tagi_step
 ROOT = Path(__file__).parent.parent
 PEER = ROOT / ".venv-pytagi" / "bin" / "python"
 WANTED = {"mlp_small": 1.0, "mlp_mnist": 15.0, "cnn_mnist": 35.0}
-"""How many times faster than the peer each step should be."""
+"""How many times faster than the peer each step should be, of the networks that it has."""
 
 
 def medians(steps: dict[str, Callable[[], None]], seconds: float = 6.0) -> dict[str, float]:
@@ -61,12 +61,10 @@ def main() -> dict[str, Any]:
     for threads in (1, 2):
         torch.set_num_threads(threads)
         for name, case in CASES.items():
-            steps = {
-                "tagi": tagi_step(case, engine="torch"),
-                "sgd": sgd_step(case),
-                "tagi_compiled": tagi_step(case, engine="torch", compile=True),
-                "tagi_auto": tagi_step(case),
-            }
+            steps = {"tagi": tagi_step(case, engine="torch"), "sgd": sgd_step(case)}
+            if name in WANTED:
+                steps["tagi_compiled"] = tagi_step(case, engine="torch", compile=True)
+                steps["tagi_auto"] = tagi_step(case)
             figures[f"{name}/threads={threads}"] = medians(steps)
     figures["pytagi"] = peer()
     return figures
@@ -80,14 +78,16 @@ def report(figures: dict[str, Any]) -> str:
         best_tagi = 1e9
         for threads in (1, 2):
             row = figures[f"{name}/threads={threads}"]
-            ours = min(row["tagi"], row["tagi_compiled"], row["tagi_auto"])
-            best_tagi = min(best_tagi, ours)
+            best_tagi = min(best_tagi, *(row[way] for way in row if way != "sgd"))
+            more = ""
+            if name in WANTED:
+                more = f"compiled {row['tagi_compiled']:.3f}, "
+                more += f"default engine {row['tagi_auto']:.3f}, "
             lines.append(
-                f"{name:10s} {threads} thread(s): eager {row['tagi']:.3f} ms, compiled "
-                f"{row['tagi_compiled']:.3f}, default engine {row['tagi_auto']:.3f}, SGD "
+                f"{name:10s} {threads} thread(s): eager {row['tagi']:.3f} ms, {more}SGD "
                 f"{row['sgd']:.3f}; eager / SGD = {row['tagi'] / row['sgd']:.2f}"
             )
-        if peers is not None:
+        if peers is not None and name in WANTED:
             best_peer = peers["cases"][name]["best_milliseconds"]
             lines.append(
                 f"{name:10s} pytagi {best_peer:.3f} ms: {best_peer / best_tagi:.1f} times ours "
