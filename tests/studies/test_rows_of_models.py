@@ -11,7 +11,7 @@ from tractable_studies.impute.run import mean, score, table
 from tractable_studies.vae.run import binarised
 
 SMALL = {
-    "vae": "--quick --rows 200 --test 20 --exact 4 --draws 20 --samples 2",
+    "vae": "--quick --rows 200 --test 20 --exact 4 --draws 20 --samples 5 50",
     "novelty": "--quick --rows 200 --test 30 --epochs 1",
 }
 
@@ -21,7 +21,7 @@ def test_a_small_run(name, tmp_path, real_data):
     results = run(name, SMALL[name], tmp_path)
     assert all(row.paper is not None and math.isfinite(row.ours) for row in results.comparison)
     if name == "vae":
-        assert {"elbo", "importance"} == results.metrics.keys()
+        assert {"elbo", "importance-5", "importance-50"} == results.metrics.keys()
         again = run(name, SMALL[name], tmp_path)  # from the models in the folder
         assert again.metrics == results.metrics
 
@@ -42,3 +42,5 @@ def test_holes_and_scores_by_hand(real_data):
     found = score(mean(train, holed, 0), holed, truth, unit)
     assert found["rmse"] == pytest.approx(1, abs=0.2)  # the mean is off by a standard deviation
     assert found["coverage"] == pytest.approx(0.9, abs=0.05)
+    # Its ends are those of values seen, so a column of two values is held whole.
+    assert found["coverage_of_many_values"] < found["coverage"]

@@ -167,10 +167,12 @@ def standardized(data: ImageData) -> tuple[Tensor, Tensor]:
     return (data.train_images - mean) / std, (data.test_images - mean) / std
 
 
-def learner(task: Task, sigma: float, gain: float | None, forget: float, seed: int) -> tr.TAGI:
+def learner(
+    task: Task, sigma: float, gain: float | None, forget: float, seed: int, compile: bool = False
+) -> tr.TAGI:
     """The untrained model of a task."""
     likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=sigma)
-    return tr.TAGI(task.net(), likelihood, gain=gain, forget=forget, seed=seed)
+    return tr.TAGI(task.net(), likelihood, gain=gain, forget=forget, seed=seed, compile=compile)
 
 
 def charts(history: list[dict[str, float]]) -> list[Chart]:
@@ -191,6 +193,7 @@ class Options(StudyOptions):
     seed: int = seed_option(0)
     resume: bool = resume_option()
     epochs: int | None = option(None, "passes over the training set", quick=2, least=1)
+    until: int | None = option(None, "stop after so many of them, as planned for all", least=1)
     batch_size: int | None = option(None, "images per step", least=1)
     sigma: float | None = option(None, "noise of the +-1 decisions")
     gain: float | None = option(None, "factor on the prior variances")
@@ -198,6 +201,7 @@ class Options(StudyOptions):
     augment: int | None = option(
         None, "mirror images and shift them by up to so many pixels; -1: not"
     )
+    compile: bool = option(False, "compile the step: minutes once, then two thirds of the time")
     validate: int | None = option(None, "test on so many held-out training images", least=1)
     rows: int | None = option(None, "train on the first rows only", quick=3000, least=1)
     test_rows: int | None = option(None, "test on the first rows only", quick=2000, least=1)
@@ -252,9 +256,26 @@ class Sets:
         return cls(x, y, x_test, y_test)
 
 
+@dataclass(frozen=True)
+class Until:
+    """Stops a fit after some of its epochs, also one that is resumed."""
+
+    epochs: int
+
+    def __call__(self, learner: tr.Learner, record: dict[str, float]) -> bool:
+        """Whether to stop."""
+        return self.stops(learner.history)
+
+    def stops(self, history: list[dict[str, float]]) -> bool:
+        """By the history alone."""
+        return len(history) >= self.epochs
+
+
 def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
     """Fit with a checkpoint, and a test and a line after every epoch."""
-    model = learner(TASKS[options.task], plan.sigma, plan.gain, options.forget, options.seed)
+    model = learner(
+        TASKS[options.task], plan.sigma, plan.gain, options.forget, options.seed, options.compile
+    )
     path = options.model or options.out / f"{options.task}.tr"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not options.resume:
@@ -269,7 +290,7 @@ def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
 
     steps: dict[str, Any] = {
         "epochs": plan.epochs,
-        "callbacks": [score, tr.Checkpoint(path)],
+        "callbacks": [score, tr.Checkpoint(path), Until(options.until or plan.epochs)],
         "resume": path,
     }
     if plan.augment is None:

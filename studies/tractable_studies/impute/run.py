@@ -2,8 +2,9 @@
 
 A fifth of all values is taken away at random, from training and test rows.  Every method learns
 from the training rows with their holes and fills those of the test rows.  Errors are in standard
-deviations of the training column; intervals are between quantiles of 100 draws (for
-``IterativeImputer``, of 20 chains with ``sample_posterior=True``).
+deviations of the training column; intervals are those of ``infer.impute`` with 100 draws (for
+``IterativeImputer`` of 20 chains with ``sample_posterior=True``, between the same places of the
+sorted draws).
 
     python -m tractable_studies.impute.run
 """
@@ -35,7 +36,7 @@ from tractable_studies.impute import STUDY
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Filled = tuple[Array, Array]
 SETS = ("boston", "concrete", "energy", "kin8nm", "wine")
-SHARE, LEVEL, CHAINS, DRAWS = 0.2, 0.9, 20, 100
+SHARE, LEVEL, CHAINS, DRAWS, FEW = 0.2, 0.9, 20, 100, 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +67,31 @@ def iterative(train: Array, test: Array, seed: int) -> Filled:
             .transform(test)
             for k in range(CHAINS)
         ]
-    return best, np.quantile(np.stack(drawn), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    return best, np.quantile(np.stack(drawn), ends, axis=0, method="weibull")
 
 
-def mixture(train: Array, test: Array, seed: int) -> Filled:
+def mixture(train: Array, test: Array, seed: int, members: int = 1) -> Filled:
     """Ours, as it comes: the number of components is chosen on held-out rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiscreteColumns)
-        model = tr.generative.GaussianMixture(seed=seed, dtype=torch.float64, held_out=0.0)
-        model.fit(train)
+        model = tr.generative.GaussianMixture(
+            seed=seed, dtype=torch.float64, held_out=0.0, members=members
+        ).fit(train)
     found = tr.infer.impute(model, test, draws=DRAWS)
     return found.mean.numpy(), np.stack([end.numpy() for end in found.interval(LEVEL)])
+
+
+def mixtures(train: Array, test: Array, seed: int) -> Filled:
+    """Eight of them, each from a start of its own, as ``tractable impute`` has it."""
+    return mixture(train, test, seed, members=8)
 
 
 METHODS: dict[str, Callable[[Array, Array, int], Filled]] = {
     "column mean": mean,
     "IterativeImputer": iterative,
     "mixture": mixture,
+    "eight mixtures": mixtures,
 }
 
 
@@ -114,10 +123,13 @@ def score(filled: Filled, holed: Array, truth: Array, unit: Array) -> dict[str, 
     gone = np.isnan(holed)
     error = ((filled[0] - truth) / unit)[gone]
     inside = (filled[1][0] <= truth) & (truth <= filled[1][1])
+    # Of a column of few values no interval holds nine in ten: it holds a value or it does not.
+    many = gone & np.array([len(np.unique(column)) > FEW for column in truth.T])
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
         "mae": float(np.mean(np.abs(error))),
         "coverage": float(inside[gone].mean()),
+        "coverage_of_many_values": float(inside[many].mean()),
         "width": float(((filled[1][1] - filled[1][0]) / unit)[gone].mean()),
     }
 
@@ -126,7 +138,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
     """Fill, compare."""
     options = parse(Options, STUDY, argv)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
-    lines = []
+    record.notes.append("The column 'paper' is scikit-learn's IterativeImputer in the same run.")
+    lines, path = [], options.out
     for name in options.sets:
         found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
         for seed in options.seed:
@@ -142,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             for method, runs in found.items()
         }
         record.metrics[name] = means
-        ours, other = means["mixture"], means["IterativeImputer"]
+        ours, other = means["eight mixtures"], means["IterativeImputer"]
         record.comparison.append(
             Comparison(f"{name}: error of filled values, standard deviations", other["rmse"],
                        ours["rmse"], better="smaller",
@@ -151,12 +164,14 @@ def main(argv: Sequence[str] | None = None) -> Path:
         )  # fmt: skip
         lines += [
             [name, method, f"{m['rmse']:.3f}", f"{m['coverage']:.1%}", f"{m['width']:.2f}",
-             f"{m['seconds']:.1f}"]
+             f"{m['coverage_of_many_values']:.1%}", f"{m['seconds']:.1f}"]
             for method, m in means.items()
         ]  # fmt: skip
-    record.notes.append("The column 'paper' is scikit-learn's IterativeImputer in the same run.")
-    show_table(["table", "method", "rmse", "90 % cover", "width", "seconds"], lines, right=4)
-    return record.write(options.out)
+        path = record.write(options.out)
+    show_table(
+        ["table", "method", "rmse", "90 % cover", "width", "of many", "seconds"], lines, right=5
+    )
+    return path
 
 
 if __name__ == "__main__":
