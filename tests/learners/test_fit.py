@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
 from tractable.learners import InvalidModelFile
+from tractable.learners.engines import compiled
 
 
 def data(rows: int = 60, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,8 +90,21 @@ def test_a_permuted_batch_changes_nothing():
 def test_compiled_steps_equal_eager_ones():
     x, y = data(24)
     eager = model(dtype=torch.float64).fit(x, y, epochs=2, batch_size=10)
-    compiled = model(dtype=torch.float64, compile=True).fit(x, y, epochs=2, batch_size=10)
-    torch.testing.assert_close(state(eager), state(compiled), rtol=1e-10, atol=1e-12)
+    learner = model(dtype=torch.float64, compile=True).fit(x, y, epochs=2, batch_size=10)
+    torch.testing.assert_close(state(eager), state(learner), rtol=1e-10, atol=1e-12)
+
+
+def test_a_rare_shape_of_batch_is_not_compiled(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch, "compile", lambda graph, **options: made.append(1) or graph)
+    monkeypatch.setattr(compiled, "_OFTEN", 3)
+    x, y = data(24)
+    eager = model(dtype=torch.float64).fit(x, y, epochs=4, batch_size=10)
+    learner = model(dtype=torch.float64, compile=True).fit(x, y, epochs=2, batch_size=10)
+    assert len(made) == 1  # ten rows; the last four of an epoch came twice
+    learner = model(dtype=torch.float64, compile=True).fit(x, y, epochs=4, batch_size=10)
+    assert len(made) == 3
+    torch.testing.assert_close(state(eager), state(learner), rtol=1e-10, atol=1e-12)
 
 
 def test_gaussian_inputs_flow_into_predictions_and_learning():

@@ -2,10 +2,14 @@
 
 ``make_fx`` runs the step with proxies: moment rules, autograd and the batch rule all end up in
 one flat graph of tensor operations, whatever Python the user's module contains.
+
+To compile a deep network takes minutes.  The first shape of a batch is compiled at once, another
+only when it has come often: the last batch of every epoch, which is smaller, is not worth it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +28,8 @@ from tractable.likelihoods import Likelihood
 from tractable.posterior import flat
 from tractable.training.inputs import Inputs, is_uncertain
 
+_OFTEN = 100  # batches of another shape, before it is compiled as well
+
 
 class CompiledEngine(Engine):
     """Updates by a compiled graph; everything else by torch, operation by operation."""
@@ -33,10 +39,11 @@ class CompiledEngine(Engine):
     def __init__(self, eager: TorchEngine) -> None:
         self.eager = eager
         self.graphs: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self.came: Counter[tuple[Any, ...]] = Counter()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the graphs: a copy compiles its own."""
-        return {"eager": self.eager, "graphs": {}}
+        return {"eager": self.eager, "graphs": {}, "came": Counter()}
 
     def update(
         self,
@@ -96,14 +103,17 @@ class CompiledEngine(Engine):
         return self.eager.snapshot(state, noise)
 
     def _call(self, likelihood: Likelihood, memory: float | None, *args: Any) -> Any:
-        """Run the step, tracing and compiling first if these shapes are new."""
+        """Run the step; trace and compile it first, if these shapes are worth it."""
         leaves, structure = tree_flatten(args)
         key = (
             memory,
             structure,
             *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None),
         )
+        self.came[key] += 1
         if key not in self.graphs:
+            if self.graphs and self.came[key] < _OFTEN:
+                return self._step(likelihood, memory, *args)
             graph = make_fx(lambda *inputs: self._step(likelihood, memory, *inputs))(*args)
             self.graphs[key] = torch.compile(graph, fullgraph=True)
         with torch.no_grad():
