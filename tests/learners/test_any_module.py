@@ -441,9 +441,10 @@ def test_a_checkpoint_changes_nothing(learner, options):
     if options and learner is not tr.TAGI:
         return
     x, y = rows()
+    options = {**options, "dtype": torch.float64}
     _, wanted = learnt(learner, Checkpointed(False), x, y, **options)
     _, found = learnt(learner, Checkpointed(), x, y, **options)
-    same(wanted, found, 1e-6)
+    same(wanted, found, 1e-10)
 
 
 def test_local_noise_is_not_repeated_for_a_layer_that_is_used_twice():

@@ -37,6 +37,7 @@ from tractable.learners.start import (
     first_posterior,
     fresh_names,
 )
+from tractable.learners.statistics import Recent, normalised_layers, settled
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
 from tractable.likelihoods.gate import Gate
@@ -45,6 +46,7 @@ from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat
 from tractable.rules.activation import MODES, Mode
 from tractable.training.batches import Loader, Rows
+from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs, tensors_of
 
 
@@ -108,6 +110,7 @@ class TAGIMethod(Method[TAGIState]):
         )
         self.parallel = self.engine.parallel
         self.eager = TorchEngine(network, moments, batch_rule, self.guard)
+        self.normalises = bool(normalised_layers(network))
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -179,6 +182,9 @@ class TAGIMethod(Method[TAGIState]):
         if position is not None:
             rate = self.forget * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
+        if position is not None and self.normalises:
+            state.recent = state.recent or Recent()
+            state.recent.add(x)
 
     def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory: float) -> None:
         """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
@@ -206,6 +212,19 @@ class TAGIMethod(Method[TAGIState]):
     ) -> bool:
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
+
+    def end_epoch(self, state: TAGIState) -> EpochRecord:
+        """See ``Method``; running statistics become those of the weights as they are."""
+        if state.recent is not None:
+            leaves = state.posterior.leaves
+
+            def run(buffers: Named, x: Inputs) -> None:
+                with torch.no_grad(), self.eager.chance.lent(state.generator, train=True):
+                    self.eager.run(*leaves, buffers, x, train=True)
+
+            state.buffers = settled(self.network, state.buffers, state.recent, run)
+            state.recent = None
+        return super().end_epoch(state)
 
     def outputs(
         self, state: TAGIState, x: Inputs, *, batch_size: int | None = None, doubt: float = 1.0

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.learners.method import Advance, State
+from tractable.learners.statistics import Recent
 from tractable.likelihoods.gate import Gate
 from tractable.posterior import Posterior
 from tractable.training.batches import Loader, Rows
@@ -43,6 +44,8 @@ class TAGIState(State):
     """On values far from all that was expected, if there is one."""
     start: Tensor | None = field(default=None, repr=False)
     """Means that the weights began with, once a stream with a memory has asked for them."""
+    recent: Recent | None = field(default=None, repr=False)
+    """Rows of the epoch under way that were seen last, where running statistics need them."""
 
 
 class Engine(ABC):

@@ -1,0 +1,145 @@
+"""Running statistics after an epoch are those of the weights that were learnt."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import tractable as tr
+from tractable.learners import statistics
+from tractable.learners.statistics import Recent
+
+
+def rows(n: int = 200, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 3, generator=generator)
+    return x, x[:, 0] * x[:, 1] + 0.1 * torch.randn(n, generator=generator)
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(),
+        nn.Linear(8, 8), nn.BatchNorm1d(8, momentum=0.01), nn.ReLU(), nn.Linear(8, 1),
+    )  # fmt: skip
+
+
+def model(made: nn.Module | None = None, **options) -> tr.TAGI:
+    return tr.TAGI(made or net(), tr.likelihoods.Normal(0.3), dtype=torch.float64, **options)
+
+
+def by_torch(learner: tr.TAGI, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The statistics of a plain module with the learnt means, by torch's own average."""
+    plain = copy.deepcopy(learner.net).double()
+    plain.load_state_dict(
+        {n: g.loc for n, g in learner.posterior.gaussians().items()}, strict=False
+    )
+    for layer in plain:
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.reset_running_stats()
+            layer.momentum = None
+    with torch.no_grad():
+        plain.train()(x.double())
+    return dict(plain.named_buffers())
+
+
+def test_they_are_those_of_a_plain_network_with_the_learnt_means():
+    x, y = rows()
+    learner = model().fit(x, y, epochs=3, batch_size=20)
+    wanted = by_torch(learner, x)
+    for name, found in learner.buffers.items():
+        if "running" in name:
+            torch.testing.assert_close(found, wanted[name], rtol=1e-10, atol=1e-12)
+
+
+def test_what_counts_batches_and_the_momentum_stay_as_they_were():
+    x, y = rows()
+    learner = model().fit(x, y, epochs=3, batch_size=20)
+    assert int(learner.buffers["1.num_batches_tracked"]) == 30
+    assert [learner.method.network.module[k].momentum for k in (1, 4)] == [0.1, 0.01]
+
+
+def test_an_online_update_moves_them_by_the_momentum():
+    x, y = rows(20)
+    learner = model()
+    w, b = (learner.posterior.gaussians()[f"0.{name}"].loc.clone() for name in ("weight", "bias"))
+    learner.update(x, y)
+    mean = (x.double() @ w.T + b).mean(0)  # the first statistics are 0 and 1
+    torch.testing.assert_close(learner.buffers["1.running_mean"], 0.1 * mean)
+
+
+def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
+    x, y = rows()
+    one = model().fit(x, y, epochs=3, batch_size=20)
+    monkeypatch.setattr(statistics, "_AT_ONCE", 50)
+    other = model().fit(x, y, epochs=3, batch_size=20)
+    assert torch.equal(one.posterior.loc, other.posterior.loc)
+    assert not torch.equal(one.buffers["4.running_mean"], other.buffers["4.running_mean"])
+
+
+def test_a_resumed_fit_has_the_same(tmp_path):
+    x, y = rows()
+    whole = model().fit(x, y, epochs=4, batch_size=20)
+    path = tmp_path / "half.tr"
+
+    def kill(learner: tr.Learner, record: dict[str, float]) -> None:
+        if record["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(x, y, epochs=4, batch_size=20, callbacks=[tr.Checkpoint(path), kill])
+    resumed = model().fit(x, y, epochs=4, batch_size=20, resume=path)
+    for name, buffer in whole.buffers.items():
+        assert torch.equal(buffer, resumed.buffers[name])
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+def test_ensembles_and_dropout_repeat_themselves(dropout):
+    x, y = rows(60)
+    made = net()
+    if dropout:
+        made.insert(3, nn.Dropout(0.2))
+    found = [
+        tr.Ensemble(copy.deepcopy(made), tr.likelihoods.Normal(0.3), n=2, learner=tr.TAGI)
+        .fit(x, y, epochs=2, batch_size=20)
+        .predict(x)
+        for _ in "ab"
+    ]
+    assert torch.equal(found[0].mean, found[1].mean)
+
+
+def test_several_inputs_and_uncertain_ones_are_taken_as_they_came():
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net()
+
+        def forward(self, a, b):
+            return self.inner(torch.cat([a, b], 1))
+
+    x, y = rows(60)
+    learner = model(Joined()).fit((x[:, :1], x[:, 1:]), y, epochs=2, batch_size=20)
+    assert torch.isfinite(learner.predict((x[:, :1], x[:, 1:])).mean).all()
+    doubtful = model().fit(tr.Gaussian(x, 0.01), y, epochs=2, batch_size=20)
+    assert torch.isfinite(doubtful.predict(x).mean).all()
+
+
+def test_few_rows_are_kept():
+    recent = Recent()
+    for k in range(100):
+        recent.add(torch.full((100, 2), float(k)))
+    kept = torch.cat(recent.large())
+    assert 4096 <= len(kept) < 4096 + 100
+    assert kept[-1, 0] == 99
+    wide = Recent()
+    for _ in range(40):
+        wide.add(torch.zeros(1, 1).expand(10, 1 << 18))
+    assert sum(map(len, wide.batches)) == 70  # 64 rows are 2 ** 24 numbers
+    assert {len(part) for part in recent.large()} <= {455, 456}
+
+
+def test_batches_of_unlike_rows_are_not_joined():
+    recent = Recent()
+    recent.add(torch.zeros(4, 3))
+    recent.add(torch.zeros(4, 5))
+    assert [tuple(x.shape) for x in recent.large()] == [(4, 3), (4, 5)]
