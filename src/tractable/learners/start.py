@@ -125,10 +125,11 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
         return Start(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
     if not anatomy.convolutions:
         return Start(0.15 / sums, max(0.5 / depth, 0.1), even_steps=True)
-    # Pooling makes what reaches a head small.  A few convolutions may move much: less where
-    # branches are summed, whose doubt adds up.
-    most = 2 / depth if not anatomy.sums else 8 / depth**2
-    return Start(1 / max(sums, 2), max(min(most, 0.5), 0.1), even_steps=True)
+    # Pooling makes what reaches a head small, and sums of branches make it large.  A few
+    # convolutions may move much.
+    much = min(2 / depth, 0.5)
+    gain = 1 / sums if anatomy.sums else max(much, 0.15)
+    return Start(gain, max(much, 0.1), even_steps=True)
 
 
 def first_posterior(
