@@ -1,4 +1,7 @@
-"""Files that version 0.1.0 wrote (format 1) load, predict the same bits and go on as they would."""
+"""Files that version 0.1.0 wrote (format 1) load, predict the same and go on as they would.
+
+The same but for rounding: sums are made in another order on another processor.
+"""
 
 import csv
 import json
@@ -21,18 +24,12 @@ EXPECTED = json.loads((HERE / "expected.json").read_text())
 LEARNERS = [name for name, found in EXPECTED.items() if "updated" in found]
 
 
-def bits(tensor: torch.Tensor) -> dict[str, object]:
-    return {"shape": list(tensor.shape), "bytes": tensor.contiguous().numpy().tobytes().hex()}
-
-
 def as_it_was(tensor: torch.Tensor, expected: dict[str, object]) -> bool:
-    """The same but for the last digits.
-
-    Probabilities of classes are now computed in doubles, and normalisation layers scale and shift
-    at once.
-    """
+    """The same but for the last digits."""
     held = np.frombuffer(bytes.fromhex(expected["bytes"]), dtype=tensor.numpy().dtype)
-    return np.allclose(tensor.numpy(), held.reshape(expected["shape"]), rtol=1e-5, atol=1e-7)
+    rtol, atol = (1e-5, 1e-7) if tensor.dtype == torch.float32 else (1e-12, 1e-14)
+    held = held.reshape(expected["shape"])
+    return held.shape == tensor.shape and np.allclose(tensor.numpy(), held, rtol=rtol, atol=atol)
 
 
 def test_every_file_is_tested_and_of_format_1():
@@ -47,13 +44,8 @@ def test_a_learner_predicts_and_learns_as_it_did(name, tmp_path):
     x, y, labels = data()
     model = Learner.load(HERE / f"{name}.tr")
     found, expected = model.predict(x[:5]), EXPECTED[name]
-    rounded = isinstance(model.likelihood, tr.likelihoods.Categorical) or name == "tagi_norm"
-
-    def same(tensor, part):
-        return as_it_was(tensor, part) if rounded else bits(tensor) == part
-
-    assert same(found.mean, expected["mean"])
-    assert same(found.variance, expected["variance"])
+    assert as_it_was(found.mean, expected["mean"])
+    assert as_it_was(found.variance, expected["variance"])
     model.save(tmp_path / "format2.tr")
     again = Learner.load(tmp_path / "format2.tr")
     assert model_file.read(tmp_path / "format2.tr")[1]["format"] == 2
@@ -61,9 +53,9 @@ def test_a_learner_predicts_and_learns_as_it_did(name, tmp_path):
     for learner in (model, again):
         learner.update(x[:2], targets[:2])
         if name not in LEARNS_ANEW:
-            assert same(learner.predict(x[:5]).mean, expected["updated"])
+            assert as_it_was(learner.predict(x[:5]).mean, expected["updated"])
     assert torch.equal(model.predict(x[:5]).mean, again.predict(x[:5]).mean)
-    assert not same(model.predict(x[:5]).mean, expected["mean"])
+    assert not as_it_was(model.predict(x[:5]).mean, expected["mean"])
 
 
 LEARNS_ANEW = ("tagi_norm",)
@@ -71,21 +63,21 @@ LEARNS_ANEW = ("tagi_norm",)
 CLASSES = (tr.likelihoods.Categorical, tr.likelihoods.Softmax)
 
 
-def test_a_checkpoint_is_resumed_to_the_same_bits(tmp_path):
+def test_a_checkpoint_is_resumed_as_it_would_have_gone_on(tmp_path):
     x, y, _ = data()
     path = shutil.copy(HERE / "checkpoint.tr", tmp_path / "checkpoint.tr")
     model = tr.TAGI(net(), tr.likelihoods.Normal(), seed=5).fit(x, y, epochs=4, resume=path)
-    assert bits(model.predict(x[:5]).mean) == EXPECTED["checkpoint"]["mean"]
+    assert as_it_was(model.predict(x[:5]).mean, EXPECTED["checkpoint"]["mean"])
     assert len(model.history) == 4
 
 
 def test_estimators_predict_as_they_did():
     x = data()[0][:5].numpy()
     regressor = estimators.TAGIRegressor.load(HERE / "regressor.tr")
-    assert bits(torch.from_numpy(regressor.predict(x))) == EXPECTED["regressor"]["mean"]
+    assert as_it_was(torch.from_numpy(regressor.predict(x)), EXPECTED["regressor"]["mean"])
     classifier = estimators.BBBClassifier.load(HERE / "classifier.tr")
     assert classifier.classes_.tolist() == ["a", "bb", "ccc"]
-    assert bits(torch.from_numpy(classifier.predict_proba(x))) == EXPECTED["classifier"]["mean"]
+    assert as_it_was(torch.from_numpy(classifier.predict_proba(x)), EXPECTED["classifier"]["mean"])
 
 
 def test_a_table_is_predicted_as_it_was(tmp_path, monkeypatch):
@@ -122,8 +114,8 @@ def test_a_bandit_with_half_seen_noise_goes_on_as_it_did(name, tmp_path):
             agent.learn(context, agent.act(context), reward)
         assert [agent.act(row) for row in x[:10].tolist()] == EXPECTED[name]["actions"]
         found = agent.learner.predict(rows)
-        assert bits(found.mean) == EXPECTED[name]["mean"]
-        assert bits(found.variance) == EXPECTED[name]["variance"]
+        assert as_it_was(found.mean, EXPECTED[name]["mean"])
+        assert as_it_was(found.variance, EXPECTED[name]["variance"])
 
 
 def test_a_control_agent_goes_on_as_it_did():
@@ -131,7 +123,7 @@ def test_a_control_agent_goes_on_as_it_did():
     agent = agents.TAGIControl.load(HERE / "control.tr").learn(32)
     action, _ = agent.predict(np.array([1.0, 0.0, 0.0]), deterministic=True)
     assert agent.steps == EXPECTED["control"]["steps"]
-    assert action.tolist() == EXPECTED["control"]["action"]
+    assert action.tolist() == pytest.approx(EXPECTED["control"]["action"], rel=1e-4)
 
 
 def test_a_file_of_format_1_still_needs_a_network_that_fits(tmp_path):

@@ -24,7 +24,7 @@ def test_zero_variance_is_the_torch_function(case: Case, dtype: torch.dtype) -> 
     z = case.function(*(Gaussian(loc, 0.0) for loc in locs))
     plain = case.function(*locs)
     assert isinstance(z, Gaussian)
-    torch.testing.assert_close(z.loc, plain, rtol=1e-6 if dtype == torch.float32 else 1e-14, atol=0)
+    torch.testing.assert_close(z.loc, plain, rtol=4e-6 if dtype == torch.float32 else 1e-14, atol=0)
     assert torch.equal(z.variance, torch.zeros_like(plain))
 
 
