@@ -58,7 +58,8 @@ class TAGI(Learner):
         dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
         seed: seed of the random number generator for the initial means, the order of the rows
             and draws of the weights.
-        compile: compile the whole step with ``torch.compile``, once per shape of batch.
+        compile: compile the whole step with ``torch.compile``, once per shape of batch that comes
+            often; minutes for a deep network, and then about two thirds of the time.
             Where a robust learner has a gate, an update computes the outputs twice.
         engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
             elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
