@@ -89,7 +89,7 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
     (numbers: to 1) and falls with k, because a sum adds to the size of the signal; convolutions,
     whose padding and pooling weaken it, have He's from the start.  The relative variance is about
-    1 / L, less between convolutions, and falls faster beyond L = 10.
+    1 / L, less between convolutions without sums, and falls faster beyond L = 10.
 
     >>> usual_start(Anatomy(depth=3), numbers=True)
     Start(gain=0.25, relative_variance=1.0, even_steps=False)
@@ -108,7 +108,7 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     if depth <= _SHALLOW:
         return PUBLISHED
     if anatomy.convolutions:
-        return Start(min(2.0, 12 / sums), 0.3 / depth)
+        return Start(min(2.0, 12 / sums), (0.9 if anatomy.sums else 0.3) / depth)
     gain = min(1.0 if numbers else 2.0, depth / 8, 5 / sums)
     return Start(gain, min(1 / depth, 10 / depth**2))
 
