@@ -58,7 +58,8 @@ def chain(hidden: int, *extra: Any) -> nn.Sequential:
 
 def test_anatomy() -> None:
     assert Anatomy.of(chain(3)) == Anatomy(4)
-    assert Anatomy.of(chain(2, nn.BatchNorm1d)) == Anatomy(3, norms=True)
+    assert Anatomy.of(chain(2, nn.BatchNorm1d)) == Anatomy(3, norms=True, batch_norms=True)
+    assert Anatomy.of(chain(2, nn.LayerNorm)) == Anatomy(3, norms=True)
     blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(5)]
     assert Anatomy.of(nn.Sequential(nn.Linear(4, 4), *blocks)) == Anatomy(6, 5)
     assert Anatomy.of(Branches()).depth == 3
@@ -195,7 +196,10 @@ def test_a_deep_chain_learns_by_default(engine: Any) -> None:
 
 @pytest.mark.parametrize("sums", [0, 2])
 def test_few_normalised_convolutions_may_move_more_than_many(sums: int) -> None:
-    kinds = [Anatomy(d, min(sums, d - 1), norms=True, convolutions=True) for d in (4, 8, 21)]
+    kinds = [
+        Anatomy(d, min(sums, d - 1), norms=True, batch_norms=True, convolutions=True)
+        for d in (4, 8, 21)
+    ]
     starts = [usual_start(kind, numbers=False) for kind in kinds]
     few, more, many = (start.relative_variance for start in starts)
     assert few == pytest.approx(0.5)
@@ -288,3 +292,15 @@ def test_a_network_without_any_matrix_begins_too(net):
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.5)).update(x, torch.zeros(8, 3))
     assert bool(torch.isfinite(model.predict(x).std).all())
+
+
+@pytest.mark.parametrize("sums", [0, 6])
+def test_rows_that_are_normalised_by_themselves_get_a_larger_head(sums: int) -> None:
+    alone, batch = (
+        usual_start(
+            Anatomy(8, sums, norms=True, batch_norms=over, convolutions=True), numbers=False
+        )
+        for over in (False, True)
+    )
+    assert alone.gain > 2 * batch.gain
+    assert alone.relative_variance == batch.relative_variance

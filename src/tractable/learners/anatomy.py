@@ -30,6 +30,7 @@ class Anatomy:
         depth: weight matrices (kernels of convolutions count as such) on the longest path.
         sums: places where two branches are added, as residual connections do.
         norms: whether there are normalisation layers.
+        batch_norms: whether any of them normalises over the rows of a batch.
         attention: whether there is attention.
         recurrent: whether there are recurrent layers.
         convolutions: whether there are convolutions.
@@ -38,13 +39,14 @@ class Anatomy:
     depth: int
     sums: int = 0
     norms: bool = False
+    batch_norms: bool = False
     attention: bool = False
     recurrent: bool = False
     convolutions: bool = False
 
     def __repr__(self) -> str:
         """What there is."""
-        flags = ("norms", "attention", "recurrent", "convolutions")
+        flags = ("norms", "batch_norms", "attention", "recurrent", "convolutions")
         there = "".join(f", {name}=True" for name in flags if getattr(self, name))
         return f"Anatomy(depth={self.depth}, sums={self.sums}{there})"
 
@@ -57,6 +59,7 @@ class Anatomy:
             depth,
             sums,
             norms=any("norm" in name for name in names),
+            batch_norms=any("batchnorm" in name for name in names),
             attention=any(_attends(type(module)) for module in net.modules()),
             recurrent=any(isinstance(module, nn.RNNBase) for module in net.modules()),
             convolutions=any(name.startswith("conv") for name in names),

@@ -95,7 +95,8 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     Start(gain=0.25, relative_variance=1.0, even_steps=False)
     >>> usual_start(Anatomy(depth=8), numbers=False)
     Start(gain=1.0, relative_variance=0.125, even_steps=False)
-    >>> usual_start(Anatomy(depth=4, norms=True, convolutions=True), numbers=False)
+    >>> net = Anatomy(depth=4, norms=True, batch_norms=True, convolutions=True)
+    >>> usual_start(net, numbers=False)
     Start(gain=0.5, relative_variance=0.5, even_steps=True)
     """
     depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
@@ -125,9 +126,12 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
         return Start(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
     if not anatomy.convolutions:
         return Start(0.15 / sums, max(0.5 / depth, 0.1), even_steps=True)
-    # Pooling makes what reaches a head small, and sums of branches make it large.  A few
-    # convolutions may move much.
+    # A few convolutions may move much.
     much = min(2 / depth, 0.5)
+    if not anatomy.batch_norms:
+        # Over a row alone, its channels together: what tells rows apart is small after pooling.
+        return Start(1.5, max(much, 0.25), even_steps=True)
+    # Pooling makes what reaches a head small, and sums of branches make it large.
     gain = 1 / sums if anatomy.sums else max(much, 0.15)
     return Start(gain, max(much, 0.1), even_steps=True)
 
