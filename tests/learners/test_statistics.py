@@ -134,7 +134,7 @@ def test_few_rows_are_kept():
     wide = Recent()
     for _ in range(40):
         wide.add(torch.zeros(1, 1).expand(10, 1 << 18))
-    assert sum(map(len, wide.batches)) == 70  # 64 rows are 2 ** 24 numbers
+    assert wide.rows == sum(map(len, wide.batches)) == 70  # 64 rows are 2 ** 24 numbers
     assert {len(part) for part in recent.large()} <= {455, 456}
 
 

@@ -5,7 +5,7 @@ at the weights of its time.  Where a rate of learning goes to zero, the weights 
 end and nothing is wrong with that.  TAGI's go on moving, and a mean that is a twentieth of a
 deviation off, layer after layer, is enough to spoil every prediction.  So after an epoch the
 statistics are made anew, in large batches of the rows that were seen last.  What is learnt does not
-depend on them.
+depend on them, except from batches of one row, which are normalised by them.
 
 Source: Wu & Johnson, "Rethinking 'Batch' in BatchNorm" (2021), section 3.
 """
@@ -36,21 +36,24 @@ class Recent:
     >>> recent = Recent()
     >>> for _ in range(3):
     ...     recent.add(torch.zeros(3000, 2))
-    >>> sum(map(len, recent.batches))
+    >>> recent.rows
     6000
     """
 
     def __init__(self) -> None:
         self.batches: deque[Inputs] = deque()
+        self.rows = 0
 
     def add(self, x: Inputs) -> None:
         """Keep a batch, and no earlier ones that are not needed beside it."""
         self.batches.append(x)
+        self.rows += len(x)
         oldest = self.batches[0]
-        rows = sum(map(len, self.batches)) - len(oldest)
-        numbers = rows * sum(part[0].numel() for part in tensors_of(oldest))
-        if rows >= _ROWS or numbers >= _NUMBERS:
+        others = self.rows - len(oldest)
+        numbers = others * sum(part[0].numel() for part in tensors_of(oldest))
+        if others >= _ROWS or numbers >= _NUMBERS:
             self.batches.popleft()
+            self.rows = others
 
     def large(self) -> list[Inputs]:
         """The rows in even batches of some hundreds; as they came, where they cannot be joined."""
