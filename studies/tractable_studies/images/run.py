@@ -193,7 +193,6 @@ class Options(StudyOptions):
     seed: int = seed_option(0)
     resume: bool = resume_option()
     epochs: int | None = option(None, "passes over the training set", quick=2, least=1)
-    until: int | None = option(None, "stop after so many of them, as planned for all", least=1)
     batch_size: int | None = option(None, "images per step", least=1)
     sigma: float | None = option(None, "noise of the +-1 decisions")
     gain: float | None = option(None, "factor on the prior variances")
@@ -256,21 +255,6 @@ class Sets:
         return cls(x, y, x_test, y_test)
 
 
-@dataclass(frozen=True)
-class Until:
-    """Stops a fit after some of its epochs, also one that is resumed."""
-
-    epochs: int
-
-    def __call__(self, learner: tr.Learner, record: dict[str, float]) -> bool:
-        """Whether to stop."""
-        return self.stops(learner.history)
-
-    def stops(self, history: list[dict[str, float]]) -> bool:
-        """By the history alone."""
-        return len(history) >= self.epochs
-
-
 def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
     """Fit with a checkpoint, and a test and a line after every epoch."""
     model = learner(
@@ -290,7 +274,7 @@ def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
 
     steps: dict[str, Any] = {
         "epochs": plan.epochs,
-        "callbacks": [score, tr.Checkpoint(path), Until(options.until or plan.epochs)],
+        "callbacks": [score, tr.Checkpoint(path)],
         "resume": path,
     }
     if plan.augment is None:

@@ -110,8 +110,8 @@ class CompiledEngine(Engine):
             structure,
             *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None),
         )
-        self.came[key] += 1
         if key not in self.graphs:
+            self.came[key] += 1
             if self.graphs and self.came[key] < _OFTEN:
                 return self._step(likelihood, memory, *args)
             graph = make_fx(lambda *inputs: self._step(likelihood, memory, *inputs))(*args)
