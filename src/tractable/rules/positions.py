@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tractable.gaussian import Gaussian
 from tractable.moments import positions as at
@@ -32,11 +33,20 @@ Make = Callable[[], Pooled | None]
 
 
 class Common:
-    """What the positions of a state have in common, computed when first asked for."""
+    """What the positions of a state have in common, computed when first asked for.
 
-    __slots__ = ("_found", "_make", "_of")
+    Args:
+        make: computes it.
+        of: the variances of the state.
+        dims: the dimensions that will be found to hold positions, if any are and if it is known.
+    """
 
-    def __init__(self, make: Make, of: Tensor | None = None) -> None:
+    __slots__ = ("_found", "_make", "_of", "dims")
+
+    def __init__(
+        self, make: Make, of: Tensor | None = None, dims: tuple[int, ...] | None = None
+    ) -> None:
+        self.dims = dims
         self._make: Make | None = make
         self._found: Pooled | None = None
         self._of = None if of is None else weakref.ref(of)
@@ -84,6 +94,14 @@ def state(variance_of_mean: Tensor, z: Tensor, dims: tuple[int, ...]) -> Pooled 
     return at.pooled(variance_of_mean, at.sampled(z.detach(), dims), dims, count)
 
 
+def _made(z: Tensor, dims: tuple[int, ...] | None) -> Callable[[Tensor, Any], Pooled | None]:
+    """``state`` of V and dimensions to come; if these are known, few variances wait in memory."""
+    if dims is None:
+        return lambda found, then: state(found, z, then)
+    few, count = at.sampled(z.detach(), dims), at.count_of(z.shape, dims)
+    return lambda found, _: at.pooled(found, few, dims, count) if count > 1 else None
+
+
 def of_product(
     map: BilinearMap, x: Operand, w: Operand, b: Operand | None, variance: Tensor
 ) -> Common | None:
@@ -122,6 +140,7 @@ def of_channels(
     if x.common is None:
         return None
     whole, loc = _whole(x), x.loc.detach()
+    made_state = _made(variance, x.common.dims)
 
     def make() -> Pooled | None:
         pooled, found = whole()
@@ -131,15 +150,19 @@ def of_channels(
         centre, scale, factor, mu_w = (part.view(shape) for part in (*made, w[0]))
         var_w, offset = (None if v is None else v.view(shape) for v in (w[1], var_b))
         mean = (at.sampled(loc, dims).mean(dims, keepdim=True) - centre) * scale
-        return state(at.scaled(mean, found * factor, mu_w, var_w, offset), variance, dims)
+        return made_state(at.scaled(mean, found * factor, mu_w, var_w, offset), dims)
 
-    return Common(make, variance)
+    return Common(make, variance, x.common.dims)
 
 
 def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common | None:
     """What the positions of ``x + y`` have in common, where ``factor`` multiplies var y."""
     if x.common is None and y.common is None:
         return None
+    if x.common is not None and y.common is not None and x.shape == y.shape:
+        dims = x.common.dims
+        if dims is not None and dims == y.common.dims:
+            return _of_alike(x, y, factor, variance, dims)
     x, y = _as_is(x), _as_is(y)
 
     def make() -> Pooled | None:
@@ -151,6 +174,21 @@ def of_sum(x: Gaussian, y: Gaussian, factor: float, variance: Tensor) -> Common 
         return state(parts[0] + parts[1] * factor, variance, dims)
 
     return Common(make, variance)
+
+
+def _of_alike(
+    x: Gaussian, y: Gaussian, factor: float, variance: Tensor, dims: tuple[int, ...]
+) -> Common:
+    """The same for states with positions in the same places, which need not wait in memory."""
+    parts, made_state = (_incoming(x, dims), _incoming(y, dims)), _made(variance, dims)
+
+    def make() -> Pooled | None:
+        first, second = parts[0](), parts[1]()
+        assert first is not None
+        assert second is not None
+        return made_state(first + second * factor, dims)
+
+    return Common(make, variance, dims)
 
 
 def resized(x: Gaussian, shape: torch.Size) -> Common | None:
@@ -239,14 +277,41 @@ def _of_layer(
     def make() -> Pooled:
         inward = incoming()
         if isinstance(map, Convolution):
-            found = at.convolution(map, loc, inward, mu_w, var_w, var_b, shape)
+            found = Averaged.apply(map, loc.detach(), inward, mu_w.detach(), var_w, var_b, shape)
         else:
             with torch.no_grad():
                 mean = loc.mean(dims, keepdim=True)
             found = at.linear(mean, inward, mu_w, var_w, var_b)
         return at.pooled(found, few, dims, count)
 
-    return Common(make, variance)
+    return Common(make, variance, dims)
+
+
+class Averaged(torch.autograd.Function):
+    """V of a convolution; see ``tractable.moments.positions``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, map: Convolution, x: Tensor, incoming: Tensor | None, w: Tensor,
+        var_w: Tensor | None, var_b: Tensor | None, out: torch.Size,
+    ) -> Tensor:  # fmt: skip
+        """V forward."""
+        found, squares, through = at.convolution(map, x, incoming, w, var_w, var_b, out)
+        ctx.groups = map.groups
+        ctx.save_for_backward(squares, through)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_var: Tensor) -> Any:
+        """Messages backward."""
+        squares, through = ctx.saved_tensors
+        d_in, d_w, d_b = at.convolution_messages(d_var, squares, through, ctx.groups)
+        _, _, incoming, _, var_w, var_b, _ = ctx.needs_input_grad
+        return (
+            None, None, d_in if incoming else None, None,
+            d_w if var_w else None, d_b if var_b else None, None,
+        )  # fmt: skip
 
 
 def _of_scale(
@@ -315,7 +380,7 @@ def _of_multiply(x: Gaussian, w: Gaussian, variance: Tensor) -> Pooled | None:
         _loading(_raised(g, variance.ndim), dims) for g in (x, w)
     )
     with torch.no_grad():
-        sd_x, sd_w = v_x.sqrt(), v_w.sqrt()
+        sd_x, sd_w = at.deviation(v_x), at.deviation(v_w)
         count = at.count_of(variance.shape, dims)
         of_x = at.loaded(mu_w * sd_x, rho_x, dims, count)
         of_w = at.loaded(mu_x * sd_w, rho_w, dims, count)
