@@ -213,6 +213,7 @@ def initial_posterior(
     relative_variance: float = 1.0,
     even_steps: bool = False,
     kept: Mapping[str, float] | None = None,
+    smaller: Mapping[str, float] | None = None,
 ) -> Posterior:
     """The prior over the trainable parameters of ``net``, and first means.
 
@@ -240,6 +241,8 @@ def initial_posterior(
         relative_variance: as above.
         even_steps: as above.
         kept: parameters whose own values are their means, each with its relative variance.
+        smaller: parameters whose first means are smaller, each with the factor on their variance;
+            the prior around them is as wide as that of others.
     """
     if scheme not in SCHEMES:
         raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
@@ -250,6 +253,7 @@ def initial_posterior(
     locs: list[Tensor] = []
     prior: dict[str, float] = {}
     kept = {} if kept is None else kept
+    smaller = {} if smaller is None else smaller
     named = dict(net.named_parameters())
     for name in shapes:
         parameter = named[name]
@@ -260,6 +264,8 @@ def initial_posterior(
         else:
             noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
             locs.append(noise * math.sqrt(size))
+        if name in smaller:
+            locs[-1] = locs[-1] * math.sqrt(smaller[name])
         even = math.sqrt(parameter.numel() / _EVEN) if even_steps and parameter.ndim > 1 else 1.0
         prior[name] = size * kept.get(name, relative_variance) * even
     loc = torch.cat(locs).to(device)

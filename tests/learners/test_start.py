@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners.anatomy import Anatomy
+from tractable.learners.anatomy import Anatomy, branch_ends
 from tractable.learners.start import NARROW, PUBLISHED, usual_start
 from tractable.likelihoods import Bernoulli, Categorical, Normal
 from tractable.nn import CausalTransformer
@@ -175,6 +175,69 @@ def test_deeper_networks_start_with_larger_means_and_less_doubt() -> None:
     assert doubts == sorted(doubts, reverse=True)
     residual = usual_start(Anatomy(21, 19), numbers=False)
     assert residual.gain < starts[-1].gain
+
+
+class Shortcut(nn.Module):
+    """A branch of two matrices and a normalisation beside a shortcut of one matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.long = nn.Sequential(
+            nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4), nn.PReLU()
+        )
+        self.short = nn.Linear(4, 4)
+        self.matrix = nn.Parameter(torch.randn(4, 4))
+        self.attention = nn.MultiheadAttention(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.add(self.short(x), 0.5 * self.long(x))
+        h = h + torch.relu(h.mT).mT @ self.matrix
+        h = h + self.attention(h, h, h)[0]
+        return h + self.short(h) + self.long(h).sum()  # two ways of the same length, one longer
+
+
+def test_what_ends_a_residual_branch() -> None:
+    blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(3)]
+    net = nn.Sequential(nn.Linear(4, 4), *blocks, nn.Linear(4, 1))
+    assert branch_ends(net) == ("1.inner.0.weight", "2.inner.0.weight", "3.inner.0.weight")
+    found = set(branch_ends(nn.Sequential(nn.Linear(4, 4), Shortcut())))
+    assert {"1.long.3.weight", "1.matrix", "1.attention.out_proj.weight"} <= found
+    assert not any(name.startswith(("0.", "1.long.0", "1.long.2")) for name in found)
+    assert branch_ends(chain(5)) == ()
+    assert branch_ends(Fickle()) == ()
+
+
+def test_many_branches_begin_small_and_may_grow_as_others() -> None:
+    def residual(count: int) -> nn.Sequential:
+        blocks = [Residual(nn.Sequential(nn.Linear(16, 16), nn.ReLU())) for _ in range(count)]
+        return nn.Sequential(nn.Linear(4, 16), *blocks, nn.Linear(16, 1))
+
+    many, full = (
+        tr.TAGI(residual(16), Bernoulli(), seed=3, branches=branches) for branches in (None, 1.0)
+    )
+    assert many.method.start.branches == pytest.approx(1 / 16)
+    assert tr.TAGI(residual(4), Bernoulli()).method.start.branches == 1
+    assert tr.TAGI(residual(16), Bernoulli(), gain=1.0).method.start.branches == 1
+    for name in full.posterior:
+        factor = 0.25 if name.endswith("inner.0.weight") else 1.0
+        torch.testing.assert_close(
+            many.posterior[name].loc, full.posterior[name].loc * factor, msg=name
+        )
+        assert torch.equal(many.posterior[name].variance, full.posterior[name].variance)
+
+
+def test_the_ends_of_branches_are_kept_in_files_and_before_them_there_were_none(
+    tmp_path: Path,
+) -> None:
+    blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(2)]
+    net = nn.Sequential(nn.Linear(4, 4), *blocks, nn.Linear(4, 1))
+    model = tr.TAGI(net, Bernoulli(), branches=0.1)
+    model.save(tmp_path / "model.tr")
+    assert tr.TAGI.load(tmp_path / "model.tr", net=net).method.start.branches == 0.1
+    before = {k: v for k, v in model.method.options().items() if k != "branches"}
+    assert model.method.as_begun(before).start.branches == 1
+    with pytest.raises(ValueError, match="branches must be a positive number"):
+        tr.TAGI(net, Bernoulli(), branches=0.0)
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])

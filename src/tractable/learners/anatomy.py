@@ -74,16 +74,41 @@ def _attends(kind: type[nn.Module]) -> bool:
     return any("scaled_dot_product_attention" in code.co_names for code in codes if code)
 
 
+def branch_ends(net: nn.Module) -> tuple[str, ...]:
+    """The last parameters of residual branches: of each its last matrix, or the scale after it.
+
+    >>> branch_ends(nn.TransformerEncoderLayer(4, 2))  # not traced: what it calls is its own
+    ()
+    """
+    graph = _traced(net)
+    if graph is None:
+        return ()
+    depth, found = _depths(net, graph), dict[str, None]()
+    for total in _sums(depth):
+        short, long = sorted(total.all_input_nodes, key=depth.__getitem__)
+        if depth[short] < depth[long]:
+            found |= dict.fromkeys(_last(net, long, _before(short)))
+    return tuple(found)
+
+
 def _path(net: nn.Module) -> tuple[int, int]:
     """Matrices on the longest path, and sums of branches."""
     layers = [layer.module for layer in chain.layers(net)]
     if all(_is_leaf(layer) for layer in layers):
         return sum(map(_matrices, layers)), 0
-    try:
-        graph = fx.Tracer().trace(copy.deepcopy(net))
-    except Exception:  # whatever a user's forward raises on proxies: it is not traced, then
+    graph = _traced(net)
+    if graph is None:
         return _matrices(net), 0
-    return _longest(net, graph)
+    depth = _depths(net, graph)
+    return max(depth.values()), len(_sums(depth))
+
+
+def _traced(net: nn.Module) -> fx.Graph | None:
+    """What calls what, as far as it does not depend on numbers."""
+    try:
+        return fx.Tracer().trace(copy.deepcopy(net))
+    except Exception:  # whatever a user's forward raises on proxies: it is not traced, then
+        return None
 
 
 def _is_leaf(module: nn.Module) -> bool:
@@ -102,19 +127,65 @@ def _matrices(module: nn.Module) -> int:
     return own + sum(map(_matrices, module.children()))
 
 
-def _longest(net: nn.Module, graph: fx.Graph) -> tuple[int, int]:
+def _depths(net: nn.Module, graph: fx.Graph) -> dict[fx.Node, int]:
+    """Matrices on the longest path to each node."""
     depth: dict[fx.Node, int] = {}
-    sums = 0
     for node in graph.nodes:
-        before = [depth[other] for other in node.all_input_nodes]
         own = 0
         if node.op == "call_module":
             own = _matrices(net.get_submodule(str(node.target)))
         elif node.op in ("call_function", "call_method"):
             own = any(_is_matrix(net, other) for other in node.all_input_nodes)
-            sums += node.target in _SUMS and len(before) == 2 and min(before) > 0
-        depth[node] = max(before, default=0) + int(own)
-    return max(depth.values()), sums
+        depth[node] = max((depth[n] for n in node.all_input_nodes), default=0) + int(own)
+    return depth
+
+
+def _sums(depth: dict[fx.Node, int]) -> list[fx.Node]:
+    """Where two branches are added that both had a matrix."""
+    calls = [n for n in depth if n.op in ("call_function", "call_method") and n.target in _SUMS]
+    return [
+        n for n in calls if len(n.all_input_nodes) == 2 and all(depth[m] for m in n.all_input_nodes)
+    ]
+
+
+def _before(node: fx.Node) -> set[fx.Node]:
+    """A node and all that it is made of."""
+    found, todo = {node}, [node]
+    while todo:
+        new = set(todo.pop().all_input_nodes) - found
+        found |= new
+        todo += new
+    return found
+
+
+def _last(net: nn.Module, node: fx.Node, stop: set[fx.Node]) -> list[str]:
+    """The last parameters on the ways to a node, from where the others stop."""
+    found, todo, seen = list[str](), [node], set(stop)
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        held = _held(net, node)
+        if held is None:
+            todo += node.all_input_nodes
+        elif held:
+            found.append(held)
+    return found
+
+
+def _held(net: nn.Module, node: fx.Node) -> str | None:
+    """The matrix or the scale that a node applies; empty if others, None if no parameters."""
+    if node.op == "call_module":
+        module = net.get_submodule(str(node.target))
+        leaf = "out_proj.weight" if isinstance(module, nn.MultiheadAttention) else "weight"
+        named = dict(module.named_parameters())
+        if not named or isinstance(module, nn.PReLU):
+            return None
+        known = leaf in named and not isinstance(module, nn.Embedding | nn.EmbeddingBag)
+        return f"{node.target}.{leaf}" if known else ""
+    matrices = [str(other.target) for other in node.all_input_nodes if _is_matrix(net, other)]
+    return matrices[0] if matrices else None
 
 
 def _is_matrix(net: nn.Module, node: fx.Node) -> bool:

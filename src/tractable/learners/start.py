@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from tractable.learners.anatomy import Anatomy
+from tractable.learners.anatomy import Anatomy, branch_ends
 from tractable.learners.network import Network
 from tractable.likelihoods import Likelihood
 from tractable.posterior import SCHEMES, Posterior, Scheme, initial_posterior
@@ -31,21 +31,23 @@ _SHALLOW = 3
 
 @dataclass(frozen=True)
 class Start:
-    """The two numbers of a start, and what they mean for layers of unlike size.
+    """The numbers of a start, and what they mean for layers of unlike size.
 
     Attributes:
         gain: variance of the first means, over that of the scheme.
         relative_variance: variance of a weight, over that of the means.
         even_steps: whether it grows with the root of a matrix's size, so that large and small
             layers move alike (``tractable.posterior.initial_posterior``).
+        branches: factor on the variance of the first means of what ends a residual branch.
     """
 
     gain: float
     relative_variance: float
     even_steps: bool = False
+    branches: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "relative_variance"):
+        for name in ("gain", "relative_variance", "branches"):
             number = getattr(self, name)
             if not (math.isfinite(number) and number > 0):
                 raise ValueError(f"{name} must be a positive number, got {number}")
@@ -59,6 +61,7 @@ class Start:
         gain: float | None,
         relative_variance: float | None,
         even_steps: bool | None = None,
+        branches: float | None = None,
     ) -> Start:
         """What was asked for, and what is usual for the rest.
 
@@ -75,6 +78,7 @@ class Start:
             usual.gain if gain is None else gain,
             usual.relative_variance if relative_variance is None else relative_variance,
             usual.even_steps if even_steps is None else bool(even_steps),
+            usual.branches if branches is None else branches,
         )
 
 
@@ -87,17 +91,18 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     """The start for a network that predicts numbers, or classes.
 
     With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
-    (numbers: to 1) and falls with k, because a sum adds to the size of the signal; convolutions,
-    whose padding and pooling weaken it, have He's from the start.  The relative variance is about
-    1 / L, less between convolutions without sums, and falls faster beyond L = 10.
+    (numbers, and between sums: to 1); convolutions, whose padding and pooling weaken the signal,
+    have He's from the start.  A sum adds to the size of the signal: of many branches each begins
+    small, and for numbers all layers do.  The relative variance is about 1 / L, less between
+    convolutions without sums, and in a chain falls faster beyond L = 10.
 
     >>> usual_start(Anatomy(depth=3), numbers=True)
-    Start(gain=0.25, relative_variance=1.0, even_steps=False)
+    Start(gain=0.25, relative_variance=1.0, even_steps=False, branches=1.0)
     >>> usual_start(Anatomy(depth=8), numbers=False)
-    Start(gain=1.0, relative_variance=0.125, even_steps=False)
+    Start(gain=1.0, relative_variance=0.125, even_steps=False, branches=1.0)
     >>> net = Anatomy(depth=4, norms=True, batch_norms=True, convolutions=True)
     >>> usual_start(net, numbers=False)
-    Start(gain=0.5, relative_variance=0.5, even_steps=True)
+    Start(gain=0.5, relative_variance=0.5, even_steps=True, branches=1.0)
     """
     depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
     if anatomy.recurrent:
@@ -108,6 +113,11 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
         return _normalised(anatomy, numbers)
     if depth <= _SHALLOW:
         return PUBLISHED
+    if anatomy.sums and not numbers:
+        small = _branches(sums)
+        if anatomy.convolutions:
+            return Start(2.0, max(0.9 / depth, 0.1), branches=small)
+        return Start(min(1.0, depth / 8), 1 / depth, branches=small)
     if anatomy.convolutions:
         return Start(min(2.0, 12 / sums), (0.9 if anatomy.sums else 0.3) / depth)
     gain = min(1.0 if numbers else 2.0, depth / 8, 5 / sums)
@@ -130,10 +140,20 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
     much = min(2 / depth, 0.5)
     if not anatomy.batch_norms:
         # Over a row alone, its channels together: what tells rows apart is small after pooling.
-        return Start(1.5, max(much, 0.25), even_steps=True)
+        return Start(1.5, max(much, 0.25), even_steps=True, branches=_branches(anatomy.sums))
     # Pooling makes what reaches a head small, and sums of branches make it large.
     gain = 1 / sums if anatomy.sums else max(much, 0.15)
     return Start(gain, max(much, 0.1), even_steps=True)
+
+
+def _branches(sums: int) -> float:
+    """How large the ends of residual branches begin: the more there are, the smaller.
+
+    What every branch adds is positive after a ReLU, and much the same for all inputs.  Of twenty
+    full ones the sum is a large number that hardly depends on the input, and the head, whose
+    weights each learn for themselves, tells classes by its last digits.
+    """
+    return min(1.0, 16 / max(sums, 1) ** 2)
 
 
 def first_posterior(
@@ -155,6 +175,9 @@ def first_posterior(
     scheme: Scheme = "lecun" if init == "net" else init
     kept: dict[str, float] = {}
     wide = start
+    smaller = dict[str, float]()
+    if init != "net" and start.branches != 1:
+        smaller = dict.fromkeys(branch_ends(network.module), start.branches)
     if init == "net":
         new = fresh_names(network, fresh)
         check_weights(network.module)
@@ -172,6 +195,7 @@ def first_posterior(
         relative_variance=wide.relative_variance,
         even_steps=start.even_steps,
         kept=kept,
+        smaller=smaller,
         generator=generator,
         dtype=network.dtype,
         device=network.device,

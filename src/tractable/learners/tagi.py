@@ -43,6 +43,10 @@ class TAGI(Learner):
         even_steps: whether the relative variance is that of a matrix of 5,000 weights and grows
             with the root of their number, so that large and small layers move alike; by default
             for classes and networks with normalisation layers, where no gain is stated.
+        branches: factor on the variance of the first means of what ends a residual branch, which
+            is its last matrix or the scale of the normalisation after it: less than 1 where there
+            are many branches, whose sum would otherwise be large and alike for all inputs.  By
+            default chosen by their number, and 1 where a gain is stated.
         fresh: with ``init="net"`` or ``prior``, names of modules that begin anew and wide, such as
             the head that was put on a trained network.
         prior: what another fit found, its ``posterior`` or the learner itself: every parameter
@@ -97,6 +101,7 @@ class TAGI(Learner):
         gain: float | None = None,
         relative_variance: float | None = None,
         even_steps: bool | None = None,
+        branches: float | None = None,
         fresh: Sequence[str] = (),
         prior: Posterior | Learner | dict[str, Any] | None = None,
         widen: float = 1.0,
@@ -112,9 +117,9 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            relative_variance=relative_variance, even_steps=even_steps, fresh=fresh, prior=prior,
-            widen=widen, moments=moments, batch_rule=batch_rule, forget=forget, compile=compile,
-            engine=engine, robust=robust,
+            relative_variance=relative_variance, even_steps=even_steps, branches=branches,
+            fresh=fresh, prior=prior, widen=widen, moments=moments, batch_rule=batch_rule,
+            forget=forget, compile=compile, engine=engine, robust=robust,
         )  # fmt: skip
 
     @property

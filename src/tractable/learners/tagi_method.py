@@ -66,6 +66,7 @@ class TAGIMethod(Method[TAGIState]):
         gain: float | None,
         relative_variance: float | None,
         even_steps: bool | None,
+        branches: float | None,
         fresh: Sequence[str],
         prior: Any,
         widen: float,
@@ -90,7 +91,9 @@ class TAGIMethod(Method[TAGIState]):
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
         self.asked_gain = gain
-        self.start = Start.of(network, likelihood, init, gain, relative_variance, even_steps)
+        self.start = Start.of(
+            network, likelihood, init, gain, relative_variance, even_steps, branches
+        )
         self.fresh, self.widen = _fresh(init, fresh, prior), float(widen)
         self.inherited = None
         if prior is not None:
@@ -119,6 +122,7 @@ class TAGIMethod(Method[TAGIState]):
             "gain": self.start.gain,
             "relative_variance": self.start.relative_variance,
             "even_steps": self.start.even_steps,
+            "branches": self.start.branches,
             "fresh": self.fresh,
             "prior": None if self.inherited is None else self.inherited.config(),
             "widen": self.widen,
@@ -141,6 +145,8 @@ class TAGIMethod(Method[TAGIState]):
                 began["gain"] = mine.get("gain", PUBLISHED.gain)
         if "even_steps" not in options:
             began["even_steps"] = False
+        if "branches" not in options:
+            began["branches"] = 1.0
         if self.moments == "auto" and options.get("moments") == "linear":
             began["moments"] = "linear"  # the default before there was "auto"
         now = {**self.options(), "engine": self.asked_engine}
@@ -152,7 +158,7 @@ class TAGIMethod(Method[TAGIState]):
     def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Files of before an option was hold a learner without what it asks for."""
         before = {"robust": False, "relative_variance": 1.0, "even_steps": False, "fresh": []}
-        return {**before, "prior": None, "widen": 1.0, **options}
+        return {**before, "branches": 1.0, "prior": None, "widen": 1.0, **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
         """The prior, with means drawn or brought along."""
