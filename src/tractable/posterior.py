@@ -286,7 +286,7 @@ def is_scale(net: nn.Module, name: str) -> bool:
 
 
 def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
-    """Fan-in and fan-out of a weight or bias; None for scales and offsets of norm layers."""
+    """Fan-in and fan-out of a weight or bias; None for scales and offsets, as norm layers have."""
     owner_name, _, leaf = name.rpartition(".")
     owner = dict(net.named_modules())[owner_name]
     parameter = dict(net.named_parameters())[name]
@@ -294,6 +294,9 @@ def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
         return 1, 1
     if isinstance(owner, nn.RNNBase | nn.RNNCellBase) and "_hr" not in leaf:
         return _recurrent_fans(owner, leaf)
+    own = not type(owner).__module__.startswith("torch.nn")
+    if own and parameter.ndim > 2 and parameter.numel() == max(parameter.shape):
+        return None  # one number for each channel, in a shape that broadcasts
     if parameter.ndim < 2:
         weight = getattr(owner, leaf.replace("bias", "weight"), None)
         if "bias" not in leaf or not isinstance(weight, Tensor) or weight.ndim < 2:

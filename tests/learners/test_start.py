@@ -207,6 +207,29 @@ def test_what_ends_a_residual_branch() -> None:
     assert branch_ends(Fickle()) == ()
 
 
+class Scaled(nn.Module):
+    """A branch with a scale of its own for each channel, as a ConvNeXt has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Conv2d(3, 3, 3, padding=1)
+        self.scale = nn.Parameter(torch.full((3, 1, 1), 1e-3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.scale * self.inner(x)
+
+
+def test_a_scale_for_each_channel_keeps_its_value_whatever_its_shape() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 3, 3), Scaled(), nn.Flatten(), nn.Linear(12, 2))
+    model = tr.TAGI(net, Categorical(3), gain=1.0)
+    assert torch.equal(model.posterior["1.scale"].loc, torch.full((3, 1, 1), 1e-3))
+    torch.testing.assert_close(model.posterior["1.scale"].variance, torch.full((3, 1, 1), 0.01))
+    kernel = nn.Conv1d(1, 1, 3, bias=False)  # has that shape too, and is none
+    first = tr.TAGI(nn.Sequential(kernel, nn.Flatten()), Normal(0.1), gain=1.0).posterior
+    torch.testing.assert_close(first["0.weight"].variance, torch.full((1, 1, 3), 1 / 3))
+    assert branch_ends(net) == ("1.scale",)
+
+
 def test_many_branches_begin_small_and_may_grow_as_others() -> None:
     def residual(count: int) -> nn.Sequential:
         blocks = [Residual(nn.Sequential(nn.Linear(16, 16), nn.ReLU())) for _ in range(count)]

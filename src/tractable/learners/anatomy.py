@@ -185,7 +185,7 @@ def _held(net: nn.Module, node: fx.Node) -> str | None:
         known = leaf in named and not isinstance(module, nn.Embedding | nn.EmbeddingBag)
         return f"{node.target}.{leaf}" if known else ""
     matrices = [str(other.target) for other in node.all_input_nodes if _is_matrix(net, other)]
-    return matrices[0] if matrices else None
+    return matrices[-1] if matrices else None
 
 
 def _is_matrix(net: nn.Module, node: fx.Node) -> bool:
