@@ -65,7 +65,7 @@ def test_normalised_image_networks_in_miniature(tmp_path, monkeypatch):
     sets = normalised.Sets((images, labels), (images, labels), (images, labels), 9 * images)
     monkeypatch.setattr(normalised.Sets, "load", lambda *sizes: sets)
     monkeypatch.setattr(normalised, "RATES", (1e-3,))
-    normalised.main(["--quick", "--out", str(tmp_path), "--learners", *normalised.LEARNERS])
+    normalised.main(["--quick", "--out", str(tmp_path)])
     found = json.loads((tmp_path / "results.json").read_text())["metrics"]
     assert set(found) == {"resnet", "mixer"}
     for network in found.values():

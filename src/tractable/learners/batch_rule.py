@@ -26,18 +26,6 @@ layers is far from linear.  With
 a longer step is cut to L, by a smaller alpha for mean and variance: for one value this is a noise
 enlarged until the step is three deviations long.  Not for one layer, whose step is exact.
 
-``coherent``: the damped rule, with more information about kernels of convolutions.  What row i
-tells of a weight that meets it at the positions p, with slopes ``J_ip`` to an output, is
-
-    - d_var_i (sum_p J_ip)^2       and messages carry  - d_var_i sum_p J_ip^2
-
-because positions count as independent on their way back (but along the mean of all of them,
-``tractable.moments.positions``): too little where they agree, and the variance of a kernel hardly
-falls.  But ``g = sum_i d_i sum_p J_ip`` has been summed over positions before it is squared, and
-where ``E[d_i^2] = -d_var_i``, as a calibrated network has it, ``E[g^2]`` is the first line summed
-over rows.  So ``sum d_var`` becomes ``min(sum d_var, -g^2 / (1 + v g^2))``; the denominator lets
-one batch halve a variance by it at most.
-
 ``published``: ``mu + v g`` and ``v + v^2 sum d_var``, for parity.  Where ``q = -v sum d_var``
 passes 1/2, the variance continues as ``v / (4 q)`` (same value and slope) and stays positive.
 """
@@ -57,8 +45,8 @@ from tractable.moments.message import (
     shrinkage,
 )
 
-BatchRule = Literal["damped", "coherent", "published"]
-BATCH_RULES: tuple[BatchRule, ...] = ("damped", "coherent", "published")
+BatchRule = Literal["damped", "published"]
+BATCH_RULES: tuple[BatchRule, ...] = ("damped", "published")
 
 LONGEST = 3.0
 """Prior standard deviations that one value may move all weights together, if limited."""
@@ -104,14 +92,6 @@ def plan(
     along = power * weight.sum() / (d_mu * d_mu).sum().clamp_min(tiny)
     alpha = damping(weight, d_var, output_variance, along, torch.sum)
     return Step(alpha, observed, finite & torch.isfinite(along), power)
-
-
-def coherent(g: Tensor, g_var: Tensor, variance: Tensor) -> Tensor:
-    """The variance message of a parameter, with what positions tell together if it is a kernel."""
-    if g.ndim < 3:
-        return g_var
-    told = g * g
-    return torch.minimum(g_var, -told / (1 + variance * told))
 
 
 def may_be_long(alpha: float, power: float) -> bool:

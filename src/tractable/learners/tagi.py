@@ -55,9 +55,7 @@ class TAGI(Learner):
         moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
             ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
             sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
-        batch_rule: ``"damped"``, ``"coherent"`` (for convolutions: the same, with the information
-            that positions give together) or ``"published"``; see
-            ``tractable.learners.batch_rule``.
+        batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
         forget: share of the information of an epoch that is forgotten over the next one, falling
             to zero at the last; 0 is the textbook method, for a single epoch or for streams.
         device: device to compute on; by default the CPU.

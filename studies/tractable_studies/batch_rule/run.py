@@ -24,6 +24,7 @@ from torch import nn
 import tractable as tr
 from tractable.cli.output import say, show_table
 from tractable.errors import NonFiniteUpdate
+from tractable.learners.batch_rule import BATCH_RULES
 from tractable.report.results import Chart, Comparison
 from tractable_studies.batch_rule import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
@@ -32,7 +33,6 @@ from tractable_studies.framework.record import RunRecord
 
 DEPTHS = (1, 2, 4, 8)
 BATCHES = (1, 8, 32, 128, 512)
-RULES = ("damped", "published")
 
 
 def run(
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=options.seed, settings=chosen, argv=argv)
     record.notes.append("Test RMSE; both rules on the same data. No paper has these figures.")
     rows = []
-    grid = list(itertools.product((None, 0.02), options.depth, RULES))
+    grid = list(itertools.product((None, 0.02), options.depth, BATCH_RULES))
     with Parts(len(grid), "rows") as parts:
         for sigma, depth, rule in grid:
             noise = "inferred" if sigma is None else "given"

@@ -132,9 +132,6 @@ class TorchEngine(Engine):
             for d, leaf in zip(grads, both, strict=True)
         ]
         g, g_var, prior = full[: len(locs)], full[len(locs) :], variances
-        if self.rule == "coherent":
-            with torch.no_grad():
-                g_var = [batch_rule.coherent(*part) for part in zip(g, g_var, prior, strict=True)]
         if self.at_once:
             g, g_var, prior = [flat(g)], [flat(g_var)], [flat(prior)]
         with torch.no_grad():

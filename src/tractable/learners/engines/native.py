@@ -115,7 +115,7 @@ def describe(
     arguments = {
         "before": walk.before,
         "layers": walk.layers,
-        "rule": "damped" if rule == "coherent" else rule,  # the same where there are no kernels
+        "rule": rule,
         "limit": guard.limit,
         "gate": guard.gate,
         **_observed(likelihood, walk.layers[-1][1]),
