@@ -274,7 +274,7 @@ def _one(dims: int, groups: int) -> Convolution:
     return Convolution((1,) * dims, (0,) * dims, (1,) * dims, groups)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _shares(
     geometry: Convolution,
     size: torch.Size,

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tractable.moments import bilinear
+from tractable.moments import bilinear, positions
 from tractable.moments.bilinear import BilinearMap
+from tractable.moments.maps import Convolution
 
 Moments = tuple[Tensor, Tensor]
 Kernel = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -51,6 +52,33 @@ class Bilinear(torch.autograd.Function):
             ctx.map, d_mu, d_var, mu_x, mu_w, (x, w, b), (vx, vw, vb)
         )
         return None, dx, dvx, dw, dvw, db, dvb
+
+
+class Averaged(torch.autograd.Function):
+    """V of a convolution; see ``tractable.moments.positions``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, map: Convolution, x: Tensor, incoming: Tensor | None, w: Tensor,
+        var_w: Tensor | None, var_b: Tensor | None, out: torch.Size,
+    ) -> Tensor:  # fmt: skip
+        """V forward."""
+        found, squares, through = positions.convolution(map, x, incoming, w, var_w, var_b, out)
+        ctx.groups = map.groups
+        ctx.save_for_backward(squares, through)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_var: Tensor) -> Any:
+        """Messages backward."""
+        squares, through = ctx.saved_tensors
+        d_in, d_w, d_b = positions.convolution_messages(d_var, squares, through, ctx.groups)
+        _, _, incoming, _, var_w, var_b, _ = ctx.needs_input_grad
+        return (
+            None, None, d_in if incoming else None, None,
+            d_w if var_w else None, d_b if var_b else None, None,
+        )  # fmt: skip
 
 
 class Elementwise(torch.autograd.Function):

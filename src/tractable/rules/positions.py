@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from tractable.gaussian import Gaussian
 from tractable.moments import positions as at
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, Multiply, Scale
 from tractable.moments.positions import Pooled
+from tractable.rules.carrier import Averaged
 
 Operand = Gaussian | Tensor
 Make = Callable[[], Pooled | None]
@@ -272,9 +272,9 @@ def _of_layer(
         return None
     incoming, loc = _incoming(x, dims), _loc(x)
     (mu_w, var_w), var_b = (_loc(w), _variance(w)), _variance(b)
-    few = at.sampled(variance.detach(), dims)
+    made_state = _made(variance, dims)
 
-    def make() -> Pooled:
+    def make() -> Pooled | None:
         inward = incoming()
         if isinstance(map, Convolution):
             found = Averaged.apply(map, loc.detach(), inward, mu_w.detach(), var_w, var_b, shape)
@@ -282,36 +282,9 @@ def _of_layer(
             with torch.no_grad():
                 mean = loc.mean(dims, keepdim=True)
             found = at.linear(mean, inward, mu_w, var_w, var_b)
-        return at.pooled(found, few, dims, count)
+        return made_state(found, dims)
 
     return Common(make, variance, dims)
-
-
-class Averaged(torch.autograd.Function):
-    """V of a convolution; see ``tractable.moments.positions``."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, map: Convolution, x: Tensor, incoming: Tensor | None, w: Tensor,
-        var_w: Tensor | None, var_b: Tensor | None, out: torch.Size,
-    ) -> Tensor:  # fmt: skip
-        """V forward."""
-        found, squares, through = at.convolution(map, x, incoming, w, var_w, var_b, out)
-        ctx.groups = map.groups
-        ctx.save_for_backward(squares, through)
-        return found
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_var: Tensor) -> Any:
-        """Messages backward."""
-        squares, through = ctx.saved_tensors
-        d_in, d_w, d_b = at.convolution_messages(d_var, squares, through, ctx.groups)
-        _, _, incoming, _, var_w, var_b, _ = ctx.needs_input_grad
-        return (
-            None, None, d_in if incoming else None, None,
-            d_w if var_w else None, d_b if var_b else None, None,
-        )  # fmt: skip
 
 
 def _of_scale(
