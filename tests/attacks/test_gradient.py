@@ -24,7 +24,7 @@ def test_fgsm_moves_against_the_weights_of_a_linear_model(data):
     away = torch.where(y == 1, -1.0, 1.0).unsqueeze(1) * (weight[1] - weight[0]).sign()
     moved = attacks.fgsm(model, x, y, 0.1, bounds=None)
     assert torch.allclose(moved, x + 0.1 * away, atol=1e-6)
-    inside = attacks.fgsm(model, x, y, 0.1)
+    inside = attacks.fgsm(model, x, y, 0.1, bounds=(0.0, 1.0))
     assert inside.min() >= 0
     assert inside.max() <= 1
     assert torch.equal(attacks.fgsm(model, x, y, 0.0), x)
@@ -53,12 +53,13 @@ def test_attacks_hurt_every_learner(data, kind):
     options = {} if kind is tr.TAGI else {"lr": 2e-2}
     model = kind(net, tr.likelihoods.Softmax(2), **options)
     model.fit(x, y, epochs=20, batch_size=16)
-    clean, near, far = attacks.robustness(model, x, y, [0.0, 0.05, 0.2])
+    clean, near, far = attacks.robustness(model, x, y, [0.0, 0.05, 0.2], bounds=(0.0, 1.0))
     assert clean == pytest.approx(tr.metrics.accuracy(model.predict(x), y))
     assert clean > near > far
-    moved = attacks.pgd(model, x, y, 0.1, steps=5, generator=torch.Generator().manual_seed(0))
+    start = torch.Generator().manual_seed(0)
+    moved = attacks.pgd(model, x, y, 0.1, steps=5, generator=start, bounds=(0.0, 1.0))
     assert (moved - x).abs().max() <= 0.1 + 1e-6
-    fast = attacks.fgsm(model, x, y, 0.1)
+    fast = attacks.fgsm(model, x, y, 0.1, bounds=(0.0, 1.0))
     loss = [-model.predict(v).log_prob(y).mean() for v in (x, fast, moved)]
     assert loss[0] < loss[1] < loss[2] + 0.05  # many small steps do at least as well as one
 
@@ -87,7 +88,7 @@ def test_pgd_in_the_euclidean_norm_goes_straight_along_the_weights(data):
     # Evenly in a ball of four dimensions: the fourth power of the length is uniform.
     share = ((lengths / 0.3) ** 4).double()
     assert share.mean().item() == pytest.approx(0.5, abs=4 * (1 / 12 / len(x)) ** 0.5)
-    inside = attacks.pgd(model, x, y, 0.3, norm="2")
+    inside = attacks.pgd(model, x, y, 0.3, norm="2", bounds=(0.0, 1.0))
     assert inside.min() >= 0
     assert inside.max() <= 1
 

@@ -147,8 +147,8 @@ def test_budgets_and_clipping_hold():
     assert (box.linf <= 0.3 + 1e-6).all()
     ball = attack(model, images, target, sigma=0.1, steps=20, budget=Budget(0.4, "2"))
     assert (ball.l2 <= 0.4 + 1e-6).all()
-    clipped = attack(model, images, target, sigma=0.1, steps=20, clip=(-0.9, 0.9))
-    assert clipped.images.loc.abs().max() <= 0.9
+    clipped = attack(model, images, target, sigma=0.1, steps=20, clip=(-1.0, 1.0))
+    assert clipped.images.loc.abs().max() <= 1.0
     # The budget is in pixel units: half as many of them per unit, twice the room.
     roomy = attack(model, images, target, sigma=0.1, steps=20, budget=0.3, unit=0.5)
     assert (roomy.linf <= 0.3 + 1e-6).all()

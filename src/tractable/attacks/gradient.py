@@ -20,7 +20,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.attacks.budget import Norm, check_norm, lengths, per_row, shortened
+from tractable.attacks.budget import (
+    Norm,
+    check_norm,
+    lengths,
+    per_row,
+    shortened,
+    valid_range,
+)
 from tractable.learners import Learner
 from tractable.training.inputs import only_one
 
@@ -34,7 +41,7 @@ def fgsm(
     epsilon: float | Tensor,
     *,
     targeted: bool = False,
-    bounds: Bounds = (0.0, 1.0),
+    bounds: Bounds = None,
     batch_size: int = 500,
     **options: Any,
 ) -> Tensor:
@@ -46,15 +53,18 @@ def fgsm(
         y: their true targets; with ``targeted`` those that are to be predicted.
         epsilon: largest change of an entry; a number, or one for each row.
         targeted: whether to move towards ``y`` instead of away from it.
-        bounds: entries are kept inside, for images; None for no bounds.
+        bounds: lowest and highest valid entry, for example ``(0.0, 1.0)`` for images: results
+            are clamped to it. Default: None, no clamping.
         batch_size: rows at once.
         options: of the learner's ``predict``, for example ``draws=10``.
+
+    Raises:
+        InvalidInput: an entry of ``X`` lies outside ``bounds``.
     """
     x, targets = _checked(learner, X, y)
-    size = _size(epsilon, x)
+    size, limits = _size(epsilon, x), valid_range(bounds, x, "bounds")
     gradient = _uphill(learner, x, targets, targeted, batch_size, **options)
-    moved = x + size * gradient.sign()
-    return moved if bounds is None else moved.clamp(*bounds)
+    return _clamped(x + size * gradient.sign(), limits)
 
 
 def pgd(
@@ -67,7 +77,7 @@ def pgd(
     targeted: bool = False,
     steps: int = 10,
     step_size: float | None = None,
-    bounds: Bounds = (0.0, 1.0),
+    bounds: Bounds = None,
     batch_size: int = 500,
     generator: torch.Generator | None = None,
     **options: Any,
@@ -84,46 +94,61 @@ def pgd(
         targeted: whether to move towards ``y`` instead of away from it.
         steps: number of moves.
         step_size: length of a move; by default ``2.5 epsilon / steps``.
-        bounds: entries are kept inside, for images; None for no bounds.
+        bounds: lowest and highest valid entry, for example ``(0.0, 1.0)`` for images: every
+            move is clamped to it. Default: None, no clamping.
         batch_size: rows at once.
         generator: for a random start within ``epsilon``; without it the start is the input.
         options: of the learner's ``predict``.
+
+    Raises:
+        InvalidInput: an entry of ``X`` lies outside ``bounds``.
     """
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     check_norm(norm)
     x, targets = _checked(learner, X, y)
-    size = _size(epsilon, x)
+    size, limits = _size(epsilon, x), valid_range(bounds, x, "bounds")
     step = 2.5 * size / steps if step_size is None else step_size
     at = x.clone()
     if generator is not None:
-        at += size * _within_one(x, norm, generator)
+        at = _clamped(at + size * _within_one(x, norm, generator), limits)
     for _ in range(steps):
         gradient = _uphill(learner, at, targets, targeted, batch_size, **options)
         at = _projected(at + step * _direction(gradient, norm), x, size, norm)
-        if bounds is not None:
-            at = at.clamp(*bounds)
+        at = _clamped(at, limits)  # no farther from x, which lies inside
     return at
 
 
 def robustness(
-    learner: Learner, X: Any, y: Any, epsilons: Sequence[float], **options: Any
+    learner: Learner,
+    X: Any,
+    y: Any,
+    epsilons: Sequence[float],
+    *,
+    bounds: Bounds = None,
+    **options: Any,
 ) -> list[float]:
-    """Accuracy under ``fgsm`` for each size of the perturbation; the gradient is taken once.
+    """Return the accuracy under ``fgsm`` for each size; the gradient is computed once.
 
     Args:
-        learner: which is attacked and judged.
-        X: inputs, entries in [0, 1].
+        learner: the learner to attack and to evaluate.
+        X: inputs.
         y: their classes.
-        epsilons: sizes.
+        epsilons: sizes of the perturbation, in the units of ``X``.
+        bounds: lowest and highest valid entry, for example ``(0.0, 1.0)`` for images: perturbed
+            inputs are clamped to it. Default: None, no clamping.
         options: of the learner's ``predict``.
+
+    Raises:
+        InvalidInput: an entry of ``X`` lies outside ``bounds``.
     """
     x, targets = _checked(learner, X, y)
+    limits = valid_range(bounds, x, "bounds")
     sizes = [_size(epsilon, x) for epsilon in epsilons]
     direction = loss_gradient(learner, x, targets, **options).sign()
     accuracies = []
     for size in sizes:
-        labels = learner.predict((x + size * direction).clamp(0, 1), **options).labels
+        labels = learner.predict(_clamped(x + size * direction, limits), **options).labels
         accuracies.append(float((labels == targets.reshape(labels.shape)).double().mean()))
     return accuracies
 
@@ -153,6 +178,10 @@ def _uphill(
 def _direction(gradient: Tensor, norm: Norm) -> Tensor:
     """The move of length one that raises the loss most."""
     return gradient.sign() if norm == "inf" else gradient / per_row(lengths(gradient), gradient)
+
+
+def _clamped(at: Tensor, limits: tuple[Tensor, Tensor] | None) -> Tensor:
+    return at if limits is None else at.clamp(*limits)
 
 
 def _projected(at: Tensor, x: Tensor, size: float | Tensor, norm: Norm) -> Tensor:

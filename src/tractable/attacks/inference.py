@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.attacks.budget import Budget
+from tractable.attacks.budget import Budget, valid_range
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
@@ -92,7 +92,7 @@ def infer(
         target: the label wanted for each image, or one for all; None: any wrong one.
         sigma: standard deviation of the prior on each pixel, in pixel units.
         steps: most iterations to make.
-        clip: lowest and highest valid value of ``images``.
+        clip: lowest and highest valid value of ``images``; results are clamped to it.
         budget: a ``Budget``, or a number for the L-infinity norm.
         label: the true labels, for an untargeted attack; by default what the network says.
         sigma_v: noise with which the label is observed, for models with a normal link; by
@@ -105,6 +105,9 @@ def infer(
 
     Returns:
         An ``Attack``.
+
+    Raises:
+        InvalidInput: an entry of ``images`` lies outside ``clip``.
     """
     model = observation.trained(model)
     likelihood = _classifier(model)
@@ -113,13 +116,13 @@ def infer(
     observation.positive(sigma, "sigma")
     if not 0 <= min_step < math.inf:
         raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
-    if isinstance(budget, int | float):
+    if budget is not None and not isinstance(budget, Budget):
         budget = Budget(float(budget))
     x = only_one(model.format.inputs(images), "an attack")
     if isinstance(x, Gaussian):
         raise TypeError("images are tensors: the prior's variance is sigma")
     pixel = torch.as_tensor(unit, dtype=x.dtype, device=x.device)
-    low_high = _range(clip, x)
+    low_high = valid_range(clip, x, "clip")
     observed_by = _observed_by(likelihood, sigma_v)
     wanted, avoid = _goal(model, likelihood, x, target, label)
     loc, variance = x.clone(), ((sigma / pixel) ** 2).expand_as(x).contiguous().clone()
@@ -234,17 +237,6 @@ def _labels(given: Any, classes: int, x: Tensor) -> Tensor:
     if labels.ndim == 0:
         labels = labels.expand(len(x))
     return class_targets(labels, classes, len(x))
-
-
-def _range(
-    clip: tuple[float | Tensor, float | Tensor] | None, x: Tensor
-) -> tuple[Tensor, Tensor] | None:
-    if clip is None:
-        return None
-    low, high = (torch.as_tensor(end, dtype=x.dtype, device=x.device) for end in clip)
-    if not bool((low < high).all()):
-        raise ValueError(f"clip must be (lowest, highest), got {clip}")
-    return low, high
 
 
 def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:

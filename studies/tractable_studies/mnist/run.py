@@ -168,7 +168,7 @@ def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict
     for epsilon in EPSILONS:
         moved = (x[rows] + epsilon * attacked[rows]).clamp(0, 1)
         foreign.append(metrics.accuracy(model.predict(moved, **few), y[rows]))
-    own = adversarial.robustness(model, x[rows], y[rows], EPSILONS, **few)
+    own = adversarial.robustness(model, x[rows], y[rows], EPSILONS, bounds=(0.0, 1.0), **few)
     found: dict[str, Any] = {
         "epochs": len(model.history),
         "test_error_percent": 100 * metrics.error_rate(predictive, y),
