@@ -96,6 +96,7 @@ class Autoregressive(Learnt):
         progress: bool | None,
         epochs: int = _EPOCHS,
         batch_size: int | None = None,
+        validation: Any = None,
         **options: Any,
     ) -> None:
         """See ``Generative.fit``.
@@ -106,6 +107,8 @@ class Autoregressive(Learnt):
             progress: show a progress bar.
             epochs: passes over the rows.
             batch_size: rows of an update; by default 32, fewer below 1,600 rows.
+            validation: rows ``X``, or ``(context, X)``, in the units of the data, whose negative
+                log density (in these units) is recorded in every epoch.
             options: further arguments of the learner's ``fit``.
         """
         generator = generator_of(self.seed)
@@ -120,6 +123,9 @@ class Autoregressive(Learnt):
         self._check(learner, given[:1], x.shape[1])
         if batch_size is None:
             batch_size = min(32, max(8, len(x) // 50))
+        options = self.fit_options(
+            validation, lambda z, about: (_inputs(z[:, order], about), z[:, order]), options
+        )
         learner.fit(
             given[kept], noisy[kept], epochs=epochs, batch_size=batch_size, off_data=False,
             progress=progress, **options,

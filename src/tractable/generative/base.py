@@ -127,7 +127,9 @@ class Generative(ABC):
             data: ``X``, or ``context, X``: arrays or tensors, one row per observation.  What
                 follows the first axis are columns.
             progress: show a progress bar; by default on a terminal only.
-            options: further arguments of the model's learning, such as ``epochs``.
+            options: further arguments of the model's learning, such as ``epochs``, and for models
+                around a learner ``validation=X`` (or ``(context, X)``): rows in the units of the
+                data whose score is recorded in every epoch.
 
         Returns:
             The model itself.
@@ -175,6 +177,37 @@ class Generative(ABC):
         if apart:
             self.reference_ = None if context is None else context[held], x[held]
         return self
+
+    def validation_rows(self, validation: Any) -> tuple[Tensor, Tensor | None]:
+        """Return validation rows and their contexts, checked and in the model's units.
+
+        Args:
+            validation: rows in the units of the data: ``X``, ``(X,)`` or ``(context, X)``.
+
+        Raises:
+            InvalidInput: rows or contexts do not fit those that the model is fitted on.
+        """
+        given = tuple(validation) if isinstance(validation, tuple) else (validation,)
+        if len(given) not in (1, 2):
+            raise TypeError(
+                f"validation must be X, or a context and X in a tuple: got {len(given)} parts"
+            )
+        assert self.columns_ is not None
+        about = self.context_columns_
+        if (len(given) == 1) != (about is None):
+            raise InvalidInput(
+                "the model is fitted without a context: give validation=(X,)"
+                if about is None
+                else "the model is fitted with a context: give validation=(context, X)"
+            )
+        x = as_rows(given[-1], "validation rows", self.dtype, len(self.columns_.steps))
+        z = self.columns_.inward(x, self.dtype)
+        if about is None:
+            return z, None
+        context = as_rows(given[0], "validation contexts", self.dtype, len(about.steps))
+        if len(context) != len(x):
+            raise InvalidInput(f"validation has {len(x)} rows and {len(context)} contexts")
+        return z, about.inward(context, self.dtype)
 
     # --- predicting ------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from tractable.likelihoods import Normal
 _ROWS_OF_NOISE = 50_000
 _EPOCHS = 8
 _MOST_MEASURED = 20_000
+_MOST_VALIDATED = 5_000  # noised copies: their score is computed in every epoch
 
 
 class Diffusion(Learnt):
@@ -113,6 +114,7 @@ class Diffusion(Learnt):
         epochs: int = _EPOCHS,
         copies: int | None = None,
         batch_size: int | None = None,
+        validation: Any = None,
         **options: Any,
     ) -> None:
         """See ``Generative.fit``.
@@ -125,6 +127,10 @@ class Diffusion(Learnt):
             copies: how often each row is noised; by default to 50,000 rows in all, at least five
                 times.
             batch_size: rows of an update.
+            validation: rows ``X``, or ``(context, X)``, in the units of the data. They are noised
+                as the training rows are, with noise that is the same in every epoch, and the
+                negative log-likelihood of the regression is recorded; it is that of standardized
+                rows and has no units.
             options: further arguments of the learner's ``fit``.
         """
         if copies is None:
@@ -136,6 +142,7 @@ class Diffusion(Learnt):
         told = None if context is None else context.repeat(copies, 1)
         given, target, t = self.rows(many, told, generator)
         learner = self.made(self._network(given.shape[1], x.shape[1]), Normal(outputs=x.shape[1]))
+        options = self.fit_options(validation, self._noised, options, density=False)
         learner.fit(
             given, target, epochs=epochs, batch_size=batch_size, off_data=False,
             progress=progress, **options,
@@ -146,10 +153,20 @@ class Diffusion(Learnt):
 
     def look_at_held_out(self, x: Tensor, context: Tensor | None) -> None:
         """Errors of the rows held out, in place of those of the rows learnt."""
-        copies = math.ceil(_MOST_MEASURED / len(x))
+        self.errors_ = self._measured(self.learner_, *self._copies(x, context, _MOST_MEASURED))
+
+    def _copies(
+        self, x: Tensor, context: Tensor | None, number: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what ``rows`` returns for about ``number`` noised copies of unseen rows."""
+        copies = math.ceil(number / len(x))
         told = None if context is None else context.repeat(copies, 1)
-        noised = self.rows(x.repeat(copies, 1), told, generator_of(self.seed + 1))
-        self.errors_ = self._measured(self.learner_, *noised)
+        return self.rows(x.repeat(copies, 1), told, generator_of(self.seed + 1))
+
+    def _noised(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of the regression for validation rows."""
+        given, target, _ = self._copies(x, context, _MOST_VALIDATED)
+        return given, target
 
     def _network(self, inputs: int, outputs: int) -> nn.Module:
         if isinstance(self.net, nn.Module):
@@ -219,6 +236,7 @@ class Diffusion(Learnt):
             guide: a function of rows in the units of the data and the time, that gives
                 ``log p(label | row)`` of each, differentiable: classifier guidance (E 18.41) at the
                 row that the network sees.  Exact for Gaussian rows and a linear function.
+                Dequantized columns reach it as they are modelled: not rounded to their values.
             guide_scale: factor on its gradient.
             noise_draws: draws of noise that the bound averages over at every time.
             draws: draws of the weights, for learners that draw.

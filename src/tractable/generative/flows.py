@@ -162,7 +162,7 @@ class Flow(Learnt):
         progress: bool | None,
         epochs: int | None = None,
         batch_size: int | None = None,
-        validation: tuple[Any, ...] | None = None,
+        validation: Any = None,
         **options: Any,
     ) -> None:
         """See ``Generative.fit``.
@@ -173,30 +173,22 @@ class Flow(Learnt):
             progress: show a progress bar.
             epochs: passes over the rows.
             batch_size: rows of an update; by default 128, fewer below 2,560 rows.
-            validation: rows (after their contexts, if there are any) whose negative log density
-                is recorded in every epoch.
+            validation: rows ``X``, or ``(context, X)``, in the units of the data, whose negative
+                log density (in these units) is recorded in every epoch.
             options: further arguments of the learner's ``fit``, such as ``callbacks``.
         """
         columns, told = x.shape[1], 0 if context is None else context.shape[1]
         learner = self.made(LogDensity(self._module(columns, told)), Returned())
         if batch_size is None:
             batch_size = min(128, max(16, len(x) // 20))
-        if validation is not None:
-            options["validation"] = self._scored(validation)
+        options = self.fit_options(
+            validation, lambda z, about: (_inputs(z, about), z.new_zeros(len(z), 1)), options
+        )
         learner.fit(
             _inputs(x, context), x.new_zeros(len(x), 1), epochs=epochs, batch_size=batch_size,
             off_data=False, progress=progress, **options,
         )  # fmt: skip
         self.learner_ = learner
-
-    def _scored(self, validation: tuple[Any, ...]) -> tuple[Any, Tensor]:
-        *about, rows = (torch.as_tensor(part, dtype=self.dtype) for part in validation)
-        assert self.columns_ is not None
-        z = self.columns_.inward(rows, self.dtype)
-        context = None
-        if about and self.context_columns_ is not None:
-            context = self.context_columns_.inward(about[0], self.dtype)
-        return _inputs(z, context), z.new_zeros(len(z), 1)
 
     def _module(self, columns: int, context: int) -> nn.Module:
         if self.net is not None:

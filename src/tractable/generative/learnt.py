@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,36 @@ class Learnt(Generative):
             raise NotFitted(f"this {type(self).__name__} has seen no rows: fit it first")
         return list(self.learner_.history)
 
+    def fit_options(
+        self,
+        validation: Any,
+        pairs: Callable[[Tensor, Tensor | None], tuple[Any, Tensor]],
+        options: dict[str, Any],
+        *,
+        density: bool = True,
+    ) -> dict[str, Any]:
+        """Return options of ``Learner.fit`` with the validation rows as the learner takes them.
+
+        Args:
+            validation: rows in the units of the data: ``X``, ``(X,)`` or ``(context, X)``; None
+                for no validation.
+            pairs: makes the learner's inputs and targets from rows and contexts in the model's
+                units.
+            options: further options of ``Learner.fit``.
+            density: whether the learner's score is the negative log density of a row. It is then
+                recorded in the units of the data, where it equals the negative mean of
+                ``predict().log_prob``; any other score has no units and is recorded unchanged.
+        """
+        if validation is None:
+            return options
+        x, context = self.validation_rows(validation)
+        found = {**options, "validation": pairs(x, context)}
+        if density:
+            assert self.columns_ is not None
+            units = _DataUnits(self.columns_.log_scale)
+            found["callbacks"] = [units, *options.get("callbacks", ())]
+        return found
+
     def learnt_config(self) -> dict[str, Any]:
         """The arguments of this class as JSON values, for ``config``."""
         return {
@@ -89,6 +120,20 @@ class Learnt(Generative):
     def network(self, net: nn.Module | None) -> nn.Module | None:
         """The learner's network, where a file cannot say it; given the one the caller gave."""
         return net
+
+
+class _DataUnits:
+    """Callback that converts the validation score from the model's units to those of the data.
+
+    It is called before all others, so that they and the history see the converted score.
+    """
+
+    def __init__(self, log_scale: float) -> None:
+        self.log_scale = log_scale
+
+    def __call__(self, learner: Learner, record: dict[str, float]) -> None:
+        """Add the log-Jacobian of the standardization."""
+        record["validation_nll"] += self.log_scale
 
 
 def parts(learner: Learner) -> list[tuple[Any, Any]]:

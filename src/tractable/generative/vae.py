@@ -113,14 +113,26 @@ class VAE(Learnt):
         progress: bool | None,
         epochs: int | None = None,
         batch_size: int | None = None,
+        validation: Any = None,
         **options: Any,
     ) -> None:
-        """See ``Generative``; further options are those of ``Learner.fit``."""
+        """See ``Generative.fit``.
+
+        Args:
+            x: rows.
+            context: contexts.
+            progress: show a progress bar.
+            epochs: passes over the rows.
+            batch_size: rows of an update; by default 100, fewer below 2,000 rows.
+            validation: rows ``X``, or ``(context, X)``, in the units of the data, the negative of
+                whose bound (in these units) is recorded in every epoch.
+            options: further arguments of the learner's ``fit``, such as ``callbacks``.
+        """
         learner = self.made(self.network(None), Returned())
         size = max(min(_BATCH, len(x) // 20), 1) if batch_size is None else batch_size
-        given: Any = x if context is None else (x, context)
+        options = self.fit_options(validation, _pairs, options)
         learner.fit(
-            given, torch.zeros(len(x), 1), epochs=epochs, batch_size=size, progress=progress,
+            *_pairs(x, context), epochs=epochs, batch_size=size, progress=progress,
             off_data=False, **options,
         )  # fmt: skip
         self.learner_ = learner
@@ -213,6 +225,11 @@ class VAE(Learnt):
             self.encoder, self.decoder = (architecture.build(s, most) for s in self.specs_)
             self.specs_ = None
         super().unpack(path, tensors, header, net)
+
+
+def _pairs(x: Tensor, context: Tensor | None) -> tuple[Any, Tensor]:
+    """Return inputs of the autoencoder, and targets, which are ignored."""
+    return (x if context is None else (x, context)), torch.zeros(len(x), 1)
 
 
 class LatentDensity(Density):
