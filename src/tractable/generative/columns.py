@@ -112,9 +112,7 @@ class Columns:
 
     def outward(self, z: Tensor) -> Tensor:
         """From rows of the model to rows of data."""
-        kept = self.kept
-        whole = self.units.mean.expand(*z.shape[:-1], len(kept)).clone()
-        whole[..., kept] = z.double() * self.units.scale[kept] + self.units.mean[kept]
+        whole = self._wide(z)
         low, high = self.values
         some = self.steps > 0
         if bool(some.any()):
@@ -123,6 +121,19 @@ class Columns:
             top = ((high[some] - low[some]) / step).round()
             whole[..., some] = low[some] + step * number.clamp(min=0).minimum(top)
         return whole.to(z.dtype)
+
+    def unrounded(self, z: Tensor) -> Tensor:
+        """Return rows of data with dequantized columns as continuous numbers.
+
+        It is differentiable in ``z``, unlike ``outward``, which rounds these columns.
+        """
+        return self._wide(z).to(z.dtype)
+
+    def _wide(self, z: Tensor) -> Tensor:
+        kept = self.kept
+        whole = self.units.mean.expand(*z.shape[:-1], len(kept)).clone()
+        whole[..., kept] = z.double() * self.units.scale[kept] + self.units.mean[kept]
+        return whole
 
     def possible(self, x: Tensor) -> Tensor:
         """Whether the constant columns of each row have their value."""

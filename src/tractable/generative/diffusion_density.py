@@ -162,8 +162,9 @@ class DiffusionDensity(Density):
         guide = self.guide
         if guide is None:
             return None
-        outward, scale = self.columns.outward, self.guide_scale
-        return lambda x, t: scale * gradient_of(guide, outward, x, t)
+        # Discrete columns are not rounded: the gradient of a rounded value is zero.
+        rows, scale = self.columns.unrounded, self.guide_scale
+        return lambda x, t: scale * gradient_of(guide, rows, x, t)
 
 
 class DiffusionPredictive(RowPredictive):
