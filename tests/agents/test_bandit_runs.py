@@ -132,3 +132,24 @@ def test_an_environment_need_not_know_its_regret():
     history = agent().run(Silent(), 5, progress=False)
     assert np.isnan(history.cumulative_regret).all()
     assert not history.mistakes(1).any()
+
+
+class Reusing(Toss):
+    """Returns the same array at every step, as a simulator with a buffer does."""
+
+    def reset(self, *, seed=None, options=None):
+        context, info = super().reset(seed=seed)
+        self.buffer = context.copy()
+        return self.buffer, info
+
+    def step(self, action):
+        context, *rest = super().step(action)
+        self.buffer[:] = context
+        return self.buffer, *rest
+
+
+@pytest.mark.parametrize("kind", ["tagi", "backprop"])
+def test_an_environment_may_reuse_its_arrays(kind):
+    plain, reusing = agent(kind, seed=1), agent(kind, seed=1)
+    assert plain.run(Toss(), 60).actions == reusing.run(Reusing(), 60).actions
+    assert same(state(plain), state(reusing))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,7 @@ def run(
     with Progress(steps - len(history), repr(agent.policy), progress) as bar:
         while len(history) < steps:
             started = time.process_time()
+            context = copy.deepcopy(context)  # the next step may overwrite the environment's array
             action = agent.act(context)
             after, reward, terminated, truncated, info = env.step(action)
             agent.learn(context, action, float(reward))

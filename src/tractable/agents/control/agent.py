@@ -178,6 +178,8 @@ class TAGIControl:
         """
         if total_timesteps < 1:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        if checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
         horizon = self.settings.horizon
         horizons = -(-total_timesteps // horizon)
         with Progress(horizons, "TAGIControl", progress_bar) as bar:
@@ -206,6 +208,7 @@ class TAGIControl:
         size = self.settings.horizon
         steps = Horizon.empty(size, self.n_states, self.n_actions)
         episode, policy = self.episode, self.policy.snapshot()
+        episode.take_up()
         for t in range(size):
             observation = episode.observation
             z = self._draw(policy, observation[None])[0]

@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tractable.agents.control.environment import open_environment
+from tractable.agents.control.episode import mark_used
 
 
 def evaluate(agent: Any, env: Any, episodes: int = 10, *, seed: int = 0) -> list[float]:
-    """Returns of whole episodes under the deterministic policy (of any agent with ``predict``)."""
+    """Return the sum of rewards of whole episodes under the deterministic policy.
+
+    Args:
+        agent: any agent with ``predict``.
+        env: a Gymnasium environment, or its name. It may be the one that the agent learns in:
+            the agent then replays the episode that was interrupted before it learns on.
+        episodes: number of episodes.
+        seed: seed of the first episode; the others have the next ones.
+    """
     env = open_environment(env)
+    mark_used(env)
     returns = []
     for k in range(episodes):
         observation, _ = env.reset(seed=seed + k)

@@ -95,8 +95,8 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         agent.log = [
             {str(key): float(value) for key, value in record.items()} for record in header["log"]
         ]
-        agent.episode.resume(checks.of_type(header["episode_seed"], int, "episode_seed"), actions)
-        if not np.array_equal(agent.episode.observation, tensors["episode/observation"].numpy()):
+        seed = checks.of_type(header["episode_seed"], int, "episode_seed")
+        if not agent.episode.resume(seed, actions, tensors["episode/observation"].numpy()):
             raise InvalidModelFile(
                 f"the episode in {path} cannot be taken up: the environment does not repeat "
                 "itself from the same seed and actions (another version, or not seeded)"

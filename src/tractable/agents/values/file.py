@@ -187,8 +187,8 @@ def _resume(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     actions = arrays["episode_actions"].tolist()
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions that there are not")
-    agent.episode.resume(checks.of_type(header["episode_seed"], int, "episode_seed"), actions)
-    if not np.array_equal(agent.episode.observation, arrays["episode_observation"]):
+    seed = checks.of_type(header["episode_seed"], int, "episode_seed")
+    if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
             "the episode cannot be taken up: the environment does not repeat itself from the same "
             "seed and actions (another version, or not seeded)"

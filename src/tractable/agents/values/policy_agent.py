@@ -191,6 +191,7 @@ class PolicyAgent(ABC):
     def _collect(self) -> Horizon:
         """Act until there is enough for an update."""
         episode = self.episode
+        episode.take_up()
         lists: tuple[list[Any], ...] = ([], [], [], [], [], [])
         finished: list[tuple[int, float, int]] = []
         while not self.enough(len(lists[0]), len(finished)):

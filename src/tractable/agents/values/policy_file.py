@@ -117,8 +117,7 @@ def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions that there are not")
     seed = checks.of_type(header["episode_seed"], int, "episode_seed")
-    agent.episode.resume(seed, actions)  # type: ignore[arg-type]
-    if not np.array_equal(agent.episode.observation, arrays["episode_observation"]):
+    if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
             "the episode cannot be taken up: the environment does not repeat itself from the same "
             "seed and actions (another version, or not seeded)"

@@ -263,6 +263,8 @@ class QAgent:
     def _collect(self) -> Horizon:
         """Act for one horizon."""
         episode, size = self.episode, self.settings.horizon
+        if episode.take_up():
+            self.held = self._draw_seed()
         seen = Horizon.empty(size, len(episode.observation), 1)
         values = self._acting()
         for t in range(size):
