@@ -8,7 +8,7 @@ from torch import nn
 
 import tractable as tr
 from tests.agents.values.coin import Coin
-from tractable.agents import DeepSea, Exploration, QAgent, QSettings, evaluate, learn_seeds
+from tractable.agents import DeepSea, Exploration, QAgent, QSettings, evaluate
 from tractable.errors import EnvironmentFault, InvalidInput, InvalidModelFile
 
 ONE_PASS = {
@@ -128,22 +128,6 @@ def test_callbacks_stop_and_seeds_differ(tmp_path):
     assert agent.steps == 96
     assert agent.episodes != small(seed=2).learn(96).episodes
     assert agent.episodes == small(seed=1).learn(96).episodes
-
-
-def test_several_seeds_side_by_side(tmp_path):
-    from functools import partial
-
-    make = partial(QAgent, "CartPole-v1", hidden=(8,), horizon=32)
-    agents = learn_seeds(make, [3, 4], 64, tmp_path, processes=2)
-    alone = make(seed=4).learn(64)
-    assert [a.seed for a in agents] == [3, 4]
-    assert agents[1].episodes == alone.episodes
-    further = learn_seeds(make, [3, 4], 128, tmp_path, processes=1)  # goes on from the files
-    assert further[1].episodes == make(seed=4).learn(128).episodes
-    with pytest.raises(ValueError, match="different seeds"):
-        learn_seeds(make, [1, 1], 64, tmp_path)
-    with pytest.raises(TypeError, match="a class of agents or a"):
-        learn_seeds(lambda seed: make(seed=seed), [1, 2], 64, tmp_path)  # before it learns
 
 
 def test_learning_from_a_log_keeps_to_what_it_shows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ class Actor:
     """``pi(a|s) = softmax(net(s))_a``, and its derivatives.
 
     Args:
-        net: preferences of all actions, from rows of inputs; used as it is, not copied.
+        net: preferences of all actions, from rows of inputs; a copy of it is trained.
         lr: learning rate of Adam.
     """
 
     def __init__(self, net: nn.Module, lr: float) -> None:
-        self.net = net
-        self.optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+        self.net = copy.deepcopy(net)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=lr)
 
     @property
     def parameters(self) -> dict[str, Tensor]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -27,7 +29,8 @@ def learn_seeds(
 
     Args:
         make: makes an agent, given ``seed=``: a class or a ``functools.partial`` of one, such as
-            ``partial(QAgent, "CartPole-v1")``; something that can be pickled.
+            ``partial(QAgent, "CartPole-v1")``; something that can be pickled.  Every agent has
+            a copy of an environment or a network among its arguments.
         seeds: one for each agent.
         total_timesteps: steps that each agent is to have taken in the end.
         folder: for the files, ``agent-SEED.safetensors``.
@@ -46,7 +49,9 @@ def learn_seeds(
         raise TypeError(f"make must be a class of agents or a functools.partial of one, got {make}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    job = partial(_learn, make, total_timesteps, folder)
+    given = _given_net(make)
+    _check_files(kind, make, seeds[0], given)
+    job = partial(_learn, make, total_timesteps, folder, given)
     many = min(processes or cores(), len(seeds))
     if many > 1:
         context = multiprocessing.get_context("spawn")
@@ -55,16 +60,41 @@ def learn_seeds(
     else:
         for seed in seeds:
             job(seed)
-    return [kind.load(_path(folder, seed), make(seed=seed).env) for seed in seeds]
+    return [kind.load(_path(folder, seed), _made(make, seed).env, **given) for seed in seeds]
 
 
-def _learn(make: Callable[..., Any], steps: int, folder: Path, seed: int) -> None:
-    """One agent, from its checkpoint if there is one."""
-    path, agent = _path(folder, seed), make(seed=seed)
+def _learn(
+    make: Callable[..., Any], steps: int, folder: Path, given: dict[str, Any], seed: int
+) -> None:
+    """Train one agent, from its checkpoint if there is one."""
+    path, agent = _path(folder, seed), _made(make, seed)
     if path.is_file():
-        agent = type(agent).load(path, agent.env)
+        agent = type(agent).load(path, agent.env, **given)
     if agent.steps < steps:
         agent.learn(steps - agent.steps, checkpoint=path)
+
+
+def _made(make: Callable[..., Any], seed: int) -> Any:
+    """Return a new agent that shares neither environment nor network with those before it.
+
+    A process of its own has copies of them in any case, so results are the same in one process.
+    """
+    return copy.deepcopy(make)(seed=seed)
+
+
+def _given_net(make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the network in the arguments of ``make`` as an argument of ``load``."""
+    net = make.keywords.get("net") if isinstance(make, partial) else None
+    return {} if net is None else {"net": net}
+
+
+def _check_files(kind: Any, make: Callable[..., Any], seed: int, given: dict[str, Any]) -> None:
+    """Raise now what loading the trained agents would raise after the training."""
+    agent = _made(make, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.safetensors"
+        agent.save(path)
+        kind.load(path, agent.env, **given)
 
 
 def _path(folder: Path, seed: int) -> Path:
