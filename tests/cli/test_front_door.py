@@ -338,7 +338,7 @@ def test_excel_and_parquet_there_and_back(place, ending):
     again = list(csv.DictReader(io.StringIO(done.stdout)))
     first = list(csv.DictReader(io.StringIO(run.invoke(app, ["predict", "m", "t.csv"]).stdout)))
     assert [row["mean"] for row in again] == [row["mean"] for row in first]
-    assert [row["y"] for row in again] == [line[-1] for line in rows()]
+    assert [float(row["y"]) for row in again] == [float(line[-1]) for line in rows()]
 
 
 def test_a_header_that_is_none(place):

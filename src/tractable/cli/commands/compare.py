@@ -119,7 +119,7 @@ def compare(
     made = rows.look_at(
         both, categorical=[name for name in categorical if name in shared], decimal=decimal
     )
-    values = made.encode(both)
+    values = np.concatenate([made.encode(table) for table in (a, b)])  # errors name the file
     notes = list(dict.fromkeys([*a.notes, *b.notes, *made.notes]))
     apart = [name for name in (*a.header, *b.header) if name not in shared and name not in aside]
     if apart:
@@ -170,7 +170,8 @@ def _joined(a: CsvTable, b: CsvTable, names: list[str]) -> CsvTable:
     """The rows of both in one table, of the columns that both have."""
     lines = [[row[t.header.index(n)] for n in names] for t in (a, b) for row in t.rows]
     path = Path(f"{a.path.name} and {b.path.name}")
-    return CsvTable(path, tuple(names), lines, [*a.numbers, *b.numbers], a.delimiter)
+    texts = (a.texts | b.texts).intersection(*(t.texts for t in (a, b) if not t.delimiter))
+    return CsvTable(path, tuple(names), lines, [*a.numbers, *b.numbers], a.delimiter, texts=texts)
 
 
 def _numbers(made: RowTable, values: Array, notes: list[str]) -> tuple[Array, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from tractable.cli import output
 from tractable.cli.commands.density import mixture
 from tractable.cli.errors import BadUse, FailedWork, one_line
 from tractable.cli.table import csv_file, rows, write_file
-from tractable.cli.table.notation import PLAIN, check_decimal
+from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.rows import Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import Generative
@@ -61,7 +62,8 @@ def run(
     generator = torch.Generator().manual_seed(seed)
     found = infer.impute(held, values, draws=draws, generator=generator)
     filled = (found.draws[0] if draw else _best(found, made)).double().numpy()
-    header, lines = list(table.header), [list(row) for row in table.rows]
+    header = list(table.header)
+    lines: list[list[Any]] = [list(row) for row in table.rows]
     cells = made.decode(filled)
     for k, name in enumerate(made.names):
         at = header.index(name)
@@ -69,10 +71,13 @@ def run(
             lines[i][at] = cells[i][k]
     if level is not None:
         _with_interval(header, lines, found, made, level)
+    header, ways = write_file.unique(header), _ways(table, made)
+    if out is not None:
+        lines = write_file.numbered(header, lines, ways, out)
     if table.counter is not None:
         header[0] = ""  # as the file had it
     if out is not None:
-        write_file.write(out, header, write_file.numbered(header, lines, _plain(made), out))
+        write_file.write(out, header, lines)
         _tell(out, {n: int(missing[:, k].sum()) for k, n in enumerate(made.names)}, json)
     elif json:
         output.as_json([dict(zip(header, line, strict=True)) for line in lines])
@@ -89,10 +94,13 @@ def _check(draws: int, level: float | None, out: Path | None) -> None:
         write_file.place(out)
 
 
-def _plain(made: RowTable) -> set[str]:
-    """The columns of numbers, and what is written beside them."""
-    names = [c.name for c in made.columns if not c.levels and c.notation == PLAIN]
-    return {name + part for name in names for part in ("", "_lower", "_upper")}
+def _ways(table: csv_file.CsvTable, made: RowTable) -> dict[str, str]:
+    """How numbers and dates are written, in the table and in what is written beside it."""
+    found = write_file.ways_of(table, [name for name in table.header if name not in made.names])
+    for column in made.columns:
+        if not column.levels:
+            found |= {column.name + part: column.notation for part in ("", "_lower", "_upper")}
+    return found
 
 
 def _tell(out: Path, filled: dict[str, int], json: bool) -> None:
@@ -127,7 +135,7 @@ def _best(found: Imputation, made: RowTable) -> torch.Tensor:
 
 
 def _with_interval(
-    header: list[str], lines: list[list[str]], found: Imputation, made: RowTable, level: float
+    header: list[str], lines: list[list[Any]], found: Imputation, made: RowTable, level: float
 ) -> None:
     """Beside each column of numbers that had holes, between what each of them lies."""
     low, high = (part.double().numpy() for part in found.interval(level))

@@ -73,7 +73,9 @@ def run(model: Path, data: Path, out: Path | None, choices: Choices, *, json: bo
     for note in notes:
         sys.stderr.write(f"note: {note}\n")
     if out is not None:
-        write_file.write(out, header, rows)
+        copied = [name for name in header if name in table.header]
+        ways = write_file.ways_of(table, copied)
+        write_file.write(out, header, write_file.numbered(header, rows, ways, out))
         if json:
             output.as_json({"rows": len(rows), "columns": header, "out": str(out)})
         else:
@@ -118,7 +120,7 @@ def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[st
         notes.append(scored)
     copied = [table.column(name) for name in kept]
     rows_out = [[*(c[i] for c in copied), *row] for i, row in enumerate(values)]
-    return _unique([*kept, *header]), rows_out
+    return write_file.unique([*kept, *header]), rows_out
 
 
 def _kept(model: TableModel, table: CsvTable, keep: str | None) -> list[str]:
@@ -216,13 +218,3 @@ def _words(model: TableModel, parts: list[dict[str, float]], level: float) -> st
     rmse = (sum(part["square"] for part in parts) / rows) ** 0.5
     inside = 100 * sum(part["inside"] for part in parts) / rows
     return f"{start}the RMSE is {number(rmse)}, and {100 * level:g} % intervals hold {inside:.1f} %"
-
-
-def _unique(names: list[str]) -> list[str]:
-    """Names of columns, told apart where a column that is kept is called like one of ours."""
-    seen: dict[str, int] = {}
-    made = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        made.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return made

@@ -10,7 +10,6 @@ import torch
 from tractable.cli import output
 from tractable.cli.errors import BadUse
 from tractable.cli.table import csv_file, rows, write_file
-from tractable.cli.table.notation import PLAIN
 
 _MOST = 10_000_000
 
@@ -26,8 +25,8 @@ def run(model: Path, number: int, out: Path | None, *, seed: int, json: bool) ->
     drawn = held.predict().sample(number, generator).double().numpy()
     lines = table.decode(drawn)
     if out is not None:
-        plain = {c.name for c in table.columns if not c.levels and c.notation == PLAIN}
-        write_file.write(out, table.names, write_file.numbered(table.names, lines, plain, out))
+        ways = {c.name: c.notation for c in table.columns if not c.levels}
+        write_file.write(out, table.names, write_file.numbered(table.names, lines, ways, out))
         if json:
             output.as_json({"rows": number, "columns": table.names, "out": str(out)})
         else:

@@ -114,7 +114,7 @@ class Column:
         return f"and {'none' if good == 0 else f'only {good}'} of the {len(cells)} values is"
 
     def _date(self, cell: str, table: CsvTable, row: int) -> list[float]:
-        when = ways.date(cell, self.notation)
+        when = ways.date_in(cell, self.notation)
         if when is None:
             raise BadUse(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not a date as "
@@ -180,16 +180,26 @@ def infer(
     if found is not None or not cells:
         return found or Column(name, "numeric")
     if len(levels) > min(MOST_LEVELS, max(len(cells) // 2, 2)):
+        held = name in table.texts and ways.of_numbers(cells, decimal) is not None
+        hint = "; if these are numbers, save the column as numbers and not as text" if held else ""
         raise BadUse(
             f"{table.path.name}, column {name!r}: text with {len(levels)} different values in "
             f"{len(cells)} rows, such as {cells[0]!r}; leave it out with --drop, copy it with "
-            f"--id, or one-hot encode it with --categorical"
+            f"--id, or one-hot encode it with --categorical{hint}"
         )
     return Column(name, "categorical", levels)
 
 
-def numeric(table: CsvTable, name: str, decimal: str | None = None) -> Column | None:
+def numeric(
+    table: CsvTable, name: str, decimal: str | None = None, *, wanted: bool = False
+) -> Column | None:
     """The column as one of numbers, if most of its values are.
+
+    Args:
+        table: all rows.
+        name: the column.
+        decimal: the sign between whole and parts of numbers, if the user says so.
+        wanted: the user says that these are numbers, even if the file holds them as text.
 
     Raises:
         ValueError: they can be read in two ways.
@@ -197,7 +207,8 @@ def numeric(table: CsvTable, name: str, decimal: str | None = None) -> Column | 
     cells = [cell for cell in table.column(name) if not is_missing(cell)]
     if not cells:
         return None
-    found = ways.of_numbers(cells, decimal or decimal_of(table))
+    text = name in table.texts and not wanted
+    found = ways.of_numbers(cells, decimal or decimal_of(table), text=text)
     return None if found is None else Column(name, "numeric", notation=found)
 
 

@@ -6,7 +6,6 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +36,7 @@ class CsvTable:
         delimiter: between cells; empty where the file has none.
         notes: what a reader should know of how it was read.
         counter: the first column, if it has no name and only counts the rows.
+        texts: the columns that the file itself holds as text (Excel, Parquet).
     """
 
     path: Path
@@ -46,6 +46,7 @@ class CsvTable:
     delimiter: str
     notes: tuple[str, ...] = ()
     counter: str | None = None
+    texts: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,23 +106,30 @@ def read(path: Path, *, encoding: str | None = None) -> CsvTable:
     if not rows:
         raise BadUse(f"{path} has a header and no rows")
     notes = list(lines.notes)
-    counter, header, rows = _named(header, rows, notes)
+    counter, header, rows, kept = _named(header, rows, notes)
     twice = [name for name, count in Counter(header).items() if count > 1]
     if twice:
         raise BadUse(f"{path} has more than one column named {', '.join(map(repr, twice))}")
     numbers = list(range(1, len(rows) + 1))
-    return CsvTable(path, tuple(header), rows, numbers, lines.delimiter, tuple(notes), counter)
+    texts = frozenset(name for name, k in zip(header, kept, strict=True) if k in lines.texts)
+    return CsvTable(
+        path, tuple(header), rows, numbers, lines.delimiter, tuple(notes), counter, texts
+    )
 
 
 def _named(
     header: list[str], rows: list[list[str]], notes: list[str]
-) -> tuple[str | None, list[str], list[list[str]]]:
-    """The column that counts the rows, if there is one, and a name for every column that is kept.
+) -> tuple[str | None, list[str], list[list[str]], list[int]]:
+    """Name every column, and find one that counts the rows.
 
-    A column without a name and without values is a trailing delimiter.
+    A column without a name and without values is a trailing delimiter, and left out.
+
+    Returns:
+        The column that counts the rows or None, the names, the rows, and the positions in the file
+        of the columns that are kept.
     """
     if all(header):
-        return None, header, rows
+        return None, header, rows, list(range(len(header)))
     empty = [k for k, name in enumerate(header) if not name and not any(row[k] for row in rows)]
     kept = [k for k in range(len(header)) if k not in empty]
     rows = [[row[k] for k in kept] for row in rows] if empty else rows
@@ -131,16 +139,13 @@ def _named(
     new = [name for name, old in zip(names, given, strict=True) if not old and name != counter]
     if new:
         notes.append(f"Columns without a name are called {', '.join(new)}.")
-    return counter, names, rows
+    return counter, names, rows, kept
 
 
 def _counts(cells: Iterable[str]) -> bool:
-    """Whether cells are whole numbers, all different and rising: the index of a data frame."""
+    """Whether cells are whole numbers, all different: the index of a data frame, in any order."""
     found = list(cells)
-    if not all(cell.isdecimal() for cell in found):
-        return False
-    numbers = [int(cell) for cell in found]
-    return all(a < b for a, b in pairwise(numbers)) or len(set(numbers)) == len(numbers)
+    return all(cell.isdecimal() for cell in found) and len(set(map(int, found))) == len(found)
 
 
 def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

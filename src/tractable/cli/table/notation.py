@@ -24,9 +24,13 @@ _WRITTEN = {
     POINT: re.compile(r"[+-]? ?(\d+|\d{1,3}([, ]\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
 }
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y%m%d")
-_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S%z")
+_TIMES = (
+    "", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S%z",
+    " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%S%z", " %H:%M:%S.%f%z", "T%H:%M:%S.%f%z",
+)  # fmt: skip
 FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
 """Of dates."""
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _LOOKED_AT = 200  # cells, to find a way to write dates
 _EPOCH = dt.datetime(2000, 1, 1)
 _DAY = 86_400  # seconds
@@ -60,16 +64,21 @@ def number(cell: str, notation: str = PLAIN) -> float | None:
         return None
 
 
-def of_numbers(cells: Sequence[str], decimal: str | None) -> str | None:
+def of_numbers(cells: Sequence[str], decimal: str | None, *, text: bool = False) -> str | None:
     """How the numbers of a column are written; None if they are no numbers, most of them.
 
     Args:
         cells: those that are not missing.
         decimal: the sign between whole and parts, if the user says so.
+        text: the file itself holds the column as text.  Whatever wrote it would have written plain
+            numbers as numbers, so these are names (``007``); but it may have failed to read
+            ``12,5`` or ``$1,200``.
 
     Raises:
         ValueError: they can be read in two ways.
     """
+    if text and _most(cells, PLAIN):
+        return None
     if decimal == ",":
         grouped = all(_DOTTED.fullmatch(cell) for cell in cells)
         plain = not grouped and not any("," in cell for cell in cells) and _most(cells, PLAIN)
@@ -110,14 +119,29 @@ def of_dates(cells: Sequence[str]) -> str | None:
     """
     few = cells[:: max(len(cells) // _LOOKED_AT, 1)]
     fits = [form for form in FORMATS if few and all(date(cell, form) is not None for cell in few)]
-    if not fits:
-        return None
     fits = [form for form in fits if all(date(cell, form) is not None for cell in cells)] or fits
-    if len(fits) > 1:
+    if not fits:
+        fits = _mixed(cells, few)
+    if len(fits) > 1 and len({tuple(date_in(c, form) for c in cells) for form in fits}) > 1:
         raise ValueError(
             f"dates such as {cells[0]!r} can be read in two ways: write them as 2024-12-31"
         )
-    return fits[0]
+    return fits[0] if fits else None
+
+
+def _mixed(cells: Sequence[str], few: Sequence[str]) -> list[str]:
+    """Formats of a column in which some dates are written in ISO 8601; the finest one first.
+
+    Stamps of two files may differ so, and stamps of which only some have a time or a fraction.
+    """
+    fits = [
+        form
+        for form in FORMATS
+        if few and all(date_in(cell, form) is not None for cell in few)
+        and all(date_in(cell, form) is not None for cell in cells)
+        and any(date(cell, form) is not None for cell in cells)
+    ]  # fmt: skip
+    return sorted(fits, key=_step)
 
 
 def date(cell: str, form: str) -> dt.datetime | None:
@@ -127,6 +151,30 @@ def date(cell: str, form: str) -> dt.datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def date_in(cell: str, form: str) -> dt.datetime | None:
+    """The time that a cell of a column of this format holds, or None.
+
+    ISO 8601 is read as well, because stamps of Excel and Parquet files come in it, unless it has a
+    time of the day or a time zone that the format does not have.
+
+    >>> date_in("31.12.2024", "%d.%m.%Y"), date_in("2024-12-31", "%d.%m.%Y")
+    (datetime.datetime(2024, 12, 31, 0, 0), datetime.datetime(2024, 12, 31, 0, 0))
+    >>> date_in("2024-12-31 12:00", "%d.%m.%Y"), date_in("12/31/2024", "%d.%m.%Y")
+    (None, None)
+    """
+    found = date(cell, form)
+    if found is not None or not _ISO.match(cell):
+        return found
+    try:
+        found = dt.datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+    timed, zoned = found.time() != dt.time.min, found.tzinfo is not None
+    if (timed and not has_times(form)) or zoned != form.endswith(("Z", "%z")):
+        return None
+    return found.astimezone(dt.UTC).replace(tzinfo=None) if zoned else found
 
 
 def parts(when: dt.datetime, *, times: bool) -> list[float]:
@@ -153,11 +201,21 @@ def dated(count: float, form: str) -> str:
 
     >>> dated(8766.4, "%Y-%m-%d"), dated(8766.5, "%d.%m.%Y %H:%M"), dated(-1e9, "%Y-%m-%d")
     ('2024-01-01', '01.01.2024 12:00', '0001-01-01')
+    >>> dated(8766 + 0.25 / 86_400, "%Y-%m-%d %H:%M:%S.%f")
+    '2024-01-01 00:00:00.250000'
     """
-    first, last = ((end - _EPOCH).total_seconds() for end in (dt.datetime.min, dt.datetime.max))
-    seconds = min(max(round(count * _DAY if has_times(form) else round(count) * _DAY), first), last)
-    when = (_EPOCH + dt.timedelta(seconds=int(seconds))).replace(tzinfo=dt.UTC)
+    step = _step(form)
+    first, last = ((end - _EPOCH) // step for end in (dt.datetime.min, dt.datetime.max))
+    steps = min(max(round(count * (dt.timedelta(days=1) / step)), first), last)
+    when = (_EPOCH + steps * step).replace(tzinfo=dt.UTC)
     return when.strftime(form.replace("%Y", f"{when.year:04d}"))
+
+
+def _step(form: str) -> dt.timedelta:
+    """The smallest difference of two times that is written."""
+    if not has_times(form):
+        return dt.timedelta(days=1)
+    return dt.timedelta(microseconds=1) if "%f" in form else dt.timedelta(seconds=1)
 
 
 def written(value: float, decimals: int, notation: str = PLAIN) -> str:

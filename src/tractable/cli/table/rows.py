@@ -80,7 +80,7 @@ class RowColumn:
     def _value(self, cell: str) -> float | None:
         if not self.is_date:
             return ways.number(cell, self.notation)
-        when = ways.date(cell, self.notation)
+        when = ways.date_in(cell, self.notation)
         return None if when is None else ways.days(when)
 
     def _wanted(self) -> str:

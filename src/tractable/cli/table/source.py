@@ -11,10 +11,12 @@ import gzip
 import importlib
 import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tractable.cli.errors import BadUse
 
@@ -45,11 +47,13 @@ class Lines:
         cells: one list for each line that is not blank, the header first.
         delimiter: between cells; empty where the file has none.
         notes: what a reader should know of how they were read.
+        texts: positions of the columns that the file itself holds as text (Excel, Parquet).
     """
 
     cells: list[list[str]]
     delimiter: str = ""
     notes: list[str] = field(default_factory=list)
+    texts: frozenset[int] = frozenset()
 
 
 def read_lines(path: Path, encoding: str | None = None) -> Lines:
@@ -134,38 +138,78 @@ def _excel(path: Path, content: bytes) -> Lines:
     except Exception as error:
         raise BadUse(f"{path} is a ZIP archive and not an Excel file: {error}") from error
     names = list(book.sheetnames)
-    rows = [[_cell(value) for value in row] for row in book[names[0]].iter_rows(values_only=True)]
+    sheet = [list(row) for row in book[names[0]].iter_rows(values_only=True)]
     book.close()
     notes = []
     if len(names) > 1:
         notes.append(f"The first of {len(names)} sheets, {names[0]!r}.")
-    lines = _stripped(rows)
+    lines = [row for row in sheet if any(map(_text_of, row))]
     if not lines:
         raise BadUse(f"{path} is empty: wanted a header line and rows")
-    width = max(max(k for k, cell in enumerate(line) if cell) + 1 for line in lines)
-    return Lines([[*line, *[""] * width][:width] for line in lines], notes=notes)
+    width = max(max(k for k, value in enumerate(line) if _text_of(value)) + 1 for line in lines)
+    header, *rows = [[*line, *[None] * width][:width] for line in lines]
+    columns = [[row[k] for row in rows] for k in range(width)]
+    return _of_columns([_text_of(name) for name in header], columns, notes)
 
 
 def _parquet(path: Path, content: bytes) -> Lines:
-    _needed("pyarrow", f"{path} is a Parquet file")
+    arrow = _needed("pyarrow", f"{path} is a Parquet file")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     try:
-        table = parquet.read_table(io.BytesIO(content))
+        table = parquet.ParquetFile(io.BytesIO(content)).read()
     except Exception as error:
         raise BadUse(f"{path} is a damaged Parquet file: {error}") from error
-    names = [name for name in table.column_names if not name.startswith("__index_level_")]
-    columns = [[_cell(value) for value in table.column(name).to_pylist()] for name in names]
-    return Lines([names, *map(list, zip(*columns, strict=True))])
+    kept = [k for k, name in enumerate(table.column_names) if not name.startswith("__index_level_")]
+    names = [table.column_names[k].strip() for k in kept]
+    return _of_columns(names, [_values(table.column(k), arrow) for k in kept], [])
 
 
-def _cell(value: Any) -> str:
+def _values(column: Any, arrow: Any) -> list[Any]:
+    """The values of a Parquet column; stamps in microseconds, as ``datetime`` has them."""
+    if arrow.types.is_timestamp(column.type):
+        # Not safe: what lies below a microsecond is cut, which is far below any step of a table.
+        column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
+    values = list(column.to_pylist())
+    if arrow.types.is_float32(column.type) or arrow.types.is_float16(column.type):
+        # As short as the precision allows: 0.1 and not 0.10000000149011612.
+        narrow = np.dtype(column.type.to_pandas_dtype()).type
+        return [None if value is None else float(str(narrow(value))) for value in values]
+    return values
+
+
+def _of_columns(names: list[str], columns: Sequence[Sequence[Any]], notes: list[str]) -> Lines:
+    """Typed columns as a CSV file would have them."""
+    found = [_cells(values) for values in columns]
+    texts = frozenset(k for k, values in enumerate(columns) if _is_text(values))
+    return Lines([names, *map(list, zip(*found, strict=True))], notes=notes, texts=texts)
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    """Whether all values of a column are texts."""
+    some = [value for value in values if value is not None]
+    return bool(some) and all(isinstance(value, str) for value in some)
+
+
+def _cells(values: Sequence[Any]) -> list[str]:
+    """The values of a column as a CSV file would have them, stamps all in one way."""
+    stamps = [value for value in values if isinstance(value, dt.datetime)]
+    if not stamps:
+        return [_text_of(value) for value in values]
+    way = _way_of(stamps)
+    return [way(value) if isinstance(value, dt.datetime) else _text_of(value) for value in values]
+
+
+def _way_of(stamps: Sequence[dt.datetime]) -> Callable[[dt.datetime], str]:
+    """How to write stamps: as dates if all of them are, else to seconds, or to microseconds."""
+    if all(when.tzinfo is None and when.time() == dt.time.min for when in stamps):
+        return lambda when: when.date().isoformat()
+    precision = "microseconds" if any(when.microsecond for when in stamps) else "seconds"
+    return lambda when: when.isoformat(" ", precision)
+
+
+def _text_of(value: Any) -> str:
     """A value as a CSV file would have it."""
-    if value is None:
-        return ""
-    if isinstance(value, dt.datetime):
-        day = not (value.hour or value.minute or value.second)
-        return value.date().isoformat() if day else value.isoformat(" ", "seconds")
-    return str(value).strip()
+    return "" if value is None else str(value).strip()
 
 
 def _needed(module: str, what: str) -> Any:

@@ -47,8 +47,8 @@ def target_of(table: CsvTable, name: str, task: str | None, decimal: str | None 
         raise unknown("task", task, TASKS)
     cells = table.column(name)
     levels = Counter(cells)
-    column = _written(table, name, decimal)
-    numbers = [number(level, column.notation) for level in levels]
+    column, text = _written(table, name, decimal, wanted=task == "regression")
+    numbers = [None if text else number(level, column.notation) for level in levels]
     whole = all(n is not None and math.isfinite(n) and n == int(n) for n in numbers)
     if task is None:
         if len(levels) > 1 and sum(n is not None for n in numbers) > len(numbers) / 2:
@@ -75,10 +75,13 @@ def target_of(table: CsvTable, name: str, task: str | None, decimal: str | None 
     return Target("classification", np.array(cells), reason)
 
 
-def _written(table: CsvTable, name: str, decimal: str | None) -> Column:
-    """The target as a column of numbers, in the way that they are written."""
+def _written(
+    table: CsvTable, name: str, decimal: str | None, *, wanted: bool
+) -> tuple[Column, bool]:
+    """The target as a column of numbers, in the way that they are written; and if it is text."""
     try:
-        return numeric(table, name, decimal) or Column(name, "numeric")
+        found = numeric(table, name, decimal, wanted=wanted)
+        return found or Column(name, "numeric"), found is None and name in table.texts
     except ValueError as error:
         raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
 
