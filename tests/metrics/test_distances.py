@@ -1,15 +1,21 @@
 """Distances between samples: closed forms, other implementations, published cases."""
 
 import math
+import re
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 import torch
 from scipy.integrate import quad
 from torch.distributions import Normal, kl_divergence
 
 from tractable import metrics
+from tractable.errors import MissingExtra
 
 
 def normals(seed, *shape, shift=0.0, scale=1.0):
@@ -91,6 +97,57 @@ def test_squared_wasserstein_of_samples_of_unequal_sizes_is_the_linear_program()
     program, plan, _ = metrics.earth_mover(torch.full((5,), 1 / 5), torch.full((7,), 1 / 7), cost)
     assert metrics.wasserstein(a, b, p=2) ** 2 == pytest.approx(program, rel=1e-6)
     assert torch.allclose(plan.sum(0), torch.full((7,), 1 / 7).double(), atol=1e-6)
+
+
+def dense_earth_mover(p, q, cost):
+    """The cost of the linear program with its matrix written out."""
+    found = scipy.optimize.linprog(
+        cost.flatten().numpy(), A_eq=metrics.transport_constraints(*cost.shape).numpy(),
+        b_eq=torch.cat([p, q]).numpy(), method="highs",
+    )  # fmt: skip
+    return found.fun
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 6), (5, 1), (4, 9), (20, 20), (30, 13)])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cheapest_plan_is_that_of_the_dense_program(rows, columns, scale, seed):
+    generator = torch.Generator().manual_seed(seed)
+    p, q = (torch.rand(n, generator=generator).double() for n in (rows, columns))
+    p, q = p / p.sum(), q / q.sum()
+    cost = scale * torch.rand(rows, columns, generator=generator).double()
+    found, plan, dual = metrics.earth_mover(p, q, cost)
+    theirs = dense_earth_mover(p, q, cost)
+    assert found == pytest.approx(theirs, rel=1e-9, abs=1e-12 * scale)
+    assert found == pytest.approx(float((plan * cost).sum()), rel=1e-9, abs=1e-12 * scale)
+    assert torch.allclose(plan.sum(1), p, atol=1e-9)
+    assert torch.allclose(plan.sum(0), q, atol=1e-9)
+    # Strong duality: with f the dual of p, the best g is the least of cost - f along each column.
+    other = (cost - dual[:, None]).amin(0)
+    assert float(dual @ p + other @ q) == pytest.approx(found, rel=1e-6, abs=1e-9 * scale)
+
+
+def test_the_cheapest_plan_needs_little_memory():
+    """Of 300 by 300 outcomes the dense matrix alone would be 412 MiB."""
+    code = """
+        import resource, scipy.optimize, torch
+        from tractable import metrics
+        p = torch.full((300,), 1 / 300).double()
+        places = torch.rand(2, 300, 2, generator=torch.Generator().manual_seed(0)).double()
+        metrics.earth_mover([0.5, 0.5], [0.5, 0.5])  # which imports what it needs
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        metrics.earth_mover(p, p, torch.cdist(*places))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    run = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 250 * 1024  # KiB
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(MissingExtra, match=re.escape("pip install 'tractable[sklearn]'")):
+        metrics.earth_mover([0.5, 0.5], [0.5, 0.5])
 
 
 def test_sliced_wasserstein_of_a_shift():

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from tractable.errors import MissingExtra
 
 
 def wasserstein(
@@ -95,6 +98,15 @@ def transport_constraints(rows: int, columns: int) -> Tensor:
                       torch.kron(ones_rows[None], eye_columns)])  # fmt: skip
 
 
+def _constraints(rows: int, columns: int) -> Any:
+    """The same matrix, sparse: two ones in each of its ``rows * columns`` columns."""
+    from scipy import sparse
+
+    over_rows = sparse.kron(sparse.eye_array(rows), np.ones((1, columns)))
+    over_columns = sparse.kron(np.ones((1, rows)), sparse.eye_array(columns))
+    return sparse.vstack([over_rows, over_columns], format="csc")
+
+
 def earth_mover(p: Any, q: Any, cost: Any = None) -> tuple[float, Tensor, Tensor]:
     """The cheapest plan that moves one discrete distribution onto another (UDL E 15.10–15.13).
 
@@ -106,8 +118,17 @@ def earth_mover(p: Any, q: Any, cost: Any = None) -> tuple[float, Tensor, Tensor
     Returns:
         The cost, the plan ``[len(p), len(q)]``, and the dual variables of ``p`` (the critic ``f``
         of E 15.13, where the cost is a distance on common outcomes).
+
+    Raises:
+        MissingExtra: scipy is not installed.
     """
-    from scipy.optimize import linprog
+    try:
+        from scipy.optimize import linprog
+    except ImportError as error:
+        raise MissingExtra(
+            "earth_mover solves a linear program by scipy, which comes with the extra sklearn: pip "
+            "install 'tractable[sklearn]'; in one dimension metrics.wasserstein needs no scipy"
+        ) from error
 
     first, second = probabilities(p, "p"), probabilities(q, "q")
     n, m = len(first), len(second)
@@ -117,7 +138,7 @@ def earth_mover(p: Any, q: Any, cost: Any = None) -> tuple[float, Tensor, Tensor
     if price.shape != (n, m):
         raise ValueError(f"cost must be [{n}, {m}], got shape {tuple(price.shape)}")
     found = linprog(
-        price.flatten().numpy(), A_eq=transport_constraints(n, m).numpy(),
+        price.flatten().numpy(), A_eq=_constraints(n, m),
         b_eq=torch.cat([first, second]).numpy(), bounds=(0, None), method="highs",
     )  # fmt: skip
     if not found.success:
