@@ -9,13 +9,17 @@ from dataclasses import asdict
 import pytest
 
 from tests.report.pages import Page
+from tractable import errors
 from tractable.report import (
+    Bars,
     Calibration,
     Chart,
     Comparison,
     InvalidResults,
     Picture,
+    Points,
     Results,
+    Section,
     find_results,
     write_index,
     write_report,
@@ -220,10 +224,11 @@ def test_old_results_without_the_new_fields_have_a_page(tmp_path):
 def test_foreign_files_are_refused(tmp_path, content, words):
     path = tmp_path / "results.json"
     path.write_text(content)
-    with pytest.raises(InvalidResults, match=words):
+    with pytest.raises(errors.InvalidResults, match=words):
         Results.read(path)
     with pytest.raises(InvalidResults):
         find_results(tmp_path)
+    assert InvalidResults is errors.InvalidResults
 
 
 ROW = {"name": "a", "paper": 1.0, "ours": 2.0}
@@ -309,6 +314,29 @@ def test_numbers_that_are_not_finite_are_missing_ones(tmp_path):
         page, _ = page_of(tmp_path, found)
         assert "nan" not in page.text.replace("NaN", "").lower().split()
     write_index(tmp_path, find_results(tmp_path))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_sections_with_numbers_that_are_not_finite(tmp_path, bad):
+    """What cannot be written as a number is a gap: it is read again, and not drawn."""
+    ends = [bad, 0.5, 1.5, 2.0], [2.0, bad, 3.0, 4.0]
+    places, values = [1.0, 2.0, bad, 3.0], [bad, 2.0, 2.5, 3.0]
+    made = results(
+        sections=[
+            Section("Points?", points=Points("x", "y", places, values, *ends)),
+            Section("Bars?", bars=Bars("cost", ["a", "b"], [bad, 1.0], [0.1, bad])),
+            Section("No point?", points=Points("x", "y", [bad], [1.0])),
+        ]
+    )
+    made.write(tmp_path / "results.json")
+    found = Results.read(tmp_path / "results.json")
+    assert found.sections[0].points.x == [1.0, 2.0, None, 3.0]
+    assert found.sections[0].points.low == [None, 0.5, 1.5, 2.0]
+    assert found.sections[1].bars == Bars("cost", ["a", "b"], [None, 1.0], [0.1, None])
+    for each in (made, found):
+        page, text = page_of(tmp_path, each)
+        assert "<svg" in text
+        assert "nan" not in page.text.lower().split()
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

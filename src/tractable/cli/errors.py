@@ -6,15 +6,17 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from tractable.errors import TractableError
+
 BAD_USE, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes."""
 
 
-class BadUse(Exception):
+class BadUse(TractableError):
     """What the user gave cannot be used: an option, a file, a folder.  Exit code 2."""
 
 
-class FailedWork(Exception):
+class FailedWork(TractableError):
     """What was given is right, and the work could not be done.  Exit code 1."""
 
 

@@ -1,12 +1,12 @@
 """Results of runs as self-contained HTML pages: answers, *paper | ours*, curves, pictures."""
 
+from tractable.errors import InvalidResults
 from tractable.report.page import write_report
 from tractable.report.results import (
     RESULTS,
     Calibration,
     Chart,
     Comparison,
-    InvalidResults,
     Picture,
     Results,
 )

@@ -80,11 +80,15 @@ class Answered:
 def answer(part: Section, salt: str) -> Answered:
     """A section with its drawings made; the salt tells them from others in the page."""
     drawings, points, bars = [], part.points, part.bars
-    if points is not None and points.x:
-        ends = (points.low or None, points.high or None)
+    both = [] if points is None else _places(points.x, points.y)
+    if points is not None and both:
+        x, y, low, high = (
+            [values[i] for i in both] if values else None
+            for values in map(_floats, (points.x, points.y, points.low, points.high))
+        )
         made = inline(
             lambda ax: plots.observed(
-                points.x, points.y, *ends, xlabel=points.x_label, ylabel=points.y_label, ax=ax
+                x, y, low, high, xlabel=points.x_label, ylabel=points.y_label, ax=ax
             ),
             label=f"{points.y_label} over {points.x_label}", salt=f"{salt} points",
             size=(4.6, 4.2),
@@ -93,13 +97,25 @@ def answer(part: Section, salt: str) -> Answered:
     if bars is not None and bars.values:
         made = inline(
             lambda ax: plots.ranked(
-                bars.names, bars.values, bars.errors or None, xlabel=bars.x_label, ax=ax
+                bars.names, _floats(bars.values), _floats(bars.errors) or None,
+                xlabel=bars.x_label, ax=ax,
             ),
             label=f"{part.title}: {bars.x_label}", salt=f"{salt} bars",
             size=(4.6, 0.9 + 0.3 * len(bars.values)),
         )  # fmt: skip
         drawings.append(Markup(made.svg))
     return Answered(part.title, part.words, part.warnings, part.header, part.rows, drawings)
+
+
+def _floats(values: Values) -> list[float]:
+    """The values, NaN where one is missing or infinite: nothing is drawn there."""
+    return [v if v is not None and math.isfinite(v) else math.nan for v in values]
+
+
+def _places(x: Values, y: Values) -> list[int]:
+    """Where both are finite."""
+    pairs = zip(_floats(x), _floats(y), strict=True)
+    return [i for i, pair in enumerate(pairs) if not any(map(math.isnan, pair))]
 
 
 def draw_calibration(calibration: Calibration, salt: str) -> Drawn:

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
+from tractable.errors import InvalidResults
+
 T = TypeVar("T")
 Check = Callable[[Any, str], Any]
 """Takes a value and where it stands; returns it, or raises ``WrongValue``."""
 
 
-class WrongValue(ValueError):
-    """A value of another kind than is wanted there."""
+class WrongValue(InvalidResults):
+    """A value of another kind than is wanted there; whoever knows the file names it as well."""
 
     def __init__(self, where: str, wanted: str, got: Any) -> None:
         shown = repr(got)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from tractable.errors import InvalidResults
 from tractable.persistence.files import write_text
 from tractable.report import checks, sections
 from tractable.report.sections import Section
@@ -23,10 +24,6 @@ RESULTS = "results.json"
 Better = Literal["smaller", "larger", "nearer", ""]
 Verdict = Literal["better", "worse", "equal", ""]
 Curves = Mapping[str, tuple[Sequence[float], Sequence[float | None]]]
-
-
-class InvalidResults(ValueError):
-    """A file that does not hold the results of a run."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Numbers = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Points:
-    """Predicted over observed values, with error bars."""
+    """Predicted over observed values, with error bars; None where a number is not finite."""
 
     x_label: str
     y_label: str
@@ -24,7 +24,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Bars:
-    """Lengths with names, and half a width of the doubt at each end."""
+    """Lengths with names and their standard errors; None where a number is not finite."""
 
     x_label: str
     names: Sequence[str]
@@ -58,7 +58,7 @@ class Section:
 def check() -> checks.Check:
     """The check of a section in a file."""
     text, texts = checks.text, checks.list_of(checks.text)
-    numbers = checks.list_of(checks.number)
+    numbers = checks.list_of(checks.gap)
     points = checks.record(
         Points, x_label=text, y_label=text, x=numbers, y=numbers, low=numbers, high=numbers
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tractable.errors import InvalidResults
 from tractable.persistence.files import write_text
 from tractable.report.page import REPORT, environment, verdict
-from tractable.report.results import RESULTS, Comparison, InvalidResults, Results
+from tractable.report.results import RESULTS, Comparison, Results
 from tractable.report.words import number
 
 INDEX = "index.html"
