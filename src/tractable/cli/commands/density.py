@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.rows import MODEL, Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
+from tractable.generative.columns import Columns
 from tractable.generative.em import Mixture
 from tractable.persistence.files import whole_file
 from tractable.report import RESULTS, Picture, Results, Section, write_report
@@ -57,7 +59,7 @@ class Scored:
 
     Attributes:
         log_density: nats, in the units of the table.
-        novelty: share of the table's rows that are more likely, in the columns that the row has.
+        novelty: share of the other rows that are more likely, in the columns that the row has.
         column: number of the column that is least likely given the others, against what is usual.
     """
 
@@ -129,48 +131,88 @@ def mixture(made: RowTable, components: int | None, seed: int, members: int = 1)
 
 
 def score(model: GaussianMixture, made: RowTable, values: Array, seed: int) -> Scored:
-    """Every row by a model of the others: fitted without its fifth of the table.
-
-    Rows with holes are compared with all others in the columns that they have.
-    """
+    """Every row by a model of the others: fitted without its fifth of the table."""
     assert model.mixture_ is not None
     number = len(model.mixture_.weights)
     order = np.random.default_rng(seed).permutation(len(values))
-    folds = min(_FOLDS, len(values))
-    found = np.empty(len(values)), np.empty(len(values)), np.zeros(len(values))
-    for k in range(folds):
-        held = order[k::folds]
+    fold, parts = np.empty(len(values), dtype=int), list[GaussianMixture]()
+    log_density, column = np.empty(len(values)), np.zeros(len(values))
+    for k in range(min(_FOLDS, len(values))):
+        held = order[k::_FOLDS]
         kept = np.setdiff1d(order, held)
         part = mixture(made, min(number, len(kept)), seed).fit(values[kept])
-        for whole, some in zip(found, _judged(part, values[held], values[kept]), strict=True):
-            whole[held] = some
-    return Scored(*found)
+        log_density[held] = _log_density(part, values[held])
+        column[held] = _strangest(part, values[held], values[kept])
+        fold[held] = k
+        parts.append(part)
+    return Scored(log_density, _novelty(parts, fold, values), column)
 
 
-def _judged(model: GaussianMixture, new: Array, seen: Array) -> tuple[Array, Array, Array]:
-    """Log density, novelty among the rows that were learnt from, and the strangest column."""
-    columns, mixture_ = model.columns_, model.mixture_
-    assert columns is not None
-    assert mixture_ is not None
+def _inside(model: GaussianMixture) -> tuple[Columns, Mixture]:
+    assert model.columns_ is not None
+    assert model.mixture_ is not None
+    return model.columns_, model.mixture_
+
+
+def _log_density(model: GaussianMixture, rows_: Array) -> Array:
+    """Log density in the units of the table, of the values that each row has."""
+    columns, mixture_ = _inside(model)
+    z = columns.inward(torch.from_numpy(rows_), torch.float64)
+    scale = columns.units.scale[columns.kept].log()
+    found = mixture_.log_joint(z).logsumexp(1) - torch.where(z.isnan(), 0.0, scale).sum(1)
+    return found.numpy()
+
+
+def _novelty(parts: Sequence[GaussianMixture], fold: Array, values: Array) -> Array:
+    """The share of the other rows that are more likely, each by the model that has not seen it.
+
+    Rows that a model has learnt from are more likely under it than new ones, so they are no
+    reference: the share is even over 0 to 1 only if all rows are judged alike.  Rows with holes are
+    compared with all others in the columns that they have.  Where a column is constant in all but
+    one part of the table, models have different columns, and only those of the same ones are
+    compared.
+
+    Args:
+        parts: a model for each part of the table, fitted to all other parts.
+        fold: the part that each row is in.
+        values: rows.
+    """
+    has, novelty = ~np.isnan(values), np.empty(len(values))
+    columns = [_inside(part)[0] for part in parts]
+    _, alike = np.unique([c.kept.numpy() for c in columns], axis=0, return_inverse=True)
+    group = alike.reshape(-1)[fold]
+    for pattern in np.unique(has, axis=0):
+        for each in np.unique(group):
+            mine = np.flatnonzero((has == pattern).all(1) & (group == each))
+            others = np.flatnonzero(has[:, pattern].all(1) & (group == each))
+            some = np.linspace(0, len(others) - 1, min(len(others), _COMPARED)).astype(int)
+            seen = others[some]
+            at = np.union1d(mine, seen)
+            found = np.empty(len(values))
+            for k, part in enumerate(parts):
+                own = at[fold[at] == k]
+                if len(own):
+                    found[own] = _log_density(part, np.where(pattern, values[own], np.nan))
+            reference = np.sort(found[seen])
+            higher = len(seen) - np.searchsorted(reference, found[mine], side="right")
+            # Its own place among them: the middle of a step, so that no level is favored.
+            novelty[mine] = (higher + 0.5) / (len(seen) + (~np.isin(mine, seen)))
+    for k, c in enumerate(columns):
+        own = torch.from_numpy(values[fold == k])
+        possible = c.possible(torch.where(own.isnan(), c.units.mean, own)).numpy()
+        novelty[fold == k] = np.where(possible, novelty[fold == k], 1.0)
+    return novelty
+
+
+def _strangest(model: GaussianMixture, new: Array, seen: Array) -> Array:
+    """The column of each row that is least likely given the others, against what is usual."""
+    columns, mixture_ = _inside(model)
     some = seen[np.linspace(0, len(seen) - 1, min(len(seen), _COMPARED)).astype(int)]
     there, old = (columns.inward(torch.from_numpy(v), torch.float64) for v in (new, some))
-    names = columns.kept.nonzero().flatten().numpy()
-    log_density = mixture_.log_joint(there).logsumexp(1)
-    novelty, worst = torch.empty(len(there)).double(), torch.zeros(len(there)).long()
     usual = _given_others(mixture_, old)
-    typical, spread = usual.nanmedian(0).values, _spread(usual)
-    for has in torch.unique(~there.isnan(), dim=0):
-        mine = ((~there.isnan()) == has).all(1)
-        others = old[(~old.isnan())[:, has].all(1)].clone()
-        others[:, ~has] = float("nan")
-        reference = mixture_.log_joint(others).logsumexp(1).sort().values
-        higher = len(reference) - torch.searchsorted(reference, log_density[mine], right=True)
-        novelty[mine] = higher.double() / max(len(reference), 1)
-        off = (typical - _given_others(mixture_, there[mine])) / spread
-        worst[mine] = torch.nan_to_num(off, nan=-float("inf")).argmax(1)
-    possible = columns.possible(torch.nan_to_num(torch.from_numpy(new)))
-    novelty = torch.where(possible, novelty, 1.0)
-    return (log_density - columns.log_scale).numpy(), novelty.numpy(), names[worst.numpy()]
+    off = (usual.nanmedian(0).values - _given_others(mixture_, there)) / _spread(usual)
+    worst = torch.nan_to_num(off, nan=-float("inf")).argmax(1).numpy()
+    return columns.kept.nonzero().flatten().numpy()[worst]
 
 
 def _given_others(mixture_: Mixture, x: Tensor) -> Tensor:
@@ -278,11 +320,12 @@ def _answer(
     choices: Choices, made: RowTable, table: CsvTable, scored: Scored, strange: int
 ) -> Section:
     """The rows that a person should look at first."""
-    expected = (1 - choices.level) * len(table)
+    share = number(100 * (1 - choices.level))
     words = [
-        f"{strange} of {len(table)} rows have a novelty above {choices.level:g}; if no row were "
-        f"strange, about {number(float(expected))} would. Novelty is the share of the table's rows "
-        f"that are more likely than this one, under a model that has not seen it.",
+        f"{strange} of {len(table)} rows have a novelty above {choices.level:g}. Novelty is the "
+        f"share of the other rows that are more likely than this one, each under a model that has "
+        f"not seen it: about {share} % of the rows of any table lie above that level. How far its "
+        f"log density lies below the others tells how strange a row is.",
         "Look at these first: the column named is the least likely one, given the rest of its row.",
     ]
     header, lines = _lines(table, made, scored)
