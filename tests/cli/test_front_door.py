@@ -270,7 +270,7 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["fit", "noise.csv", *FIT], 0, "Mind: It is no better than predicting the mean"),
     (["fit", "t.csv", *FIT, "--task", "clasification"], 2, "no task 'clasification': did you mean '"),
     (["fit", "t.csv", *FIT, "--likelihood", "poison"], 2, "no likelihood 'poison': did you mean 'po"),
-    (["fit", "t.csv", *FIT, "--likelihood", "poisson"], 2, "the target 'y'"),
+    (["fit", "t.csv", *FIT, "--likelihood", "poisson"], 2, "t.csv, column 'y': counts must be"),
     # --- options
     (["fit", "t.csv", *FIT, "--test", "0"], 0, "Mind: No row was held out (--test 0), so how good"),
     (["fit", "t.csv", *FIT, "--test", "2"], 2, "--test must lie between 0 and 1, got 2.0"),

@@ -22,6 +22,6 @@ def count_targets(y: Tensor, outputs: torch.Size) -> Tensor:
         value = y[bad][0].item()
         raise InvalidTarget(
             f"counts must be whole numbers from 0, got {value:g} in row {row}"
-            + (" (standardised? counts are learnt as they are)" if value < 0 else "")
+            + (": give counts as they are, not standardized" if value < 0 else "")
         )
     return y.to(torch.get_default_dtype()) if not y.is_floating_point() else y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from tractable.persistence.files import whole_file
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nat", "#n/a", "?", "-"})
 """What counts as a missing value, whatever its case."""
+_ROW = re.compile(r"\brow (\d+)")
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -74,6 +76,15 @@ class CsvTable:
             if numbers:
                 found[name] = numbers
         return found
+
+    def in_file(self, message: str) -> str:
+        """A message about places of rows from 0, with the numbers that the rows have in the file.
+
+        >>> table = CsvTable(Path("t.csv"), ("x",), [["5"], ["-1"]], [3, 7], ",")
+        >>> table.in_file("counts must be from 0, got -1 in row 1")
+        'counts must be from 0, got -1 in row 7'
+        """
+        return _ROW.sub(lambda found: f"row {self.numbers[int(found[1])]}", message)
 
     def without(self, numbers: set[int]) -> CsvTable:
         """The table without the rows of these numbers."""

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from tractable.cli.errors import BadUse, unknown
+from tractable.cli.errors import BadUse, one_line, unknown
 from tractable.cli.table.columns import Column, encode, infer
 from tractable.cli.table.csv_file import CsvTable, read
 from tractable.cli.table.likelihood import AUTO, Meaning, meaning, task_of
 from tractable.cli.table.model_file import LEARNERS
 from tractable.cli.table.notation import COMMA, POINT, check_decimal
 from tractable.cli.table.target import LEAST_ROWS, Target, held_out, target_of
+from tractable.errors import InvalidTarget
+from tractable.sklearn.targets import kind_of
 
 MISSING = ("infer", "drop", "mean", "refuse")
 
@@ -53,7 +56,10 @@ class Choices:
         if implied is not None and self.task not in (None, implied):
             raise BadUse(f"--likelihood {self.likelihood} is of a {implied}, not {self.task}")
         if self.learner == "laplace" and self.likelihood not in (None, "normal", "categorical"):
-            raise BadUse(f"--learner laplace takes no --likelihood {self.likelihood}")
+            raise BadUse(
+                f"--learner laplace takes --likelihood normal or categorical, got "
+                f"{self.likelihood}: take --learner tagi, bbb or net for it"
+            )
         if self.missing not in MISSING:
             raise unknown("way with missing values", self.missing, MISSING)
         check_decimal(self.decimal)
@@ -129,9 +135,23 @@ def prepare(choices: Choices) -> Prepared:
     fill = choices.missing == "mean"
     x, y = encode(columns, table.take(train), fill=fill), target.values[train]
     found = meaning(target, choices.likelihood, choices.order, x, y)
+    _refuse_impossible(table, target, found, choices)
     if choices.likelihood == AUTO:
         notes.insert(1, f"Likelihood {found.name}: {found.reason or 'as --order says'}.")
     return Prepared(table, target, found, tuple(columns), train, test, notes, fill)
+
+
+def _refuse_impossible(table: CsvTable, target: Target, found: Meaning, choices: Choices) -> None:
+    """Refuse a target that the likelihood excludes, of a training or a test row."""
+    if target.task != "regression":
+        return
+    try:
+        kind_of(found.name).likelihood(torch.as_tensor(target.values).unsqueeze(1))
+    except InvalidTarget as error:
+        raise BadUse(
+            f"{table.path.name}, column {choices.target!r}: {table.in_file(one_line(error))}; "
+            f"likelihood {found.name} excludes it: name another --likelihood, or correct the row"
+        ) from error
 
 
 def _reading(columns: Sequence[Column], table: CsvTable) -> list[str]:
