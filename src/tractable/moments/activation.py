@@ -168,7 +168,9 @@ def exact_cos(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def bounded_sigmoid(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Bounded moments of the sigmoid, in closed form (see ``_bounded``).
 
-    Approximate: the mean within 0.005, the variance within a factor of 0.9 to 1.3.
+    Approximate: the mean within 0.018, and within 0.005 for ``|mu| <= 3``.  There the variance is
+    0.9 to 1.3 times the true one; for larger ``|mu|`` the ratio has no bound, but the difference
+    stays below 0.042.
     """
     k = torch.rsqrt(1 + math.pi / 8 * var)
     mean = torch.sigmoid(k * mu)
@@ -178,7 +180,9 @@ def bounded_sigmoid(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def bounded_tanh(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Bounded moments of the hyperbolic tangent, ``2 sigmoid(2 z) - 1``, in closed form.
 
-    Approximate: the mean within 0.025, the variance within a factor of 0.9 to 1.3.
+    Approximate: the mean within 0.036, and within 0.01 for ``|mu| <= 1.5``.  There the variance is
+    0.9 to 1.3 times the true one; for larger ``|mu|`` the ratio has no bound, but the difference
+    stays below 0.17.
     """
     k = torch.rsqrt(1 + math.pi / 2 * var)
     mean = torch.tanh(k * mu)

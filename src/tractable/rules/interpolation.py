@@ -80,12 +80,6 @@ def interpolate(
     return Gaussian.wrap(loc, variance)
 
 
-@moment_rule(F.upsample, F.upsample_nearest, F.upsample_bilinear)
-def upsample(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
-    """The old names of ``interpolate``."""
-    return interpolate(input, *args, **kwargs)
-
-
 @moment_rule(F.affine_grid)
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """Points of a grid under affine maps, which are linear in the maps."""

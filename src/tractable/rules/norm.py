@@ -230,3 +230,28 @@ def rms_norm(
     small = torch.finfo(loc.dtype).eps if eps is None else eps
     dims = list(range(-len(normalized_shape), 0))
     return _affine(_operand(norm.scaled_to_unit(loc, variance, dims, small), input), weight, None)
+
+
+@moment_rule(F.local_response_norm)
+def local_response_norm(
+    input: Gaussian, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Gaussian:
+    """Divided by ``s^beta`` with ``s = k + alpha * mean of squares of the neighboring channels``.
+
+    The Jacobian is ``s_i^-beta (delta_ij - c x_i x_j / s_i)`` with ``c = 2 alpha beta / size``.
+    """
+    x = input.loc.detach()
+    s = k + alpha / size * _over_channels(x.square(), size)
+    spread = x.square() * input.variance
+    others = (_over_channels(spread, size) - spread).clamp_min(0)
+    c = 2 * alpha * beta / size
+    own = (1 - c * x.square() / s).square() * input.variance
+    variance = s.pow(-2 * beta) * (own + (c * x / s).square() * others)
+    return Gaussian.wrap(F.local_response_norm(input.loc, size, alpha, beta, k), variance)
+
+
+def _over_channels(x: Tensor, size: int) -> Tensor:
+    """Sums over ``size`` neighboring channels, as ``local_response_norm`` takes them."""
+    rows = x.reshape(x.shape[0], 1, x.shape[1], -1)
+    rows = F.pad(rows, (0, 0, size // 2, (size - 1) // 2))
+    return F.avg_pool2d(rows, (size, 1), stride=1, divisor_override=1).reshape(x.shape)

@@ -34,7 +34,7 @@ UNTAGGED = """
     clip fix negative sgn multiply special_expit special_exp2 special_expm1 special_erf special_erfc
     special_erfinv special_digamma special_gammaln special_i0 special_log1p special_logit
     special_ndtr special_psi special_round special_sinc special_xlogy special_polygamma
-    special_multigammaln
+    special_multigammaln softsign tanhshrink
 """
 _UNTAGGED = frozenset(UNTAGGED.split())
 _NOT_CURVES = frozenset({"equal", "rrelu", "max", "min", "clone", "frexp", "native_dropout"})
@@ -159,7 +159,9 @@ def reduction(
 @moment_rule(*spellings("prelu"))
 def prelu(input: Any, weight: Any) -> Gaussian:
     """``input`` above zero, ``weight input`` below, with one weight for all or per channel."""
-    if weight.numel() > 1 and input.dim() > 1:
+    if weight.numel() == 1:
+        weight = weight.reshape([1] * input.dim())
+    elif input.dim() > 1:
         weight = weight.reshape([1, -1] + [1] * (input.dim() - 2))
     curve: Gaussian = _prelu(input, weight)
     return curve

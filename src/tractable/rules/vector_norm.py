@@ -1,7 +1,8 @@
 """Rules of functions that scale vectors to length one, and of distances and angles.
 
-The dependence of a scale on what it scales is kept: with ``y = x / |x|`` the Jacobian is
-``(delta_kj - y_k y_j) / |x|``.
+The dependence of a scale on what it scales is kept: with ``y = x / |x|`` and ``g`` the gradient of
+the length ``|x|`` (which is ``y`` for the Euclidean length), the Jacobian is
+``(delta_kj - y_k g_j) / |x|``.
 
 Exact: the Jacobian at the means; the zero-variance limit.
 Approximate: the curvature over the width of the inputs; results of one vector count as
@@ -17,19 +18,27 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.rules.mechanism import python_body
 from tractable.rules.tangent import reduction
 
 
-def _scaled_variance(y: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:
-    """Variance of ``x / length``, whose Jacobian is ``(delta - y y^T) / length``."""
-    part = y.square() * var
+def _scaled_variance(y: Tensor, slope: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:
+    """Variance of ``x / length``, whose Jacobian is ``(delta - y slope^T) / length``.
+
+    ``slope`` is the gradient of the length; of the Euclidean one it is ``y``.
+    """
+    part = slope.square() * var
+    # By rounding a sum without its own largest term may fall below zero.
     others = (part.sum(dims, keepdim=True) - part).clamp_min(0)
-    own = var * (1 - y.square()).square()
+    own = var * (1 - y * slope).square()
     return (own + y.square() * others) / length.square()
 
 
-_any_norm = python_body(F.normalize)
+def _gradient_of_length(x: Tensor, p: float, dim: Any, eps: float) -> Tensor:
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        length = torch.linalg.vector_norm(leaf, p, dim).clamp_min(eps)
+        (slope,) = torch.autograd.grad(length.sum(), leaf)
+    return slope
 
 
 @moment_rule(F.normalize)
@@ -39,11 +48,10 @@ def normalize(
     """``input`` divided by its length."""
     if out is not None:  # spectral norm keeps the direction of the means
         return F.normalize(input.loc.detach(), p, dim, eps, out=out)
-    if p != 2:
-        return _any_norm(input, p, dim, eps)
-    length = input.loc.norm(2, dim, keepdim=True).clamp_min(eps)
+    length = torch.linalg.vector_norm(input.loc, p, dim, keepdim=True).clamp_min(eps)
     y = input.loc / length
-    spread = _scaled_variance(y.detach(), input.variance, length.detach(), dim)
+    slope = y.detach() if p == 2 else _gradient_of_length(input.loc, p, dim, eps)
+    spread = _scaled_variance(y.detach(), slope, input.variance, length.detach(), dim)
     return Gaussian.wrap(y, spread)
 
 
@@ -94,8 +102,9 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The lengths of all slices along ``dim``."""
     if dim == -1:
         return v.norm(pow)
-    rows = v.transpose(0, dim).flatten(1).norm(pow, 1)
-    return rows.reshape([-1] + [1] * (v.dim() - 1)).transpose(0, dim)
+    slices = v.transpose(0, dim)
+    lengths = slices.reshape(slices.shape[0], -1).norm(pow, 1)
+    return lengths.reshape([-1] + [1] * (v.dim() - 1)).transpose(0, dim)
 
 
 @moment_rule(torch._weight_norm)  # noqa: SLF001  (torch has no public name)
