@@ -178,6 +178,8 @@ class Gaussian(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the moment rule of ``func``, or say that there is none."""
+        if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
+            kwargs = _in_words_of_torch(kwargs)
         rule = _RULES.get(func)
         if rule is None:
             if func in _METADATA:
@@ -340,21 +342,31 @@ def _no_rule_message(function: Any) -> str:
     where = f", which the autograd.Function {caller.__name__!r} calls" if caller else ""
     return (
         f"no moment rule for {name!r}{where}.{hint} Register one with "
-        f"@tractable.moment_rule(...): see 'How to add a moment rule' in CONTRIBUTING.md"
+        f"@tractable.moment_rule(...): see 'How to write a moment rule' in docs/developer/rule.md"
     )
+
+
+def _in_words_of_torch(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """``axis`` and ``keepdims``, which torch takes for ``dim`` and ``keepdim`` everywhere."""
+    words = {"axis": "dim", "keepdims": "keepdim"}
+    return {words.get(word, word): value for word, value in kwargs.items()}
 
 
 def _metadata() -> set[Any]:
     properties = (
         "shape dtype device ndim requires_grad is_leaf layout grad_fn is_cuda is_cpu is_meta "
-        "is_sparse is_quantized is_mkldnn is_nested is_mps is_xpu names itemsize nbytes"
+        "is_sparse is_sparse_csr is_quantized is_mkldnn is_nested is_mps is_xpu is_xla is_mtia "
+        "is_maia is_vulkan is_ipu names itemsize nbytes"
     ).split()
     methods = (
-        "size dim numel nelement ndimension is_floating_point is_complex element_size "
-        "get_device __len__ __hash__ is_contiguous stride is_nonzero is_inference"
+        "size dim numel nelement ndimension is_floating_point is_complex is_signed is_conj is_neg "
+        "is_distributed element_size get_device __len__ __hash__ is_contiguous stride is_nonzero "
+        "is_inference"
     ).split()
     getters = {getattr(Tensor, name).__get__ for name in properties if hasattr(Tensor, name)}
-    return getters | {getattr(Tensor, name) for name in methods if hasattr(Tensor, name)}
+    return getters | {
+        getattr(home, name) for home in (torch, Tensor) for name in methods if hasattr(home, name)
+    }
 
 
 _METADATA = _metadata()

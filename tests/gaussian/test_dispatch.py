@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import torch.nn.functional as F
 
 from tractable import Gaussian, NoMomentRule
 from tractable.gaussian import covered_functions, spellings
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -26,7 +30,9 @@ def test_no_rule_names_the_function_the_nearest_and_the_way_out(g: Gaussian) -> 
     assert "nearest" in message
     assert "prod" in message
     assert "moment_rule" in message
-    assert "CONTRIBUTING" in message
+    pointer = re.search(r"see '(.+)' in (\S+)$", message)
+    assert pointer is not None
+    assert f"# {pointer[1]}\n" in (ROOT / pointer[2]).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -37,6 +43,7 @@ def test_no_rule_names_the_function_the_nearest_and_the_way_out(g: Gaussian) -> 
         (lambda g: F.ctc_loss(g, g, g, g), "ctc_loss"),
         (lambda g: torch.fft.fft(g), "fft"),
         (lambda g: divmod(g, 2), "divmod|unsupported"),
+        (lambda g: torch.unique(g), "unique"),
         (lambda g: g.numpy(), "numpy"),
         (lambda g: g.tolist(), "tolist"),
         (lambda g: g.item(), "item"),
@@ -96,6 +103,12 @@ def test_metadata_is_answered_without_a_rule(g: Gaussian) -> None:
     assert not g.requires_grad
     assert g.grad_fn is None
     assert len({g, g}) == 1
+    assert torch.is_floating_point(g)
+    assert not torch.is_complex(g)
+    assert torch.numel(g) == 3
+    assert g.is_signed()
+    assert not g.is_sparse_csr
+    assert g.type() == "torch.FloatTensor"
 
 
 def test_covered_functions_are_functions() -> None:

@@ -38,6 +38,11 @@ def _through_a_view(x: Tensor) -> Tensor:
     return z
 
 
+def _copies_summed(x: Tensor) -> Tensor:
+    """The index of size one meets one of size two that is summed."""
+    return torch.einsum("...i,i...->i", x, torch.arange(-2.0, 4.0, dtype=x.dtype).reshape(3, 2))
+
+
 LINEAR: list[Row] = [
     ("cumsum", lambda x: x.cumsum(1), ((2, 3),)),
     ("index_add", lambda x, y: x.index_add(0, _INDEX, y, alpha=-2), ((2, 3), (3, 3))),
@@ -58,6 +63,8 @@ LINEAR: list[Row] = [
     ("in place through a view", _through_a_view, ((2, 3),)),
     ("relu_ of positive, add_", lambda x: (x * 1).add_(1).mul_(2), ((2, 3),)),
     ("diff", lambda x: torch.diff(x, n=1, dim=1), ((2, 3),)),
+    ("diff, twice", lambda x, y: torch.diff(x, n=2, dim=1, prepend=y), ((2, 3), (2, 1))),
+    ("block_diag", lambda x, y: torch.block_diag(x, y), ((2, 2), (1, 2))),
     ("unfold of a dimension", lambda x: x.unfold(1, 2, 1), ((2, 4),)),
     ("unfold", lambda x: F.unfold(x, 2), (_IMAGE,)),
     ("fold", lambda x: F.fold(x, (2, 3), 2), ((1, 4, 2),)),
@@ -78,6 +85,7 @@ LINEAR: list[Row] = [
     ("interpolate, area", _up("area", size=(2, 3)), (_IMAGE,)),
     ("interpolate, trilinear", _up("trilinear", size=(3, 2, 3)), ((1, 1, 2, 2, 3),)),
     ("einsum, diagonal", lambda x: torch.einsum("ii->i", x), ((3, 3),)),
+    ("einsum, copies summed", _copies_summed, ((1, 3),)),
     ("einsum, transposed sum", lambda x: torch.einsum("ijk->kj", x), ((2, 3, 2),)),
     ("addcmul of constants", lambda x: torch.addcmul(x, torch.ones(3), torch.ones(3)), ((2, 3),)),
     (
@@ -117,6 +125,11 @@ TANGENT: list[Row] = [
     ("std over all", lambda x: torch.std(x, correction=0), ((2, 3),)),
     ("prod", lambda x: x.prod(1), ((2, 3),)),
     ("normalize", lambda x: F.normalize(x, dim=-1), ((2, 4),)),
+    ("normalize, p=1", lambda x: F.normalize(x, 1, -1), ((2, 4),)),
+    ("normalize, p=3, two dimensions", lambda x: F.normalize(x, 3.0, (1, 2)), ((2, 3, 2),)),
+    ("normalize, largest", lambda x: F.normalize(x, float("inf"), 0), ((4, 2),)),
+    ("normalize, shorter than eps", lambda x: F.normalize(x, 1, -1, 100.0), ((2, 4),)),
+    ("local_response_norm", lambda x: F.local_response_norm(x, 3, 2.0, 0.6, 0.9), ((2, 4, 2),)),
     ("matrix_exp", lambda x: torch.matrix_exp(0.3 * x), ((2, 2),)),
     ("inverse", lambda x: torch.inverse(x + 9 * torch.eye(3, dtype=x.dtype)), ((3, 3),)),
     ("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1), ((2, 4), (2, 4))),

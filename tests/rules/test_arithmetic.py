@@ -102,7 +102,7 @@ def test_a_quotient_linearises_its_divisor() -> None:
 
 
 def test_powers(g: Any) -> None:
-    assert moments(g**1) == (g.loc, g.variance)
+    assert all(torch.equal(a, b) for a, b in zip(moments(g**1), (g.loc, g.variance), strict=True))
     loc, variance = moments(Gaussian(torch.zeros(2), 1.0) ** 0)
     assert loc.tolist() == [1, 1]
     assert variance.tolist() == [0, 0]

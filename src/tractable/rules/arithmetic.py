@@ -41,7 +41,7 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
 
 
 @moment_rule(*spellings("add"), Tensor.__add__, Tensor.__radd__)
-def add(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
+def add(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     """``input + alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
         return multiply(input, 1 + alpha)
@@ -49,7 +49,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
 
 
 @moment_rule(*spellings("sub"), *spellings("subtract"), Tensor.__sub__)
-def subtract(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
+def subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     """``input - alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
         return multiply(input, 1 - alpha)
@@ -57,7 +57,7 @@ def subtract(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
 
 
 @moment_rule(Tensor.__rsub__, *spellings("rsub"))
-def reflected_subtract(input: Operand, other: Operand, *, alpha: float = 1) -> Gaussian:
+def reflected_subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     """``other - alpha * input``."""
     return subtract(other, input, alpha=alpha)
 

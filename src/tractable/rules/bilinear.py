@@ -122,7 +122,7 @@ for _dims, _plain, _transposed in (
     moment_rule(_transposed)(_convolution(_dims, transposed=True))
 
 
-@moment_rule(*spellings("matmul"), Tensor.__matmul__, *spellings("mm"), *spellings("bmm"))
+@moment_rule(*spellings("matmul"), Tensor.__matmul__)
 def matmul(input: Operand, other: Operand) -> Gaussian:
     """``input @ other``; the two are taken as independent."""
     x = input.unsqueeze(0) if input.dim() == 1 else input
@@ -167,7 +167,7 @@ def power(input: Gaussian, exponent: Any) -> Gaussian:
     if isinstance(exponent, Gaussian) or not isinstance(input, Gaussian):
         raise TypeError("a Gaussian exponent has no moment rule: the exponent must be a constant")
     if isinstance(exponent, int | float) and exponent == 1:
-        return input
+        return multiply(input, 1)  # a new Gaussian, which may be changed in place
     if isinstance(exponent, int | float) and exponent == 2:
         return square(input)
 

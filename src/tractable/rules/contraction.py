@@ -80,12 +80,16 @@ def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
     z = "".join(dict.fromkeys(c for c in left + right if c in kept))
     if not isinstance(x, Gaussian) and not isinstance(w, Gaussian):
         return torch.einsum(f"{left},{right}->{z}", x, w), z
-    # A broadcast index of size one in one operand only: torch allows it where dots stand.
-    sizes: dict[str, int] = {}
-    for term, operand in ((left, x), (right, w)):
-        for c, n in zip(term, operand.shape, strict=True):
-            sizes[c] = max(sizes.get(c, 1), n)
-    x, w = (t.expand([sizes[c] for c in term]) for t, term in ((x, left), (w, right)))
+    # A broadcast index has size one in one operand only.  If it is summed, the other operand is
+    # summed first, because copies of an entry are not independent; else the entry is repeated.
+    sizes = [dict(zip(term, t.shape, strict=True)) for term, t in ((left, x), (right, w))]
+    summed = [c for c in left if c in right and c not in kept]
+    for c in summed:
+        if sizes[0][c] != sizes[1][c]:
+            x, w = x.sum(left.index(c), keepdim=True), w.sum(right.index(c), keepdim=True)
+            sizes[0][c] = sizes[1][c] = 1
+    full = {c: max(part.get(c, 1) for part in sizes) for c in left + right}
+    x, w = (t.expand([full[c] for c in term]) for t, term in ((x, left), (w, right)))
     return product(Contraction(left, right, z), x, w), z
 
 
@@ -112,10 +116,22 @@ def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return _weighed(input, beta) + _weighed(product, alpha)
 
 
-@moment_rule(*spellings("addmm"), *spellings("baddbmm"), *spellings("addmv"))
+@moment_rule(*spellings("addmm"))
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta input + alpha mat1 @ mat2``."""
     return _added(input, mat1 @ mat2, beta, alpha)
+
+
+@moment_rule(*spellings("baddbmm"))
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``addmm``, for every matrix of a batch."""
+    return _added(input, batch1 @ batch2, beta, alpha)
+
+
+@moment_rule(*spellings("addmv"))
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta input + alpha mat @ vec``."""
+    return _added(input, mat @ vec, beta, alpha)
 
 
 @moment_rule(*spellings("addbmm"))
@@ -142,12 +158,30 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     return _added(input, tensor1 / tensor2, 1, value)
 
 
-@moment_rule(*spellings("mv"), *spellings("dot"), *spellings("vdot"))
-def vector_product(input: Any, other: Any) -> Any:
-    """The matrix product, with vectors."""
-    if input is other:
+@moment_rule(*spellings("mm"), *spellings("bmm"))
+def matrix_product(input: Any, mat2: Any) -> Any:
+    """The product of two matrices, or of the matrices of two batches."""
+    return matmul(input, mat2)
+
+
+@moment_rule(*spellings("mv"))
+def matrix_times_vector(input: Any, vec: Any) -> Any:
+    """The product of a matrix and a vector."""
+    return matmul(input, vec)
+
+
+@moment_rule(*spellings("dot"))
+def dot(input: Any, tensor: Any) -> Any:
+    """The inner product of two vectors."""
+    if input is tensor:
         return (input * input).sum()
-    return matmul(input, other)
+    return matmul(input, tensor)
+
+
+@moment_rule(*spellings("vdot"))
+def vdot(input: Any, other: Any) -> Any:
+    """The inner product of two vectors, as ``dot``: they are real."""
+    return dot(input, other)
 
 
 @moment_rule(*spellings("inner"))
@@ -163,7 +197,7 @@ def inner(input: Any, other: Any) -> Any:
 @moment_rule(*spellings("outer"), *spellings("ger"))
 def outer(input: Any, vec2: Any) -> Any:
     """Every product of an entry with an entry."""
-    return multiply(input.unsqueeze(1), vec2.unsqueeze(0))
+    return input.unsqueeze(1) * vec2.unsqueeze(0)
 
 
 @moment_rule(torch.tensordot)

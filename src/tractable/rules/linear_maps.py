@@ -8,7 +8,7 @@ Approximate: sums that share entries (cumulative ones, overlapping windows) coun
 
 from __future__ import annotations
 
-from numbers import Number
+import math
 from typing import Any
 
 import torch
@@ -29,11 +29,12 @@ _MOVES = """
 """
 _SEVERAL = "hsplit vsplit dsplit unsafe_chunk unsafe_split"
 _FILL = """
-    scatter scatter_add index_copy index_put index_fill masked_fill masked_scatter select_scatter
+    scatter_add index_copy index_put index_fill masked_fill masked_scatter select_scatter
     slice_scatter diagonal_scatter put fill
 """
-_JOINS = "vstack dstack column_stack row_stack hstack block_diag"
-_VALUES = {"masked_fill", "scatter", "index_fill", "fill", "fill_", "__setitem__"}
+_JOINS = "vstack dstack column_stack row_stack hstack"
+_VALUES = {"masked_fill", "index_fill", "fill", "fill_"}
+"""Functions whose last argument is one value to be written."""
 
 
 def on_both(function: Any) -> Rule:
@@ -51,19 +52,26 @@ def on_both(function: Any) -> Rule:
         means = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, (args, kwargs))
         spreads = tree_map(without_variance, (args, kwargs))
         if name in _VALUES:
-            spreads = _without_number(*spreads)
+            spreads = _with_value_zero(*spreads)
         return Gaussian.wrap(function(*means[0], **means[1]), function(*spreads[0], **spreads[1]))
 
     return rule
 
 
-def _without_number(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The value that is written has no variance, though it be an integer."""
-    if "value" in kwargs and isinstance(kwargs["value"], Number):
-        return args, {**kwargs, "value": 0}
-    if args and isinstance(args[-1], Number) and "value" not in kwargs:
-        return (*args[:-1], 0), kwargs
-    return args, kwargs
+def _with_value_zero(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments with a variance of 0 for the value that is written.
+
+    A Gaussian value has its variance here already; a number and a tensor of integers do not.
+    """
+    if "value" in kwargs:
+        return args, {**kwargs, "value": _zero_if_integer(kwargs["value"])}
+    return (*args[:-1], _zero_if_integer(args[-1])), kwargs
+
+
+def _zero_if_integer(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value if value.is_floating_point() else torch.zeros_like(value)
+    return 0
 
 
 def _existing(names: str) -> Any:
@@ -91,6 +99,32 @@ for _function in (
     F.max_unpool3d,
 ):
     moment_rule(_function)(move(_function))
+
+
+@moment_rule(torch.block_diag)
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of one, and zeros beside them."""
+    return join(lambda parts: torch.block_diag(*parts))(tensors)
+
+
+@moment_rule(*spellings("scatter"))
+def scatter(
+    input: Any, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None
+) -> Any:
+    """``input`` with the entries of ``src`` (or one number) written, added or multiplied in."""
+    source = value if src is None else src
+    if not isinstance(source, Tensor):
+        source = torch.full(index.shape, source, dtype=input.dtype, device=input.device)
+    if reduce is None:
+        return _scatter(input, dim, index, source)
+    if reduce == "add":
+        return input.scatter_add(dim, index, source)
+    if reduce != "multiply":
+        raise ValueError(f"reduce must be 'add' or 'multiply', got {reduce!r}")
+    return input.scatter_reduce(dim, index, source, "prod")
+
+
+_scatter = on_both(torch.scatter)
 
 
 @moment_rule(*spellings("index_add"))
@@ -173,15 +207,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> list[Any]:
         t.reshape([-1 if i == j else 1 for j in range(len(tensors))]).expand(sizes)
         for i, t in enumerate(tensors)
     ]
-    return [g.transpose(0, 1) for g in grids] if indexing == "xy" else grids
+    return [g.transpose(0, 1) for g in grids] if indexing == "xy" and len(sizes) > 1 else grids
 
 
 @moment_rule(*spellings("diff"))
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours, ``n`` times over."""
+    """Differences of neighbors, ``n`` times over: sums with binomial coefficients."""
+    if n == 0:
+        return input.clone()
     parts = [part for part in (prepend, input, append) if part is not None]
-    z = torch.cat(parts, dim) if len(parts) > 1 else input
-    for _ in range(n):
-        size = z.shape[dim] - 1
-        z = z.narrow(dim, 1, size) - z.narrow(dim, 0, size)
-    return z
+    z: Any = torch.cat(parts, dim) if len(parts) > 1 else input
+    left = max(z.shape[dim] - n, 0)
+    terms = range(n + 1 if left else 1)
+    variance = sum(math.comb(n, k) ** 2 * z.variance.narrow(dim, k, left) for k in terms)
+    return Gaussian.wrap(torch.diff(z.loc, n, dim), variance)

@@ -36,12 +36,15 @@ def _written_back(function: Any) -> Rule | None:
     if not name.endswith("_") or name.endswith("__") or name in _NEVER:
         return None
     try:
-        found = [rule for plain in spellings(name[:-1]) if (rule := rule_of(plain)) is not None]
+        candidates = spellings(name[:-1])
     except AttributeError:
         return None
-    if not found:
+    if getattr(Tensor, name, None) is function and hasattr(Tensor, name[:-1]):
+        # The method first: x.polygamma_(n) has another order of arguments than torch.polygamma.
+        candidates = (getattr(Tensor, name[:-1]), *candidates)
+    rule = next((found for f in candidates if (found := rule_of(f)) is not None), None)
+    if rule is None:
         return None
-    rule = found[0]
 
     def run(target: Tensor, *args: Any, **kwargs: Any) -> Any:
         z = rule(target, *args, **kwargs)
@@ -58,6 +61,9 @@ def _body(function: Any) -> Rule | None:
     """The Python of a composite function, without its question whether a rule takes over."""
     plain = inspect.unwrap(function) if callable(function) else function
     if not isinstance(plain, FunctionType) or plain.__module__ not in _BODIES:
+        return None
+    if plain.__globals__["__name__"] not in _BODIES:
+        # A wrapper of two functions (``torch.unique``), which would ask for this rule again.
         return None
     names = {n: lambda *_: False for n in plain.__globals__ if n.startswith("has_torch_function")}
     body = FunctionType(

@@ -51,9 +51,10 @@ def _extreme(function: Any, of_two: Any, argument: Any) -> Rule:
         second = args[0] if args else kwargs.get("other")
         if isinstance(second, Tensor):
             return of_two(input, second)
-        if args or "dim" in kwargs:
+        if args or kwargs:
             return by_dim(input, *args, **kwargs)
-        return input.reshape(-1)[argument(input.loc.reshape(-1))]
+        # A copy: one entry is a view, and the largest entry of torch is none.
+        return input.reshape(-1)[argument(input.loc.reshape(-1))].clone()
 
     return rule
 
@@ -72,7 +73,7 @@ def median(input: Gaussian, *args: Any, **kwargs: Any) -> Any:
     if args or kwargs:
         return _values_of_chosen(torch.median)(input, *args, **kwargs)
     flat: Any = input.reshape(-1)
-    return flat[torch.median(flat.loc, 0).indices]
+    return flat[torch.median(flat.loc, 0).indices].clone()
 
 
 def _by_largest(argument: Any) -> Rule:
@@ -94,22 +95,13 @@ for _name, _argument in (("amax", torch.argmax), ("amin", torch.argmin)):
     moment_rule(*spellings(_name))(_by_largest(_argument))
 
 
-@moment_rule(torch.where, Tensor.where)
-def where(*args: Any) -> Any:
-    """``input`` where the condition holds, else ``other``; the condition is that of the means.
-
-    ``torch.where(condition, input, other)``, or the method of ``input`` with the same arguments.
-    """
-    condition, input, other = args
-    if (
-        isinstance(input, Tensor)
-        and input.dtype == torch.bool
-        and not isinstance(condition, Gaussian)
-        and condition.dtype != torch.bool
-    ):
-        condition, input = input, condition
+@moment_rule(torch.where)
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """``input`` where the condition holds, else ``other``; alone, the places where it holds."""
     if isinstance(condition, Gaussian):
-        condition, input = input, condition
+        condition = condition.loc.detach()
+    if input is None:
+        return torch.where(condition)
     (x, var_x), (y, var_y) = moments_of(input), moments_of(other)
     loc = torch.where(condition, x, y)
     variance = torch.where(
@@ -118,3 +110,9 @@ def where(*args: Any) -> Any:
         0.0 if var_y is None else var_y.to(loc.dtype),
     )
     return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype))
+
+
+@moment_rule(Tensor.where)
+def where_method(input: Any, condition: Any, other: Any) -> Any:
+    """``torch.where`` as a method of its second argument."""
+    return where(condition, input, other)

@@ -40,9 +40,15 @@ def move(function: Any, follow: Any = None) -> Any:
 
     def rule(input: Gaussian | Tensor, *args: Any, **kwargs: Any) -> Gaussian | Tensor:
         args = tuple(a.loc if isinstance(a, Gaussian) else a for a in args)  # view_as, expand_as
+        if kwargs:
+            kwargs = {k: a.loc if isinstance(a, Gaussian) else a for k, a in kwargs.items()}
         if not isinstance(input, Gaussian):
             return function(input, *args, **kwargs)
         loc = function(input.loc, *args, **kwargs)
+        if loc is input.loc:  # float() of floats: torch returns the tensor itself
+            return input
+        if not isinstance(loc, Tensor):  # type() without a type is its name
+            return loc
         common = input.common
         if common is not None:
             common = follow and follow(input, loc, lambda t: function(t, *args, **kwargs))
