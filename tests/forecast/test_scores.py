@@ -13,18 +13,18 @@ from tractable.forecast import Forecaster
 def test_a_naive_forecast_without_a_past_has_no_spread(quick):
     y = wave(300)
     model = Forecaster(horizon=20, **quick).fit(y)  # windows of 24, seasons of 12
-    early, late = model.backtest(y, start=26), model.backtest(y, start=32)
+    early, late = model.backtest(y, start=26), model.backtest(y, start=31)
     none = early.summary()["seasonal naive"]
     assert np.isnan(none["log_likelihood"])
     assert np.isnan(none["coverage_90"])
     assert none["mse"] == pytest.approx(2 * 0.3**2, rel=0.2)  # the forecast itself is known
     assert np.isfinite(early.log_likelihood)
-    # One origin, season 12, has all its outcomes before the first forecast of 33: they are its
-    # spread, and nothing that came later is.
+    # With 32 values before the first forecast, a season and the steps, one origin has all its
+    # outcomes before it: they are its spread, and nothing that came later is.
     assert np.isnan(late.summary()["seasonal naive"]["log_likelihood"])
-    found = model.backtest(y, start=33).naive
-    spread = (y[13:33] - np.r_[y[1:13], y[1:9]]) ** 2
-    origins = np.arange(32, 280)
+    found = model.backtest(y, start=32).naive
+    spread = (y[12:32] - np.r_[y[:12], y[:8]]) ** 2
+    origins = np.arange(31, 280)
     truth = [
         stats.norm.logpdf(y[origins + k], y[origins + k - 12 * -(-k // 12)], spread[k - 1] ** 0.5)
         for k in range(1, 21)

@@ -76,7 +76,7 @@ def _scored(said: rolling.Said, y: Array) -> tuple[Array, Array, Array, Array]:
     tail = 2 * torch.special.ndtr(-torch.from_numpy(np.abs(z))).numpy()
     if not isinstance(found, NormalPredictive):
         density, tail = _own_density(said, y, density), _own_tail(said, inner, tail)
-    gone = np.isnan(y)
+    gone = np.isnan(y) | ~said.there[..., 0]
     z, surprise, tail = (np.where(gone, np.nan, part) for part in (z, -density, tail))
     return said.median[..., 0], z, surprise, tail
 

@@ -22,7 +22,7 @@ from tractable.errors import InvalidInput
 from tractable.forecast.model import Model, Origins, Recipe, Setting, taught
 from tractable.forecast.recursion import Recursion, run_on
 from tractable.forecast.spread import Errors
-from tractable.forecast.windows import Array, History, Level, seen_at
+from tractable.forecast.windows import Array, History, Level
 
 GAINS = (0.01, 0.25)
 HIDDEN = (64,)
@@ -83,6 +83,17 @@ class Trials:
             size = max(times // 8, min(recipe.reach, times // 5))
         ends = [times - k * size for k in range(cuts)]
         self.cuts = [Cut(end - size, end) for end in reversed(ends) if end - size > recipe.reach]
+        if held_out is not None and not self.cuts:
+            raise InvalidInput(
+                f"validation={held_out} leaves {max(times - held_out, 0)} of {times} times to "
+                f"learn from, and forecasts of {recipe.reach} steps need at least "
+                f"{recipe.reach + 1}: give a smaller validation"
+            )
+
+    @property
+    def left(self) -> str:
+        """How many times there are to learn from, in words, if some are held out."""
+        return f" with the first {self.cuts[0].first} to learn from" if self.cuts else ""
 
     def training(self, setting: Setting, last: int) -> Origins:
         """Origins of windows whose targets end before a time; if they are few, begin before it."""
@@ -99,8 +110,7 @@ class Trials:
 
     def judged_to_the_end(self, setting: Setting, cut: Cut) -> Origins:
         """The same, with those of which only some steps are known, up to the last but one."""
-        origins = np.arange(max(cut.first, setting.lags) - 1, cut.last - 1)
-        return origins[seen_at(self.history, setting.lags, origins)]
+        return np.arange(max(cut.first, setting.lags) - 1, cut.last - 1)
 
     def fits(self, setting: Setting) -> bool:
         """Whether there are windows to learn from, in every cut."""
@@ -125,19 +135,26 @@ class Trials:
     def errors(
         self, model: Model | Recursion, setting: Setting, cut: Cut, *, thin: bool = False
     ) -> Errors:
-        """Of the windows of a cut."""
+        """Of the windows of a cut, missing where a series has no values in or after a window."""
         origins = self.judged(setting, cut)
-        origins = origins[seen_at(self.history, setting.lags, origins)]
         if thin or self.recipe.ahead:
             most = _MOST_WINDOWS // self.history.loc.shape[1] // (60 if self.recipe.ahead else 4)
             most = max(most, 1)
             origins = origins[:: -(-len(origins) // most)]
-        found = None
-        if len(origins):
-            found = Errors.of(model, self.before(cut.last), origins)
-        if found is None or np.isnan(found.error).all(axis=(0, 2)).any():
+        return Errors.of(model, self.before(cut.last), origins)
+
+    def joined(self, parts: list[Errors]) -> Errors:
+        """The errors of all cuts.
+
+        Raises:
+            InvalidInput: there are none, because no series has values where they are held out.
+        """
+        found = Errors.joined(parts)
+        if not found.known.any():
             raise InvalidInput(
-                "no held-out window has a value in it and one after it: too many are missing"
+                f"no held-out window has a value in it and one after it, of any series: the values "
+                f"from row {self.cuts[0].first} on, which are held out, are missing. Leave out the "
+                "rows after the last value, or give a larger validation="
             )
         return found
 
@@ -147,7 +164,7 @@ class Trials:
         for cut in self.cuts:
             model = self.fitted(setting, cut.first, thin=True)
             parts.append(self.errors(model, setting, cut, thin=True))
-        return Tried(setting, Errors.joined(parts).score)
+        return Tried(setting, self.joined(parts).score)
 
     @cached_property
     def usable(self) -> bool:
@@ -174,7 +191,8 @@ def choose(
     if not options:
         raise InvalidInput(
             f"{len(trials.history)} values are too few for windows of {min(lags)} and forecasts of "
-            f"{trials.recipe.reach} steps: give fewer lags or a shorter horizon"
+            f"{trials.recipe.reach} steps{trials.left}: give fewer lags, a shorter horizon or a "
+            "smaller validation"
         )
     decisions = [len(options), len(gains), len(levels), len(hidden)]
     if not trials.usable or max(decisions) == 1:

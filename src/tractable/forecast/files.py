@@ -22,6 +22,7 @@ from tractable.forecast.windows import LEVELS, History, Layout
 from tractable.learners import TAGI, Ensemble
 from tractable.learners import files as learner_files
 from tractable.learners.files import kind_name
+from tractable.likelihoods import IncompleteNormal, Likelihood, Normal
 from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Tensors, part, prefixed
 
@@ -36,13 +37,13 @@ _PLAIN = (
 _MOST = 1 << 20
 
 
-def save(forecaster: Forecaster, path: str | Path, columns: Columns, until: int) -> None:
+def save(forecaster: Forecaster, path: str | Path, columns: Columns) -> None:
     """Write a fitted forecaster to one file, atomically."""
-    tensors, header = packed(forecaster, columns, until)
+    tensors, header = packed(forecaster, columns)
     model_file.write(path, tensors, header)
 
 
-def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensors, dict[str, Any]]:
+def packed(forecaster: Forecaster, columns: Columns) -> tuple[Tensors, dict[str, Any]]:
     """All that was learnt, as tensors and JSON values."""
     state = forecaster.state_
     tensors, header = learner_files.pack(state.model.learner)
@@ -69,14 +70,19 @@ def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensor
         }  # fmt: skip
     full = {name: np.ascontiguousarray(part) for name, part in parts.items() if part.size}
     own = {name: torch.from_numpy(part.copy()) for name, part in full.items()}
-    net, kind = forecaster.net, forecaster.learner
+    net, kind, likelihood = forecaster.net, forecaster.learner, forecaster.likelihood
+    run_on = state.model if isinstance(state.model, Recursion) else None
     entry = {
-        "parameters": {name: getattr(forecaster, name) for name in _PLAIN},
+        "parameters": {name: _plain(getattr(forecaster, name)) for name in _PLAIN},
         "net": "module" if isinstance(net, nn.Module) else net,
         "learner": kind if isinstance(kind, str) else kind_name(kind),
-        "options": forecaster.options,
+        "options": _plain(forecaster.options),
+        "likelihood": likelihood and {"name": type(likelihood).__name__, **likelihood.config()},
         "setting": asdict(state.setting),
         "layout": asdict(one.layout),
+        # What was fitted: the parameters may have been changed since, for the next fit.
+        "transform": state.units.transform,
+        "recursion": run_on and {"ahead": run_on.ahead, "way": run_on.way, "seed": run_on.seed},
         "memory": state.spread.memory,
         "grid": state.grid.to_json(),
         "now": state.now,
@@ -86,14 +92,13 @@ def packed(forecaster: Forecaster, columns: Columns, until: int) -> tuple[Tensor
         "updates": state.updates,
         "counts": one.units is not None,
         "columns": asdict(columns),
-        "until": until,
     }
     if told is not None:
         entry["told"] = told.count
     return tensors | prefixed(own, _PREFIX), {**header, "forecaster": entry}
 
 
-def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> tuple[Columns, int]:
+def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> Columns:
     """Fill a forecaster with what a file holds.
 
     Raises:
@@ -113,41 +118,56 @@ def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> tup
             raise InvalidModelFile("the parameters in the file are not those of a Forecaster")
         rest = {k: v for k, v in tensors.items() if not k.startswith(_PREFIX)}
         learner = learner_files.unpack(path, rest, header, net, None, device=None)
-        shown = entry["net"]
+        entry = _completed(entry, learner.likelihood)
+        shown, given_likelihood = entry["net"], entry["likelihood"]
+        if given_likelihood is not None:
+            given_likelihood = learner_files.likelihood_of(dict(given_likelihood), rest)
         forecaster.set_params(
             **given,
             net=learner.net if shown == "module" else _tuple(shown),
-            likelihood=None if type(learner.likelihood).__name__ in _NORMAL else learner.likelihood,
+            likelihood=given_likelihood,
             learner=learner_files.kind_of(entry["learner"]),
             options=entry["options"],
         )  # fmt: skip
-        state = _state(forecaster, entry, own, learner)
+        state = _state(entry, own, learner)
         forecaster.state_, forecaster.tried_ = state, []
         forecaster.setting_ = state.setting
         columns = dict(entry["columns"])
         lists = {name: tuple(columns[name]) for name in ("known", "past")}
         if isinstance(columns["target"], list):
             lists["target"] = tuple(columns["target"])
-        again = packed(forecaster, Columns(**{**columns, **lists}), int(entry["until"]))
+        again = packed(forecaster, Columns(**{**columns, **lists}))
         checks.taken((own, entry), (part(again[0], _PREFIX), again[1]["forecaster"]))
-    return Columns(**{**columns, **lists}), int(entry["until"])
+    return Columns(**{**columns, **lists})
 
 
-_NORMAL = ("Normal", "IncompleteNormal")
+def _completed(entry: dict[str, Any], likelihood: Likelihood) -> dict[str, Any]:
+    """A header with the entries that files did not have at first, and without one they had."""
+    given = entry["parameters"]
+    ahead = {"ahead": given["horizon"], "way": given["spread"], "seed": given["seed"]}
+    own = None
+    if type(likelihood) not in (Normal, IncompleteNormal):
+        own = {"name": type(likelihood).__name__, **likelihood.config()}
+    elif likelihood.sigma is not None:
+        own = {"name": "Normal", "sigma": likelihood.sigma, "outputs": 1}
+    first = {
+        "transform": check_transform(given["transform"]),
+        "recursion": ahead if given["strategy"] == "recursive" else None,
+        "likelihood": own,
+    }
+    return {**first, **{name: value for name, value in entry.items() if name != "until"}}
 
 
-def _state(
-    forecaster: Forecaster, entry: dict[str, Any], own: dict[str, Tensor], learner: Any
-) -> State:
+def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> State:
     names = tuple(checks.of_type(name, str, "a name") for name in entry["names"])
     layout = Layout(**_whole(entry["layout"]))
     held = _with_empty({name: tensor.numpy() for name, tensor in own.items()})
-    units = Units(check_transform(forecaster.transform), held["units/mean"], held["units/scale"])
+    units = Units(check_transform(entry["transform"]), held["units/mean"], held["units/scale"])
     scaled = (units.mean, units.scale) if entry["counts"] else None
     kind = learner.method.kind if isinstance(learner, Ensemble) else type(learner)
     model: Any = Model(learner, layout, issubclass(kind, TAGI), scaled)
-    if forecaster.strategy == "recursive":
-        model = Recursion(model, forecaster.horizon, forecaster.spread, forecaster.seed)
+    if entry["recursion"] is not None:
+        model = _recursion(model, entry["recursion"])
     steps, series = model.layout.steps, len(names)
     checked = {
         "units/mean": (series,), "units/scale": (series,), "recent": (series, steps),
@@ -176,7 +196,7 @@ def _state(
         Covariates(held["known/mean"], held["known/scale"]),
         Covariates(held["past/mean"], held["past/scale"]),
         Spread(held["spread/factors"], held["spread/correlation"], entry["memory"]),
-        held["recent"], history, Grid(**entry["grid"]), int(entry["now"]), names,
+        held["recent"], history, Grid.from_json(entry["grid"]), int(entry["now"]), names,
         checks.of_type(entry["alone"], bool, "alone"), int(entry["season"]), int(entry["updates"]),
         _told(entry, held, (steps, series, steps)),
     )  # fmt: skip
@@ -191,11 +211,23 @@ def _told(entry: dict[str, Any], held: dict[str, Any], shape: tuple[int, ...]) -
     if any(table.shape != shape for table in parts) or (parts[1] < 0).any():
         raise InvalidModelFile("the latest forecasts in the file do not fit the forecaster")
     untold = parts[1] == 0
-    if untold[:count, :, 0].any():
-        raise InvalidModelFile("the latest forecasts in the file have no variance")
     for table in parts:
         table[untold] = np.nan
     return Told(parts[0], parts[1], count)
+
+
+def _recursion(model: Model, entry: dict[str, Any]) -> Recursion:
+    if set(entry) != {"ahead", "way", "seed"} or entry["way"] not in ("covariance", "paths"):
+        raise InvalidModelFile(f"the recursion in the file is {entry!r}: damaged")
+    ahead = checks.at_most(entry["ahead"], _MOST, "the steps of the recursion")
+    return Recursion(model, ahead, entry["way"], checks.of_type(entry["seed"], int, "its seed"))
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which JSON has."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _whole(layout: dict[str, Any]) -> dict[str, Any]:

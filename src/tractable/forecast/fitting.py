@@ -106,7 +106,7 @@ def _measured(
     for cut in trials.cuts:
         model = trials.fitted(setting, cut.first)
         parts.append(trials.errors(model, setting, cut))
-    errors = Errors.joined(parts)
+    errors = trials.joined(parts)
     spread = Spread.of(errors, wanted.memory if _consecutive(trials) else None)
     if not trials.recipe.normal:
         spread = Spread(np.ones((series, steps)), spread.correlation, None)

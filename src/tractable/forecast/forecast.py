@@ -34,6 +34,8 @@ class Forecast:
         transform: what was applied to the data.
         alone: whether arrays have no axis of series.
         paths: drawn ones, ``[paths, series, steps]``, where the forecast is made of them.
+        there: which series have a value to forecast from; numbers of the others are NaN. None
+            if all have.
     """
 
     times: npt.NDArray[Any]
@@ -43,6 +45,7 @@ class Forecast:
     transform: Transform = "none"
     alone: bool = True
     paths: Array | None = None
+    there: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -107,6 +110,7 @@ class Forecast:
         """Of the steps of each series, transformed: ``[steps, steps]``, or with series in front."""
         std = np.sqrt(_numpy(self.predictive.variance))
         found: Array = self.correlation * std[:, :, None] * std[:, None, :]
+        found = self._masked(found)
         return found[0] if self.alone else found
 
     def sample(self, n: int = 100, *, seed: int = 0) -> Array:
@@ -128,7 +132,7 @@ class Forecast:
             white = generator.standard_normal((n, series, len(self), 1))
             z = (root @ white)[..., 0]
             drawn = units.backward(self.transform, self._placed(z))
-        made: Array = np.moveaxis(drawn, 1, 2)
+        made: Array = np.moveaxis(np.moveaxis(self._masked(np.moveaxis(drawn, 1, 0)), 0, 1), 1, 2)
         return made[..., 0] if self.alone else made
 
     def _placed(self, z: Array) -> Array:
@@ -162,7 +166,16 @@ class Forecast:
         index = pd.MultiIndex.from_product([self.times, self.names], names=["time", "series"])
         return pd.DataFrame({name: part.reshape(-1) for name, part in table.items()}, index=index)
 
+    def _masked(self, found: Array) -> Array:
+        """NaN for series without a forecast, which are the first axis."""
+        if self.there is None or self.there.all():
+            return found
+        found = found.astype(np.float64)
+        found[~self.there] = np.nan
+        return found
+
     def _given(self, found: Array) -> Array:
+        found = self._masked(found)
         return found[0] if self.alone else found.T
 
     def _taken(self, y: Any) -> Array:

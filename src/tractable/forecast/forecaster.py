@@ -18,14 +18,21 @@ from tractable.forecast.backtest import Backtest
 from tractable.forecast.choosing import Tried
 from tractable.forecast.forecast import Forecast
 from tractable.forecast.model import Setting
-from tractable.forecast.panel import Columns, Panel, covariates, numbers, read
+from tractable.forecast.panel import (
+    Columns,
+    Frame,
+    Panel,
+    covariates,
+    index_of,
+    is_frame,
+    numbers,
+    read,
+)
 from tractable.forecast.state import State
 from tractable.forecast.times import COUNTED, as_stamps, steps_after
 from tractable.forecast.windows import Level
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Likelihood
-
-Names = str | list[str] | tuple[str, ...] | None
 
 
 class Forecaster:
@@ -146,8 +153,8 @@ class Forecaster:
         known: Any = None,
         past: Any = None,
         time: Any = None,
-        target: Names = None,
-        id: str | None = None,
+        target: Any = None,
+        id: Any = None,
     ) -> Self:
         """Learn from one or several series.
 
@@ -169,27 +176,26 @@ class Forecaster:
         season = whole(self.season, "season") or panel.grid.season
         state, tried = fitting.fitted(panel, recipe_of(self, panel), wanted_of(self, season))
         self.state_, self.tried_, self.setting_ = state, tried, state.setting
-        self._columns, self._fitted_until = columns, len(panel)
+        self._columns = columns
         return self
 
     def predict(self, horizon: int | None = None, *, known: Any = None) -> Forecast:
         """The distribution of the next values.
 
         Args:
-            horizon: steps; by default (and, if direct, at most) those of the constructor.
+            horizon: steps; by default (and, if direct, at most) those of the fit.
             known: the next values of the known covariates, a row per step.
         """
         state = self._state
-        steps = whole(horizon, "horizon") or self.horizon
-        if self.strategy == "direct" and steps > self.horizon:
+        steps = whole(horizon, "horizon") or state.horizon
+        if steps > state.horizon and not state.recursive:
             raise InvalidInput(
-                f"there are heads for {self.horizon} steps, and {steps} are asked for: fit with "
+                f"there are heads for {state.horizon} steps, and {steps} are asked for: fit with "
                 f"horizon={steps}, or strategy='recursive'"
             )
         ahead = None
         if known is not None:
-            if hasattr(known, "columns"):
-                known = known[list(self._columns.known)]
+            known = _columns(known, self._columns.known)
             ahead = covariates(known, steps, len(state.names), "known")
             _same_number(ahead, state.known.mean, "known")
         return state.forecast(steps, ahead)
@@ -204,7 +210,8 @@ class Forecaster:
                 far as its covariates had come in the same call: one row at a time tells of the
                 first step only, several rows of as many steps.
             past: other covariates of these times.
-            time: their stamps; times that were left out count as missing.
+            time: their stamps, by default those of a frame or series of pandas that has dates;
+                times that were left out count as missing.
 
         Raises:
             InvalidInput: among other things, a stamp that leaves out more than ten times what a
@@ -212,12 +219,10 @@ class Forecaster:
                 anything of what comes after, and a wrong year is more likely.
         """
         state = self._state
-        values = numbers(y, "the values").reshape(-1, len(state.names))
+        values, time = self._next(y), self._stamps(y) if time is None else time
         rows, series = values.shape
-        known, past = (
-            covariates(known, rows, series, "known"),
-            covariates(past, rows, series, "past"),
-        )
+        known = covariates(_columns(known, self._columns.known), rows, series, "known")
+        past = covariates(_columns(past, self._columns.past), rows, series, "past")
         _same_number(known, state.known.mean, "known")
         _same_number(past, state.past.mean, "past")
         state.units.scaled(values)  # says what cannot be transformed before anything is changed
@@ -241,8 +246,8 @@ class Forecaster:
         known: Any = None,
         past: Any = None,
         time: Any = None,
-        target: Names = None,
-        id: str | None = None,
+        target: Any = None,
+        id: Any = None,
     ) -> Backtest:
         """Forecast from many origins of a series, and compare with what came.
 
@@ -251,7 +256,8 @@ class Forecaster:
         Args:
             y: the series, from as early on as the one that was fitted, and as far as it goes.
             start: first time to be forecast: a row number, a time stamp, or a share of the series;
-                by default the first after those that were fitted, else the last fifth.
+                by default the first after those that were learned by ``fit`` and ``update``; if too
+                few follow, the last fifth, of which some or all were learned.
             stride: times between origins.
             keep: keep every forecast (``mean``, ``std``, ``actual``).
             known: as in ``fit``.
@@ -261,9 +267,8 @@ class Forecaster:
             id: as in ``fit``.
         """
         state = self._state
-        panel, _ = self._read(y, known, past, time, target, id)
-        self._same_series(panel)
-        seen = self._fitted_until - self._ahead_of(panel)
+        panel = self._panel(y, known, past, time, target, id)
+        seen = state.now + 1 - self._ahead_of(panel)
         first = self._first(panel, start, seen) - 1
         steps, lags = state.model.layout.steps, state.model.layout.lags
         if first < lags - 1:
@@ -282,8 +287,8 @@ class Forecaster:
         known: Any = None,
         past: Any = None,
         time: Any = None,
-        target: Names = None,
-        id: str | None = None,
+        target: Any = None,
+        id: Any = None,
     ) -> Anomalies:
         """How surprising each value is, given those before it.
 
@@ -295,8 +300,7 @@ class Forecaster:
             target: as in ``fit``.
             id: as in ``fit``.
         """
-        panel, _ = self._read(y, known, past, time, target, id)
-        self._same_series(panel)
+        panel = self._panel(y, known, past, time, target, id)
         return Anomalies.of(self._state, panel)
 
     # --- files -----------------------------------------------------------------------------
@@ -305,7 +309,7 @@ class Forecaster:
         """Write the fitted forecaster to one file, atomically: tensors and JSON."""
         if not hasattr(self, "state_"):
             raise NotFitted("this Forecaster is not fitted yet: there is nothing to save")
-        files.save(self, path, self._columns, self._fitted_until)
+        files.save(self, path, self._columns)
 
     @classmethod
     def load(cls, path: str | Path, net: nn.Module | None = None) -> Self:
@@ -316,8 +320,7 @@ class Forecaster:
             net: the network, where it was a module of the user's own.
         """
         self = cls()
-        columns, until = files.load(self, path, net)
-        self._columns, self._fitted_until = columns, until
+        self._columns = files.load(self, path, net)
         return self
 
     # --- inside ----------------------------------------------------------------------------
@@ -329,26 +332,64 @@ class Forecaster:
         return self.state_
 
     def _read(
-        self, y: Any, known: Any, past: Any, time: Any, target: Names, id: str | None
+        self, y: Any, known: Any, past: Any, time: Any, target: Any, id: Any
     ) -> tuple[Panel, Columns]:
-        frame = hasattr(y, "columns") and hasattr(y, "index")
-        if not frame:
+        if not is_frame(y):
             return read(
                 y, Columns(target=target, id=id), known=known, past=past, time=time
             ), Columns()
-        columns = Columns(time, target, id, _names(known, "known"), _names(past, "past"))
-        if columns == Columns() and hasattr(self, "state_"):
-            columns = self._columns
+        given = (time, target, id, known, past)
+        columns = self._columns if hasattr(self, "state_") else Columns()
+        if any(part is not None for part in given):
+            columns = Columns(*given).resolved(Frame(y))
         return read(y, columns), columns
 
-    def _same_series(self, panel: Panel) -> None:
+    def _next(self, y: Any) -> npt.NDArray[np.float64]:
+        """Values that come after the last, ``[times, series]``."""
+        names = self._state.names
+        if is_frame(y) and set(names) <= set(map(str, y.columns)):
+            return Frame(y).table([Frame(y).name(name) for name in names])
+        values = numbers(y, "the values")
+        if values.ndim < 2:
+            values = values.reshape(-1, 1) if len(names) == 1 else values.reshape(1, -1)
+        if values.ndim > 2 or values.shape[1] != len(names):
+            raise InvalidInput(
+                f"fitted to {len(names)} series: the values need one column for each, got shape "
+                f"{np.shape(y)}"
+            )
+        return values
+
+    def _stamps(self, y: Any) -> npt.NDArray[Any] | None:
+        """Dates that a frame or series of pandas brings along, if the fit had dates."""
+        named = self._columns.time
+        if self._state.grid.kind == "number":
+            return None
+        if is_frame(y) and named is not None and named in map(str, y.columns):
+            return as_stamps(Frame(y)[named], named)
+        index = index_of(y)
+        return index if index is not None and index.dtype.kind == "M" else None
+
+    def _panel(self, y: Any, known: Any, past: Any, time: Any, target: Any, id: Any) -> Panel:
+        """A later panel of the series that were fitted, in the order of the fit."""
         state = self._state
+        panel = self._read(y, known, past, time, target, id)[0].ordered(state.names)
         if len(panel.names) != len(state.names):
-            raise InvalidInput(f"fitted to {len(state.names)} series, got {len(panel.names)}")
+            other = sorted(set(panel.names) ^ set(state.names))
+            raise InvalidInput(
+                f"fitted to {len(state.names)} series, got {len(panel.names)}: give the same "
+                f"series, NaN where values are missing ({', '.join(other[:5])} on one side only)"
+            )
         if panel.known.shape[2] != len(state.known.mean):
             raise InvalidInput(f"fitted with {len(state.known.mean)} known covariates: give them")
         if panel.past.shape[2] != len(state.past.mean):
             raise InvalidInput(f"fitted with {len(state.past.mean)} past covariates: give them")
+        counted = panel.grid is COUNTED or state.grid is COUNTED
+        if not (counted or panel.grid.same_step(state.grid)):
+            raise InvalidInput(
+                f"fitted to steps of {state.grid.words}, got time stamps with steps of "
+                f"{panel.grid.words}"
+            )
+        return panel
 
     def _ahead_of(self, panel: Panel) -> int:
         """Steps from the first time of the fit to the first of a panel."""
@@ -371,13 +412,12 @@ class Forecaster:
 _PARAMETERS = [n for n in inspect.signature(Forecaster.__init__).parameters if n != "self"]
 
 
-def _names(given: Any, what: str) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"{what} of a frame are names of columns, got {given!r}")
-    return names
+def _columns(given: Any, names: tuple[str, ...]) -> Any:
+    """The covariates of a frame that were named in the fit; what else is given as it is."""
+    if not (is_frame(given) and names):
+        return given
+    frame = Frame(given)
+    return frame.table([frame.name(name) for name in names])
 
 
 def _same_number(given: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> None:

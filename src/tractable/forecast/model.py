@@ -202,15 +202,10 @@ class Model:
             origins: the last times known.
             factors: on the variance of a normal noise, ``[origins, series, steps]`` or less.
 
-        Raises:
-            InvalidInput: a window has no value at all.
+        A window without any value is forecast from as if it were of average values, which says
+        nothing of the series: callers leave such rows out (``windows.seen_at``).
         """
-        x, level, there = self.inputs(history, origins)
-        if not there.all():
-            raise InvalidInput(
-                f"no forecast from a window without a single value: the {self.layout.lags} values "
-                f"up to row {int(origins[int(there.argmin()) // history.loc.shape[1]])} are missing"
-            )
+        x, level, _ = self.inputs(history, origins)
         found = self.learner.predict(x)
         if not isinstance(self.learner.state.likelihood, Normal):
             if self.units is not None:

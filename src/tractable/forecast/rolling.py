@@ -88,7 +88,8 @@ def backtest(
             factors = factors * followed[some - first]
         said = Said.of(state, history, some, factors)
         y = _after(panel.values, some, steps)
-        ours.add(y, said.mean, said.median, said.log_density(y), said.ends())
+        judged = np.where(said.there, y, np.nan)  # a window without values has no forecast
+        ours.add(judged, said.mean, said.median, said.log_density(y), said.ends())
         _add_naive(naive, panel, state.season, some, y, spread)
         if keep:
             kept.append((said.mean, said.std, y))
@@ -100,11 +101,20 @@ def backtest(
 
 @dataclass(frozen=True)
 class Said:
-    """Forecasts in the units of the data, ``[origins, series, steps]`` each."""
+    """Forecasts in the units of the data, ``[origins, series, steps]`` each.
+
+    Attributes:
+        predictive: of the transformed values.
+        transform: what was applied to the data.
+        shape: origins, series and steps.
+        there: which windows have any value, ``[origins, series, 1]``; others have no forecast,
+            and numbers are NaN.
+    """
 
     predictive: Predictive
     transform: units.Transform
     shape: tuple[int, int, int]
+    there: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, state: State, history: History, origins: Origins, factors: Array) -> Said:
@@ -117,17 +127,18 @@ class Said:
             mean, scale = (torch.from_numpy(p) for p in parts)
             found = found.rescaled(mean, scale)
         shape = (len(origins), len(state.names), state.model.layout.steps)
-        return cls(found, state.units.transform, shape)
+        there = seen_at(history, state.model.layout.lags, origins)[..., None]
+        return cls(found, state.units.transform, shape, there)
 
     @property
     def mean(self) -> Doubles:
         """Expected values."""
-        return self._moments[0].reshape(self.shape)
+        return self._given(self._moments[0])
 
     @property
     def std(self) -> Doubles:
         """Standard deviations."""
-        return np.sqrt(self._moments[1]).reshape(self.shape)
+        return self._given(np.sqrt(self._moments[1]))
 
     @property
     def _moments(self) -> tuple[Doubles, Doubles]:
@@ -145,21 +156,22 @@ class Said:
 
     def _quantile(self, q: float) -> Doubles:
         found = self.predictive.quantile(q).numpy()
-        return units.backward(self.transform, found).reshape(self.shape)
+        return self._given(units.backward(self.transform, found))
+
+    def _given(self, found: Doubles) -> Doubles:
+        return np.where(self.there, found.reshape(self.shape), np.nan)
 
     def log_density(self, y: Doubles) -> Doubles:
         """Of every value; NaN where it is missing."""
         rows = y.reshape(-1, self.shape[2])
         density = log_densities(self.predictive, units.forward(self.transform, rows))
-        made: Doubles = (density + units.log_slope(self.transform, rows)).reshape(self.shape)
-        return made
+        return self._given(density + units.log_slope(self.transform, rows))
 
 
 def one_step(state: State, panel: Panel) -> Iterator[tuple[Origins, Said]]:
-    """Forecasts at every origin that has a window, calibrated; the first step is what counts."""
+    """Forecasts at every origin after a whole window, calibrated; the first step is what counts."""
     history = scaled_history(state, panel)
     origins = np.arange(state.model.layout.lags - 1, len(panel) - 1)
-    origins = origins[seen_at(history, state.model.layout.lags, origins)]
     for some in state.model.chunks(origins, len(state.names)):
         yield some, Said.of(state, history, some, state.spread.factors[None])
 
@@ -172,17 +184,23 @@ def _after(y: Doubles, origins: Origins, steps: int) -> Doubles:
 
 
 def _naive_spread(panel: Panel, season: int, first: int, steps: int) -> Doubles:
-    """Mean square of what the seasonal naive forecast missed before the first origin.
+    """Return the mean squared error of the seasonal naive forecast before the first origin.
 
     NaN where it made no forecast whose outcome lies before: nothing is known of its spread then.
     """
-    origins = np.arange(season, max(first + 1 - steps, season))
+    origins = np.arange(season - 1, max(first + 1 - steps, season - 1))
     total, count = np.zeros((len(panel.names), steps)), np.zeros((len(panel.names), steps))
     for some in np.array_split(origins, max(len(origins) * steps // (1 << 20), 1)):
         e = _after(panel.values, some, steps) - seasonal_naive(panel.values, season, some, steps)
         total += np.nansum(e * e, axis=0)
         count += (~np.isnan(e)).sum(0)
-    spread: Doubles = np.maximum(total / np.maximum(count, 1), 1e-12)
+    known = panel.values[: first + 1]
+    some = ~np.isnan(known)
+    middle = np.where(some, known, 0).sum(0) / np.maximum(some.sum(0), 1)
+    variance = np.where(some, (known - middle) ** 2, 0).sum(0) / np.maximum(some.sum(0), 1)
+    # A series that repeats itself exactly has errors of rounding only, in units of its own.
+    smallest = np.maximum(1e-12 * variance, np.finfo(np.float64).tiny)[:, None]
+    spread: Doubles = np.maximum(total / np.maximum(count, 1), smallest)
     return np.where(count > 0, spread, np.nan)
 
 

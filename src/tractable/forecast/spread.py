@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from tractable.forecast.model import Model, Origins
 from tractable.forecast.recursion import Recursion
-from tractable.forecast.windows import Array, History, targets_at
+from tractable.forecast.windows import Array, History, seen_at, targets_at
 
 Doubles = npt.NDArray[np.float64]
 MEMORY = 500.0
@@ -54,7 +54,7 @@ class Errors:
 
     @classmethod
     def of(cls, model: Model | Recursion, history: History, origins: Origins) -> Errors:
-        """At these origins."""
+        """At these origins; those of windows without any value are missing."""
         series, steps = history.loc.shape[1], model.layout.steps
         parts: list[tuple[Array, Array, Array]] = []
         for some in model.chunks(origins, series):
@@ -65,6 +65,7 @@ class Errors:
                 mean, scale = (np.tile(part, len(some))[:, None] for part in model.units)
                 after = after * scale + mean
             e = after - found.mean.numpy().reshape(after.shape)
+            e[~seen_at(history, model.layout.lags, some).reshape(-1)] = np.nan
             row = (e, found.epistemic.numpy(), found.aleatoric.numpy())
             a, b, c = (p.reshape(len(some), series, steps).astype(np.float32) for p in row)
             parts.append((a, b, c))
@@ -86,8 +87,15 @@ class Errors:
     @property
     def score(self) -> float:
         """Minus half the log of the mean squared error of each series: the larger, the better."""
-        square = np.nanmean(np.square(self.error, dtype=np.float64), axis=(0, 2))
+        known = self.known
+        square = np.nanmean(np.square(self.error[:, known], dtype=np.float64), axis=(0, 2))
         return float(-0.5 * np.mean(np.log(square + 1e-12)))
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Which series have any error; the others have no values where these were measured."""
+        found: npt.NDArray[np.bool_] = np.any(~np.isnan(self.error), axis=(0, 2))
+        return found
 
     def variance(self, factors: Array) -> Array:
         """What is forecast, with these factors on the noise."""
@@ -136,7 +144,11 @@ class Spread:
 
 
 def factors_of(errors: Errors) -> Doubles:
-    """Factors on the noise variance that suit these windows, ``[series, steps]``."""
+    """Factors on the noise variance that suit these windows, ``[series, steps]``.
+
+    A series without any held-out value, such as one that ended early, has the factors of all others
+    together.
+    """
     there = ~np.isnan(errors.error)
     count = there.sum(0)
     least = np.maximum(count, 1)
@@ -147,6 +159,10 @@ def factors_of(errors: Errors) -> Doubles:
     pooled = wanted.sum(1, keepdims=True) / np.maximum(noise.sum(1, keepdims=True), 1e-30)
     size = np.where(count > 0, noise / least, 1.0)
     found: Doubles = (wanted + _DRAWN * pooled * size) / ((count + _DRAWN) * size)
+    known = count.sum(1) > 0
+    found[~known] = wanted.sum(0) / np.maximum(noise.sum(0), 1e-30)
+    steps = count.sum(0) > 0  # of which any outcome is known
+    found[np.ix_(~known, ~steps)] = wanted.sum() / max(noise.sum(), 1e-30)
     return np.maximum(found, 1e-9)
 
 
@@ -189,7 +205,10 @@ def chosen_memory(errors: Errors) -> float | None:
     half = len(errors) // 2
     if half < max(errors.error.shape[2], MEMORY / 2):
         return None
-    base = factors_of(errors.at(slice(0, half)))
+    earlier = errors.at(slice(0, half))
+    if not (earlier.known.any() and errors.at(slice(half, None)).known.any()):
+        return None
+    base = factors_of(earlier)
     z2 = errors.error**2 / errors.variance(base)
     later = errors.at(slice(half, None))
     following = later.log_density(base * tracked(z2, MEMORY)[0][half:])

@@ -5,6 +5,7 @@ What it keeps of the series is as long as a window and the steps after it, howev
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from tractable.forecast.recursion import Recursion
 from tractable.forecast.spread import Spread, followed
 from tractable.forecast.times import Grid
 from tractable.forecast.units import Covariates, Units, backward
-from tractable.forecast.windows import Array, History
+from tractable.forecast.windows import Array, History, seen_at
 from tractable.predictive import NormalPredictive
 
 Doubles = npt.NDArray[np.float64]
@@ -125,8 +126,19 @@ class State:
 
     # --- forecasting -----------------------------------------------------------------------
 
+    @property
+    def horizon(self) -> int:
+        """Steps that the fit was for."""
+        return self.model.layout.steps
+
+    @property
+    def recursive(self) -> bool:
+        """Whether more steps than those of the fit can be forecast."""
+        return isinstance(self.model, Recursion)
+
     def forecast(self, steps: int, known: Doubles | None) -> Forecast:
         """From the last value on."""
+        there = self._with_values()
         history, now = self._with_future(known, steps), np.array([len(self.history) - 1])
         factors: Array = self.spread.factors * self.recent
         model, correlation, paths = self.model, self.spread.correlation[:steps, :steps], None
@@ -152,8 +164,26 @@ class State:
             predictive = predictive.double().rescaled(mean, scale)
         return Forecast(
             self.grid.stamps(self.now + 1, steps), self.names, predictive, correlation,
-            self.units.transform, self.alone, paths,
+            self.units.transform, self.alone, paths, there,
         )  # fmt: skip
+
+    def _with_values(self) -> npt.NDArray[np.bool_]:
+        """Which series have a value in their last window; warns of those that have none."""
+        lags = self.model.layout.lags
+        there: npt.NDArray[np.bool_] = seen_at(
+            self.history, lags, np.array([len(self.history) - 1])
+        )[0]
+        if there.all():
+            return there
+        ended = [name for name, seen in zip(self.names, there, strict=True) if not seen]
+        words = (
+            f"the last {lags} values of {', '.join(map(repr, ended))} are missing, and a forecast "
+            "needs one of them: update() with later values, or leave out rows after the last value"
+        )
+        if not there.any():
+            raise InvalidInput(f"no forecast from a window without a single value: {words}")
+        warnings.warn(f"forecasts are NaN for some series: {words}", stacklevel=4)
+        return there
 
     def _paths(self, model: Recursion, history: History, now: Any, factors: Array) -> Doubles:
         drawn = model.paths(history, now).numpy()
@@ -202,7 +232,8 @@ class State:
                 self.recent = followed(self.recent, z2, self.spread.memory)
             mean, variance = said.next
             scaled = np.where(missing, mean, scaled)
-            spread = np.where(missing, variance, 0).astype(np.float32)
+            forecast = missing & ~np.isnan(mean)  # a series may still have no value at all
+            spread = np.where(forecast, variance, 0).astype(np.float32)
         self._append(scaled, spread, ahead[0], self.past.scaled(past).astype(np.float32))
         self.now += 1
         self.updates += 1
@@ -231,6 +262,8 @@ class State:
             mean = (mean - self.units.mean[:, None]) / self.units.scale[:, None]
             variance = variance / self.units.scale[:, None] ** 2
         unknown = np.arange(mean.shape[1]) >= at_hand
+        there = seen_at(h, self.model.layout.lags, np.array([len(h.loc) - 1]))[0]
+        unknown = unknown | ~there[:, None]
         self.told.add(*(np.where(unknown, np.nan, part) for part in (mean, variance)))
         return self.told
 

@@ -20,12 +20,13 @@ Array = npt.NDArray[Any]
 
 _TICK = "us"
 _HOUR = 3_600_000_000
+_DAY = 24 * _HOUR
 _UNITS = {
-    "week": 168 * _HOUR, "day": 24 * _HOUR, "hour": _HOUR, "minute": _HOUR // 60,
+    "week": 7 * _DAY, "day": _DAY, "hour": _HOUR, "minute": _HOUR // 60,
     "second": _HOUR // 3600, "microsecond": 1,
 }  # fmt: skip
 """Ticks of each."""
-_SEASONS = {_HOUR // 4: 96, _HOUR // 2: 48, _HOUR: 24, 24 * _HOUR: 7, 7 * 24 * _HOUR: 52}
+_SEASONS = {_HOUR // 4: 96, _HOUR // 2: 48, _HOUR: 24, _DAY: 7, 7 * _DAY: 52}
 _SEASONS_OF_MONTHS = {1: 12, 3: 4, 6: 2}
 _CLOSE = 1e-6
 """Of a step: how far a number may be off."""
@@ -73,6 +74,10 @@ class Grid:
             )
         return found.astype(np.int64)
 
+    def same_step(self, other: Grid) -> bool:
+        """Whether stamps are as far apart as those of another grid."""
+        return self.kind == other.kind and abs(self.step - other.step) <= _CLOSE * other.step
+
     @property
     def season(self) -> int:
         """The usual season of such steps: a day of hours, a year of months; 1 if none is usual."""
@@ -94,6 +99,14 @@ class Grid:
     def to_json(self) -> dict[str, Any]:
         """For a file."""
         return {"kind": self.kind, "start": self.start, "step": self.step, "late": self.late}
+
+    @classmethod
+    def from_json(cls, held: dict[str, Any]) -> Grid:
+        """The grid of a file; steps that nobody gave a time are ``COUNTED`` again."""
+        # Only their start is a whole number; that of given stamps is floating point.
+        if held == COUNTED.to_json() and type(held["start"]) is int:
+            return COUNTED
+        return cls(**held)
 
 
 def steps_after(grid: Grid, now: int, time: Any, rows: int, most: int) -> Array:
@@ -245,7 +258,9 @@ def _numbers(stamps: Array, like: Grid | None = None) -> tuple[str, Array, int]:
     early = (ticks - (months + 1).astype(f"datetime64[{_TICK}]")).astype(np.int64)
     several = len(stamps) > 2 if like is None else True
     if like is None or like.kind == "month":
-        for offset in (late, early):
+        # Dates that are all the 31st, say, are ends of months: not every month has such a day.
+        ends = bool((late >= 28 * _DAY).all() and (early >= -_DAY).all())
+        for offset in (early, late) if ends else (late, early):
             fits = (offset == (offset[0] if like is None else like.late)).all()
             if several and fits:
                 return "month", months.astype(np.int64).astype(np.float64), int(offset[0])

@@ -18,6 +18,8 @@ Array = npt.NDArray[np.float64]
 Transform = Literal["none", "log", "log1p", "sqrt"]
 TRANSFORMS: tuple[Transform, ...] = ("none", "log", "log1p", "sqrt")
 _LEAST = {"log": 0.0, "log1p": -1.0, "sqrt": 0.0}
+_ROUNDING = 1e-12
+"""Range of a constant series, in units of its magnitude."""
 
 
 def forward(transform: Transform, y: Array) -> Array:
@@ -97,7 +99,7 @@ class Units:
             there = column[~np.isnan(column)]
             if len(there) == 0:
                 raise InvalidInput(f"series {name!r} has no values at all")
-            if there.max() - there.min() <= 1e-12 * np.abs(there).max():
+            if there.max() - there.min() <= _ROUNDING * np.abs(there).max():
                 raise InvalidInput(
                     f"series {name!r} is constant ({there[0]:g}, {len(there)} values): there is "
                     f"nothing to forecast"
@@ -116,7 +118,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Covariates:
-    """How covariates are brought to about unit scale; a constant one becomes zero."""
+    """How covariates are brought to about unit scale; a constant one keeps its scale."""
 
     mean: Array
     scale: Array
@@ -127,10 +129,12 @@ class Covariates:
         if values.shape[-1] == 0:
             return cls(np.zeros(0), np.ones(0))
         flat = values.reshape(-1, values.shape[-1])
-        if np.isnan(flat).all(0).any():
-            raise InvalidInput("a covariate has no values at all")
-        spread = np.nanstd(flat, 0)
-        return cls(np.nanmean(flat, 0), np.where(spread > 0, spread, 1.0))
+        empty = np.isnan(flat).all(0)
+        if empty.any():
+            raise InvalidInput(f"covariate {int(empty.argmax())} has no values at all")
+        # The deviation of a constant is a rounding residue, by which nothing must be divided.
+        constant = np.nanmax(flat, 0) - np.nanmin(flat, 0) <= _ROUNDING * np.nanmax(np.abs(flat), 0)
+        return cls(np.nanmean(flat, 0), np.where(constant, 1.0, np.nanstd(flat, 0)))
 
     def scaled(self, values: Array) -> Array:
         """Standardised."""

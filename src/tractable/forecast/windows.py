@@ -178,8 +178,8 @@ def _last(loc: Array, missing: npt.NDArray[np.bool_]) -> Array:
 
 
 def seen_at(history: History, lags: int, origins: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which windows have a value of every series."""
+    """Return which windows have any value, ``[origins, series]``."""
     there = np.cumsum(~np.isnan(history.loc), axis=0)
     there = np.concatenate([np.zeros((1, there.shape[1]), there.dtype), there])
-    found: npt.NDArray[np.bool_] = (there[origins + 1] - there[origins + 1 - lags] > 0).all(1)
+    found: npt.NDArray[np.bool_] = there[origins + 1] > there[origins + 1 - lags]
     return found

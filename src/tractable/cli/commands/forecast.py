@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tractable.cli.table.columns import Column, numeric
 from tractable.cli.table.csv_file import CsvTable
 from tractable.cli.table.notation import check_decimal, date, of_dates
 from tractable.cli.table.notation import number as number_in
-from tractable.errors import TractableError
+from tractable.errors import InvalidInput, TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
 from tractable.persistence.files import whole_file
 from tractable.report import (
@@ -87,6 +88,19 @@ class Table:
         return Table({name: part[rows] for name, part in self.parts.items()})
 
 
+@dataclass(frozen=True)
+class Future:
+    """Rows after the last value.
+
+    Attributes:
+        known: known covariates, as ``Forecaster.predict`` takes them.
+        stamps: the times of these rows, of each series.
+    """
+
+    known: Any
+    stamps: list[Any]
+
+
 def run(json: bool, **chosen: Any) -> None:
     """Forecast, and print a summary."""
     choices = Choices(**chosen)
@@ -121,12 +135,13 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
         raise unknown("learner", choices.learner, LEARNERS)
     check_decimal(choices.decimal)
     table = csv_file.read(choices.data, encoding=choices.encoding)
-    frame, ahead = _frame(table, choices)
+    frame, future = _frame(table, choices)
     with whole_folder(choices.out, force=choices.force) as folder:
         started = clock.monotonic()
         torch.set_num_threads(choices.threads)
         try:
-            forecaster, forecast, tested = _forecast(choices, frame, ahead)
+            forecaster, tested = _fitted(choices, frame)
+            forecast, words = _forecast(forecaster, future)
         except TractableError as error:
             raise BadUse(f"{choices.data.name}: {one_line(error)}") from error
         except (ArithmeticError, RuntimeError) as error:
@@ -135,13 +150,15 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
         csv_file.write(folder / TABLE, *_lines(forecast, choices.level))
         _draw(choices, frame, forecast, folder)
         seconds = clock.monotonic() - started
-        results = _results(choices, forecaster, forecast, tested, seconds, table.notes)
+        notes = (*table.notes, *words)
+        results = _results(choices, forecaster, forecast, tested, seconds, notes)
         results.write(folder / RESULTS)
         write_report(results, folder)
     return results, forecast
 
 
-def _forecast(choices: Choices, frame: Table, ahead: Any) -> tuple[Forecaster, Forecast, Backtest]:
+def _fitted(choices: Choices, frame: Table) -> tuple[Forecaster, Backtest]:
+    """A forecaster of the whole series, and how one of its beginning forecasts the end."""
     columns: dict[str, Any] = {
         "time": choices.time, "id": choices.id, "known": choices.known, "past": choices.past,
         "target": choices.target[0] if len(choices.target) == 1 else list(choices.target),
@@ -152,10 +169,34 @@ def _forecast(choices: Choices, frame: Table, ahead: Any) -> tuple[Forecaster, F
     }  # fmt: skip
     stamps = _stamps(frame, choices)
     times = np.unique(stamps)
-    cut = times[max(int((1 - choices.test) * len(times)), 1) - 1]
+    # At least as many as are forecast at once: otherwise values of the fit would be scored.
+    held_out = max(len(times) - int((1 - choices.test) * len(times)), choices.horizon)
+    if held_out >= len(times):
+        raise InvalidInput(
+            f"a horizon of {choices.horizon} steps is longer than the series has room for: it has "
+            f"{len(times)} values"
+        )
+    cut = times[len(times) - held_out - 1]
     tested = Forecaster(**made).fit(frame.at(stamps <= cut), **columns).backtest(frame, **columns)
-    forecaster = Forecaster(**made).fit(frame, **columns)
-    return forecaster, forecaster.predict(known=ahead), tested
+    return Forecaster(**made).fit(frame, **columns), tested
+
+
+def _forecast(forecaster: Forecaster, future: Future | None) -> tuple[Forecast, list[str]]:
+    """The next values, and what the user should know of them."""
+    state = forecaster.state_
+    for stamps in () if future is None else future.stamps:
+        wanted = state.now + 1 + np.arange(len(stamps))
+        wrong = state.grid.places(stamps) != wanted
+        if wrong.any():
+            due = state.grid.stamps(int(wanted[wrong.argmax()]), 1)[0]
+            raise InvalidInput(
+                f"--known needs a row for every time after the last value, and there is none for "
+                f"{due}"
+            )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        forecast = forecaster.predict(known=None if future is None else future.known)
+    return forecast, [str(warning.message) for warning in said]
 
 
 def _stamps(frame: Table, choices: Choices) -> Any:
@@ -166,7 +207,7 @@ def _stamps(frame: Table, choices: Choices) -> Any:
     return as_stamps(frame[choices.time], choices.time)
 
 
-def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Any]:
+def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Future | None]:
     """The rows up to the last value, and the known covariates of those after it."""
     one = [name for name in (choices.time, choices.id) if name is not None]
     numeric = [*choices.target, *choices.known, *choices.past]
@@ -191,10 +232,10 @@ def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Any]:
     return frame.at(~later), _ahead(frame, stamps, later, choices)
 
 
-def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Any:
+def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Future:
     """Known covariates of the steps to come, in the order of time (and series)."""
     names = [""] if choices.id is None else list(dict.fromkeys(frame[choices.id].tolist()))
-    found = []
+    found, times = [], []
     for name in names:
         mine = later if choices.id is None else later & (frame[choices.id] == name)
         rows = np.flatnonzero(mine)[np.argsort(stamps[mine], kind="stable")][: choices.horizon]
@@ -205,7 +246,8 @@ def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Any:
                 f"{whose}, in rows after the last {choices.target[0]}: there are {len(rows)}"
             )
         found.append(np.stack([frame[column][rows] for column in choices.known], axis=1))
-    return found[0] if choices.id is None else np.stack(found, axis=1)
+        times.append(stamps[rows])
+    return Future(found[0] if choices.id is None else np.stack(found, axis=1), times)
 
 
 def _times(table: CsvTable, name: str) -> Any:
