@@ -81,6 +81,103 @@ def test_messages_of_attention_are_squares_of_the_jacobian() -> None:
     torch.testing.assert_close(to_v, torch.einsum("abcd,ab->cd", j**2, d))
 
 
+def share_of_queries(
+    keys: int, shift: float, scale: float, seed: int, dtype: torch.dtype
+) -> Tensor:
+    """Variance that comes from the queries: by the rule and by the Jacobian, all outputs."""
+    source = generator("queries", keys, shift, scale, seed)
+    zeros = torch.zeros(5, 8, dtype=torch.float64)
+    q = scale * normal(zeros, source)
+    k = normal(zeros.new_zeros(keys, 8), source) + shift * normal(zeros[0], source)
+    v = normal(zeros.new_zeros(keys, 4), source) + shift
+    g = Gaussian(q.to(dtype), uniform((5, 8), 0.5e-6, 2e-6, source).to(dtype))
+    z: Any = F.scaled_dot_product_attention(g, k.to(dtype), v.to(dtype))
+    j = torch.func.jacrev(lambda t: F.scaled_dot_product_attention(t, k, v))(q)
+    spread = torch.einsum("odqa,qa->od", j.square(), g.variance.double())
+    return torch.stack([z.variance.double().sum(), spread.sum()])
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("shift", [0.0, 3.0, 30.0])
+def test_what_the_scores_of_a_query_share_does_not_count(shift: float, scale: float) -> None:
+    """Keys with a common part once gave 10 to 60 times the variance, and more for larger parts."""
+    for seed in range(5):  # two keys: exact
+        got, wanted = share_of_queries(2, shift, scale, seed, torch.float64)
+        torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
+    for keys in (3, 8, 40):
+        found = [share_of_queries(keys, shift, scale, seed, torch.float64) for seed in range(12)]
+        ratio = torch.stack([got / wanted for got, wanted in found])
+        assert 0.85 < float(ratio.mean()) < 1.15
+        assert bool(((ratio > 0.5) & (ratio < 2.2)).all()), ratio
+
+
+def test_what_queries_share_in_single_precision() -> None:
+    for shift in (0.0, 3.0, 30.0):
+        for seed in range(5):
+            single = share_of_queries(8, shift, 0.5, seed, torch.float32)[0]
+            double = share_of_queries(8, shift, 0.5, seed, torch.float64)[0]
+            torch.testing.assert_close(single, double, rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_message_is_the_derivative_of_the_variance(masked: bool) -> None:
+    """The variance is linear in each argument's, but for the product of scores and values."""
+    shapes = [(2, 3, 4), (2, 5, 4), (2, 5, 3), (3, 5)]
+    q, k, v, m = (state(shape, 0.1, "every", i, shift=1.0) for i, shape in enumerate(shapes))
+    mask: Any = m if masked else None
+    given = [q, k, v, *([m] if masked else [])]
+    for at, name in enumerate(("query", "key", "value", "mask")[: len(given)]):
+        spread = given[at].variance.clone().requires_grad_()
+        alone = [Gaussian.wrap(g.loc, spread) if i == at else g.loc for i, g in enumerate(given)]
+        z: Any = F.scaled_dot_product_attention(*alone[:3], alone[3] if masked else mask)
+        d = -normal(z.loc, generator("d", name)).abs()
+        (got,) = torch.autograd.grad([z.loc, z.variance], [spread], [d, d])
+        # Linear: half as much variance is half as much.
+        torch.testing.assert_close((got * spread).sum(), (d * z.variance).sum(), rtol=1e-9, atol=0)
+        step = torch.zeros_like(spread)
+        step.reshape(-1)[1] = 1.0
+        more = [
+            Gaussian.wrap(g.loc, g.variance + step) if i == at else g.loc
+            for i, g in enumerate(given)
+        ]
+        w: Any = F.scaled_dot_product_attention(*more[:3], more[3] if masked else mask)
+        difference = (d * (w.variance - z.variance)).sum()
+        torch.testing.assert_close(got.reshape(-1)[1], difference, rtol=1e-9, atol=1e-12)
+
+
+def test_an_uncertain_mask_counts_as_the_scores_do() -> None:
+    for seed in range(4):
+        q, k, v, m = (state((3, 4), 1e-7, "mask", seed, i) for i in range(4))
+        mask = Gaussian(m.loc[:, :3], m.variance[:, :3])
+        z: Any = F.scaled_dot_product_attention(q.loc, k.loc, v.loc, mask)  # type: ignore[arg-type]
+        j = torch.func.jacrev(
+            lambda t, q=q, k=k, v=v: F.scaled_dot_product_attention(q.loc, k.loc, v.loc, t)
+        )(mask.loc)
+        spread = torch.einsum("odqk,qk->od", j.square(), mask.variance)
+        torch.testing.assert_close(z.variance, spread, rtol=1e-9, atol=0)
+        alone: Any = F.scaled_dot_product_attention(q, k, v)
+        both: Any = F.scaled_dot_product_attention(q, k, v, mask)
+        assert bool((both.variance > 0).all())
+        assert alone.variance.shape == both.variance.shape
+
+
+@pytest.mark.parametrize("shift", [0.0, 4.0])
+@pytest.mark.parametrize("spread", [1e-4, 1e-2])
+def test_attention_with_shared_keys_is_that_of_samples(shift: float, spread: float) -> None:
+    """Averaged over outputs: the curvature of wide inputs is not followed."""
+    ratios = []
+    for seed in range(4):
+        source = generator("shared", seed)
+        shapes = ((4, 6), (7, 6), (7, 6))
+        q, k, v = (state(s, spread, "shared", seed, i) for i, s in enumerate(shapes))
+        common = normal(torch.zeros(6, dtype=torch.float64), source)
+        k = Gaussian(k.loc + shift * common, k.variance)
+        z: Any = F.scaled_dot_product_attention(q, k, v)
+        samples = F.scaled_dot_product_attention(*(drawn(g, source, 4_000) for g in (q, k, v)))
+        ratios.append(z.variance.sum() / samples.var(0).sum())
+    assert 0.85 < float(torch.stack(ratios).mean()) < 1.15, ratios
+
+
 def test_later_tokens_do_not_reach_earlier_ones() -> None:
     q, k, v = (state((1, 4, 4), 0.1, "causal", i) for i in range(3))
     first: Any = F.scaled_dot_product_attention(q, k, v, is_causal=True)

@@ -8,8 +8,11 @@ With ``p = softmax(mu)`` the Jacobian is ``dp_k / dz_j = p_k (delta_kj - p_j)``,
 which is linear in the variances: ordinary gradients through these, with ``p`` as a constant, are
 the messages ``J^2 d_var``.
 
-Exact: the squares of the Jacobian at the means.
-Approximate: the curvature over the width of the inputs (eq. 10).
+Exact: the squares of the Jacobian at the means, for independent inputs.
+Approximate: the curvature over the width of the inputs (eq. 10).  In attention the scores of one
+query count as independent, once what they share is taken out (``score_variance``): the part of the
+variance that comes from the queries is exact for two keys, and right on average over keys and
+values that are independent of each other.
 """
 
 from __future__ import annotations
@@ -31,61 +34,82 @@ def softmax_variance(p: Tensor, var: Tensor, dim: int) -> Tensor:
     return p * p * log_softmax_variance(p, var, dim)
 
 
+def score_variance(
+    p: Tensor,
+    query: tuple[Tensor, Tensor | None],
+    key: tuple[Tensor, Tensor | None],
+    factor: float,
+) -> Tensor | None:
+    """Variances of the scores ``factor q k^T`` (eqs. 11 and 14), as far as a softmax sees them.
+
+    The scores of one query share it: with ``m = sum_j p_j k_j`` the part ``factor q m`` is common
+    to all of them and cancels in the softmax.  So the variance of the query counts with
+    ``(k_j - m)^2 / w_j`` in place of ``k_j^2``, where ``w_j = 1 - 2 p_j + sum over l of p_l^2`` is
+    what centering leaves of the square of a key that is independent of the others.
+
+    Args:
+        p: probabilities, queries by keys.
+        query: mean and variance of the queries; the variance may be None.
+        key: mean and variance of the keys; the variance may be None.
+        factor: of the scores.
+    """
+    (q, vq), (k, vk) = query, key
+    if vq is None:
+        return None if vk is None else ((q * q) @ vk.mT).mul_(factor * factor)
+    powers, m = _centered(p, k)
+    shared = torch.cat([vq, -2 * vq * m], -1) @ powers.mT
+    shared.add_((vq * m * m).sum(-1, keepdim=True)).clamp_min_(0)  # below zero by rounding only
+    spread = shared.div_(_left_by_centering(p))
+    if vk is not None:
+        spread.add_((q * q).add_(vq) @ vk.mT)
+    return spread.mul_(factor * factor)
+
+
+def _centered(p: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Squares and values of the keys about the first one, and for every query their mean by ``p``.
+
+    About the first one because this saves digits, and not about their average, which would let
+    later keys reach earlier queries, if only by rounding.
+    """
+    near = k - k[..., :1, :]
+    return torch.cat([near * near, near], -1), p @ near
+
+
+def _left_by_centering(p: Tensor) -> Tensor:
+    """``w`` of ``score_variance``; zero where one key has all of ``p``, and nothing is left."""
+    whole = torch.linalg.vector_norm(p, dim=-1, keepdim=True).square_().add_(1)
+    return torch.sub(whole, p, alpha=2).clamp_min_(torch.finfo(p.dtype).eps)
+
+
+def query_variance_message(p: Tensor, k: Tensor, d_var: Tensor) -> Tensor:
+    """Messages to the variances of the queries, from those of the scores (without the factor)."""
+    powers, m = _centered(p, k)
+    d = d_var / _left_by_centering(p)
+    squares, values = (d @ powers).chunk(2, -1)
+    return squares - 2 * m * values + m * m * d.sum(-1, keepdim=True)
+
+
 def attention_variance(
-    p: Tensor, score: Tensor | None, value: tuple[Tensor, Tensor | None], out: Tensor
+    p: Tensor, score: Tensor | None, value: Tensor, spread: Tensor | None, out: Tensor
 ) -> Tensor:
     """Variance of ``out = p V`` where ``p`` is the softmax of scores, rows summing to one.
+
+    The Jacobian of an output in a score is ``p_j (V_jd - o_d)``, so a part of ``V`` that all
+    keys share does not count; in a value it is ``p_j``.
 
     Args:
         p: probabilities, queries by keys.
         score: variances of the scores, or None.
-        value: mean and variance of ``V``, keys by features; the variance may be None.
+        value: mean of ``V``, keys by features.
+        spread: variance of ``V``, or None.
         out: ``p V``.
-
-    The Jacobian of an output in a score is ``p_j (V_jd - o_d)``, so a part of ``V`` that all
-    keys share does not count; in a value it is ``p_j``.
     """
-    mean, spread = value
-    total = torch.zeros_like(out)
-    if spread is not None:
-        total = p.square() @ spread
-    if score is not None:
-        a = p.square() * score
-        # sum over j of a_j (V_jd - o_d)^2, without a table of queries by keys by features.
-        centred = a @ mean.square() - 2 * out * (a @ mean) + out.square() * a.sum(-1, keepdim=True)
-        total = total + centred.clamp_min(0)
-        if spread is not None:
-            total = total + (softmax_variance(p, score, -1) @ spread).detach()
-    return total
-
-
-def score_moments(
-    q: Tensor, vq: Tensor | None, k: Tensor, vk: Tensor | None, factor: float
-) -> tuple[Tensor, Tensor | None]:
-    """Mean and variance of ``factor q k^T`` (eqs. 11 and 14), in one product each."""
-    mean = q @ k.mT * factor
-    if vq is None and vk is None:
-        return mean, None
-    if vq is None:
-        assert vk is not None
-        spread = (q * q) @ vk.mT
-    elif vk is None:
-        spread = vq @ (k * k).mT
-    else:
-        left, right = torch.cat([q * q, vq], -1), torch.cat([vk, (k * k).add_(vk)], -1)
-        spread = left @ right.mT
-    return mean, spread.mul_(factor * factor)
-
-
-def attended_variance(
-    p: Tensor, score: Tensor | None, value: Tensor, spread: Tensor | None, out: Tensor
-) -> Tensor:
-    """As ``attention_variance``, without a graph and in fewer products."""
     square = p * p
     if score is None:
         return torch.zeros_like(out) if spread is None else square @ spread
     a = square * score
     whole = a.sum(-1, keepdim=True)
+    # sum over j of a_j (V_jd - o_d)^2, without a table of queries by keys by features.
     first, second = (a @ torch.cat([value * value, value], -1)).chunk(2, -1)
     total = torch.addcmul(first, out, second, value=-2).addcmul_(out * out, whole).clamp_min_(0)
     if spread is None:

@@ -1,8 +1,9 @@
 """Rules of attention; see ``tractable.moments.softmax``.
 
-Exact: the scores' moments, for independent queries and keys.
-Approximate: the softmax is linearised at the mean scores; queries, keys and values that come from
-one input are taken as independent.  Dropout of attention is left out: the weights are uncertain
+Exact: the variance that comes from keys, values and the mask, as the widths go to zero.
+Approximate: the softmax is linearised at the mean scores; the scores of one query are taken as
+independent about their common part; queries, keys and values that come from one input are taken as
+independent.  Dropout of attention is left out: the weights are uncertain
 already.
 """
 
@@ -18,10 +19,10 @@ from torch.autograd.function import once_differentiable
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.softmax import (
-    attended_variance,
     attention_messages,
     attention_variance,
-    score_moments,
+    query_variance_message,
+    score_variance,
 )
 from tractable.rules.bilinear import moments_of
 from tractable.rules.mechanism import python_body
@@ -62,10 +63,8 @@ def scaled_dot_product_attention(
         value = value.repeat_interleave(heads // value.shape[-3], -3)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     mask = _mask(attn_mask, is_causal, query, key)
-    if isinstance(mask, Gaussian):
-        return attend((query @ key.transpose(-2, -1)) * factor + mask, value)
-    moments = (part for x in (query, key, value) for part in moments_of(x))
-    return Gaussian.wrap(*Attention.apply(factor, mask, *moments))
+    moments = (part for x in (mask, query, key, value) for part in moments_of(x))
+    return Gaussian.wrap(*Attention.apply(factor, *moments))
 
 
 class Attention(torch.autograd.Function):
@@ -73,17 +72,21 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, factor: float, mask: Tensor | None, q: Tensor, vq: Tensor | None, k: Tensor,
-        vk: Tensor | None, v: Tensor, vv: Tensor | None,
+        ctx: Any, factor: float, mask: Tensor | None, vm: Tensor | None, q: Tensor,
+        vq: Tensor | None, k: Tensor, vk: Tensor | None, v: Tensor, vv: Tensor | None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Moments forward."""
-        scores, spread = score_moments(q, vq, k, vk, factor)
+        scores = q @ k.mT * factor
         p = torch.softmax(scores if mask is None else scores + mask, -1)
         out = p @ v
+        spread = score_variance(p, (q, vq), (k, vk), factor)
+        if vm is not None:
+            spread = vm.expand(p.shape) if spread is None else spread + vm
         ctx.factor = factor
+        ctx.mask = None if mask is None else mask.shape
         ctx.save_for_backward(q, k, v, p, out)
         ctx.set_materialize_grads(False)
-        return out, attended_variance(p, spread, v, vv, out)
+        return out, attention_variance(p, spread, v, vv, out)
 
     @staticmethod
     @once_differentiable
@@ -92,27 +95,20 @@ class Attention(torch.autograd.Function):
         q, k, v, p, out = ctx.saved_tensors
         if d_mu is None or d_var is None:
             raise RuntimeError("attention received one of its two messages: send both")
-        (d, dv), to_value = attention_messages(p, v, out, d_mu, d_var)
-        d, dv = d.mul_(ctx.factor), dv.mul_(ctx.factor**2)
-        found = (
-            d @ k, dv @ (k * k), d.mT @ q, dv.mT @ (q * q), *to_value,
-        )  # fmt: skip
-        shapes = (q, q, k, k, v, v)
-        wanted = zip(found, shapes, ctx.needs_input_grad[2:], strict=True)
+        (to_mask, to_vm), (to_v, to_vv) = attention_messages(p, v, out, d_mu, d_var)
+        _, mask, vm, qs, vq, ks, vk, vs, vv = ctx.needs_input_grad
+        d, dv = to_mask * ctx.factor, to_vm * ctx.factor**2
         return (
             None,
-            None,
-            *(m.sum_to_size(like.shape) if need else None for m, like, need in wanted),
+            to_mask.sum_to_size(ctx.mask) if mask else None,
+            to_vm.sum_to_size(ctx.mask) if vm else None,
+            (d @ k).sum_to_size(q.shape) if qs else None,
+            query_variance_message(p, k, dv).sum_to_size(q.shape) if vq else None,
+            (d.mT @ q).sum_to_size(k.shape) if ks else None,
+            (dv.mT @ (q * q)).sum_to_size(k.shape) if vk else None,
+            to_v.sum_to_size(v.shape) if vs else None,
+            to_vv.sum_to_size(v.shape) if vv else None,
         )
-
-
-def attend(scores: Any, value: Any) -> Gaussian:
-    """``softmax(scores) value``."""
-    (s, u), (v, spread) = moments_of(scores), moments_of(value)
-    p = torch.softmax(s, -1)
-    out = p @ v
-    fixed, weights = (v.detach(), spread), p.detach()
-    return Gaussian.wrap(out, attention_variance(weights, u, fixed, out.detach()))
 
 
 _composite = python_body(F.multi_head_attention_forward)
