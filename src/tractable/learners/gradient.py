@@ -370,11 +370,13 @@ def follow_noise(likelihood: Likelihood, guess: Tensor, y: Tensor) -> None:
     it holds what the weights were unsure of then as well.
     """
     assert isinstance(likelihood, Normal)
-    missed = (guess.reshape(y.shape) - y).reshape(-1, likelihood.outputs)
-    new = missed.square().mean(0).to(likelihood.noise_mean)
-    kept = math.exp(-len(y) / _NOISE_ROWS)
-    noise = kept * likelihood.noise_mean + (1 - kept) * new
-    likelihood.m_step(torch.cat([noise, noise.new_ones(1)]))
+    seen = likelihood.sufficient_statistics(y, guess.reshape(y.shape))
+    assert seen is not None  # see infers_noise
+    squares, counts = seen[: likelihood.outputs], seen[likelihood.outputs :]
+    kept, old = math.exp(-len(y) / _NOISE_ROWS), likelihood.noise_mean
+    moved = kept * old + (1 - kept) * squares / counts.clamp(min=1)
+    noise = torch.where(counts > 0, moved, old)  # an output without a target keeps its noise
+    likelihood.m_step(torch.cat([noise, torch.ones_like(counts)]))
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
