@@ -14,7 +14,7 @@ from tractable.forecast.model import Recipe
 from tractable.forecast.panel import Panel
 from tractable.forecast.units import check_transform
 from tractable.forecast.windows import LEVELS
-from tractable.learners import Learner
+from tractable.learners import TAGI, Learner
 from tractable.learners.files import kind_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def recipe_of(forecaster: Forecaster, panel: Panel) -> Recipe:
     horizon, recursive = whole(forecaster.horizon, "horizon"), forecaster.strategy == "recursive"
     if horizon is None:
         raise ValueError("horizon must be a whole number from 1, got None")
+    check_forget(forecaster.forget, kind)
     past, known = panel.past.shape[2], panel.known.shape[2]
     if recursive and past:
         raise InvalidInput("a recursion needs the future of all covariates: give none in past=")
@@ -64,6 +65,24 @@ def wanted_of(forecaster: Forecaster, season: int) -> Wanted:
         whole(forecaster.epochs, "epochs"), season, check_transform(forecaster.transform),
         whole(forecaster.validation, "validation"), bool(forecaster.refit), memory,
     )  # fmt: skip
+
+
+def check_forget(forget: Any, kind: type[Learner]) -> None:
+    """Refuse a number of rows to remember that ``update`` could not use.
+
+    Raises:
+        ValueError: it is not None or a number above 1.
+        InvalidInput: the learner does not forget.
+    """
+    if forget is None:
+        return
+    known = isinstance(forget, int | float | np.number) and not isinstance(forget, bool)
+    if not (known and 1 < forget < math.inf):
+        raise ValueError(f"forget must be None or a number of rows above 1, got {forget!r}")
+    if not issubclass(kind, TAGI):
+        raise InvalidInput(
+            f"forget={forget}: {kind.__name__} cannot forget, only TAGI does: leave out forget="
+        )
 
 
 def whole(given: Any, what: str) -> int | None:

@@ -13,7 +13,7 @@ from torch import nn
 from tractable.errors import InvalidInput, NotFitted
 from tractable.forecast import files, fitting, rolling
 from tractable.forecast.anomalies import Anomalies
-from tractable.forecast.arguments import recipe_of, wanted_of, whole
+from tractable.forecast.arguments import check_forget, recipe_of, wanted_of, whole
 from tractable.forecast.backtest import Backtest
 from tractable.forecast.choosing import Tried
 from tractable.forecast.forecast import Forecast
@@ -69,8 +69,9 @@ class Forecaster:
         validation: times to hold out at the end; by default a fifth.
         refit: learn from those as well in the end.
         memory: times that recent errors are averaged over, to widen and narrow error bars; None
-            never does, ``"auto"`` chooses.
-        forget: about how many of the last rows ``update`` remembers; None forgets nothing.
+            never does, ``"auto"`` chooses. A number needs ``strategy="direct"``.
+        forget: about how many of the last rows ``update`` remembers; None forgets nothing. Of
+            ``TAGI`` only.
         sequence: give windows as ``[rows, lags, 1 + past covariates]``, for recurrent networks.
         options: further arguments of the learner.
         seed: seed of the learner.
@@ -219,6 +220,7 @@ class Forecaster:
                 anything of what comes after, and a wrong year is more likely.
         """
         state = self._state
+        check_forget(self.forget, state.kind)
         values, time = self._next(y), self._stamps(y) if time is None else time
         rows, series = values.shape
         known = covariates(_columns(known, self._columns.known), rows, series, "known")

@@ -21,6 +21,7 @@ from tractable.forecast.spread import Spread, followed
 from tractable.forecast.times import Grid
 from tractable.forecast.units import Covariates, Units, backward
 from tractable.forecast.windows import Array, History, seen_at
+from tractable.learners import Ensemble, Learner
 from tractable.predictive import NormalPredictive
 
 Doubles = npt.NDArray[np.float64]
@@ -130,6 +131,12 @@ class State:
     def horizon(self) -> int:
         """Steps that the fit was for."""
         return self.model.layout.steps
+
+    @property
+    def kind(self) -> type[Learner]:
+        """Class of the learner, or of the members of an ensemble."""
+        learner: Learner = self.model.learner
+        return learner.method.kind if isinstance(learner, Ensemble) else type(learner)
 
     @property
     def recursive(self) -> bool:
