@@ -109,7 +109,7 @@ def table(name: str, split: int) -> tuple[nn.Module, float, Data, int]:
     epochs = max(EPOCHS, key=score)
     model = trained(net, tr.likelihoods.Normal(), x, y, epochs, **options)
     sigma = float(model.likelihood.noise_mean.sqrt())
-    return model.posterior.mean_module(net), sigma, (x, y, x_test, y_test), epochs
+    return model.mean_module(), sigma, (x, y, x_test, y_test), epochs
 
 
 def digits() -> tuple[nn.Module, float, Data, int]:
@@ -120,7 +120,7 @@ def digits() -> tuple[nn.Module, float, Data, int]:
     net = nn.Sequential(nn.Linear(784, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 10))
     options = {"lr": 1e-3, "seed": 0, "batch_size": 128}
     model = trained(net, tr.likelihoods.Softmax(10), data[0], data[1], 3, **options)
-    return model.posterior.mean_module(net), 0.0, data, 3
+    return model.mean_module(), 0.0, data, 3
 
 
 # --- the comparison ---------------------------------------------------------------------------

@@ -153,7 +153,21 @@ class Posterior(Mapping[str, Gaussian]):
         return each * nonzero + -(-self.loc.numel() // 8)
 
     def mean_module(self, net: nn.Module) -> nn.Module:
-        """A copy of ``net`` whose parameters are the posterior means."""
+        """Return a copy of ``net`` whose parameters are the posterior means.
+
+        A posterior holds parameters only.  ``Learner.mean_module`` also copies the buffers that
+        were learnt, such as the running statistics of batch normalization.
+
+        Raises:
+            TypeError: ``net`` has buffers, whose values are not those that the learner uses.
+        """
+        buffers = [name for name, _ in net.named_buffers()]
+        if buffers:
+            shown = ", ".join(buffers[:3]) + (", ..." if len(buffers) > 3 else "")
+            raise TypeError(
+                f"the network has buffers ({shown}), and a posterior holds parameters only: use "
+                f"mean_module() of the learner, which copies its running statistics as well"
+            )
         module = copy.deepcopy(net)
         named = dict(module.named_parameters())
         with torch.no_grad():

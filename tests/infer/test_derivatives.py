@@ -50,7 +50,7 @@ def monte_carlo(model, x, n, generator):
 def test_without_variances_it_is_autograds_derivative(activations):
     model = mlp(*activations, inputs=3, outputs=2)
     model.posterior.variance.zero_()
-    net = model.posterior.mean_module(model.net)
+    net = model.mean_module()
     x = torch.randn(6, 3, dtype=F64, generator=torch.Generator().manual_seed(1))
     found = derivatives(model, x, order=2)
     for row, mean, hessian in zip(x, found.mean, found.hessian, strict=True):
@@ -278,6 +278,6 @@ def test_a_linear_layer_that_is_used_twice_has_the_weights_that_were_learnt():
     model.fit(x, x.sum(1), epochs=2)
     model.posterior.variance.zero_()
     leaf = x.clone().requires_grad_()
-    output = model.posterior.mean_module(model.net)(leaf)
+    output = model.mean_module()(leaf)
     (truth,) = torch.autograd.grad(output.sum(), leaf)
     assert torch.allclose(derivatives(model, x).mean[:, 0], truth, atol=1e-12)

@@ -112,3 +112,28 @@ def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
     assert together.history[-1]["log_likelihood"] == pytest.approx(
         apart.history[-1]["log_likelihood"]
     )
+
+
+# --- what stays as it was handed over --------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", [tr.Backprop, tr.Laplace])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_parameters_without_a_gradient_keep_their_values(learner, seed):
+    """A frozen part, such as a trained body, is not drawn again with the first weights."""
+    net = nn.Sequential(nn.Linear(3, 8).requires_grad_(False), nn.ReLU(), nn.Linear(8, 1))
+    model = learner(net, tr.likelihoods.Normal(0.5), seed=seed)
+    ensemble = tr.Ensemble(net, tr.likelihoods.Normal(0.5), n=2, learner=learner, seed=seed)
+    for made in (model, model.anew(seed + 1), *ensemble.members):
+        assert torch.equal(made.net[0].weight, net[0].weight)
+        assert torch.equal(made.net[0].bias, net[0].bias)
+        assert list(made.posterior) == ["2.weight", "2.bias"]
+        assert not torch.equal(made.posterior["2.weight"].loc, net[2].weight)
+
+
+def test_every_copy_begins_with_the_statistics_of_the_given_network():
+    net = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1))
+    net[0].running_mean.fill_(4.0)
+    model = tr.Backprop(net, tr.likelihoods.Normal(0.5))
+    for made in (model, model.anew(1), model.anew(2)):
+        assert torch.equal(made.buffers["0.running_mean"], torch.full((3,), 4.0))

@@ -367,6 +367,19 @@ class Ensemble(Learner):
         method = self.method
         return [method.kind.view(method.member, state, self) for state in self.state.members]
 
+    def mean_module(self) -> nn.Module:
+        """Return the mean network of the only member.
+
+        Raises:
+            TypeError: there are several members; their networks differ, and the mean of their
+                weights is none of them.
+        """
+        if self.n > 1:
+            raise TypeError(
+                f"an ensemble of {self.n} members has no mean network: use members[i].mean_module()"
+            )
+        return self.members[0].mean_module()
+
     @property
     def posteriors(self) -> list[Posterior]:
         """One posterior per member."""

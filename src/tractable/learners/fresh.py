@@ -11,7 +11,20 @@ from torch.nn.utils import parametrize
 
 
 def redraw(module: nn.Module) -> None:
-    """Have all layers draw their parameters again, from torch's global generator."""
+    """Have all layers draw their parameters again, from torch's global generator.
+
+    Constants keep their values: parameters with ``requires_grad=False``, and buffers.
+    """
+    constants = [p for p in module.parameters() if not p.requires_grad] + [*module.buffers()]
+    values = [tensor.detach().clone() for tensor in constants]
+    _redraw_all(module)
+    with torch.no_grad():
+        for tensor, value in zip(constants, values, strict=True):
+            if not torch.equal(tensor, value):  # a buffer may be a view that cannot be written
+                tensor.copy_(value)
+
+
+def _redraw_all(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, torch.jit.ScriptModule):
             _redraw_compiled(part)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile
 from tractable.learners import files
+from tractable.learners.copying import detached_copy
 from tractable.learners.locks import new_lock
 from tractable.learners.method import Method, State
 from tractable.learners.run import Run
@@ -125,6 +126,21 @@ class Holder:
     def posterior(self) -> Posterior:
         """What is known about the parameters."""
         return self.method.posterior(self.state)
+
+    def mean_module(self) -> nn.Module:
+        """Return the network at the means of its weights as an ordinary module, in eval mode.
+
+        It is an independent copy of ``net`` with the posterior means as parameters and the
+        learner's buffers, such as the running statistics of batch normalization.
+        """
+        network = self.method.network
+        with self.lock, network.lock:  # another thread may have put Gaussians into its places
+            module = detached_copy(network.module)
+            named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+            with torch.no_grad():
+                for name, tensor in {**self.posterior.means(), **self.buffers}.items():
+                    named[name].copy_(tensor)
+        return module.eval()
 
     @property
     def support(self) -> Support | None:

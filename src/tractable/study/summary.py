@@ -146,7 +146,7 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
     """A network layer by layer, as it is for these rows.
 
     Args:
-        model: a learner, at its mean weights; or a module.
+        model: a learner, at its mean weights (one member of an ensemble); or a module.
         x: inputs (on the meta device, only shapes, counts and fields are found).
         y: targets, for the gradient of a learner's loss; without them it is that of a random
             combination of the outputs.
@@ -250,13 +250,7 @@ def _parts(model: Learner | nn.Module) -> tuple[nn.Module, Posterior | None, Any
         return model, None, None
     if not isinstance(model, Learner):
         raise TypeError(f"summary takes a learner or a module, got {type(model).__name__}")
-    posterior = model.posterior
-    module = posterior.mean_module(model.net)
-    named = dict(module.named_buffers())
-    for name, buffer in model.buffers.items():
-        if name in named:
-            named[name].copy_(buffer)
-    return module, posterior, model.likelihood
+    return model.mean_module(), model.posterior, model.likelihood
 
 
 def _count(part: nn.Module) -> int:

@@ -118,7 +118,7 @@ def gradients(
     mean_pixel = -images.clip[0] * images.unit
     x = images.x[rows] * images.unit + mean_pixel
     l2, linf = (gather(rival, norm)[: len(rows)] for norm in ("l2", "linf"))
-    mean = nn.Sequential(_Standardize(mean_pixel, images.unit), _mean_network(model))
+    mean = nn.Sequential(_Standardize(mean_pixel, images.unit), model.mean_module())
     point = tr.Backprop(mean, model.likelihood, init="net")
     chosen: dict[str, Any] = {"targeted": targeted, "bounds": None, "batch_size": BATCH}
 
@@ -164,13 +164,6 @@ class _Standardize(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Centred and scaled."""
         return (x - self.mean) / self.unit
-
-
-def _mean_network(model: tr.TAGI) -> nn.Module:
-    """The network at the means of its weights, with its running statistics."""
-    net = model.posterior.mean_module(model.net)
-    net.load_state_dict(model.buffers, strict=False)
-    return net
 
 
 def picture(model: tr.TAGI, images: Images, **settings: Any) -> Any:

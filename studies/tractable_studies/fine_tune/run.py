@@ -85,7 +85,7 @@ def trained(rows: Rows, epochs: int, seed: int) -> nn.Module:
     """The body of a network that Adam trained on the first five classes."""
     model = tr.Backprop(Classifier(body(), HALF), Softmax(HALF), lr=1e-3, seed=seed)
     model.fit(*rows, epochs=epochs, batch_size=32, off_data=False)
-    whole = model.posterior.mean_module(Classifier(body(), HALF))
+    whole = model.mean_module()
     trunk = whole.body
     assert isinstance(trunk, nn.Module)
     return trunk
