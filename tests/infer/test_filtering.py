@@ -198,3 +198,15 @@ class _Both(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         z: Tensor = self.head(self.layer(x)[0][-1])
         return z
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+@pytest.mark.parametrize("robust", [True, False])
+def test_a_compiled_model_is_refused_before_anything_changes(kind: Any, robust: bool) -> None:
+    """Its step is a graph without hooks: the state would never be carried or conditioned."""
+    model = tr.TAGI(Net(kind), tr.likelihoods.Normal(0.1), compile=True, robust=robust)
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    with pytest.raises(TypeError, match="compile=False"):
+        tr.infer.Filter(model)
+    assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
+    assert not model.fitted

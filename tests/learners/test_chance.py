@@ -109,3 +109,15 @@ def test_one_that_begins_to_draw_later_is_found_out() -> None:
             if number > 2:
                 torch.rand(())
     assert chance.draws[True]
+
+
+@pytest.mark.parametrize("engine", ["auto", "torch", "compiled"])
+def test_all_passes_of_a_learner_are_counted_together(engine: str) -> None:
+    """Updates, predictions and statistics ask the same ``Chance`` whether the network draws."""
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
+    options: Any = {"compile": True} if engine == "compiled" else {"engine": engine}
+    method = tr.TAGI(net, tr.likelihoods.Normal(), **options).method
+    assert method.eager is getattr(method.engine, "eager", method.engine)
+    noisy = tr.TAGI(Noisy(4, 1), tr.likelihoods.Normal(), engine="torch")
+    noisy.update(X, Y)
+    assert noisy.method.eager.chance.passes[True] == 1

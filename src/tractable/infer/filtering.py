@@ -37,7 +37,7 @@ class Filter:
 
     Args:
         model: a ``TAGI`` model, fitted or not, of a network with recurrent layers in one
-            direction; it goes on learning.
+            direction; it goes on learning.  Not one with ``compile=True``.
 
     Attributes:
         state: the state after the last update, by the names of the layers; None at the start.
@@ -60,6 +60,11 @@ class Filter:
     def __init__(self, model: TAGI) -> None:
         if not isinstance(model, TAGI):
             raise TypeError(f"a filter needs a TAGI model, got {type(model).__name__}")
+        if model.method.compile:
+            raise TypeError(
+                "a filter cannot use TAGI(compile=True): the compiled step does not pass on the "
+                "state of the recurrent layers; make the model with compile=False"
+            )
         self.model = model
         self.layers = recurrent_layers(model.net)
         self.state: State | None = None

@@ -102,17 +102,9 @@ class TAGIMethod(Method[TAGIState]):
         self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
         self.asked_engine, self.robust = engine, bool(robust)
         self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
-        self.engine = engines.choose(
-            network,
-            likelihood,
-            engine=engine,
-            moments=moments,
-            rule=batch_rule,
-            compile=compile,
-            guard=self.guard,
-        )
-        self.parallel = self.engine.parallel
         self.eager = TorchEngine(network, moments, batch_rule, self.guard)
+        self.engine = engines.choose(self.eager, likelihood, engine=engine, compile=compile)
+        self.parallel = self.engine.parallel
         self.normalises = bool(normalised_layers(network))
 
     def options(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from torch import Tensor
 from tractable import native
 from tractable.errors import UnsupportedByKernel
 from tractable.gaussian import Gaussian
-from tractable.learners.batch_rule import BatchRule
 from tractable.learners.engines.base import (
     ENGINES,
     Engine,
@@ -23,11 +22,8 @@ from tractable.learners.engines.base import (
 from tractable.learners.engines.compiled import CompiledEngine
 from tractable.learners.engines.eager import TorchEngine
 from tractable.learners.engines.native import MISSING, NativeEngine, describe, notice_missing
-from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Advance
-from tractable.learners.network import Network
 from tractable.likelihoods import Likelihood
-from tractable.rules.activation import Mode
 from tractable.training.batches import Loader, Rows
 from tractable.training.inputs import Inputs
 
@@ -54,23 +50,21 @@ NO_LIMITS = Limits(_EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHI
 
 
 def choose(
-    network: Network,
-    likelihood: Likelihood,
-    *,
-    engine: EngineName,
-    moments: Mode,
-    rule: BatchRule,
-    compile: bool,
-    guard: Guard = NO_GUARD,
+    eager: TorchEngine, likelihood: Likelihood, *, engine: EngineName, compile: bool
 ) -> Engine:
-    """The engine for a network under a likelihood.
+    """Return the engine for a network under a likelihood.
+
+    Args:
+        eager: torch's engine for the network, which computes whatever the chosen one does not.
+        likelihood: how observations depend on the network's outputs.
+        engine: the engine that was asked for.
+        compile: whether to compile the step.
 
     Raises:
         UnsupportedByKernel: ``engine="native"`` and the kernel is missing or cannot serve.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
-    eager = TorchEngine(network, moments, rule, guard)
     if compile:
         if engine == "native":
             raise UnsupportedByKernel(
@@ -80,7 +74,7 @@ def choose(
     if engine == "torch":
         return eager
     try:
-        chain = describe(network, likelihood, moments, rule, guard)
+        chain = describe(eager.network, likelihood, eager.moments, eager.rule, eager.guard)
     except UnsupportedByKernel:
         if engine == "native":
             raise
