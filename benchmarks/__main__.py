@@ -20,6 +20,7 @@ STUDY = Study("bench", "Step times and memory", OURS, "benchmarks")
 NAMES = (
     "steps",
     "memory",
+    "predict",
     "native",
     "infer",
     "estimators",

@@ -1,6 +1,8 @@
 """Where training rows were: distances, slopes and what they add, against their definitions."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,9 +12,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
+from tractable import native
 from tractable.errors import InvalidModelFile
 from tractable.gaussian import Gaussian
 from tractable.learners import Learner, support
+from tractable.learners.nearest import Limits, Nearest
 from tractable.learners.support import Support
 from tractable.persistence import model_file
 
@@ -134,7 +138,7 @@ def test_extra_variance_is_the_slope_times_the_square():
     novelty = found.novelty(far)
     assert novelty.tolist()[1:] > [2.0, 20.0]
     expected = float(found.slope) * novelty.square().unsqueeze(1)
-    assert torch.allclose(found.extra_variance(far, novelty), expected, rtol=1e-5)
+    assert torch.allclose(found.away(far).extra, expected, rtol=1e-5)
 
 
 def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
@@ -145,14 +149,14 @@ def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
     inside, gap = rows[:200].clone(), rows[:200].clone()
     gap[:, 0] = 0.0
     assert float((found.novelty(gap) > 0).double().mean()) < 0.5  # the others hide it
-    extra = found.extra_variance(gap, found.novelty(gap))
+    extra = found.away(gap).extra
     assert float((extra > 0.1).double().mean()) > 0.95  # the truth may have moved by 3 * 0.4
-    assert float(found.extra_variance(inside, found.novelty(inside)).mean()) < 0.05
+    assert float(found.away(inside).extra.mean()) < 0.05
     spread = rows.std(0, correction=0)
     wanted = [3 * float(spread[0]), 0, 0, 0, 0, 0]
     assert found.steep.tolist() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
     # A factor on the growth is a factor on the variance.
-    more = found.steeper(4.0).extra_variance(gap, found.novelty(gap))
+    more = found.steeper(4.0).away(gap).extra
     assert torch.allclose(more, 4 * extra)
 
 
@@ -248,7 +252,7 @@ def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
     plain = model.outputs(far).predictive()
     p = model.predict(far)
     assert torch.equal(p.aleatoric, plain.aleatoric)
-    extra = model.support.extra_variance(far, p.novelty)
+    extra = model.support.away(far).extra
     assert torch.equal(p.epistemic, plain.epistemic + extra)
     assert float(extra) > 0
 
@@ -274,7 +278,7 @@ def test_labels_are_doubted_away_from_the_data(learner, likelihood, outputs, tmp
     assert bool((p.epistemic > plain.epistemic).all())
     inside = model.support.novelty(x) == 0
     near = model.outputs(x).predictive().probs
-    calm = model.support.extra_variance(x, model.support.novelty(x)).amax(1) == 0
+    calm = model.support.away(x).extra.amax(1) == 0
     assert bool((calm & inside).double().mean() > 0.8)
     assert torch.equal(model.predict(x).probs[calm], near[calm])
     model.save(tmp_path / "model")
@@ -318,6 +322,30 @@ def test_updates_elsewhere_make_that_place_known():
     assert (after.epistemic < before.epistemic).all()
     assert len(model.support.rows) == 305
     assert torch.equal(model.clone().predict(there).variance, after.variance)
+
+
+def waiting(model):
+    """Numbers in all tensors that a copy of the learner would take along for its support."""
+    return sum(part.numel() for part in vars(model)["_later"])
+
+
+@pytest.mark.parametrize(("batch", "batches"), [(1, 2500), (64, 60), (5000, 2)])
+@pytest.mark.parametrize("columns", [1, 600])
+def test_rows_that_wait_are_no_more_than_a_support_keeps(batch, batches, columns):
+    """However large the batches of a stream are, and whether or not anybody predicts."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(100, columns, generator=draw)
+    model = tr.TAGI(nn.Linear(columns, 1), tr.likelihoods.Normal(0.1)).fit(x, x[:, 0], epochs=1)
+    limit = support.room((columns,))
+    there = torch.full((3, columns), 50.0)
+    model.update(there, torch.zeros(3))  # early in the stream, and unlike all that follows
+    for _ in range(batches if columns == 1 else min(batches, 20)):
+        rows = torch.randn(batch, columns, generator=draw) / 10
+        model.learn_batch(rows[:1], rows[:1, :1])
+        model.remember(rows)
+        assert waiting(model) <= limit * columns
+    assert len(model.support.rows) <= limit
+    assert float(model.predict(there).novelty.max()) < 1
 
 
 def test_a_stream_keeps_no_more_rows_than_a_fit():
@@ -389,3 +417,93 @@ def test_a_damaged_support_is_refused(written, harm):
     model_file.write(written, tensors, header)
     with pytest.raises(InvalidModelFile):
         Learner.load(written)
+
+
+# --- the compiled search -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [1, 2, 8, 33, 70])
+@pytest.mark.parametrize("rows", [2, 3, 31, 32, 33, 700])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_both_ways_to_search_are_the_definition(rows, columns, dtype, monkeypatch):
+    """Up to the rounding of a distance: differences squared in the precision of the rows."""
+    draw = torch.Generator().manual_seed(rows + columns)
+    kept = torch.randn(rows, columns, generator=draw, dtype=dtype)
+    kept[: rows // 4] = kept[rows // 2 : rows // 2 + rows // 4].clone()  # some twice
+    steep = torch.rand(columns, generator=draw, dtype=dtype).square() * 10
+    x = torch.cat([kept[:9], 2 * torch.randn(40, columns, generator=draw, dtype=dtype) + 0.5])
+    x = torch.cat([x, 1e6 * x[-3:]])
+    between = cdist(x.double(), kept.double())
+    steeply = cdist((x * steep).double(), (kept * steep).double())
+    roots = [np.sqrt((np.sort(d, 1)[:, :3] ** 2).mean(1)) for d in (between, steeply)]
+    limits = Limits(float(np.median(roots[0])), float(np.median(roots[1])), 0.7)
+    first, second = np.maximum(roots[0] - limits.reach, 0), np.maximum(roots[1] - limits.near, 0)
+    square = np.maximum(first**2, 0.7 * second**2)
+    assert (square == 0).any()
+    assert (square > 0).any()
+    close = {"rtol": 1e-5 if dtype == torch.float32 else 1e-12}
+    for kernel in (native.kernel(), None):
+        if kernel is None:
+            monkeypatch.setattr(native, "kernel", lambda: None)
+            if columns > 32:
+                close = {"rtol": 1e-3 if dtype == torch.float32 else 1e-6}
+        nearest = Nearest(kept, steep, limits)
+        novelty, growth = nearest.growth(x)
+        assert novelty.dtype == growth.dtype == dtype
+        near_zero = 1e-5 * limits.reach
+        np.testing.assert_allclose(novelty, first, **close, atol=near_zero)
+        np.testing.assert_allclose(growth, square, **close, atol=near_zero)
+        np.testing.assert_allclose(nearest.beyond(x), first, **close, atol=near_zero)
+        one = torch.cat([nearest.growth(row.unsqueeze(0))[1] for row in x])
+        np.testing.assert_allclose(one, square, **close, atol=near_zero)
+        assert nearest.growth(x[:0])[0].shape == (0,)
+
+
+@pytest.mark.skipif(native.kernel() is None, reason="the kernel was not built")
+@pytest.mark.parametrize("seed", range(3))
+def test_predictions_are_the_same_with_the_kernel_and_without(seed, monkeypatch):
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randn(400, 6, generator=draw) * torch.logspace(-1, 1, 6)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
+    model = tr.TAGI(net, tr.likelihoods.Normal(), engine="torch", seed=seed)
+    model.fit(x, x.sum(1).sin(), epochs=3)
+    at = torch.cat([x[:50], 2 * x[:50], x[:50] + 3])
+    by_kernel, alone = model.predict(at), [model.predict(row.unsqueeze(0)) for row in at]
+    np.testing.assert_allclose(
+        torch.cat([p.variance for p in alone]), by_kernel.variance, rtol=1e-5
+    )
+    monkeypatch.setattr(native, "kernel", lambda: None)
+    by_torch = model.clone().predict(at)
+    np.testing.assert_allclose(by_kernel.variance, by_torch.variance, rtol=1e-5)
+    np.testing.assert_allclose(by_kernel.novelty, by_torch.novelty, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(native.kernel() is None, reason="the kernel was not built")
+def test_the_kernel_refuses_rows_that_do_not_fit():
+    kernel = native.kernel()
+    blocks = np.zeros((2, 3, kernel.TOGETHER))
+    x = np.zeros((5, 3))
+    limits = (1.0, 1.0, 1.0)
+    kernel.beyond(x, blocks, kernel.TOGETHER + 1, np.zeros(3), *limits)
+    for wrong in (
+        (x[:, :2].copy(), blocks, 33, None),
+        (x, blocks[:, :, :8].copy(), 33, None),
+        (x, blocks, kernel.TOGETHER, None),
+        (x, blocks, 2 * kernel.TOGETHER + 1, None),
+        (x, blocks, 0, None),
+        (x, blocks, 33, np.zeros(2)),
+        (x[0], blocks, 33, None),
+    ):
+        with pytest.raises(ValueError, match=r"rows|weight|columns"):
+            kernel.beyond(*wrong, *limits)
+    for wrong in (x.astype(np.float32), x.astype(np.int64), x[:, ::-1]):
+        with pytest.raises(TypeError):
+            kernel.beyond(wrong, blocks, 33, None, *limits)
+
+
+def test_a_copy_measures_the_same_distances():
+    model = linear().fit(*one_column(100), epochs=1)
+    far = torch.tensor([[3.0], [0.0]])
+    before = model.predict(far)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(twin.predict(far).variance, before.variance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections import deque
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,7 +16,7 @@ from tractable.learners.copying import detached_copy
 from tractable.learners.locks import new_lock
 from tractable.learners.method import Method, State
 from tractable.learners.run import Run
-from tractable.learners.support import MOST_ROWS, Support
+from tractable.learners.support import Support, room
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
 from tractable.training.batches import Format
@@ -56,7 +55,8 @@ class Holder:
         self.run = Run()
         self.flat_targets: bool | None = None
         self._support: Support | None = None
-        self._later: deque[Tensor] = deque(maxlen=MOST_ROWS)
+        self._later: list[Tensor] = []  # batches that were learnt since the support was asked for
+        self._waiting = 0  # rows in them
         self.shapes_known: dict[tuple[Any, ...], torch.Size] = {}
         self.rows_apart = True
         self.lock = new_lock(self)
@@ -147,22 +147,33 @@ class Holder:
         """Where the rows of the last ``fit`` were, and of updates after it; None before one."""
         with self.lock:
             if self._support is not None and self._later:
-                self._support = self._support.joined(torch.cat(list(self._later)))
-            self._later.clear()
+                self._support = self._support.joined(torch.cat(self._later))
+            self._forget_later()
             return self._support
 
     @support.setter
     def support(self, found: Support | None) -> None:
         with self.lock:
-            self._later.clear()
+            self._forget_later()
             self._support = found
 
+    def _forget_later(self) -> None:
+        self._later.clear()
+        self._waiting = 0
+
     def remember(self, x: Inputs) -> None:
-        """Note rows that were learnt after a fit, to be looked at when somebody asks."""
-        if self._support is not None:
-            at = measurable(x)
-            if at is not None and self._support.takes(at):
-                self._later.append(at.clone())
+        """Note rows that were learnt after a fit, to be looked at when somebody asks.
+
+        No more rows wait than a support keeps: then they are looked at.
+        """
+        with self.lock:
+            at = None if self._support is None else measurable(x)
+            if self._support is None or at is None or not self._support.takes(at):
+                return
+            self._later.append(at.clone())
+            self._waiting += len(at)
+            if self._waiting >= room(self._support.event):
+                self.support = self.support
 
     # --- copying and saving ----------------------------------------------------------------
 

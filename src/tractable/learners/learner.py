@@ -304,10 +304,9 @@ class Learner(Checking):
         known = self.support
         if known is None or at is None or not known.takes(at):
             return outputs.predictive()
-        novelty = known.novelty(at)
-        if known.slope is None:
+        novelty, extra = known.away(at)
+        if extra is None:
             return outputs.predictive().marked(novelty)
-        extra = known.extra_variance(at, novelty)
         if self.likelihood.can_widen:
             return outputs.predictive().widened(extra).marked(novelty)
         return outputs.widened(extra).predictive().marked(novelty)

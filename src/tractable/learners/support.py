@@ -29,19 +29,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tractable.errors import InvalidModelFile
+from tractable.learners.nearest import Limits, Nearest
 from tractable.persistence import checks
 
 MOST_ROWS = 1_000
 """That are kept."""
 MOST_NUMBERS = 1 << 18
 """That are kept: of wide inputs, such as images, fewer rows."""
-NEAREST = 3
-"""Rows that a distance is taken to."""
 INSIDE = 0.9
 """Share of the training rows that count as inside."""
 
@@ -49,8 +50,6 @@ MOST_LABEL_COLUMNS = 32
 """Up to which labels are doubted off the data; test images are off it by what tells them apart."""
 
 _FEWEST_ROWS = 2
-_EXACT_COLUMNS = 32  # up to here distances are computed in double precision
-_CHUNK = 1024  # rows whose distances to all kept rows are held at once
 _FARTHEST = 1e12  # in standard deviations; squares beyond do not fit single precision
 _PROBES = 1_000  # pairs of a row and a direction that slopes are measured at
 _STEP = 1e-2  # of a difference quotient, in standard deviations
@@ -62,6 +61,20 @@ _SEED = 15_485_863  # this far from the learner's seed, whose own draws stay as 
 
 _KEPT = ("centre", "scale", "rows", "reach", "slope", "steep", "near")
 _NOT_NEGATIVE = ("scale", "reach", "slope", "steep", "near")
+
+
+class Away(NamedTuple):
+    """How far rows are from the training rows.
+
+    Attributes:
+        novelty: how much farther than ``reach`` each row is, in standard deviations of the inputs;
+            0 for most rows.
+        extra: what is added to the epistemic variance of each output, ``[rows, outputs]``; None
+            where nothing is widened.
+    """
+
+    novelty: Tensor
+    extra: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -104,8 +117,20 @@ class Support:
         centre, scale = centre.to(flat.dtype), scale.to(flat.dtype)
         bare = cls(tuple(x.shape[1:]), centre, scale, flat[:0], scale.new_zeros(()))
         kept = replace(bare, rows=bare.scaled(x))
-        among = kept.neighbours(kept.rows, skip=1)
+        among = Nearest(kept.rows).distances(kept.rows, skip=1)
         return replace(kept, reach=torch.quantile(among, INSIDE, interpolation="higher"))
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        """The kept rows, by ``steep`` as well, where the function changes along any column."""
+        if self.slope is None or self.near is None or not bool(self.slope.any()):
+            return Nearest(self.rows, None, Limits(float(self.reach)))
+        share = 1 / float(self.slope.double().mean())
+        return Nearest(self.rows, self.steep, Limits(float(self.reach), float(self.near), share))
+
+    @cached_property
+    def _per(self) -> Tensor:
+        return torch.where(self.scale > 0, 1 / self.scale, torch.zeros_like(self.scale))
 
     def takes(self, x: Tensor) -> bool:
         """Whether these inputs can be compared with the rows that were kept."""
@@ -113,37 +138,22 @@ class Support:
 
     def scaled(self, x: Tensor) -> Tensor:
         """Inputs in standard deviations from the centre, ``[rows, columns]``."""
-        per = torch.where(self.scale > 0, 1 / self.scale, torch.zeros_like(self.scale))
-        return ((x.flatten(1) - self.centre) * per).clamp(-_FARTHEST, _FARTHEST)
-
-    def neighbours(self, scaled: Tensor, *, skip: int = 0, measure: Tensor | None = None) -> Tensor:
-        """Root mean square distance of scaled rows to the nearest kept ones.
-
-        Args:
-            scaled: rows from ``scaled``.
-            skip: how many of the nearest to leave out: 1 for the kept rows themselves.
-            measure: factors on the columns, if they do not all count alike.
-        """
-        dtype = torch.float64 if scaled.shape[1] <= _EXACT_COLUMNS else scaled.dtype
-        kept = self.rows.to(dtype)
-        if measure is not None:
-            kept, scaled = kept * measure.to(dtype), scaled * measure
-        squares, number = (kept * kept).sum(1), min(NEAREST + skip, len(kept))
-        found = []
-        for part in scaled.split(_CHUNK):
-            part = part.to(dtype)
-            from_kept = torch.addmm(squares, part, kept.T, alpha=-2)
-            nearest = from_kept.topk(number, largest=False).values[:, skip:]
-            square = nearest + (part * part).sum(1, keepdim=True)
-            found.append(square.clamp_min(0).mean(1).sqrt())
-        return torch.cat(found).to(scaled.dtype)
+        return ((x.flatten(1) - self.centre) * self._per).clamp(-_FARTHEST, _FARTHEST)
 
     def novelty(self, x: Tensor) -> Tensor:
         """How much farther than ``reach`` each row is from the training rows; 0 for most of them.
 
         In standard deviations of the inputs.
         """
-        return (self.neighbours(self.scaled(x.detach())) - self.reach).clamp_min(0)
+        return self._nearest.beyond(self.scaled(x.detach()))
+
+    def away(self, x: Tensor) -> Away:
+        """Return how far rows are from the training rows, and how much the variance grows there."""
+        scaled = self.scaled(x.detach())
+        if self.slope is None:
+            return Away(self._nearest.beyond(scaled), None)
+        novelty, square = self._nearest.growth(scaled)
+        return Away(novelty, square.reshape(-1, *[1] * self.slope.ndim) * self.slope)
 
     def joined(self, x: Tensor) -> Support:
         """The same with rows that were learnt later, as far as they are unlike those kept.
@@ -151,28 +161,11 @@ class Support:
         When there is no more room, they take the place of the rows kept longest.
         """
         new = self.scaled(x.detach())
-        new = new[self.neighbours(new) > self.reach]
+        new = new[self._nearest.beyond(new) > 0]
         if not len(new):
             return self
         most = room(self.event)
         return replace(self, rows=torch.cat([self.rows, new])[-most:])
-
-    def extra_variance(self, x: Tensor, novelty: Tensor) -> Tensor:
-        """What is added to the epistemic variance of each output, ``[rows, outputs]``.
-
-        Args:
-            x: inputs.
-            novelty: that of the same rows.
-        """
-        if self.slope is None:
-            raise TypeError("the slope of the predicted mean is not known")
-        shape = (-1, *[1] * self.slope.ndim)
-        extra = novelty.reshape(shape).square() * self.slope
-        if self.steep is None or self.near is None or not bool(self.slope.any()):
-            return extra
-        change = self.neighbours(self.scaled(x.detach()), measure=self.steep) - self.near
-        share = self.slope / self.slope.mean()
-        return torch.maximum(extra, change.clamp_min(0).reshape(shape).square() * share)
 
     def steeper(self, factor: float) -> Support:
         """The same, with a variance that grows faster by a factor."""
@@ -212,7 +205,8 @@ class Support:
             self.rows[:_AT_ROWS],
             (self.scale > 0).to(self.rows),
         ).to(self.rows.dtype)
-        among = self.neighbours(self.rows, skip=1, measure=steep)
+        measured = self.rows * steep
+        among = Nearest(measured).distances(measured, skip=1)
         near = torch.quantile(among, INSIDE, interpolation="higher")
         return replace(found, steep=steep, near=near)
 

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +7,18 @@ from numpy.typing import NDArray
 Activation = tuple[str, float]
 Layer = tuple[int, int, bool, Sequence[Activation]]
 
+TOGETHER: int
+
 def instruction_sets() -> list[str]: ...
+def beyond(
+    x: NDArray[Any],
+    kept: NDArray[Any],
+    count: int,
+    weights: NDArray[Any] | None,
+    reach: float,
+    near: float,
+    share: float,
+) -> tuple[NDArray[Any], NDArray[Any] | None]: ...
 
 class Learner:
     def __init__(

@@ -9,6 +9,7 @@
 
 #include "arguments.hpp"
 #include "learner.hpp"
+#include "neighbours.hpp"
 #include "workspace.hpp"
 
 namespace tractable {
@@ -232,6 +233,32 @@ class Snapshot {
   std::unique_ptr<Workspace> work_;
 };
 
+// See `beyond_kept`.
+template <typename Real>
+std::tuple<Array<Real>, std::optional<Array<Real>>> beyond(
+    const Array<Real>& x, const Array<Real>& kept, std::size_t count,
+    const std::optional<Array<Real>>& weights, double reach, double near, double share) {
+  if (x.ndim() != 2 || kept.ndim() != 3 || kept.shape(1) != x.shape(1) ||
+      kept.shape(2) != kTogether)
+    refuse("the rows do not have the columns of the kept rows");
+  const std::size_t blocks = std::size_t(kept.shape(0));
+  if (count < 1 || count > product(blocks, kTogether) || count <= (blocks - 1) * kTogether)
+    refuse("the blocks do not hold so many kept rows");
+  if (weights && weights->size() != x.shape(1)) refuse("a weight for each column is needed");
+  const Kept<Real> known = {elements(kept), weights ? elements(*weights) : nullptr,
+                            std::size_t(x.shape(1)), count, reach, near, share};
+  Array<Real> first(x.shape(0));
+  std::optional<Array<Real>> second;
+  if (weights) second.emplace(x.shape(0));
+  const Real* from = elements(x);
+  Real *to = first.mutable_data(), *also = second ? second->mutable_data() : nullptr;
+  {
+    const py::gil_scoped_release no_gil;
+    beyond_kept<Real>()(known, from, std::size_t(x.shape(0)), to, also);
+  }
+  return {first, second};
+}
+
 }  // namespace
 }  // namespace tractable
 
@@ -239,6 +266,14 @@ PYBIND11_MODULE(_kernel, m) {
   using namespace tractable;
   m.doc() = "TAGI on chains of linear layers and activations (see tractable.native).";
   m.def("instruction_sets", &instruction_sets, "Those that can run here, best first.");
+  const auto distances = [&m](auto function) {
+    m.def("beyond", function, py::arg("x").noconvert(), py::arg("kept").noconvert(),
+          py::arg("count"), py::arg("weights").noconvert().none(true), py::arg("reach"),
+          py::arg("near"), py::arg("share"), "How much farther than `reach` rows are from the nearest kept rows.");
+  };
+  distances(&beyond<float>);
+  distances(&beyond<double>);
+  m.attr("TOGETHER") = kTogether;
   py::class_<Learner> learner(m, "Learner");
   learner
       .def(py::init(&make), py::kw_only(), py::arg("before"), py::arg("layers"),

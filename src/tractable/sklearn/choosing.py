@@ -114,7 +114,8 @@ class Fit:
         growth = None
         if support is not None and support.slope is not None:
             assert isinstance(at, Tensor)
-            growth = support.extra_variance(at, support.novelty(at))
+            growth = support.away(at).extra
+            assert growth is not None
             several = growth.numel() != mean.numel()  # outputs serve one target
             growth = None if several else growth.reshape(mean.shape)
         return Seen(likelihood, targets, mean, variance, outputs.within(), growth, x)
