@@ -1,4 +1,4 @@
-"""Every pair of options of a forecaster: it fits, forecasts, goes on, and comes back from a file."""
+"""Every pair of options of a forecaster: fit, forecast, update, save, load and fit again."""
 
 import itertools
 import random

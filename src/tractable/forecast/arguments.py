@@ -63,7 +63,8 @@ def wanted_of(forecaster: Forecaster, season: int) -> Wanted:
     return Wanted(
         lags, forecaster.level, None if module else widths(forecaster.net),
         whole(forecaster.epochs, "epochs"), season, check_transform(forecaster.transform),
-        whole(forecaster.validation, "validation"), bool(forecaster.refit), memory,
+        whole(forecaster.validation, "validation"), bool(forecaster.refit),
+        memory if memory in ("auto", None) else float(memory),  # one of NumPy makes all double
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile
+from tractable.forecast.choosing import Tried
 from tractable.forecast.model import Model, Setting
 from tractable.forecast.panel import Columns
 from tractable.forecast.recursion import Recursion
@@ -79,6 +80,7 @@ def packed(forecaster: Forecaster, columns: Columns) -> tuple[Tensors, dict[str,
         "options": _plain(forecaster.options),
         "likelihood": likelihood and {"name": type(likelihood).__name__, **likelihood.config()},
         "setting": asdict(state.setting),
+        "tried": [[asdict(one.setting), one.score] for one in forecaster.tried_],
         "layout": asdict(one.layout),
         # What was fitted: the parameters may have been changed since, for the next fit.
         "transform": state.units.transform,
@@ -130,7 +132,8 @@ def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> Col
             options=entry["options"],
         )  # fmt: skip
         state = _state(entry, own, learner)
-        forecaster.state_, forecaster.tried_ = state, []
+        forecaster.state_ = state
+        forecaster.tried_ = [Tried(_setting(one), float(score)) for one, score in entry["tried"]]
         forecaster.setting_ = state.setting
         columns = dict(entry["columns"])
         lists = {name: tuple(columns[name]) for name in ("known", "past")}
@@ -150,10 +153,11 @@ def _completed(entry: dict[str, Any], likelihood: Likelihood) -> dict[str, Any]:
         own = {"name": type(likelihood).__name__, **likelihood.config()}
     elif likelihood.sigma is not None:
         own = {"name": "Normal", "sigma": likelihood.sigma, "outputs": 1}
-    first = {
+    first: dict[str, Any] = {
         "transform": check_transform(given["transform"]),
         "recursion": ahead if given["strategy"] == "recursive" else None,
         "likelihood": own,
+        "tried": [],
     }
     return {**first, **{name: value for name, value in entry.items() if name != "until"}}
 
@@ -161,6 +165,8 @@ def _completed(entry: dict[str, Any], likelihood: Likelihood) -> dict[str, Any]:
 def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> State:
     names = tuple(checks.of_type(name, str, "a name") for name in entry["names"])
     layout = Layout(**_whole(entry["layout"]))
+    _check_types(own)
+    now, season = (checks.at_most(entry[word], 1 << 53, word) for word in ("now", "season"))
     held = _with_empty({name: tensor.numpy() for name, tensor in own.items()})
     units = Units(check_transform(entry["transform"]), held["units/mean"], held["units/scale"])
     scaled = (units.mean, units.scale) if entry["counts"] else None
@@ -173,13 +179,19 @@ def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> State
         "units/mean": (series,), "units/scale": (series,), "recent": (series, steps),
         "spread/factors": (series, steps), "spread/correlation": (steps, steps),
     }  # fmt: skip
+    for name, count in (("known", layout.known), ("past", layout.past)):
+        checked |= {f"{name}/mean": (count,), f"{name}/scale": (count,)}
+        checked[f"history/{name}"] = (len(held["history/loc"]), series, count)
     for name, shape in checked.items():
         if held[name].shape != shape:
             raise InvalidModelFile(
                 f"{name} in the file is of shape {held[name].shape}, not {shape}"
             )
-    if (units.scale <= 0).any() or (held["history/variance"] < 0).any():
+    scales = [units.scale, held["known/scale"], held["past/scale"], held["spread/factors"]]
+    squares = [held["history/variance"], held["recent"]]
+    if any((part <= 0).any() for part in scales) or any((part < 0).any() for part in squares):
         raise InvalidModelFile("a scale or a variance in the file is not positive")
+    _check_correlation(held["spread/correlation"])
     loc = np.where(held["history/missing"] > 0, np.nan, held["history/loc"]).astype(np.float32)
     beside = [
         np.where(held.get(f"history/{name}_missing", 0) > 0, np.nan, held[f"history/{name}"])
@@ -188,16 +200,15 @@ def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> State
     history = History(loc, held["history/variance"], *(b.astype(np.float32) for b in beside))
     if loc.shape[1:] != (series,) or len({len(p) for p in (loc, history.known, history.past)}) != 1:
         raise InvalidModelFile("the parts of the history in the file do not fit each other")
-    setting = dict(entry["setting"])
-    setting["hidden"] = tuple(setting["hidden"])
     learner.output_shape(torch.zeros(1, *_row(layout), dtype=learner.dtype))
     return State(
-        model, Setting(**setting), units,
+        model, _setting(entry["setting"]), units,
         Covariates(held["known/mean"], held["known/scale"]),
         Covariates(held["past/mean"], held["past/scale"]),
         Spread(held["spread/factors"], held["spread/correlation"], entry["memory"]),
-        held["recent"], history, Grid.from_json(entry["grid"]), int(entry["now"]), names,
-        checks.of_type(entry["alone"], bool, "alone"), int(entry["season"]), int(entry["updates"]),
+        held["recent"], history, _grid(entry["grid"], now), now, names,
+        checks.of_type(entry["alone"], bool, "alone"), season,
+        checks.at_most(entry["updates"], 1 << 60, "updates"),
         _told(entry, held, (steps, series, steps)),
     )  # fmt: skip
 
@@ -221,6 +232,46 @@ def _recursion(model: Model, entry: dict[str, Any]) -> Recursion:
         raise InvalidModelFile(f"the recursion in the file is {entry!r}: damaged")
     ahead = checks.at_most(entry["ahead"], _MOST, "the steps of the recursion")
     return Recursion(model, ahead, entry["way"], checks.of_type(entry["seed"], int, "its seed"))
+
+
+def _check_types(own: dict[str, Tensor]) -> None:
+    """Refuse tensors of other types than ``packed`` writes."""
+    for name, tensor in own.items():
+        wanted = torch.float64 if name.split("/")[0] in _DOUBLE else torch.float32
+        wanted = torch.uint8 if name.endswith("missing") else wanted
+        if tensor.dtype != wanted:
+            raise InvalidModelFile(f"{name} in the file is of type {tensor.dtype}, not {wanted}")
+
+
+_DOUBLE = ("units", "known", "past", "spread")
+
+
+def _check_correlation(given: Any) -> None:
+    """Refuse what no correlation can be, of which no paths can be drawn."""
+    square = given.ndim == 2 and given.shape[0] == given.shape[1]
+    if not (
+        square
+        and np.allclose(given, given.T, atol=1e-6)
+        and np.allclose(given.diagonal(), 1, atol=1e-6)
+        and np.linalg.eigvalsh(given)[0] > -1e-6
+    ):
+        raise InvalidModelFile("the correlation of steps in the file is none")
+
+
+def _grid(entry: Any, now: int) -> Grid:
+    """The times, if stamps of them can be computed."""
+    grid = Grid.from_json(checks.of_type(entry, dict, "the times"))
+    for value in (grid.start, grid.step):
+        checks.of_type(value, (int, float), "a time")
+    checks.at_most(abs(checks.of_type(grid.late, int, "late")), 1 << 42, "late")
+    last = abs(grid.start) + grid.step * (now + _MOST)
+    if grid.kind not in ("number", "month", "time") or grid.step <= 0 or last >= 1 << 62:
+        raise InvalidModelFile(f"the times in the file are {entry!r:.80}: damaged")
+    return grid
+
+
+def _setting(entry: dict[str, Any]) -> Setting:
+    return Setting(**{**entry, "hidden": tuple(entry["hidden"])})
 
 
 def _plain(value: Any) -> Any:
