@@ -229,6 +229,21 @@ def test_a_data_frame_with_text_and_dates(tmp_path):
         model.predict(np.zeros((2, 4)))
 
 
+@pytest.mark.parametrize("kind", [TAGIRegressor, TAGIClassifier])
+def test_a_log_density_warns_once_of_unseen_levels(kind):
+    X, y = frame(120)
+    y = y > np.median(y) if kind is TAGIClassifier else y
+    model = kind(**QUICK).fit(X, y)
+    new = X[:6].copy()
+    new["town"] = ["Delft", *X["town"][1:6].astype(str)]
+    with pytest.warns(UserWarning, match="not seen in training") as said:
+        found = model.log_prob(new, y[:6])
+    assert len(said) == 1
+    with pytest.warns(UserWarning, match="not seen in training"):
+        p = model.predict_distribution(new)
+    np.testing.assert_array_equal(found, p.log_prob(torch.as_tensor(y[:6])).numpy())
+
+
 def test_text_that_names_rows_is_refused():
     X, y = frame(60)
     X["name"] = [f"n{i}" for i in range(60)]

@@ -109,7 +109,10 @@ class Classifier(ClassifierMixin, Estimator):
         what more data (and the missing values) would remove, ``aleatoric`` what they hide, in
         nats.
         """
-        x = self._scaled(X)
+        return self._distribution(self._scaled(X))
+
+    def _distribution(self, x: Tensor) -> Predictive:
+        """The distribution of the label at each row of standardized inputs."""
         parts = [self.learner_.predict(rows).double() for rows in self._completed(x)]
         return parts[0] if len(parts) == 1 else mixed(parts)
 
@@ -130,9 +133,9 @@ class Classifier(ClassifierMixin, Estimator):
     def log_prob(self, X: Any, y: Any) -> Array:
         """Log probability of the label of each row."""
         check_is_fitted(self)
-        _, labels = self._checked(X, y, reset=False, frame=self.frame_)
+        x, labels = self._checked(X, y, reset=False, frame=self.frame_)
         codes = torch.from_numpy(positions(labels, self.classes_))
-        return self.predict_distribution(X).log_prob(codes).numpy()
+        return self._distribution(self.input_scaler_.transform(x)).log_prob(codes).numpy()
 
     def score_log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log probability of the labels (the negative of the log loss)."""

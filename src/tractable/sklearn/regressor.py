@@ -114,7 +114,10 @@ class Regressor(RegressorMixin, Estimator):
         Where values are missing it is a mixture over what they may be.  Its ``epistemic`` variance
         is what more data (and the missing values) would remove, ``aleatoric`` the noise.
         """
-        x = self._scaled(X)
+        return self._distribution(self._scaled(X))
+
+    def _distribution(self, x: Tensor) -> Predictive:
+        """The distribution of the target at each row of standardized inputs."""
         parts = [self._predicted(rows) for rows in self._completed(x)]
         predictive = parts[0][0] if len(parts) == 1 else mixed([part for part, _ in parts])
         if self.log_scale_ is not None:
@@ -171,8 +174,8 @@ class Regressor(RegressorMixin, Estimator):
     def log_prob(self, X: Any, y: Any) -> Array:
         """Log density of each row of targets, summed over its outputs, in the data's own units."""
         check_is_fitted(self)
-        _, targets, _ = self._checked(X, y, reset=False, frame=self.frame_)
-        return self.predict_distribution(X).log_prob(targets).numpy()
+        x, targets, _ = self._checked(X, y, reset=False, frame=self.frame_)
+        return self._distribution(self.input_scaler_.transform(x)).log_prob(targets).numpy()
 
     def score_log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of the targets: the higher, the better mean *and* deviation."""
