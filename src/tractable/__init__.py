@@ -102,7 +102,11 @@ def __getattr__(name: str) -> Any:
         globals()[name] = found
         return found
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from tractable.errors import did_you_mean
+
+        hint = "" if name.startswith("_") else did_you_mean(name, __all__)
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(f"{message}.{hint}" if hint else message)
     return importlib.import_module(f"{__name__}.{name}")
 
 

@@ -64,6 +64,8 @@ def test_without_its_extra_the_command_names_it():
 def test_a_module_that_is_not_there_is_no_attribute():
     done = without([], "import tractable\ntractable.wizardry")
     assert "module 'tractable' has no attribute 'wizardry'" in done.stderr
+    done = without([], "import tractable\ntractable.likelihood")
+    assert "no attribute 'likelihood'. Did you mean 'likelihoods'?" in done.stderr
 
 
 def test_extras_install_what_their_name_needs():
