@@ -6,7 +6,7 @@ import time as clock
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from tractable.cli.table.notation import check_decimal, date, of_dates
 from tractable.cli.table.notation import number as number_in
 from tractable.errors import InvalidInput, TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
+from tractable.forecast.units import TRANSFORMS, Transform, forward
 from tractable.persistence.files import whole_file
 from tractable.report import (
     RESULTS,
@@ -225,11 +226,23 @@ def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Future | None]:
     try:
         stamps = _stamps(frame, choices)
     except TractableError as error:
-        raise BadUse(f"{table.path.name}: {one_line(error)}") from error
+        raise BadUse(f"{table.path.name}: {table.in_file(one_line(error))}") from error
+    _check_transform(table, frame, choices)
     later = stamps > stamps[there].max()
     if not choices.known:
         return frame.at(~later), None
     return frame.at(~later), _ahead(frame, stamps, later, choices)
+
+
+def _check_transform(table: CsvTable, frame: Table, choices: Choices) -> None:
+    """Refuse a value that the transform cannot take, by its row in the file."""
+    for name in choices.target if choices.transform in TRANSFORMS else ():
+        try:
+            forward(cast("Transform", choices.transform), frame[name])
+        except InvalidInput as error:
+            raise BadUse(
+                f"{table.path.name}, column {name!r}: {table.in_file(one_line(error))}"
+            ) from error
 
 
 def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Future:
@@ -277,9 +290,10 @@ def _numbers(table: CsvTable, name: str, decimal: str | None) -> Any:
 def _lines(forecast: Forecast, level: float) -> tuple[list[str], list[list[Any]]]:
     low, high = forecast.interval(level)
     parts = [forecast.mean, forecast.std, low, high]
-    times = [
-        str(t).removesuffix("T00:00:00.000000").removesuffix(".000000") for t in forecast.times
-    ]
+    times = [str(t) for t in forecast.times]
+    for ending in ("T00:00:00.000000", ".000000"):  # all in one way
+        if all(t.endswith(ending) for t in times):
+            times = [t.removesuffix(ending) for t in times]
     cells = [part.reshape(len(forecast), -1) for part in parts]
     rows = [
         [times[i], *([] if forecast.alone else [name]), *(float(f"{c[i, k]:.6g}") for c in cells)]
