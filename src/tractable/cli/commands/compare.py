@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def run(
         f"0.693 is nothing in common); energy distance {found['energy_distance']:.4f}."
     )
     lines = [
-        [c["column"], f"{c['mean_a']}", f"{c['mean_b']}", f"{c['wasserstein']:.3f}",
+        [c["column"], f"{c['mean_a']}", f"{c['mean_b']}", _distance(c["wasserstein"]),
          _shown(c["p_value"]), "differs" if c["differs"] else ""]
         for c in found["columns"][:_SHOWN]
     ]  # fmt: skip
@@ -75,6 +76,10 @@ def run(
 
 def _shown(p_value: float, sign: str = "") -> str:
     return f"< {_LEAST_P:.0e}" if p_value < _LEAST_P else f"{sign}{p_value:.2g}"
+
+
+def _distance(distance: float | None) -> str:
+    return "–" if distance is None else f"{distance:.3f}"
 
 
 def _say_changes(found: dict[str, Any]) -> None:
@@ -150,7 +155,7 @@ def compare(
     unit = x.std(0)
     unit[unit == 0] = 1
     columns = [_column(made, k, filled, len(a), level, seed) for k in range(len(made.columns))]
-    columns.sort(key=lambda c: (c["p_value"], -c["wasserstein"]))
+    columns.sort(key=lambda c: (c["p_value"], -_size(c["wasserstein"])))
     return {
         "rows": [len(a), len(b)],
         "paired": 0,
@@ -196,12 +201,12 @@ def _numbers(made: RowTable, values: Array, notes: list[str]) -> tuple[Array, Ar
 def _column(
     made: RowTable, k: int, values: Array, cut: int, level: float, seed: int
 ) -> dict[str, Any]:
-    """How different one column is by itself."""
+    """How different one column is by itself; no distance where one table has no values of it."""
     column = made.columns[k]
     a, b = values[:cut, k], values[cut:, k]
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     if not (len(a) and len(b)):
-        distance, p_value = float("inf"), 0.0
+        distance, p_value = None, 0.0
     elif column.levels:
         kinds = range(len(column.levels))
         shares = [np.array([np.mean(part == kind) for kind in kinds]) for part in (a, b)]
@@ -216,9 +221,13 @@ def _column(
     return {
         "column": column.name,
         "mean_a": _typical(made, k, a), "mean_b": _typical(made, k, b),
-        "wasserstein": distance if np.isfinite(distance) else 1e9,
+        "wasserstein": distance,
         "p_value": min(1.0, p_value * tests), "differs": p_value * tests < 1 - level,
     }  # fmt: skip
+
+
+def _size(distance: float | None) -> float:
+    return math.inf if distance is None else distance
 
 
 def _typical(made: RowTable, k: int, values: Array) -> str:

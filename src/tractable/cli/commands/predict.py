@@ -24,6 +24,7 @@ MISSING = ("infer", "mean", "refuse")
 UNKNOWN = ("missing", "refuse")
 _AT_ONCE = 4096  # rows: a row with gaps is predicted in many ways
 _DIGITS = 7
+_FARTHEST = 1e12  # standard deviations; their squares, times variances of weights, fit in float32
 
 Cell = str | float
 Predictions = tuple[list[str], list[list[Cell]]]
@@ -112,6 +113,7 @@ def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[st
         )
     _say_unknown(model, table, choices, notes)
     x = encode(model.columns, table, fill=how == "mean", unknown=choices.unknown == "missing")
+    _refuse_far(model, table, x)
     if gaps and how == "infer":
         listed = ", ".join(f"{name} ({len(rows)})" for name, rows in gaps.items())
         notes.append(f"missing values are inferred, and widen the answer: {listed}")
@@ -121,6 +123,21 @@ def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[st
     copied = [table.column(name) for name in kept]
     rows_out = [[*(c[i] for c in copied), *row] for i, row in enumerate(values)]
     return write_file.unique([*kept, *header]), rows_out
+
+
+def _refuse_far(model: TableModel, table: CsvTable, x: Any) -> None:
+    """Refuse values so far from the training rows that nothing can be computed in float32."""
+    scaler, at = model.estimator.input_scaler_, 0
+    far = np.abs(x - scaler.mean.numpy()) > _FARTHEST * scaler.scale.numpy()
+    for column in model.columns:
+        rows = np.flatnonzero(far[:, at : at + column.width].any(1))
+        at += column.width
+        if len(rows):
+            cell, row = table.column(column.name)[rows[0]], table.numbers[rows[0]]
+            raise BadUse(
+                f"{table.path.name}, column {column.name!r}, row {row}: {cell!r} is more than "
+                f"{_FARTHEST:g} standard deviations from the training rows"
+            )
 
 
 def _kept(model: TableModel, table: CsvTable, keep: str | None) -> list[str]:

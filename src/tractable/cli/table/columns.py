@@ -99,10 +99,9 @@ class Column:
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not a number, "
                 f"{self._others(table)}"
             )
-        if not math.isfinite(value):
-            raise BadUse(
-                f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not finite"
-            )
+        if not abs(value) <= ways.LARGEST:
+            what = "too large" if math.isfinite(value) else "not finite"
+            raise BadUse(f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is {what}")
         return value
 
     def _others(self, table: CsvTable) -> str:

@@ -15,6 +15,8 @@ from tractable.cli.errors import BadUse
 PLAIN, COMMA, POINT = "plain", "comma", "point"
 """1200.5; 1.200,5 with a decimal comma; 1,200.5 with commas between thousands."""
 NOTATIONS = (PLAIN, COMMA, POINT)
+LARGEST = 1e60
+"""Numbers beyond are refused: sums of their squares, and of squares of these, would overflow."""
 _SIGNS = "$€£¥%"
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+")

@@ -69,7 +69,7 @@ class RowColumn:
             if is_missing(cell):
                 continue
             value = places.get(cell) if self.levels else self._value(cell)
-            if value is None or not math.isfinite(value):
+            if value is None or not abs(value) <= ways.LARGEST:
                 raise BadUse(
                     f"{table.path.name}, column {self.name!r}, row {table.numbers[i]}: {cell!r}, "
                     f"wanted {self._wanted()}"
@@ -86,7 +86,7 @@ class RowColumn:
     def _wanted(self) -> str:
         if self.levels:
             return f"one of {', '.join(map(repr, self.levels[:8]))}"
-        return f"a date ({self.notation})" if self.is_date else "a finite number"
+        return f"a date ({self.notation})" if self.is_date else "a number up to 1e60"
 
     def decode(self, values: Array) -> list[str]:
         """Cells as the file had them; empty where a number is missing."""

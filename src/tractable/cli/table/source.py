@@ -14,11 +14,13 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tractable.cli.errors import BadUse
+
+T = TypeVar("T")
 
 _DELIMITERS = ",;\t|"
 _GZIP, _ZIP, _PARQUET = b"\x1f\x8b", b"PK\x03\x04", b"PAR1"
@@ -44,7 +46,8 @@ class Lines:
     """Cells as text.
 
     Attributes:
-        cells: one list for each line that is not blank, the header first.
+        cells: one list for each line that is not blank, the header first; a line of empty cells
+            is a row of missing values, unless only such lines come after it.
         delimiter: between cells; empty where the file has none.
         notes: what a reader should know of how they were read.
         texts: positions of the columns that the file itself holds as text (Excel, Parquet).
@@ -128,7 +131,15 @@ def _binary(content: bytes) -> bool:
 
 
 def _stripped(lines: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [[cell.strip() for cell in line] for line in lines if any(map(str.strip, line))]
+    """Stripped cells of the lines that are not blank."""
+    cells = ([cell.strip() for cell in line] for line in lines)
+    return _between([line for line in cells if any(line) or len(line) > 1], any)
+
+
+def _between(lines: list[T], filled: Callable[[T], object]) -> list[T]:
+    """The lines from the first to the last that is filled: spreadsheets have empty ones beyond."""
+    some = [k for k, line in enumerate(lines) if filled(line)]
+    return lines[some[0] : some[-1] + 1] if some else []
 
 
 def _excel(path: Path, content: bytes) -> Lines:
@@ -143,10 +154,10 @@ def _excel(path: Path, content: bytes) -> Lines:
     notes = []
     if len(names) > 1:
         notes.append(f"The first of {len(names)} sheets, {names[0]!r}.")
-    lines = [row for row in sheet if any(map(_text_of, row))]
+    lines = _between(sheet, lambda row: any(map(_text_of, row)))
     if not lines:
         raise BadUse(f"{path} is empty: wanted a header line and rows")
-    width = max(max(k for k, value in enumerate(line) if _text_of(value)) + 1 for line in lines)
+    width = max(k + 1 for line in lines for k, value in enumerate(line) if _text_of(value))
     header, *rows = [[*line, *[None] * width][:width] for line in lines]
     columns = [[row[k] for row in rows] for k in range(width)]
     return _of_columns([_text_of(name) for name in header], columns, notes)
