@@ -6,7 +6,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.errors import InvalidTarget
-from tractable.likelihoods import IncompleteNormal, Joint, Normal
+from tractable.likelihoods import IncompleteNormal, Joint, MultivariateNormal, Normal, PerStep
 
 NAN = float("nan")
 
@@ -89,3 +89,72 @@ def test_it_is_saved_and_loaded(tmp_path):
     again = tr.TAGI.load(tmp_path / "m.tr")
     assert isinstance(again.likelihood, IncompleteNormal)
     assert torch.equal(again.likelihood.noise_mean, model.likelihood.noise_mean)
+
+
+def half_missing(seed):
+    """Rows of two targets with one, both or none of them missing."""
+    g = torch.Generator().manual_seed(seed)
+    y, mean = torch.randn(8, 2, generator=g), torch.randn(8, 2, generator=g)
+    variance = 0.1 + torch.rand(8, 2, generator=g)
+    y[0, 0] = y[1, 1] = y[2, 0] = y[2, 1] = NAN
+    return y, mean, variance
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_a_row_of_which_half_is_missing_says_what_was_observed(scale):
+    """As a part of others, an incomplete likelihood gives the messages that it gives alone."""
+    for seed in range(5):
+        y, mean, variance = half_missing(seed)
+        y, mean, variance = scale * y, scale * mean, scale**2 * variance
+        alone = IncompleteNormal(None, 2)
+        want = alone.hear(y, mean, variance)
+        joint = Joint(IncompleteNormal(None, 2), Normal(1.0))
+        rest = torch.zeros(8, 1)
+        beside = [torch.cat([part, rest + scale], 1) for part in (y, mean, variance)]
+        steps = PerStep(IncompleteNormal(None, 2))
+        inner = PerStep(Joint(Normal(), Normal()))
+        for likelihood, values, prefix in (
+            (joint, beside, "parts.0."),
+            (steps, [part.reshape(4, 2, 2) for part in (y, mean, variance)], "parts.0."),
+            (inner, [part.reshape(4, 2, 2) for part in (y, mean, variance)], None),
+        ):
+            targets = likelihood.targets(values[0], values[1].shape)
+            heard = likelihood.hear(targets, *values[1:])
+            for ours, theirs in ((heard.d_mu, want.d_mu), (heard.d_var, want.d_var)):
+                shaped = ours[:, :2] if likelihood is joint else ours.reshape(8, 2)
+                torch.testing.assert_close(shaped, theirs)
+            if prefix is not None:
+                for name, value in want.noise.items():
+                    torch.testing.assert_close(heard.noise[prefix + name], value)
+            evidence = likelihood.log_evidence(targets, *values[1:])
+            assert torch.isfinite(evidence).all()
+        evidence = steps.log_evidence(
+            y.reshape(4, 2, 2), *(t.reshape(4, 2, 2) for t in (mean, variance))
+        )
+        torch.testing.assert_close(
+            evidence, alone.log_evidence(y, mean, variance).reshape(4, 2).sum(1)
+        )
+
+
+@pytest.mark.parametrize("kind", [tr.TAGI, tr.Backprop, tr.BayesByBackprop])
+def test_rows_that_are_all_half_missing_are_learnt(kind):
+    """No row has both targets of the part."""
+    for seed in range(2):
+        g = torch.Generator().manual_seed(seed)
+        x = torch.randn(600, 1, generator=g)
+        y = torch.cat([2 * x, -x, x], 1) + 0.1 * torch.randn(600, 3, generator=g)
+        y[::2, 0] = y[1::2, 1] = NAN
+        options = {} if kind is tr.TAGI else {"lr": 0.05}
+        joint = Joint(IncompleteNormal(None, 2), Normal())
+        model = kind(nn.Linear(1, 3), joint, seed=seed, **options)
+        model.fit(x, y, epochs=15, batch_size=20, off_data=False, progress=False)
+        found = model.predict(torch.ones(1, 1)).mean
+        assert torch.allclose(found, torch.tensor([[2.0, -1.0, 1.0]]), atol=0.1)
+
+
+def test_a_part_that_takes_no_gaps_needs_all_its_targets():
+    """A correlated noise of which one target is missing is not observed."""
+    y = torch.tensor([[1.0, NAN, 3.0], [1.0, 2.0, NAN]])
+    joint = Joint(MultivariateNormal(2), Normal(1.0))
+    d_mu, _ = joint.messages(joint.targets(y, y.shape), torch.zeros(2, 3), torch.ones(2, 3))
+    assert (d_mu != 0).tolist() == [[False, False, True], [True, True, False]]

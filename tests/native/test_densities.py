@@ -69,7 +69,7 @@ def test_a_dispersion_is_learnt(count: float, start: float, memory: float | None
         likelihood = NegativeBinomial()
         model = tr.TAGI(nn.Linear(1, 1, bias=False), likelihood, engine=engine)
         likelihood = model.likelihood
-        likelihood.m_step(torch.tensor([_statistic(start), 1.0], dtype=torch.float64))
+        likelihood.m_step(torch.tensor([10 * _statistic(start), 10.0], dtype=torch.float64))
         model.posterior.loc.fill_(1.5)
         model.posterior.variance.fill_(0.2)
         for _ in range(3):

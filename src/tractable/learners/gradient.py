@@ -25,8 +25,8 @@ from tractable.learners.chance import PREDICTION_SEED, Chance
 from tractable.learners.method import Method, Named, Position, State
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
-from tractable.learners.outputs import Draws
-from tractable.likelihoods import Likelihood, Normal
+from tractable.learners.outputs import Draws, Outputs
+from tractable.likelihoods import Likelihood
 from tractable.persistence import checks
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs, is_uncertain
@@ -37,8 +37,10 @@ DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
 )  # fmt: skip
 _VALIDATION_DRAWS = 10
-_NOISE_ROWS = 500  # of a stream, that the noise is averaged over
+_NOISE_ROWS = 500.0
+"""Rows of a stream that a learnable noise is averaged over, at most."""
 _NOISE_DRAWS = 5
+"""Draws of the weights for the moments of the outputs that a noise is learnt from."""
 
 
 @dataclass
@@ -175,13 +177,12 @@ class GradientMethod(Method[GradientState]):
     # --- learning --------------------------------------------------------------------------
 
     def update(self, state: GradientState, x: Inputs, y: Tensor, position: Position | None) -> None:
-        """See ``Method``."""
-        if position is not None or not infers_noise(state.likelihood, y):
-            self.follow(state, x, y, position)
-            return
-        guess = self.outputs(state, x, draws=_NOISE_DRAWS).predictive().mean
-        self.follow(state, x, y, None)
-        follow_noise(state.likelihood, guess, y)
+        """See ``Method``; online, a learnable noise is updated as well."""
+        noise: Named = {}
+        if position is None and state.likelihood.has_learnable_noise:
+            noise = updated_noise(state.likelihood, y, self.outputs(state, x, draws=_NOISE_DRAWS))
+        self.follow(state, x, y, position)
+        state.likelihood.set_buffers(noise)
 
     def follow(self, state: GradientState, x: Inputs, y: Tensor, position: Position | None) -> None:
         """One step along the gradient of a batch, or raise and leave the state as it was."""
@@ -358,25 +359,20 @@ def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
     twin.check_buffers(twin.state_dict())
 
 
-def infers_noise(likelihood: Likelihood, y: Tensor) -> bool:
-    """Whether an online update has a noise to infer."""
-    return isinstance(likelihood, Normal) and likelihood.learns_noise and type(y) is Tensor
+def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> Named:
+    """Return the buffers of a likelihood after one online step of its noise; empty if it is given.
 
+    Approximate: the noise is an average over about the last 500 rows.  It contains the errors that
+    the network made on these rows before it learnt them, except for the part that the variance of
+    ``outputs`` explains.
 
-def follow_noise(likelihood: Likelihood, guess: Tensor, y: Tensor) -> None:
-    """Let the noise follow the errors that rows had before they were learnt.
-
-    Approximate: the noise is a moving average of squared errors over about the last 500 rows, so
-    it holds what the weights were unsure of then as well.
+    Args:
+        likelihood: the likelihood; it is not changed.
+        y: targets of some rows.
+        outputs: outputs at these rows, from before they are learnt.
     """
-    assert isinstance(likelihood, Normal)
-    seen = likelihood.sufficient_statistics(y, guess.reshape(y.shape))
-    assert seen is not None  # see infers_noise
-    squares, counts = seen[: likelihood.outputs], seen[likelihood.outputs :]
-    kept, old = math.exp(-len(y) / _NOISE_ROWS), likelihood.noise_mean
-    moved = kept * old + (1 - kept) * squares / counts.clamp(min=1)
-    noise = torch.where(counts > 0, moved, old)  # an output without a target keeps its noise
-    likelihood.m_step(torch.cat([noise, torch.ones_like(counts)]))
+    with torch.no_grad():
+        return likelihood.update_noise(y, *outputs.moments(), memory=_NOISE_ROWS)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tractable.errors import InvalidModelFile
 from tractable.learners.backprop import BackpropMethod, Init
 from tractable.learners.curvature import Curvature, Survey, gauss_newton
-from tractable.learners.gradient import GradientState, Schedule, follow_noise, infers_noise
+from tractable.learners.gradient import GradientState, Schedule, updated_noise
 from tractable.learners.learner import Learner
 from tractable.learners.method import Named, Position
 from tractable.learners.network import Network, last_layer
@@ -86,21 +86,22 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         """In a fit, a step of the optimizer; online, the rows' curvature is added to H as well.
 
         Online, a last layer steps to its mode given the rows (as an extended Kalman filter does),
-        and the layers before it stay; a diagonal makes a step of the optimizer.
+        and the layers before it stay; a diagonal makes a step of the optimizer.  A learnable noise
+        is updated from the errors of the outputs at the mode.
         """
         if position is not None:
             self.mode.update(state, x, y, position)
             return
-        learns = infers_noise(state.likelihood, y)
-        guess = self.outputs(state, x, spread=False).predictive().mean if learns else None
+        noise: Named = {}
+        if state.likelihood.has_learnable_noise:
+            noise = updated_noise(state.likelihood, y, self.outputs(state, x, spread=False))
         found = self.survey(state, Rows(x, y, len(x)))
         if not self.full:
             self.mode.follow(state, x, y, None)
         state.curvature = state.curvature + found.curvature
         if self.full:
             self.move(state, found.slope)
-        if guess is not None:
-            follow_noise(state.likelihood, guess, y)
+        state.likelihood.set_buffers(noise)
 
     def end_fit(self, state: LaplaceState, source: Rows | Loader) -> EpochRecord:
         """The Gaussian of these rows in place of the one before, and the prior's precision."""

@@ -143,12 +143,7 @@ class Likelihood(nn.Module, ABC):
                 else torch.zeros_like(leaf)
                 for column in first.unbind(1)
             ]
-        second = -torch.stack(columns, 1)
-        diagonal = second.diagonal(dim1=1, dim2=2).clamp(min=0)
-        slack = 1e-6 * diagonal.sum(1, keepdim=True) + 1e-12
-        raised = second + torch.diag_embed(slack.expand_as(diagonal))
-        bent = torch.linalg.cholesky_ex(raised)[1] != 0
-        second = torch.where(bent.reshape(-1, 1, 1), torch.diag_embed(diagonal), second)
+        second = semi_definite(-torch.stack(columns, 1))
         return first.detach().to(z.dtype), second.to(z.dtype)
 
     def update_noise(
@@ -216,6 +211,11 @@ class Likelihood(nn.Module, ABC):
         return True
 
     @property
+    def takes_missing(self) -> bool:
+        """Whether a row may have NaN for some of its targets and observed values for others."""
+        return False
+
+    @property
     def can_average(self) -> bool:
         """Whether outputs of several networks for the same rows may be averaged.
 
@@ -273,6 +273,19 @@ class Likelihood(nn.Module, ABC):
     def extra_repr(self) -> str:
         """The arguments, as the constructor takes them."""
         return ", ".join(f"{k}={v!r}" for k, v in self.config().items())
+
+
+def semi_definite(second: Tensor) -> Tensor:
+    """Return each matrix if it is positive semi-definite, else its diagonal without negative ones.
+
+    Args:
+        second: ``[rows, n, n]`` symmetric matrices, in double precision.
+    """
+    diagonal = second.diagonal(dim1=1, dim2=2).clamp(min=0)
+    slack = 1e-6 * diagonal.sum(1, keepdim=True) + 1e-12
+    raised = second + torch.diag_embed(slack.expand_as(diagonal))
+    bent = torch.linalg.cholesky_ex(raised)[1] != 0
+    return torch.where(bent.reshape(-1, 1, 1), torch.diag_embed(diagonal), second)
 
 
 HeldOut = tuple[Likelihood, Tensor, Tensor, Tensor]

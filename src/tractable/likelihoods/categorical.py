@@ -38,14 +38,18 @@ _PUBLISHED_NOISE = 1 / 9
 class Categorical(Decisions):
     """One of K classes, decided along a binary tree.
 
-    The noise of a decision is that of ``sigma`` while the weights are learnt; predictions have it
-    times a factor, 1 until it is fitted to held-out rows (``fit(calibrate=True)``).
+    The noise of a decision is that of ``sigma`` while the weights are learnt.  Predictions with
+    ``link="probit"`` have the same noise.  Predictions with ``link="normal"`` have a noise of
+    variance 1/9 whatever ``sigma`` is, as in the published implementation: ``sigma`` there is the
+    noise of the numbers +1 and -1 that stand for a decision, not of the decision itself.  Either
+    is multiplied by a factor, 1 until it is fitted to held-out rows (``fit(calibrate=True)``).
 
     Args:
         classes: number of classes K, at least two.
         tree: ``"balanced"`` (K - 1 outputs) or ``"published"``.
         link: ``"normal"`` or ``"probit"``.
         sigma: standard deviation of the decision noise; by default 0.2 (normal) or 1 (probit).
+            With ``link="normal"`` it has an effect on learning only.
 
     Attributes:
         outputs: number of outputs the network must have.
@@ -146,7 +150,7 @@ class Categorical(Decisions):
 
     @property
     def decision_noise(self) -> float:
-        """Variance of the noise of a decision."""
+        """Variance of the noise of a decision while the weights are learnt."""
         if self.sigma is None:
             return 1.0 if self.link == "probit" else 0.2**2
         return self.sigma**2

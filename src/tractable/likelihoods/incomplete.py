@@ -34,6 +34,11 @@ class IncompleteNormal(Normal):
         return False
 
     @property
+    def takes_missing(self) -> bool:
+        """See ``Likelihood``."""
+        return True
+
+    @property
     def takes_members(self) -> bool:
         """Which targets are missing differs from member to member."""
         return False
@@ -122,6 +127,8 @@ class IncompleteNormal(Normal):
         squares, counts = statistics.chunk(2)
         smallest = torch.finfo(torch.float32).eps
         found = (squares / counts.clamp(min=1)).clamp_min(smallest)
+        spread = 2 * found.square() / counts.clamp(min=1)
+        self.noise_variance = torch.where(counts > 0, spread, self.noise_variance)
         self.noise_mean = torch.where(counts > 0, found, self.noise_mean)
 
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:

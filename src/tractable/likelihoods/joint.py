@@ -13,6 +13,7 @@ from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import Heard, Likelihood, no_error_bars
 from tractable.likelihoods.nested import Nested, described, made
 from tractable.predictive import Predictive
+from tractable.predictive.steps import are_there
 
 
 class Joint(Nested):
@@ -46,6 +47,11 @@ class Joint(Nested):
     def targets_needed(self) -> int:
         """See ``Likelihood``."""
         return sum(part.targets_needed for part in self.each)
+
+    @property
+    def takes_missing(self) -> bool:
+        """See ``Likelihood``."""
+        return True
 
     @property
     def takes_members(self) -> bool:
@@ -84,7 +90,7 @@ class Joint(Nested):
         column = first = 0
         for part in self.each:
             own = y[:, column : column + part.targets_needed]
-            there = ~own.isnan().any(1)
+            there = are_there(own, partly=part.takes_missing)
             slices = [z[:, first : first + part.outputs_needed] for z in outputs]
             column, first = column + part.targets_needed, first + part.outputs_needed
             yield part, there, own[there], [z[there] for z in slices]
@@ -110,6 +116,21 @@ class Joint(Nested):
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Sum over the targets that are there."""
         return self._summed(y, lambda part, *at: part.log_evidence(*at), mean, mean, variance)
+
+    def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Each part's own, in blocks; zero where a target is missing."""
+        first = torch.zeros_like(z)
+        second = z.new_zeros(*z.shape, z.shape[1])
+        column = 0
+        for part, there, own, (mine,) in self._pieces(y, z):
+            if len(own):
+                slope, bend = part.curvature(self._checked(part, own), mine)
+                rows = torch.nonzero(there)
+                columns = torch.arange(column, column + mine.shape[1], device=z.device)
+                first[rows, columns] = slope
+                second[rows.unsqueeze(2), columns.unsqueeze(1), columns] = bend
+            column += part.outputs_needed
+        return first, second
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Each part's own; nothing where a target is missing."""
@@ -238,11 +259,11 @@ class JointPredictive(Predictive):
         return self.beside(lambda part: part.aleatoric)
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Sum over the targets of a row that are not NaN."""
+        """Sum over the parts of which a row has all targets; one with a NaN counts for nothing."""
         y = torch.as_tensor(y)
         total = torch.zeros(len(y), dtype=torch.float64, device=self.mean.device)
         for part, own in zip(self.parts, y.split(list(self.columns), 1), strict=True):
-            there = ~own.isnan().any(1)
+            there = are_there(own)
             found = part.log_prob(own.nan_to_num(0.0)).double()
             total = total + torch.where(there.to(found.device), found, torch.zeros_like(found))
         return total.to(self.mean.dtype)

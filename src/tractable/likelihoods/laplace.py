@@ -43,6 +43,17 @@ class Laplace(LearntScale):
         b = self.parameter.to(z.dtype)
         return (-(y - z).abs() / b - (2 * b).log()).flatten(1).sum(1)
 
+    def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Likelihood``; with ``1 / b^2``, the expected value of the squared gradient.
+
+        The second derivative of ``|y - z|`` is zero wherever it exists, so that no observation
+        would tell the Laplace learner anything.
+        """
+        b = self.parameter.to(z.dtype)
+        first = (torch.sign(y - z) / b).flatten(1)
+        information = (1 / b.square()).expand_as(z).flatten(1)
+        return first, torch.diag_embed(information)
+
     def _halves(self, e: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Arguments of the two normal distribution functions, and the logs of the two terms."""
         b, std = self.parameter, variance.sqrt()
@@ -83,6 +94,10 @@ class Laplace(LearntScale):
     def parameter_of(self, statistic: Tensor) -> Tensor:
         """The mean absolute error."""
         return statistic.clamp_min(_LEAST_SCALE)
+
+    def statistic_of(self, parameter: Tensor) -> Tensor:
+        """The scale itself."""
+        return parameter
 
     def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
         """Exact: the density.  Approximate: the rest, as a mixture over 61 values of the output."""

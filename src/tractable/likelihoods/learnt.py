@@ -35,7 +35,8 @@ def remembered(rows: Tensor, memory: float | None) -> Tensor:
 class Learnt(Likelihood):
     """One parameter of the noise per output, given or learnt.
 
-    To supply: ``expected``, ``parameter_of`` and ``rescale``, besides what a ``Likelihood`` needs.
+    To supply: ``expected``, ``parameter_of``, ``statistic_of`` and ``rescale``, besides what a
+    ``Likelihood`` needs.
 
     Args:
         given: the parameter, or None to learn it.
@@ -70,6 +71,10 @@ class Learnt(Likelihood):
     @abstractmethod
     def parameter_of(self, statistic: Tensor) -> Tensor:
         """The parameter of greatest likelihood, given the mean of the statistic."""
+
+    @abstractmethod
+    def statistic_of(self, parameter: Tensor) -> Tensor:
+        """Return the mean of the statistic of which ``parameter_of`` makes this parameter."""
 
     # --- what follows ----------------------------------------------------------------------
 
@@ -143,9 +148,10 @@ class Learnt(Likelihood):
         return torch.cat([seen.sum(0), seen.new_tensor([len(seen)])])
 
     def m_step(self, statistics: Tensor) -> None:
-        """The parameter of greatest expected likelihood."""
+        """The parameter of greatest expected likelihood, with the rows that it was learnt from."""
         self.statistic = statistics[:-1] / statistics[-1]
         self.parameter = self.parameter_of(self.statistic)
+        self.rows = statistics[-1].clone()  # so that one row online weighs no more than others
 
     # --- held-out rows ---------------------------------------------------------------------
 
@@ -161,7 +167,12 @@ class Learnt(Likelihood):
 
     @abstractmethod
     def rescale(self, scale: float) -> None:
-        """See ``Likelihood``."""
+        """See ``Likelihood``; by ``set_parameter``."""
+
+    def set_parameter(self, parameter: Tensor) -> None:
+        """Set the parameter together with its statistic, so that later updates start from it."""
+        self.parameter = parameter
+        self.statistic = self.statistic_of(parameter)
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A scale is positive, and so is a number of rows."""
@@ -191,4 +202,4 @@ class LearntScale(Learnt):
 
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``; the square of a scale goes with the variance."""
-        self.parameter = self.parameter * scale**0.5
+        self.set_parameter(self.parameter * scale**0.5)

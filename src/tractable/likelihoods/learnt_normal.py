@@ -52,9 +52,13 @@ class LearntNormal(LearntScale):
         """The mean squared residual, above a floor: a component must not collapse on one row."""
         return statistic.clamp_min(_LEAST_VARIANCE)
 
+    def statistic_of(self, parameter: Tensor) -> Tensor:
+        """The variance itself."""
+        return parameter
+
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``; the parameter is the variance itself."""
-        self.parameter = self.parameter * scale
+        self.set_parameter(self.parameter * scale)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
         """See ``Likelihood``."""

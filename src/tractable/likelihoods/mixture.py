@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood, semi_definite
 from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.learnt_normal import LearntNormal
 from tractable.likelihoods.nested import Nested, made
@@ -70,6 +70,11 @@ class Mixture(Nested):
     def can_average(self) -> bool:
         """Components may come in another order."""
         return False
+
+    @property
+    def takes_missing(self) -> bool:
+        """As its components do."""
+        return self.each[0].takes_missing
 
     @property
     def takes_members(self) -> bool:
@@ -148,6 +153,35 @@ class Mixture(Nested):
         second.append((r * h + r * (1 - r) * d * d).flatten(1))
         most = 1 / variance.clamp_min(torch.finfo(variance.dtype).tiny)
         return torch.cat(first, 1), torch.maximum(torch.cat(second, 1).clamp(max=0), -most)
+
+    def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Likelihood``; from the curvature of the components, by Louis' identity.
+
+        With the score ``s_k`` and the curvature ``L_k`` of the logits and component k together, the
+        curvature of the mixture is ``E_r[L_k] - Cov_r[s_k]`` (Louis 1982).
+
+        Exact: as that of the components is.
+        """
+        logits, parts = self._split(z.double())
+        r = self._terms(y, z.double(), torch.zeros_like(z, dtype=torch.float64)).softmax(1)
+        p = logits.softmax(1)
+        blocks = [torch.diag_embed(p) - p.unsqueeze(1) * p.unsqueeze(2)]
+        k, width = self.components, parts[0].shape[1]
+        scores = z.new_zeros(len(z), k, z.shape[1], dtype=torch.float64)
+        scores[:, :, :k] = torch.eye(k, dtype=r.dtype, device=r.device) - p.unsqueeze(1)
+        for at, (part, own) in enumerate(zip(self.each, parts, strict=True)):
+            slope, bend = part.curvature(y, own)
+            scores[:, at, k + at * width : k + (at + 1) * width] = slope
+            blocks.append(r[:, at].reshape(-1, 1, 1) * bend)
+        first = (r.unsqueeze(2) * scores).sum(1)
+        off = scores - first.unsqueeze(1)
+        second = -torch.einsum("nk,nki,nkj->nij", r, off, off)
+        start = 0
+        for block in blocks:
+            end = start + block.shape[1]
+            second[:, start:end, start:end] += block
+            start = end
+        return first.to(z.dtype), semi_definite(second).to(z.dtype)
 
     # --- noise -----------------------------------------------------------------------------
 

@@ -135,6 +135,7 @@ class MultivariateNormal(Likelihood):
         """The mean product of residuals."""
         square = (self.outputs, self.outputs)
         self.covariance = _even((statistics[:-1] / statistics[-1]).reshape(square))
+        self.rows = statistics[-1].clone()
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A covariance is symmetric and positive definite."""

@@ -111,9 +111,13 @@ class NegativeBinomial(PerOutput, Learnt):
             r = r * torch.exp(-(miss / (1 - r * torch.polygamma(1, r))).clamp(-2, 2))
         return r.clamp(_LEAST, _MOST)
 
+    def statistic_of(self, parameter: Tensor) -> Tensor:
+        """``1 + log r - psi(r)``."""
+        return 1 + parameter.log() - torch.digamma(parameter)
+
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``: what the variance is above Poisson's, ``m^2 / dispersion``."""
-        self.parameter = (self.parameter / scale).clamp(_LEAST, _MOST)
+        self.set_parameter((self.parameter / scale).clamp(_LEAST, _MOST))
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""

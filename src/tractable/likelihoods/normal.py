@@ -201,9 +201,14 @@ class Normal(Likelihood):
         return torch.cat([squares.sum(0), squares.new_tensor([len(squares)])])
 
     def m_step(self, statistics: Tensor) -> None:
-        """The mean squared residual: the noise of greatest expected likelihood."""
+        """The mean squared residual: the noise of greatest expected likelihood.
+
+        Its variance is that of a mean of so many squares, so that one more row, learnt online,
+        weighs no more than the others.
+        """
         smallest = torch.finfo(torch.float32).eps
         self.noise_mean = (statistics[:-1] / statistics[-1]).clamp_min(smallest)
+        self.noise_variance = 2 * self.noise_mean.square() / statistics[-1]
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A variance is not negative."""
@@ -241,8 +246,9 @@ class Normal(Likelihood):
         return density.flatten(1).sum(1)
 
     def rescale(self, scale: float) -> None:
-        """See ``Likelihood``."""
+        """See ``Likelihood``; what is known of the noise stays the same relative to its size."""
         self.noise_mean = self.noise_mean * scale
+        self.noise_variance = self.noise_variance * scale**2
 
     def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
         """See ``Likelihood``."""

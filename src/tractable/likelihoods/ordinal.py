@@ -194,6 +194,7 @@ class Ordinal(Decisions):
         information = (statistics[inner:-1] / number).reshape(inner, inner)
         step = torch.linalg.solve(self._raised(information), statistics[:inner] / number)
         self.thresholds, self.information = self._moved(step), information
+        self.rows = number.clone()
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """Thresholds increase."""

@@ -79,7 +79,7 @@ class PerStep(Nested):
                 f"steps, got shape {tuple(y.shape)}"
             )
         flat = y.flatten(0, steps - 1)
-        there = are_there(flat)
+        there = are_there(flat, partly=self.part.takes_missing)
         if not bool(there.any()):
             raise InvalidTarget(f"all targets are missing, from row 0 to {len(y) - 1}")
         try:
@@ -100,7 +100,7 @@ class PerStep(Nested):
         steps = outputs[0].ndim - 1
         flat = y.flatten(0, steps - 1)
         each = [z.flatten(0, -2) for z in outputs]
-        there = are_there(flat)
+        there = are_there(flat, partly=self.part.takes_missing)
         if bool(there.all()):
             return None, flat, each
         found = torch.nonzero(there).flatten()
@@ -123,6 +123,22 @@ class PerStep(Nested):
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Sum over the steps that are there."""
         return self._summed(y, self.part.log_evidence, mean, variance)
+
+    def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The part's own at every step, in blocks; zero where a step is missing."""
+        there, own, (mine,) = self._rows(y, z)
+        rows, size = len(z), z.shape[-1]
+        blocks = z.new_zeros(z.shape[:-1].numel(), size, size)
+        first = z.new_zeros(z.shape[:-1].numel(), size)
+        if len(own):
+            slope, bend = self.part.curvature(own, mine)
+            at = slice(None) if there is None else there
+            first[at], blocks[at] = slope, bend
+        steps = len(blocks) // rows
+        second = z.new_zeros(rows, steps, size, steps, size)
+        same = torch.arange(steps, device=z.device)
+        second[:, same, :, same] = blocks.reshape(rows, steps, size, size).transpose(0, 1)
+        return first.reshape(rows, -1), second.reshape(rows, steps * size, steps * size)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Those of the part; nothing where a step is missing."""

@@ -97,6 +97,10 @@ class StudentT(LearntScale):
         """Root of the mean squared residual, each weighted by its precision."""
         return statistic.sqrt().clamp_min(_LEAST_SCALE)
 
+    def statistic_of(self, parameter: Tensor) -> Tensor:
+        """The square of the scale."""
+        return parameter * parameter
+
     def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
         """Exact: the density.  Approximate: the rest, as a mixture over 61 values of the output."""
         return over_nodes(self, self.distribution, mean, variance)

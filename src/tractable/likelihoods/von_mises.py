@@ -176,9 +176,13 @@ class VonMises(Learnt):
             k = torch.maximum(k - step, k / 2)
         return k.clamp(_LEAST, _MOST)
 
+    def statistic_of(self, parameter: Tensor) -> Tensor:
+        """``A_1(kappa) = I_1(kappa) / I_0(kappa)``."""
+        return torch.special.i1e(parameter) / torch.special.i0e(parameter)
+
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``; a concentration is about one over the variance."""
-        self.parameter = (self.parameter / scale).clamp(_LEAST, _MOST)
+        self.set_parameter((self.parameter / scale).clamp(_LEAST, _MOST))
 
     @property
     def can_average(self) -> bool:

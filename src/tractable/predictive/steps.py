@@ -13,10 +13,18 @@ NO_LABEL = -100
 """The label of a step that has none, as in torch."""
 
 
-def are_there(y: Tensor) -> Tensor:
-    """Which rows of targets are not missing."""
+def are_there(y: Tensor, *, partly: bool = False) -> Tensor:
+    """Return which rows of targets are not missing.
+
+    Args:
+        y: targets, rows first.
+        partly: whether a row of which some targets are missing counts as well.
+    """
     missing = y.isnan() if y.is_floating_point() else y == NO_LABEL
-    return ~missing.flatten(1).any(1) if y.ndim > 1 else ~missing
+    if y.ndim == 1:
+        return ~missing
+    missing = missing.flatten(1)
+    return ~(missing.all(1) if partly else missing.any(1))
 
 
 @dataclass(frozen=True)
