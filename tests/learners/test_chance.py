@@ -101,14 +101,59 @@ def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
     assert not chance.draws[True]
 
 
-def test_one_that_begins_to_draw_later_is_found_out() -> None:
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("first", [2, 3, 6, 100])
+def test_one_that_begins_to_draw_later_is_found_out(first: int, train: bool) -> None:
+    """At once: only the pass that begins depends on the global generator."""
+    found = []
+    for seed in range(3):
+        chance = Chance(torch.device("cpu"))
+        generator = torch.Generator().manual_seed(0)
+        torch.manual_seed(seed)
+        drawn = []
+        for number in range(1, first + 4):
+            with chance.lent(generator, train=train):
+                if number >= first:
+                    drawn.append(float(torch.rand(())))
+        found.append(drawn)
+    assert len({drawn[0] for drawn in found}) == 3
+    assert found[0][1:] == found[1][1:] == found[2][1:]
+
+
+def test_draws_of_others_are_not_taken_for_those_of_the_network() -> None:
+    """Another thread draws in the middle of a pass: nothing changes for this network."""
     chance = Chance(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
-    for number in range(1, 9):
+    before = generator.get_state()
+    for number in range(6):
         with chance.lent(generator, train=True):
-            if number > 2:
+            if number == 3:
                 torch.rand(())
-    assert chance.draws[True]
+    assert not chance.draws[True]
+    assert torch.equal(generator.get_state(), before)
+
+
+class Rising(nn.Linear):
+    """Drops nothing in its first passes."""
+
+    passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        type(self).passes += 1
+        return super().forward(F.dropout(x, 0.5 if type(self).passes > 4 else 0.0, self.training))
+
+
+@pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
+def test_a_network_that_begins_to_draw_leaves_the_global_generator_alone(kind: Any) -> None:
+    Rising.passes = 0
+    learner = kind(Rising(4, 1), tr.likelihoods.Normal(1.0), seed=3)
+    for _ in range(8):
+        learner.update(X, Y)
+    before = torch.get_rng_state()
+    for _ in range(5):
+        learner.update(X, Y)
+        learner.predict(X)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("engine", ["auto", "torch", "compiled"])
@@ -120,4 +165,4 @@ def test_all_passes_of_a_learner_are_counted_together(engine: str) -> None:
     assert method.eager is getattr(method.engine, "eager", method.engine)
     noisy = tr.TAGI(Noisy(4, 1), tr.likelihoods.Normal(), engine="torch")
     noisy.update(X, Y)
-    assert noisy.method.eager.chance.passes[True] == 1
+    assert noisy.method.eager.chance.draws[True]

@@ -190,8 +190,7 @@ class Autoregressive(Learnt):
         """
         if particles < 1:
             raise ValueError(f"particles must be at least 1, got {particles}")
-        assert self.columns_ is not None
-        order = torch.tensor(self._order(self.columns_.modelled))
+        order = torch.tensor(self._order(self.fitted_columns().modelled))
         return ChainDensity(self.learner_, context, order, particles, draws, progress)
 
     # --- files -----------------------------------------------------------------------------
@@ -218,9 +217,9 @@ class Autoregressive(Learnt):
         """See ``Learnt``."""
         if net is not None:
             return net
-        assert self.columns_ is not None
+        columns = self.fitted_columns().modelled
         told = 0 if self.context_columns_ is None else self.context_columns_.modelled
-        return self._network(self.columns_.modelled, told)
+        return self._network(columns, told)
 
     def unpack(
         self, path: Path, tensors: dict[str, Tensor], header: dict[str, Any], net: nn.Module | None

@@ -75,6 +75,16 @@ class Generative(ABC):
         self.context_columns_: Columns | None = None
         self.reference_: tuple[Tensor | None, Tensor] | None = None
 
+    def fitted_columns(self) -> Columns:
+        """Return the columns of the rows that were learnt.
+
+        Raises:
+            NotFitted: the model has seen no rows.
+        """
+        if self.columns_ is None:
+            raise NotFitted(f"this {type(self).__name__} has seen no rows: fit it first")
+        return self.columns_
+
     # --- what a model supplies -------------------------------------------------------------
 
     @abstractmethod
@@ -218,9 +228,7 @@ class Generative(ABC):
             context: rows to condition on, for a model that was fitted with a context.
             options: further arguments of the model's density.
         """
-        if self.columns_ is None:
-            raise NotFitted(f"this {type(self).__name__} has seen no rows: fit it first")
-        about = self.context_columns_
+        columns, about = self.fitted_columns(), self.context_columns_
         if (context is None) != (about is None):
             raise InvalidInput(
                 "this model was fitted without a context, and has none to condition on"
@@ -233,7 +241,7 @@ class Generative(ABC):
             scaled = about.inward(rows, self.dtype)
         return self.predictive_class(
             self.density(scaled, **options),
-            self.columns_,
+            columns,
             contexts=None if scaled is None else len(scaled),
             held_out=lambda: self._held_out_scores(options),
             dtype=self.dtype,
@@ -262,8 +270,7 @@ class Generative(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, atomically; ``load`` reads it."""
-        if self.columns_ is None:
-            raise NotFitted(f"this {type(self).__name__} has seen no rows: fit it first")
+        self.fitted_columns()
         files.write(path, self)
 
     @classmethod

@@ -256,10 +256,10 @@ class Diffusion(Learnt):
             )
         if noise_draws < 1:
             raise ValueError(f"noise_draws must be at least 1, got {noise_draws}")
-        assert self.columns_ is not None
+        columns = self.fitted_columns()
         reading = Reading(self.schedule, self.form, self.learner_, draws, guidance)
         return DiffusionDensity(
-            reading, self.errors_, walk, context, columns=self.columns_, guide=guide,
+            reading, self.errors_, walk, context, columns=columns, guide=guide,
             guide_scale=guide_scale, noise_draws=noise_draws, seed=self.seed, dtype=self.dtype,
             progress=progress,
         )  # fmt: skip
@@ -299,8 +299,9 @@ class Diffusion(Learnt):
                 raise ValueError("the schedule in the file has another number of steps")
             self.schedule, self._named = schedule, None
         super().unpack(path, held, header, net)
-        assert self.columns_ is not None
-        if errors.shape != (schedule.steps, self.columns_.modelled) or bool((errors < 0).any()):
+        if errors.shape != (schedule.steps, self.fitted_columns().modelled) or bool(
+            (errors < 0).any()
+        ):
             raise ValueError("errors in the file are not one for every time and column")
         if not bool(errors.isfinite().all()):
             raise ValueError("errors in the file are not finite")

@@ -38,9 +38,9 @@ def kind_name(kind: type[Generative]) -> str:
 
 def packed(model: Generative) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All of a fitted model, as tensors and JSON values."""
-    assert model.columns_ is not None
+    columns = model.fitted_columns()
     tensors, header = model.pack()
-    tensors = prefixed(tensors, _LEARNT) | prefixed(model.columns_.tensors(), _ROWS)
+    tensors = prefixed(tensors, _LEARNT) | prefixed(columns.tensors(), _ROWS)
     if model.context_columns_ is not None:
         tensors |= prefixed(model.context_columns_.tensors(), _CONTEXT)
     if model.reference_ is not None:
@@ -124,8 +124,7 @@ def _reference(model: Generative, held: dict[str, Tensor]) -> tuple[Tensor | Non
     if not held:
         return None
     rows, context = held["rows"], held.get("context")
-    assert model.columns_ is not None
-    _check_table(rows, len(model.columns_.steps), "rows")
+    _check_table(rows, len(model.fitted_columns().steps), "rows")
     if (context is None) != (model.context_columns_ is None):
         raise InvalidModelFile("the rows held out in the file do not fit the model's context")
     if context is not None and model.context_columns_ is not None:

@@ -204,6 +204,7 @@ class Flow(Learnt):
             context: rows to condition on.
             draws: draws of the weights, for learners that draw.
         """
+        self.fitted_columns()
         return FlowDensity(self.learner_, context, draws)
 
     # --- files -----------------------------------------------------------------------------
@@ -216,10 +217,10 @@ class Flow(Learnt):
 
     def network(self, net: nn.Module | None) -> nn.Module:
         """See ``Learnt``: the default flow is made again, and another must be given."""
-        assert self.columns_ is not None
+        columns = self.fitted_columns().modelled
         told = 0 if self.context_columns_ is None else self.context_columns_.modelled
         if net is None:
-            net = self._module(self.columns_.modelled, told)
+            net = self._module(columns, told)
         return LogDensity(net)
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -233,8 +234,7 @@ class Flow(Learnt):
         if held.pop("own") and net is None:
             raise ValueError("the flow in the file is the user's own: give load(path, net=...)")
         if net is None:
-            assert self.columns_ is not None
-            columns = self.columns_.modelled
+            columns = self.fitted_columns().modelled
             check_widths([columns, *self.hidden, columns], self.transforms, tensors)
         super().unpack(path, tensors, held, net)
 

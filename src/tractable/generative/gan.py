@@ -151,7 +151,8 @@ class GAN(Generative):
         """
         if truncation is not None and not truncation > 0:
             raise ValueError(f"truncation must be positive, got {truncation}")
-        assert self.generator_ is not None
+        if self.generator_ is None:
+            raise NotFitted("this GAN has seen no rows: fit it first")
         return GanDensity(self.generator_, self.latent, context, truncation, self.dtype)
 
     def score(self, rows: Any, context: Any = None) -> Tensor:
@@ -195,8 +196,8 @@ class GAN(Generative):
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """See ``Generative``."""
-        assert self.generator_ is not None
-        assert self.discriminator_ is not None
+        if self.generator_ is None or self.discriminator_ is None:
+            raise NotFitted("this GAN has seen no rows: fit it first")
         parts = {"generator": self.generator_, "discriminator": self.discriminator_}
         tensors = {
             f"{name}/{key}": value.clone()

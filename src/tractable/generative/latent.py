@@ -144,9 +144,9 @@ class Latent(Learnt):
         """The latent of rows, in the units of the data, given what was learnt."""
         density = self.predict().density
         assert isinstance(density, DecoderDensity)
-        assert self.columns_ is not None
-        x = as_rows(rows, "rows", self.dtype, len(self.columns_.steps))
-        return density.posterior(self.columns_.inward(x, self.dtype))
+        columns = self.fitted_columns()
+        x = as_rows(rows, "rows", self.dtype, len(columns.steps))
+        return density.posterior(columns.inward(x, self.dtype))
 
     def density(self, context: Tensor | None, *, bound: int = 200) -> DecoderDensity:
         """The distribution that was learnt.
@@ -157,6 +157,7 @@ class Latent(Learnt):
         """
         if bound < 1:
             raise ValueError(f"bound must be a number of draws from 1, got {bound}")
+        self.fitted_columns()
         return DecoderDensity(self.learner_, self.latent, bound, self.seed)
 
     # --- files -----------------------------------------------------------------------------

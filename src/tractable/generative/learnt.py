@@ -105,6 +105,7 @@ class Learnt(Generative):
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The learner as a file has it."""
+        self.fitted_columns()
         return learner_files.pack(self.learner_)
 
     def unpack(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tractable.errors import InvalidInput, InvalidModelFile
+from tractable.errors import InvalidInput, InvalidModelFile, NotFitted
 from tractable.generative import em
 from tractable.generative.base import Generative
 from tractable.generative.em import Mixture
@@ -177,7 +177,8 @@ class GaussianMixture(Generative):
         """See ``Generative``; there are no options."""
         if options:
             raise TypeError(f"a mixture has no such options of predict: {', '.join(options)}")
-        assert self.mixture_ is not None
+        if self.mixture_ is None:
+            raise NotFitted("this GaussianMixture has seen no rows: fit it first")
         return MixtureDensity(self.mixture_, context, self.dtype, self.members)
 
     # --- files -----------------------------------------------------------------------------
@@ -191,7 +192,8 @@ class GaussianMixture(Generative):
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """See ``Generative``."""
-        assert self.mixture_ is not None
+        if self.mixture_ is None:
+            raise NotFitted("this GaussianMixture has seen no rows: fit it first")
         tensors = {name: getattr(self.mixture_, name) for name in _PARTS}
         tried = [[number, score] for number, score in self.tried_.items()]
         return tensors, {"history": self.history_, "tried": tried}
@@ -206,9 +208,8 @@ class GaussianMixture(Generative):
         self.tried_ = {int(number): float(score) for number, score in header["tried"]}
 
     def _columns(self) -> int:
-        assert self.columns_ is not None
         about = 0 if self.context_columns_ is None else self.context_columns_.modelled
-        return self.columns_.modelled + about
+        return self.fitted_columns().modelled + about
 
 
 def start(rows: Tensor, number: int, generator: torch.Generator) -> Mixture:

@@ -150,6 +150,7 @@ class VAE(Learnt):
         """
         if bound < 1:
             raise ValueError(f"bound must be a number of draws from 1, got {bound}")
+        self.fitted_columns()
         return LatentDensity(self.learner_, context, bound, draws, self.seed)
 
     def module(self, seed: int = 0) -> Autoencoder:

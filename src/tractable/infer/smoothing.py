@@ -52,6 +52,11 @@ def smooth(model: TAGI, x: Any, y: Any, *, sigma: float | None = None) -> dict[s
             f"targets must have one entry for each row and step: inputs are of shape "
             f"{tuple(prior.shape)}, targets of shape {tuple(targets.shape)}"
         )
+    if not prior.shape[1]:
+        raise InvalidInput(
+            f"inputs need at least one step to smooth, got shape {tuple(prior.shape)}: the second "
+            f"dimension is that of the steps"
+        )
     past: list[_Step] = []
     state: State | None = None
     for t in range(prior.shape[1]):

@@ -12,7 +12,9 @@ from torch import Tensor
 from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import Heard, Likelihood, no_error_bars
 from tractable.likelihoods.nested import Nested, described, made
-from tractable.predictive import Predictive
+from tractable.likelihoods.per_step import PerStep
+from tractable.predictive import Predictive, mixture
+from tractable.predictive.pooled import pool
 from tractable.predictive.steps import are_there
 
 
@@ -36,6 +38,11 @@ class Joint(Nested):
         found = [made(part) for part in (*likelihoods, *parts)]
         if len(found) < 2:
             raise ValueError(f"Joint needs at least two likelihoods, got {len(found)}")
+        if any(isinstance(part, PerStep) for part in found):
+            raise ValueError(
+                "a part of Joint must be a likelihood of rows, got PerStep: give "
+                "PerStep(Joint(...)) for several targets at every step"
+            )
         super().__init__(found)
 
     @property
@@ -226,11 +233,14 @@ class JointPredictive(Predictive):
     Args:
         parts: the predictions.
         columns: how many targets each has.
+        rows: the prediction of whole rows, where the targets of a row depend on each other because
+            several draws of the weights or several members are mixed.
         novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
     parts: tuple[Predictive, ...]
     columns: tuple[int, ...]
+    rows: Predictive | None = None
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     def beside(self, look: Callable[[Predictive], Tensor]) -> Tensor:
@@ -261,6 +271,8 @@ class JointPredictive(Predictive):
     def log_prob(self, y: Tensor) -> Tensor:
         """Sum over the parts of which a row has all targets; one with a NaN counts for nothing."""
         y = torch.as_tensor(y)
+        if self.rows is not None:
+            return self.rows.log_prob(y)
         total = torch.zeros(len(y), dtype=torch.float64, device=self.mean.device)
         for part, own in zip(self.parts, y.split(list(self.columns), 1), strict=True):
             there = are_there(own)
@@ -288,10 +300,32 @@ class JointPredictive(Predictive):
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of all targets."""
+        if self.rows is not None:
+            return self.rows.sample(n, generator)
         drawn = [part.sample(n, generator) for part in self.parts]
         return torch.cat([values.reshape(*values.shape[:2], -1) for values in drawn], 2)
 
     def double(self) -> JointPredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
-        return JointPredictive(tuple(part.double() for part in self.parts), self.columns, novelty)
+        rows = None if self.rows is None else self.rows.double()
+        parts = tuple(part.double() for part in self.parts)
+        return JointPredictive(parts, self.columns, rows, novelty)
+
+    def pooled(self, draws: int) -> Predictive:
+        """See ``Predictive``; each target is mixed by itself, and so are whole rows."""
+        if draws == 1:
+            return self
+        parts = tuple(part.pooled(draws) for part in self.parts)
+        return JointPredictive(parts, self.columns, super().pooled(draws))
+
+    def mixed(self, others: Sequence[Predictive]) -> Predictive:
+        """See ``Predictive``; each target is mixed by itself, and so are whole rows."""
+        joints = [self, *(part for part in others if isinstance(part, JointPredictive))]
+        if len(joints) != 1 + len(others):
+            return super().mixed(others)
+        parts = tuple(
+            mixture(list(own)) for own in zip(*(joint.parts for joint in joints), strict=True)
+        )
+        rows = pool([joint if joint.rows is None else joint.rows for joint in joints])
+        return JointPredictive(parts, self.columns, rows)

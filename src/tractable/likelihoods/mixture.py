@@ -24,6 +24,7 @@ from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.learnt_normal import LearntNormal
 from tractable.likelihoods.nested import Nested, made
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.per_step import PerStep
 from tractable.likelihoods.scaling import best_scale
 from tractable.likelihoods.softmax import shrinkage
 from tractable.predictive import PooledPredictive, Predictive
@@ -46,8 +47,9 @@ class Mixture(Nested):
         component = made(component)
         if components < 2:
             raise ValueError(f"a mixture needs at least 2 components, got {components}")
-        if isinstance(component, Normal) and component.learns_noise:
+        if type(component) is Normal and component.learns_noise:
             component = LearntNormal(None, component.outputs)
+        _check_component(component)
         super().__init__([component] * components)
         self.components = components
 
@@ -100,9 +102,13 @@ class Mixture(Nested):
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
+        return self._densities(y, z).logsumexp(1)
+
+    def _densities(self, y: Tensor, z: Tensor) -> Tensor:
+        """Log of weight times density of every component, given the outputs."""
         logits, parts = self._split(z)
         each = [part.log_prob(y, own) for part, own in zip(self.each, parts, strict=True)]
-        return (torch.stack(each, 1) + logits.log_softmax(1)).logsumexp(1)
+        return torch.stack(each, 1) + logits.log_softmax(1)
 
     def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log of weight times evidence of every component."""
@@ -163,7 +169,7 @@ class Mixture(Nested):
         Exact: as that of the components is.
         """
         logits, parts = self._split(z.double())
-        r = self._terms(y, z.double(), torch.zeros_like(z, dtype=torch.float64)).softmax(1)
+        r = self._densities(y, z.double()).softmax(1)
         p = logits.softmax(1)
         blocks = [torch.diag_embed(p) - p.unsqueeze(1) * p.unsqueeze(2)]
         k, width = self.components, parts[0].shape[1]
@@ -229,7 +235,7 @@ class Mixture(Nested):
         if not self.has_learnable_noise:
             return None
         y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1))
-        share = self._terms(y, z, torch.zeros_like(z)).softmax(1).double()
+        share = self._densities(y, z).softmax(1).double()
         _, means = self._split(z.double())
         rows = []
         for k, (part, m) in enumerate(zip(self.each, means, strict=True)):
@@ -288,3 +294,25 @@ class Mixture(Nested):
         own = part.config()
         name = "Normal" if isinstance(part, LearntNormal) else type(part).__name__
         return {"component": {"name": name, **own}, "components": self.components}
+
+
+def _check_component(component: Likelihood) -> None:
+    """Refuse a component that cannot be one, before anything is learnt."""
+    kind = type(component).__name__
+    if isinstance(component, PerStep):
+        raise ValueError(
+            f"a component of a Mixture must be a likelihood of rows, got {kind}: give "
+            f"PerStep(Mixture(...)) for a mixture at every step"
+        )
+    if component.can_doubt:
+        raise ValueError(
+            f"a component of a Mixture must be of numbers, got {kind}: a mixture of labels is "
+            f"itself a distribution of labels, which {kind} is without the Mixture"
+        )
+    if component.has_learnable_noise and not isinstance(component, Learnt):
+        raise ValueError(
+            f"a Mixture cannot learn the noise of {kind} components, got {component}: give the "
+            f"component a known noise (for example MultivariateNormal(2, covariance=...), "
+            f"Ordinal(3, thresholds=...) or IncompleteNormal(sigma=...)), or use Normal, Laplace, "
+            f"StudentT, NegativeBinomial or VonMises, whose noise it can learn"
+        )

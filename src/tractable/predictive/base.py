@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -147,6 +148,12 @@ class Predictive(ABC):
     def flat(self) -> Predictive:
         """The same, with a single output per row given flat, as the targets were."""
         return self
+
+    def mixed(self, others: Sequence[Predictive]) -> Predictive:
+        """Return the even mixture of this and others of the same rows, of no particular kind."""
+        from tractable.predictive.pooled import pool
+
+        return pool([self, *others])
 
     def pooled(self, draws: int) -> Predictive:
         """The even mixture of ``draws`` predictions, whose rows stand here one after the other."""

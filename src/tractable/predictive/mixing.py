@@ -12,7 +12,6 @@ from tractable.predictive.base import Predictive
 from tractable.predictive.categorical import CategoricalPredictive, mean_probabilities
 from tractable.predictive.normal import NormalPredictive
 from tractable.predictive.normal_mixture import NormalMixturePredictive
-from tractable.predictive.pooled import pool
 from tractable.predictive.steps import StepsPredictive
 
 
@@ -49,7 +48,7 @@ def mixture(parts: list[Predictive]) -> Predictive:
     if len({part.has_classes for part in parts}) > 1:
         kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
         raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
-    return pool(parts)
+    return parts[0].mixed(parts[1:])
 
 
 def _spread(part: NormalMixturePredictive, many: int) -> NormalMixturePredictive:

@@ -86,7 +86,10 @@ def _convolution(dims: int, transposed: bool) -> Any:
             if any(s != 1 for s in per_dim(stride)):
                 raise ValueError(f"padding='same' needs stride 1, got {stride}")
             return convolve(F.pad(input, pads), weight, bias, stride, 0, dilation, groups)
-        assert not isinstance(padding, str)
+        if isinstance(padding, str):
+            raise ValueError(
+                f"padding must be 'valid', 'same' or a number for each dimension, got {padding!r}"
+            )
         geometry = Convolution(per_dim(stride), per_dim(padding), dilation, groups)
         return run(input, weight, bias, geometry)
 

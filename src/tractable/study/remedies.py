@@ -248,8 +248,11 @@ def _tried(
     learner.fit(*train, epochs=rounds, batch_size=batch, progress=False, **options)
     seconds = time.thread_time() - started
     chosen, found = said(learner, *validation), said(learner, *test)
-    assert chosen.log_prob is not None
-    assert found.log_prob is not None
+    if chosen.log_prob is None or found.log_prob is None:
+        raise TypeError(
+            f"remedies compares log densities, and {type(learner).__name__} predicts numbers "
+            f"alone: give a function that makes a learner of tractable"
+        )
     if classes:
         error = float((found.mean.argmax(-1) != test[1]).double().mean())
     else:
