@@ -48,6 +48,14 @@ def test_rows_of_one_kind_have_an_even_novelty(kind, gaps):
         assert np.mean(some > 0.95) == pytest.approx(0.05, abs=2 / len(some) + (gaps > 0) * 0.03)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_large_tables_are_compared_as_a_whole(seed):
+    """With a part of the rows as reference, its own scatter moves the shares."""
+    novelty = scored(table(3000, 3, seed), seed).novelty
+    for level in (0.95, 0.99):
+        assert np.mean(novelty > level) == pytest.approx(1 - level, abs=1e-9)
+
+
 def test_rows_with_and_without_gaps_have_the_same_novelty():
     groups = [], []
     for seed in range(8):

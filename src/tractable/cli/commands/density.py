@@ -185,8 +185,8 @@ def _novelty(parts: Sequence[GaussianMixture], fold: Array, values: Array) -> Ar
         for each in np.unique(group):
             mine = np.flatnonzero((has == pattern).all(1) & (group == each))
             others = np.flatnonzero(has[:, pattern].all(1) & (group == each))
-            some = np.linspace(0, len(others) - 1, min(len(others), _COMPARED)).astype(int)
-            seen = others[some]
+            most = min(len(others), max(_COMPARED, len(mine)))
+            seen = others[np.linspace(0, len(others) - 1, most).astype(int)]
             at = np.union1d(mine, seen)
             found = np.empty(len(values))
             for k, part in enumerate(parts):
