@@ -44,8 +44,10 @@ class BayesByBackprop(Learner):
         rho: range that rho is drawn from at first, uniformly.
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"`` (to zero over a
-            fit), or a class of ``torch.optim.lr_scheduler``, stepped once per epoch.
+        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"``, or a class of
+            ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
+            k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
+            one epoch has the rate ``lr`` throughout, and so have online updates.
         draws: sets of weights that a prediction averages over.
         device: device to compute on; by default the CPU.
         dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.

@@ -311,7 +311,7 @@ def _check_component(component: Likelihood) -> None:
         )
     if component.has_learnable_noise and not isinstance(component, Learnt):
         raise ValueError(
-            f"a Mixture cannot learn the noise of {kind} components, got {component}: give the "
+            f"a Mixture cannot learn the noise of {kind} components: give the "
             f"component a known noise (for example MultivariateNormal(2, covariance=...), "
             f"Ordinal(3, thresholds=...) or IncompleteNormal(sigma=...)), or use Normal, Laplace, "
             f"StudentT, NegativeBinomial or VonMises, whose noise it can learn"

@@ -81,7 +81,11 @@ class CategoricalPredictive(Predictive):
         return self.entropy - self.aleatoric
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log probability of each observed label."""
+        """Log probability of each observed label.
+
+        Approximate: probabilities below the smallest normal number of their precision count as
+        that number, so that no row has less than -87.3 in single and -708.4 in double precision.
+        """
         y = torch.as_tensor(y, device=self.probabilities.device).long()
         y = y.reshape(self.probabilities.shape[:-1])
         chosen = self.probabilities.gather(-1, y.unsqueeze(-1)).squeeze(-1)
