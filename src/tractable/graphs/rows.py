@@ -10,9 +10,11 @@ own with an argument ``view``.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Self
 
 import torch
@@ -25,7 +27,10 @@ from tractable.graphs.layers import GraphLayer
 from tractable.graphs.view import Features, View
 
 Pool = Literal["mean", "sum", "max"]
-_MOST_VIEWS = 64  # that are kept
+_MAX_VIEWS = 64  # that are kept
+_MAX_NUMBERS = 20_000_000  # that all of them hold together: about 100 MB
+_MAX_REACH = 24
+"""Steps that a network is tried with; what sees farther computes the whole graph."""
 _BY_EDGES = "edge_index"  # what PyG calls its messages
 
 
@@ -58,9 +63,15 @@ class _Views:
                 batch = torch.cat([nodes, others.nonzero().squeeze(1)])
             view = View(self.graph, batch, self.hops or 0, self._features[here])
         self._kept[key] = view
-        if len(self._kept) > _MOST_VIEWS:
-            self._kept.popitem(last=False)
+        self._forget()
         return view
+
+    def _forget(self) -> None:
+        """Drop the views that were not used for longest; the newest stays."""
+        numbers = [view.kept_numbers for view in self._kept.values()]
+        while len(numbers) > 1 and (len(numbers) > _MAX_VIEWS or sum(numbers) > _MAX_NUMBERS):
+            self._kept.popitem(last=False)
+            del numbers[0]
 
 
 class _OnGraph(nn.Module):
@@ -113,8 +124,10 @@ class Nodes(_OnGraph):
     Args:
         net: see the module.
         graph: the graph.
-        hops: how many steps away a node sees; by default the number of layers of the graph in
-            ``net``, and the whole graph where these cannot be counted.
+        hops: how many steps away a node sees.  By default it is measured: the network is run on
+            small graphs, with random weights, and the steps are counted beyond which nothing
+            changes its outputs.  The whole graph is computed for each batch where there is no such
+            number (a network that normalizes over all nodes) or it cannot be measured.
 
     >>> from tractable import graphs as G
     >>> graph = G.Graph([[0, 1], [1, 2]], x=torch.eye(3))
@@ -124,7 +137,7 @@ class Nodes(_OnGraph):
     """
 
     def __init__(self, net: nn.Module, graph: Graph, *, hops: int | None = None) -> None:
-        super().__init__(net, graph, seen_by(net) if hops is None else hops)
+        super().__init__(net, graph, seen_by(net, graph) if hops is None else hops)
 
     def forward(self, numbers: Tensor) -> Any:
         """Rows of outputs for node numbers, ``[rows]`` or ``[rows, 1]``."""
@@ -156,7 +169,7 @@ class Edges(_OnGraph):
         head: nn.Module | None = None,
         hops: int | None = None,
     ) -> None:
-        super().__init__(net, graph, seen_by(net) if hops is None else hops)
+        super().__init__(net, graph, seen_by(net, graph) if hops is None else hops)
         self.head = head
 
     def forward(self, pairs: Tensor) -> Any:
@@ -194,6 +207,12 @@ class Graphs(_OnGraph):
         super().__init__(net, whole, 0)
         if pool not in ("mean", "sum", "max"):
             raise ValueError(f"pool must be mean, sum or max, got {pool!r}")
+        if _mixes_graphs(net, whole):
+            raise InvalidInput(
+                "what the network gives for a graph depends on the graphs beside it, as with a "
+                "normalization over all nodes: such a module cannot run on a batch of graphs; use "
+                "one that works node by node, as torch.nn.LayerNorm"
+            )
         self.pool, self.head = pool, head
         self.sizes = [graph.nodes for graph in graphs]
         self.starts = [0, *torch.tensor(self.sizes).cumsum(0).tolist()]
@@ -240,21 +259,110 @@ def run(net: nn.Module, x: Any, view: View) -> Any:
     return net(x)
 
 
-def seen_by(net: nn.Module) -> int | None:
+def seen_by(net: nn.Module, graph: Graph) -> int | None:
     """How many steps away a network sees; None for all of the graph.
 
-    Modules of PyG normalise by the degrees they find, so the nodes at the rim of what is computed
+    One module may pass messages any number of times (Chebyshev polynomials), or look at all nodes
+    (normalization over the graph), so layers cannot be counted.  The network is run on a path with
+    branches, on all of it and on the nodes within 0, 1, ... steps of its end: the number of steps
+    is the first for which the outputs there are the same.
+
+    Modules of PyG normalize by the degrees they find, so the nodes at the rim of what is computed
     need all their edges too: one step more.
     """
-    ours = sum(isinstance(part, GraphLayer) for part in net.modules())
-    theirs = sum(_passes_messages(part) for part in net.modules())
-    if theirs:
-        return ours + theirs + 1
-    by_edges = any(_BY_EDGES in _arguments(part) for part in net.modules())
-    own = any(
-        "view" in _arguments(part) for part in net.modules() if not isinstance(part, GraphLayer)
-    )
-    return None if by_edges or own else ours
+    if not isinstance(graph, Graph) or graph.x is None:
+        return None  # refused by the caller
+    least = sum(isinstance(part, GraphLayer) for part in net.modules())
+    passing = sum(_passes_messages(part) for part in net.modules())
+    least += passing + (passing > 0)
+    for seed in range(_TRIALS):
+        try:
+            with _seeded(net, seed):
+                found = _measured(net, _probe(graph), least)
+        except Exception:  # whatever a network of the user may raise on another graph
+            return None
+        if found is None:
+            return None
+        least = found
+    return least
+
+
+_TRIALS = 3
+"""Draws of weights and features: a unit that is off hides what it sees."""
+
+
+@contextmanager
+def _seeded(net: nn.Module, seed: int) -> Iterator[None]:
+    """Within this block nothing is recorded, and the numbers drawn are of this seed."""
+    devices = list({p.device for p in net.parameters() if p.is_cuda})
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        torch.manual_seed(seed)
+        yield
+
+
+def _measured(net: nn.Module, probe: Graph, least: int) -> int | None:
+    """The steps after which the outputs at node 0 change no more, ``least`` or more."""
+    twin, features = _perturbed(net, probe), _features_of(net, probe)
+    whole = View(probe, torch.arange(probe.nodes), 0, features)
+    wanted = run(twin, whole.x, whole)[0]
+    for hops in range(least, _MAX_REACH + 1):
+        near = View(probe, torch.zeros(1, dtype=torch.int64), hops, features)
+        if _same(run(twin, near.x, near)[0], wanted):
+            return hops
+    return None
+
+
+def _mixes_graphs(net: nn.Module, graph: Graph) -> bool:
+    """Whether the outputs at a graph depend on another that is computed in the same batch."""
+    if graph.x is None:
+        return False  # refused when it is run
+    try:
+        with _seeded(net, 0):
+            one = _probe(graph)
+            both, _ = joined([one, _probe(graph)])
+            twin = _perturbed(net, one)
+            views = [View(g, torch.arange(g.nodes), 0, _features_of(net, g)) for g in (one, both)]
+            alone, beside = (run(twin, view.x, view)[: one.nodes] for view in views)
+    except Exception:  # whatever a network of the user may raise on another graph
+        return False
+    return not _same(beside, alone)
+
+
+def _perturbed(net: nn.Module, probe: Graph) -> nn.Module:
+    """A copy in double precision without weights of zero, which would hide what they multiply."""
+    twin = copy.deepcopy(net).double().eval()
+    view = View(probe, torch.arange(probe.nodes), 0, _features_of(net, probe))
+    run(twin, view.x, view)  # which makes parameters whose shapes were open
+    for parameter in twin.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+    return twin
+
+
+def _features_of(net: nn.Module, probe: Graph) -> Features:
+    device = next((p.device for p in net.parameters()), torch.device("cpu"))
+    return Features(probe, torch.float64, device)
+
+
+def _same(found: Tensor, wanted: Tensor) -> bool:
+    return torch.allclose(found, wanted, rtol=1e-9, atol=1e-9 * float(wanted.abs().max()))
+
+
+def _probe(graph: Graph) -> Graph:
+    """A path from node 0, longer than any reach that is tried, with branches on the way."""
+    spine = [(i + 1, i) for i in range(_MAX_REACH + 2)]
+    nodes = len(spine) + 1
+    branches: list[tuple[int, int]] = []
+    for i in range(nodes):
+        for k in range(6 if i == nodes - 1 else i % 3):  # the largest degree is at the far end
+            leaf = nodes + len(branches)
+            branches.append((leaf, i) if k % 2 == 0 else (i, leaf))
+    edges = torch.tensor(spine + branches)
+    assert graph.x is not None
+    edge_features = None
+    if graph.edge_features is not None:
+        edge_features = torch.randn(len(edges), *graph.edge_features.shape[1:])
+    x = torch.randn(nodes + len(branches), *graph.x.shape[1:])
+    return Graph(edges, x, edge_features=edge_features, directed=graph.directed)
 
 
 def _passes_messages(part: nn.Module) -> bool:

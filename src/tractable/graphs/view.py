@@ -94,7 +94,8 @@ class View:
             place[edge] = sizes[-1] + torch.arange(len(edge))
             order.append(edge)
             sizes.append(sizes[-1] + len(edge))
-        self.nodes, self.sizes, self.place = torch.cat(order), sizes, place
+        self.nodes, self.sizes = torch.cat(order), sizes
+        self._sorted, self._order = self.nodes.sort()
         self._messages: dict[int, Messages] = {}
         self._weights: dict[tuple[int, str, bool, torch.dtype], Weights] = {}
 
@@ -102,6 +103,27 @@ class View:
     def x(self) -> Tensor:
         """Features of its nodes."""
         return self.features.x[self.nodes.to(self.device)]
+
+    @property
+    def kept_numbers(self) -> int:
+        """How many numbers this view holds in memory, features and messages included."""
+        tensors = [self.nodes, self._sorted, self._order]
+        if "x" in self.__dict__:
+            tensors.append(self.x)
+        for passed in self._messages.values():
+            tensors += [passed.sources, passed.targets, passed.numbers]
+        for weights in self._weights.values():
+            tensors += [part for part in weights if part is not None]
+        return sum(tensor.numel() for tensor in tensors)
+
+    def _rows_of(self, nodes: Tensor) -> Tensor:
+        """The row of each node; -1 where it is not seen.
+
+        By bisection, because a table of all nodes of the graph for each view took more memory
+        than all else.
+        """
+        at = torch.searchsorted(self._sorted, nodes).clamp_max(len(self._sorted) - 1)
+        return torch.where(self._sorted[at] == nodes, self._order[at], -1)
 
     def of_features(self, kind: str, *, loop: bool) -> Tensor | None:
         """What neighbours say of their features, computed once for the whole graph.
@@ -124,13 +146,13 @@ class View:
                 )
             rows = self.sizes[max(levels[-1] - 1, 0)]
             numbers = _incoming(self.graph, self.nodes[:rows])
-            sources = self.place[self.graph.sources[numbers]]
+            sources = self._rows_of(self.graph.sources[numbers])
             if bool(((sources < 0) | (sources >= given)).any()):
                 raise InvalidInput(
                     f"the network has more layers of the graph than the {len(self.sizes) - 1} "
                     f"steps that are seen: say hops="
                 )
-            targets = self.place[self.graph.targets[numbers]]
+            targets = self._rows_of(self.graph.targets[numbers])
             here = self.device
             self._messages[given] = Messages(rows, sources.to(here), targets.to(here), numbers)
         return self._messages[given]
@@ -149,9 +171,9 @@ class View:
     def edge_index(self, given: int) -> Tensor:
         """All messages among the first rows, as PyG has them: sources above targets."""
         numbers = _incoming(self.graph, self.nodes[:given])
-        sources = self.place[self.graph.sources[numbers]]
+        sources = self._rows_of(self.graph.sources[numbers])
         inside = (sources >= 0) & (sources < given)
-        targets = self.place[self.graph.targets[numbers]]
+        targets = self._rows_of(self.graph.targets[numbers])
         return torch.stack([sources[inside], targets[inside]]).to(self.device)
 
     def edge_features(self, passed: Messages, dtype: torch.dtype) -> Tensor:
