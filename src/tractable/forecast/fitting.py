@@ -65,8 +65,8 @@ def fitted(panel: Panel, recipe: Recipe, wanted: Wanted) -> tuple[State, list[Tr
     trials = Trials(recipe, history, wanted.validation, own)
     if not (_consecutive(trials) or wanted.memory in ("auto", None)):
         raise InvalidInput(
-            f"memory={wanted.memory}: error bars cannot follow recent errors here. That takes (a) "
-            "strategy='direct', (b) a normal likelihood, and (c) a series long enough for one "
+            f"memory={wanted.memory:g}: error bars cannot follow recent errors here. That takes "
+            "(a) strategy='direct', (b) a normal likelihood, and (c) a series long enough for one "
             "stretch of held-out windows; memory='auto' does without where it must"
         )
     setting, tried = choose(
