@@ -13,7 +13,7 @@ import tractable as tr
 
 ROOT = Path(__file__).parent.parent.parent
 HOME = Path(tr.__file__).parent
-PAGE = ROOT / "docs" / "developer" / "rooms.md"
+PAGE = ROOT / "docs" / "developer" / "architecture.md"
 NETWORK = str(HOME / "learners" / "network.py")
 
 
