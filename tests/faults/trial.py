@@ -1,0 +1,203 @@
+"""A scratch copy of the source tree, and the tests run in it with one file changed.
+
+Every test run is a forked child of a process that has imported torch and pytest but not the
+package, so that a run costs what its tests cost.  The checkout is only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+COPIED = ("src", "tests", "studies", "docs", "examples", "benchmarks")
+PACKAGE = Path("src") / "tractable"
+SECONDS_PER_TEST = 120
+"""A single test that takes longer is stopped and counts as failed: the change made it endless."""
+PRELOADED = ("torch", "numpy", "scipy.stats", "hypothesis", "_pytest.doctest", "torch.testing")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Result of one pytest run.
+
+    Attributes:
+        failed: identifiers of the tests that failed, or of the files that could not be collected.
+        seconds: duration.
+        complete: whether the run ended before its time limit.
+        durations: seconds by test, of the tests that ran.
+    """
+
+    failed: list[str]
+    seconds: float
+    complete: bool
+    durations: dict[str, float] = field(default_factory=dict)
+
+
+class Recorder:
+    """A pytest plugin that records failures and durations, and stops tests that do not end."""
+
+    def __init__(self, on_test: Callable[[str], None] | None = None) -> None:
+        self.failed: list[str] = []
+        self.durations: dict[str, float] = {}
+        self.on_test = on_test
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(f"{report.nodeid} (collection)")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+        spent = self.durations.get(report.nodeid, 0.0)
+        self.durations[report.nodeid] = round(spent + report.duration, 3)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> Iterator[None]:
+        if self.on_test is not None:
+            self.on_test(item.nodeid)
+        signal.signal(signal.SIGALRM, _stop)
+        signal.alarm(SECONDS_PER_TEST)
+        yield
+        signal.alarm(0)
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise TimeoutError(f"the test took longer than {SECONDS_PER_TEST} seconds")
+
+
+class Scratch:
+    """A copy of the checkout in which files can be changed.
+
+    Args:
+        folder: empty folder for the copy.
+        source: checkout to copy from.
+    """
+
+    def __init__(self, folder: Path, source: Path = ROOT) -> None:
+        self.folder = folder
+        ignored = shutil.ignore_patterns(".hypothesis", "*.egg-info", "build", "dist", "site")
+        for name in COPIED:
+            if (source / name).is_dir():
+                shutil.copytree(source / name, folder / name, ignore=ignored)
+        for path in source.iterdir():
+            if path.is_file() and path.name != ".git":
+                shutil.copy2(path, folder / path.name)
+
+    def text(self, file: str) -> str:
+        """Return the text of a file of the package, named relative to the package."""
+        return (self.folder / PACKAGE / file).read_text()
+
+    @contextlib.contextmanager
+    def changed(self, file: str, text: str) -> Iterator[None]:
+        """Replace a file of the package for the duration of a block."""
+        path = self.folder / PACKAGE / file
+        before = path.read_bytes()
+        try:
+            path.write_text(text)
+            _forget_bytecode(path)
+            yield
+        finally:
+            path.write_bytes(before)
+            _forget_bytecode(path)
+
+    def compile_kernel(self) -> bool:
+        """Compile the kernel of the copy in place; return whether this succeeded."""
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, check=False)
+        return done.returncode == 0
+
+    def pytest(
+        self,
+        tests: Sequence[str],
+        seconds: float,
+        first_failure: bool = True,
+        options: Sequence[str] = (),
+        trace: Callable[[], Any] | None = None,
+    ) -> Run:
+        """Run tests in the copy, until the first failure or for at most ``seconds``.
+
+        Args:
+            tests: files, folders or test identifiers, relative to the copy.
+            seconds: limit of the whole run.
+            first_failure: whether to stop at the first failure.
+            options: further arguments of pytest.
+            trace: makes, in the child, an object with ``on_test`` and ``save``.
+        """
+        for name in PRELOADED:
+            importlib.import_module(name)
+        words = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
+        words += ["-x"] if first_failure else []
+        started = time.monotonic()
+        with tempfile.NamedTemporaryFile(suffix=".json") as report:
+            arguments = ([*words, *options, *tests], self.folder, Path(report.name), trace)
+            child = multiprocessing.get_context("fork").Process(target=_run, args=arguments)
+            child.start()
+            child.join(seconds)
+            complete = not child.is_alive()
+            if not complete:
+                child.kill()
+                child.join()
+            spent = round(time.monotonic() - started, 1)
+            said = report.read()
+        if not said:
+            failed = [f"exit code {child.exitcode}"] if complete else []
+            return Run(failed, spent, complete)
+        found = json.loads(said)
+        return Run(found["failed"], spent, complete, found["durations"])
+
+
+def _run(words: list[str], folder: Path, report: Path, trace: Callable[[], Any] | None) -> None:
+    """Run pytest in the copy, in this process, and write what it recorded."""
+    assert not any(name.split(".")[0] == "tractable" for name in sys.modules)
+    os.chdir(folder)
+    paths = [str(folder / "src"), str(folder / "studies")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    own = str(ROOT)
+    sys.path[:] = [*paths, *(p for p in sys.path if not p.startswith(own) and p)]
+    for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
+        if name != __name__:
+            del sys.modules[name]
+    sys.dont_write_bytecode = trace is None
+    tracer = None if trace is None else trace()
+    recorder = Recorder(None if tracer is None else tracer.on_test)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        pytest.main(words, plugins=[recorder])
+    package = importlib.import_module("tractable")
+    assert str(folder) in str(package.__file__), f"tested {package.__file__}, not {folder}"
+    if tracer is not None:
+        tracer.save()
+    report.write_text(json.dumps({"failed": recorder.failed, "durations": recorder.durations}))
+
+
+def _forget_bytecode(path: Path) -> None:
+    """Remove the compiled form, which is recognized by size and whole seconds only."""
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def commit() -> str:
+    """Return the checked-out commit, marked if tracked files differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "--untracked-files=no"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return found.stdout.strip() + ("-modified" if changed.stdout.strip() else "")
