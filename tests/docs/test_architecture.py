@@ -1,4 +1,4 @@
-"""The map of the house: its rooms are the layers, and the way of a row is as short as it says."""
+"""The architecture page lists the layers of the package and the call path of a row."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ NETWORK = str(HOME / "learners" / "network.py")
 def layers() -> list[set[str]]:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (found,) = [c["layers"] for c in contracts["contracts"] if c["type"] == "layers"]
-    return [{room.strip(" ()") for room in layer.split("|")} for layer in found]
+    return [{name.strip(" ()") for name in layer.split("|")} for layer in found]
 
 
 def test_the_page_lists_the_layers_from_top_to_bottom():
@@ -28,28 +28,28 @@ def test_the_page_lists_the_layers_from_top_to_bottom():
     assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == layers()
 
 
-def test_every_layer_that_exists_has_its_folder_or_file():
+def test_every_subpackage_belongs_to_a_layer():
     there = {p.stem for p in HOME.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
     assert there - {"__init__"} <= set().union(*layers())
 
 
-class Watch:
-    """The files of the library that are on the stack whenever the user's network is run."""
+class CallPaths:
+    """Record the files of the library on the call stack at each call of the network."""
 
     def __init__(self):
-        self.ways = []
+        self.paths = []
 
     def __enter__(self):
-        sys.setprofile(self.look)
+        sys.setprofile(self.record)
         return self
 
     def __exit__(self, *error):
         sys.setprofile(None)
 
-    def look(self, frame, event, argument):
+    def record(self, frame, event, argument):
         code = frame.f_code
         if event == "call" and code.co_filename == NETWORK and code.co_name == "run":
-            self.ways.append(self.files(frame.f_back))
+            self.paths.append(self.files(frame.f_back))
 
     @staticmethod
     def files(frame):
@@ -63,19 +63,19 @@ class Watch:
 
 
 @pytest.mark.parametrize("action", ["fit", "update", "predict"])
-def test_two_changes_of_file_lead_to_the_network(action):
+def test_the_call_path_has_three_files(action):
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
     x, y = torch.ones(8, 2), torch.ones(8)
     model = tr.TAGI(net, tr.likelihoods.Normal(0.5), engine="torch").update(x, y)
-    with Watch() as watch:
+    with CallPaths() as recorded:
         if action == "fit":
             model.fit(x, y, epochs=2, batch_size=4)
         elif action == "update":
             model.update(x, y)
         else:
             model.predict(x, batch_size=3)
-    assert len(watch.ways) >= 1
-    for way in watch.ways:
+    assert len(recorded.paths) >= 1
+    for path in recorded.paths:
         files = ["learner.py", "tagi_method.py", "engines/eager.py"]
-        assert way == [f"learners/{file}" for file in files]
-        assert f"{action:8}{' -> '.join(way)}" in PAGE.read_text()
+        assert path == [f"learners/{file}" for file in files]
+        assert f"{action:8}{' -> '.join(path)}" in PAGE.read_text()

@@ -55,7 +55,7 @@ class Frame:
     Labels are numbers, tuples or anything else that pandas allows.
 
     Args:
-        frame: of pandas, or what has ``columns`` and gives a column for a label.
+        frame: pandas data frame, or an object that has ``columns`` and gives a column for a label.
     """
 
     def __init__(self, frame: Any) -> None:

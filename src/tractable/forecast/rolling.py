@@ -104,7 +104,7 @@ class Said:
     """Forecasts in the units of the data, ``[origins, series, steps]`` each.
 
     Attributes:
-        predictive: of the transformed values.
+        predictive: predictive distribution of the transformed values.
         transform: what was applied to the data.
         shape: origins, series and steps.
         there: which windows have any value, ``[origins, series, 1]``; others have no forecast,

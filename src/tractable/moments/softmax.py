@@ -51,7 +51,7 @@ def score_variance(
         p: probabilities, queries by keys.
         query: mean and variance of the queries; the variance may be None.
         key: mean and variance of the keys; the variance may be None.
-        factor: of the scores.
+        factor: factor of the scores.
     """
     (q, vq), (k, vk) = query, key
     if vq is None:
