@@ -193,11 +193,12 @@ def _forget_bytecode(path: Path) -> None:
 
 
 def commit() -> str:
-    """Return the checked-out commit, marked if tracked files differ from it."""
+    """Return the checked-out commit, marked if source or tests differ from it."""
     git = ["git", "-C", str(ROOT)]
     found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    written = [":(exclude)tests/*/results.json", ":(exclude)tests/*/README.md"]
     changed = subprocess.run(
-        [*git, "status", "--porcelain", "--untracked-files=no"],
+        [*git, "status", "--porcelain", "--untracked-files=no", "--", "src", "tests", *written],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return found.stdout.strip() + ("-modified" if changed.stdout.strip() else "")
