@@ -80,6 +80,8 @@ def judge(
                 break
             if not run.complete:
                 found["incomplete"] = True
+    if "::" not in (found["noticed_by"] or "::"):  # a file that cannot be imported, or a crash
+        scratch.check_collection(part)
     return found
 
 
