@@ -1,7 +1,8 @@
-"""Regression with error bars, on data whose noise is known.
+"""Regression with prediction intervals on data with known noise.
 
-Friedman's function of five inputs (five more are noise) with a normal error of one: no model can
-have a test error below 1, and an honest one says so itself.
+The target is Friedman's function of five inputs plus standard normal noise; five more inputs are
+irrelevant. The lowest possible test RMSE is therefore 1, and the inferred noise should be close
+to 1.
 
     python examples/01_regression.py
 """
@@ -16,7 +17,7 @@ from tractable.data import Standardizer
 
 
 def main() -> None:
-    """Learn from 2,000 rows, judge on 1,000."""
+    """Fit on 2,000 rows and evaluate on 1,000."""
     torch.set_num_threads(1)
     features, values = make_friedman1(3000, n_features=10, noise=1.0, random_state=0)
     x, y = torch.tensor(features).float(), torch.tensor(values).float()
@@ -34,11 +35,11 @@ def main() -> None:
     noise = test.aleatoric.mean().sqrt().item()
     rmse = metrics.rmse(test, y[held_out])
     covered = metrics.coverage(test, y[held_out], 0.9)
-    print(f"test RMSE {rmse:.2f} (the noise is 1)")
-    print(f"noise it infers {noise:.2f}")
-    print(f"its 90 % intervals hold {covered:.1%} of the test rows")
+    print(f"test RMSE {rmse:.2f} (noise 1)")
+    print(f"inferred noise {noise:.2f}")
+    print(f"coverage of the 90 % intervals {covered:.1%}")
 
-    assert 0.95 < rmse < 1.4, "close to the noise, and not below it"
+    assert 0.95 < rmse < 1.4, "close to the noise level and not below it"
     assert 0.9 < noise < 1.4
     assert 0.86 < covered < 0.95
 

@@ -1,7 +1,7 @@
-"""Learning from a stream: predict, then be told, once each.
+"""Online learning from a stream: predict each observation, then update with it.
 
-Every prediction is made before its observation is learnt, so the error is an honest one all along.
-A linear part is compared with the exact Bayesian answer, which one pass of TAGI should approach.
+Every prediction is made before the model sees the observation, so the errors are test errors. The
+example compares a network with exact Bayesian linear regression.
 
     python examples/03_stream.py
 """
@@ -16,7 +16,7 @@ NOISE = 0.2
 
 
 def main() -> None:
-    """One pass over the stream, a network and the textbook's linear regression side by side."""
+    """Process the stream once with a network and with Bayesian linear regression."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(STEPS, 3, generator=generator)
@@ -45,12 +45,18 @@ def main() -> None:
 
     first, last = slice(0, 500), slice(-500, None)
     covered = sum(inside[last]) / 500
-    print(f"first 500: network {rms(errors[first]):.2f}, linear {rms(linear_errors[first]):.2f}")
-    print(f"last 500:  network {rms(errors[last]):.2f}, linear {rms(linear_errors[last]):.2f}")
-    print(f"the noise is {NOISE}; 90 % intervals hold {covered:.0%} of the last 500")
+    print(
+        f"RMSE, first 500: network {rms(errors[first]):.2f}, linear {rms(linear_errors[first]):.2f}"
+    )
+    print(
+        f"RMSE, last 500:  network {rms(errors[last]):.2f}, linear {rms(linear_errors[last]):.2f}"
+    )
+    print(f"noise {NOISE}; coverage of the 90 % intervals of the last 500: {covered:.0%}")
 
-    assert rms(errors[last]) < 0.75 * rms(linear_errors[last]), "it learns what is not linear"
-    assert rms(errors[last]) < rms(errors[first]), "and goes on learning"
+    assert rms(errors[last]) < 0.75 * rms(linear_errors[last]), (
+        "the network learns the nonlinear part"
+    )
+    assert rms(errors[last]) < rms(errors[first]), "the error keeps decreasing"
 
 
 if __name__ == "__main__":

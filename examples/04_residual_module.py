@@ -1,6 +1,6 @@
-"""A module of your own, with a residual connection, unchanged under all learners.
+"""A custom module with residual connections, used unchanged by two learners.
 
-Nothing in the class knows of Gaussians: it calls torch functions, and each has a moment rule.
+The module calls ordinary torch functions. Each of them has a moment rule for Gaussian tensors.
 
     python examples/04_residual_module.py
 """
@@ -20,12 +20,12 @@ class Block(nn.Module):
         self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what the two layers make of ``x`` to ``x`` itself."""
+        """Return ``x`` plus the output of the two layers."""
         return x + self.outer(torch.relu(self.inner(x)))
 
 
 class Residual(nn.Module):
-    """Two blocks between an input and an output layer, normalised at the end."""
+    """Two blocks between an input layer and a normalized output layer."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Residual(nn.Module):
         self.last = nn.Linear(width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One number per row."""
+        """Return one number per row."""
         x = self.first(x)
         for block in self.blocks:
             x = block(x)
@@ -43,7 +43,7 @@ class Residual(nn.Module):
 
 
 def main() -> None:
-    """Fit it in closed form and by gradients; then look into a block."""
+    """Fit the module in closed form and by gradients, then infer a hidden state."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     x = 2 * torch.rand(500, 2, generator=generator) - 1
@@ -58,7 +58,7 @@ def main() -> None:
     spread = float(y_test.std())
     for name, learner in {"TAGI": closed, "Backprop": plain}.items():
         rmse = metrics.rmse(learner.predict(x_test), y_test)
-        print(f"{name:8}  test RMSE {rmse:.3f} (targets vary by {spread:.2f}, noise 0.05)")
+        print(f"{name:8}  test RMSE {rmse:.3f} (std of the targets {spread:.2f}, noise 0.05)")
         assert rmse < 0.5 * spread
 
     states = tr.infer.states(closed, x_test[:5], y_test[:5], at=["blocks.0", "last"])
@@ -66,7 +66,9 @@ def main() -> None:
     print(f"posterior of the first block's output: shape {tuple(block.shape)}")
     before = (closed.predict(x_test[:5]).mean - y_test[:5]).abs().mean()
     after = (last.loc.flatten() - y_test[:5]).abs().mean()
-    print(f"output after the observation: off by {after:.3f}, before by {before:.3f}")
+    print(
+        f"mean absolute error of the output: {before:.3f} before the observation, {after:.3f} after"
+    )
     assert bool((block.variance >= 0).all())
     assert after <= before
 

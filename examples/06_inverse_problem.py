@@ -1,7 +1,7 @@
-"""An inverse problem: which angles bring a robot's hand to a place?
+"""An inverse problem: the joint angles of a robot arm for a given position of the hand.
 
-The network learns the forward map, from two joint angles to the position of the hand, which is easy
-to simulate.  ``infer.invert`` then goes backwards: it observes a position and infers the angles.
+The network learns the forward map from two joint angles to the position of the hand, which is
+easy to simulate. ``infer.invert`` then infers the angles from an observed position.
 
     python examples/06_inverse_problem.py
 """
@@ -15,7 +15,7 @@ UPPER, LOWER = 0.6, 0.5  # lengths of the arm
 
 
 def hand(angles: Tensor) -> Tensor:
-    """Position of the hand of a two-link arm."""
+    """Return the position of the hand of a two-link arm."""
     shoulder, elbow = angles[:, 0], angles[:, 0] + angles[:, 1]
     return torch.stack(
         [
@@ -27,7 +27,7 @@ def hand(angles: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Learn forwards, ask backwards, check with the true geometry."""
+    """Learn the forward map, invert it, and check the result with the true geometry."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     middle, reach = torch.tensor([0.6, 1.2]), torch.tensor([0.8, 0.8])
@@ -37,16 +37,16 @@ def main() -> None:
     model = tr.TAGI(net, tr.likelihoods.Normal(0.02), gain=1.0).fit(x, hand(angles), epochs=40)
 
     chosen = middle + 0.7 * reach * (2 * torch.rand(50, 2, generator=generator) - 1)
-    wanted = hand(chosen)
+    targets = hand(chosen)
     found = tr.infer.invert(
-        model, wanted, prior=torch.zeros(50, 2), sigma=1.0, steps=300, tolerance=0.005
+        model, targets, prior=torch.zeros(50, 2), sigma=1.0, steps=300, tolerance=0.005
     )
     reached = hand(middle + reach * found.input.loc)
-    miss = (reached - wanted).norm(dim=1)
-    start = (hand(middle.expand(50, 2)) - wanted).norm(dim=1)
+    miss = (reached - targets).norm(dim=1)
+    start = (hand(middle.expand(50, 2)) - targets).norm(dim=1)
     print(f"{int(found.converged.sum())} of 50 converged")
-    print(f"the hand misses by {miss.mean():.3f} on average, {miss.max():.3f} at most")
-    print(f"(without an answer, by {start.mean():.3f})")
+    print(f"distance to the target: mean {miss.mean():.3f}, maximum {miss.max():.3f}")
+    print(f"mean distance from the initial position: {start.mean():.3f}")
 
     assert bool(found.converged.all())
     assert miss.mean() < 0.03

@@ -1,6 +1,7 @@
-"""Optimising a function that is expensive to call: thirty calls, then the answer.
+"""Black-box optimization of an expensive function with thirty evaluations.
 
-Hartmann's function of three variables, whose minimum is known, against points drawn at random.
+The function is Hartmann's function of three variables, with known minimum. The baseline is random
+search.
 
     python examples/07_optimisation.py
 """
@@ -15,7 +16,7 @@ CALLS = 30
 
 
 def hartmann(x: np.ndarray) -> float:
-    """Four bumps in a cube."""
+    """Return the value of the Hartmann-3 function."""
     heights = np.array([1.0, 1.2, 3.0, 3.2])
     widths = np.array([[3, 10, 30], [0.1, 10, 35], [3, 10, 30], [0.1, 10, 35]])
     places = np.array(
@@ -30,7 +31,7 @@ def hartmann(x: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Two searches; each must come close to the minimum, and together beat chance."""
+    """Run two searches and compare each with random search."""
     torch.set_num_threads(1)
     ours, chance = [], []
     for seed in range(2):
@@ -42,8 +43,8 @@ def main() -> None:
         ours.append(search.best_value)
         chance.append(min(hartmann(rng.uniform(size=3)) for _ in range(CALLS)))
         where = ", ".join(f"{value:.2f}" for value in search.best_point)
-        print(f"seed {seed}: {ours[-1]:.3f} at ({where}); at random {chance[-1]:.3f}")
-    print(f"the minimum is {MINIMUM:.3f}")
+        print(f"seed {seed}: {ours[-1]:.3f} at ({where}); random search {chance[-1]:.3f}")
+    print(f"true minimum {MINIMUM:.3f}")
 
     assert min(ours) >= MINIMUM - 1e-4
     assert max(ours) < -3.0

@@ -1,8 +1,8 @@
-"""A contextual bandit: doubt explores, and stops exploring when it is gone.
+"""A contextual bandit with Thompson sampling.
 
-Five adverts, visitors described by four numbers, and a click or none.  The chance of a click is
-known here, so regret is exact.  Thompson sampling draws one set of weights per visitor and shows
-what would be best under it.
+The agent selects one of five advertisements for visitors with four features and observes whether
+the visitor clicks. The click probabilities are known, so the regret is exact. Thompson sampling
+draws one set of weights per visitor and selects the action that is best under it.
 
     python examples/08_bandit.py
 """
@@ -17,7 +17,7 @@ FEATURES, ACTIONS, VISITORS = 4, 5, 1500
 
 
 def play(policy: Policy, seed: int) -> torch.Tensor:
-    """Regret of every step: the best chance of a click less that of what was shown."""
+    """Return the regret of every step: the difference of the best and the chosen probability."""
     generator = torch.Generator().manual_seed(seed)
     taste = torch.randn(ACTIONS, FEATURES, generator=generator)
     net = nn.Sequential(nn.Linear(FEATURES + ACTIONS, 32), nn.ReLU(), nn.Linear(32, 1))
@@ -35,15 +35,15 @@ def play(policy: Policy, seed: int) -> torch.Tensor:
 
 
 def main() -> None:
-    """Thompson sampling against chance, over the same visitors."""
+    """Compare Thompson sampling with random actions for the same visitors."""
     torch.set_num_threads(1)
     ours, chance = play(Thompson(samples=1), seed=0), play(EpsilonGreedy(1.0), seed=0)
     first, last = ours[:300].mean(), ours[-300:].mean()
-    print(f"regret per visitor: {first:.3f} at first, {last:.3f} at last")
-    print(f"clicks lost in all: {ours.sum():.0f}; showing adverts at random: {chance.sum():.0f}")
+    print(f"mean regret: first 300 visitors {first:.3f}, last 300 visitors {last:.3f}")
+    print(f"total regret: Thompson sampling {ours.sum():.0f}, random {chance.sum():.0f}")
 
-    assert last < 0.5 * first, "it learns"
-    assert ours.sum() < 0.4 * chance.sum(), "and lives from it"
+    assert last < 0.5 * first, "the regret decreases"
+    assert ours.sum() < 0.4 * chance.sum(), "the agent is better than random"
 
 
 if __name__ == "__main__":

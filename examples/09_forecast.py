@@ -1,7 +1,7 @@
-"""A forecast with honest intervals: hours of a day, and a level that wanders.
+"""A forecast with calibrated intervals: a daily cycle plus a random walk.
 
-Of such a series everything is known: no forecast of k steps can have a smaller standard deviation
-than the square root of 0.25 + 0.01 k.
+The series is simulated. The smallest possible standard deviation of a k-step forecast is the
+square root of 0.25 + 0.01 k.
 
     python examples/09_forecast.py
 """
@@ -13,7 +13,7 @@ from tractable.forecast import Forecaster
 
 
 def main() -> None:
-    """Forecast a day, beside what came and beside the least error that is possible."""
+    """Forecast one day and compare with the observations and the smallest possible error."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     hours = np.arange(1600)
@@ -24,17 +24,17 @@ def main() -> None:
     model = Forecaster(horizon=24).fit(y[:1200], time=times[:1200])
     forecast = model.predict()
     for k in (1, 6, 24):
-        least = (0.25 + 0.01 * k) ** 0.5
+        minimum = (0.25 + 0.01 * k) ** 0.5
         print(
             f"{k:2} hours ahead: {forecast.mean[k - 1]:.1f} ± {forecast.std[k - 1]:.2f}, "
-            f"came {y[1199 + k]:.1f}; least possible ± {least:.2f}"
+            f"observed {y[1199 + k]:.1f}; smallest possible std {minimum:.2f}"
         )
 
     tested = model.backtest(y, time=times)
     ours, naive = tested.summary()["model"], tested.summary()["seasonal naive"]
-    print(f"{len(tested.origins)} forecasts: mean error {ours['mae']:.2f}, ", end="")
-    print(f"the same hour of the day before {naive['mae']:.2f}")
-    print(f"90 % intervals hold {ours['coverage_90']:.1%}")
+    print(f"{len(tested.origins)} forecasts: mean absolute error {ours['mae']:.2f}, ", end="")
+    print(f"seasonal naive {naive['mae']:.2f}")
+    print(f"coverage of the 90 % intervals {ours['coverage_90']:.1%}")
 
     assert ours["mae"] < 0.9 * naive["mae"]
     assert 0.8 < ours["coverage_90"] < 0.97

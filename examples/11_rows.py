@@ -1,6 +1,7 @@
-"""A model of rows: which do not belong, what the holes may be, and new ones.
+"""A generative model of table rows: novelty scores, imputation and sampling.
 
-Two columns that go together, y = 2 x + noise of 0.3, so the truth of every answer is known.
+The table has two columns with y = 2 x + noise of standard deviation 0.3, so all results can be
+compared with the true distribution.
 
     python examples/11_rows.py
 """
@@ -20,7 +21,7 @@ def rows(number: int, seed: int) -> torch.Tensor:
 
 
 def main() -> None:
-    """Fit, then ask: novelty, holes, samples."""
+    """Fit the model, then compute novelty scores, impute a value and draw samples."""
     torch.set_num_threads(1)
     model = GaussianMixture(seed=0).fit(rows(2_000, 0))
     p = model.predict()
@@ -28,24 +29,21 @@ def main() -> None:
         torch.zeros(2).double(), torch.tensor([[1.0, 2.0], [2.0, 4.09]]).double()
     )
     new = rows(2_000, 1)
-    print(f"log density of new rows {p.log_prob(new).mean():.2f}, ", end="")
-    print(f"of the true density {truth.log_prob(new).mean():.2f}")
+    print(f"mean log density of new rows {p.log_prob(new).mean():.2f}, ", end="")
+    print(f"of the true distribution {truth.log_prob(new).mean():.2f}")
 
     usual, odd = p.novelty(torch.tensor([[1.0, 2.0], [1.0, -2.0]]).double()).tolist()
-    print(f"novelty of (1, 2): {usual:.2f}; of (1, -2), each value usual by itself: {odd:.2f}")
+    print(f"novelty of (1, 2): {usual:.2f}; of (1, -2), with common single values: {odd:.2f}")
 
-    hole = torch.tensor([[1.0, float("nan")]]).double()
+    incomplete = torch.tensor([[1.0, float("nan")]]).double()
     generator = torch.Generator().manual_seed(0)
-    filled = tr.infer.impute(model, hole, draws=2_000, generator=generator)
+    filled = tr.infer.impute(model, incomplete, draws=2_000, generator=generator)
     y = filled.draws[:, 0, 1].double()
-    print(f"where x = 1, y is {y.mean():.2f} ± {y.std():.2f}, truly 2.00 ± 0.30")
+    print(f"y for x = 1: {y.mean():.2f} ± {y.std():.2f}, true 2.00 ± 0.30")
 
     made = p.sample(2_000, generator)
     found = tr.metrics.two_sample(made, new)
-    print(
-        f"a classifier tells new rows from drawn ones with probability {found.auroc:.2f}; ", end=""
-    )
-    print("0.50 is a toss")
+    print(f"AUROC of a classifier of samples against new rows {found.auroc:.2f}; chance 0.50")
 
     assert abs(float(p.log_prob(new).mean() - truth.log_prob(new).mean())) < 0.05
     assert odd > 0.99 > usual

@@ -1,7 +1,7 @@
-"""Acting by values with doubt: a treasure at the end of a long run of right actions.
+"""Deep exploration with a Q-learning agent: a reward at the end of a long sequence of actions.
 
-Chance finds it once in 64 episodes, and every step towards it costs a little, so an agent that only
-does what seems best never goes there.  One that acts on a draw of its weights does.
+Random actions reach the reward once in 64 episodes, and every step toward it has a small cost, so
+a greedy agent never reaches it. The agent explores by Thompson sampling of its weights.
 
     python examples/12_values.py
 """
@@ -14,7 +14,7 @@ SIZE, EPISODES = 6, 200
 
 
 def main() -> None:
-    """Dive with doubt, and look at what the agent then believes."""
+    """Train the agent and count the episodes that reach the reward."""
     torch.set_num_threads(1)
     agent = QAgent(
         DeepSea(SIZE, seed=1),
@@ -36,8 +36,8 @@ def main() -> None:
     agent.learn(EPISODES * SIZE)
     found = [total > 0.5 for _, total, _ in agent.episodes]
     last = sum(found[-50:])
-    print(f"treasure first found in episode {found.index(True) + 1} of {len(found)}")
-    print(f"found in {last} of the last 50 episodes; by chance {50 / 2**SIZE:.1f}")
+    print(f"reward first reached in episode {found.index(True) + 1} of {len(found)}")
+    print(f"reached in {last} of the last 50 episodes; random actions: {50 / 2**SIZE:.1f}")
 
     assert any(found)
     assert last > 25

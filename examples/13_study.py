@@ -1,8 +1,8 @@
-"""Why is the error what it is?  Noise, bias and variance where the truth is known.
+"""Bias-variance decomposition of the error with a known true function.
 
-Data sets are drawn again and again, so all three parts can be measured.
+The model is fitted to ten simulated data sets to estimate noise, bias and variance.
 
-python examples/13_study.py
+    python examples/13_study.py
 """
 
 import torch
@@ -14,19 +14,19 @@ NOISE = 0.2
 
 
 def sampler(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw a data set: a hundred points of a wave."""
+    """Draw a data set of 100 points of a sine with noise."""
     x = 2 * torch.rand(100, 1, generator=generator) - 1
     return x, torch.sin(4 * x[:, 0]) + NOISE * torch.randn(100, generator=generator)
 
 
 def make(seed: int) -> tr.Learner:
-    """A learner that has seen nothing."""
+    """Return an untrained learner."""
     net = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, 1))
     return tr.TAGI(net, tr.likelihoods.Normal(), gain=1.0, seed=seed)
 
 
 def main() -> None:
-    """Split the error, and compare the model's own doubt with its variance."""
+    """Decompose the error, and compare the epistemic variance with the true variance."""
     torch.set_num_threads(1)
     at = torch.linspace(-0.9, 0.9, 50).unsqueeze(1)
     truth = torch.sin(4 * at[:, 0])
@@ -35,12 +35,12 @@ def main() -> None:
     )
     total = parts.noise + parts.bias_sq + parts.variance
     print(f"noise {parts.noise:.3f} + bias² {parts.bias_sq:.3f} + ", end="")
-    print(f"variance {parts.variance:.3f} = {total:.3f}; the loss is {parts.loss:.3f}")
-    print(f"its own doubt is {parts.honesty:.2f} times its true variance; 1 is honest")
+    print(f"variance {parts.variance:.3f} = {total:.3f}; loss {parts.loss:.3f}")
+    print(f"epistemic variance / true variance = {parts.honesty:.2f} (1 is calibrated)")
     print(parts.advice())
 
     assert abs(total - parts.loss) < 1e-10
-    assert parts.loss < 0.1  # the wave itself has 0.5
+    assert parts.loss < 0.1  # the variance of the sine is about 0.5
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The main job in one file: a regressor and a classifier that know what they don't know.
+"""Demonstration: a regressor and a classifier with uncertainty estimates.
 
-Run with ``make demo``.  Trains both by closed-form Gaussian inference (no gradient descent, no
-learning rate), prints a table and writes two figures to ``demo/``.
+Run with ``make demo``. Trains both by closed-form Gaussian inference, without gradient descent
+and learning rate, prints a table and writes two figures to ``demo/``.
 """
 
 import time
@@ -24,7 +24,7 @@ OUT = Path("demo")
 
 
 def regression() -> list[str]:
-    """``y = x^3 - 3x`` with noise 0.1, seen on [-2, 2], asked for on [-3, 3]."""
+    """Fit ``y = x^3 - 3x`` with noise 0.1 on [-2, 2], and plot predictions on [-3, 3]."""
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(600, 1, generator=generator) * 4 - 2
     y = (x**3 - 3 * x + 0.1 * torch.randn(x.shape, generator=generator)).flatten()
@@ -32,7 +32,7 @@ def regression() -> list[str]:
     inputs, targets = Standardizer.fit(x[train]), Standardizer.fit(y[train])
 
     net = nn.Sequential(nn.Linear(1, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
-    model = tr.TAGI(net, tr.likelihoods.Normal(), gain=1.0)  # the noise is inferred too
+    model = tr.TAGI(net, tr.likelihoods.Normal(), gain=1.0)  # the noise is inferred
     started = time.perf_counter()
     model.fit(
         inputs.transform(x[train]), targets.transform(y[train]), calibrate=True, progress=True
@@ -46,7 +46,7 @@ def regression() -> list[str]:
     grid = torch.linspace(-3, 3, 400).unsqueeze(1)
     truth = grid**3 - 3 * grid
     ax = plots.bands(grid, predict(grid), data=(x[train], y[train]), truth=truth)
-    ax.set(title="$x^3 - 3x$ by TAGI: the band widens beyond the data", ylim=(-12, 12))
+    ax.set(title="$x^3 - 3x$ by TAGI: intervals widen outside the data", ylim=(-12, 12))
     ax.figure.savefig(OUT / "regression.png", dpi=150, bbox_inches="tight")
 
     test = predict(x[held_out])
@@ -60,7 +60,7 @@ def regression() -> list[str]:
 
 
 def classification() -> list[str]:
-    """Scikit-learn's 1,797 handwritten digits, 1,400 of them for training."""
+    """Classify the 1,797 digits of scikit-learn, with 1,400 of them for training."""
     digits = load_digits()
     order = torch.randperm(len(digits.target), generator=torch.Generator().manual_seed(0))
     x = torch.tensor(digits.data, dtype=torch.float32)[order]
@@ -78,14 +78,14 @@ def classification() -> list[str]:
     figure = plt.figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subfigures(1, 2)
     plots.reliability(test, y[1400:], ax=left.subplots())
-    left.suptitle("Said and true: how often it is right")
-    right.suptitle("The eight digits it is least sure of")
+    left.suptitle("Reliability diagram")
+    right.suptitle("The eight least confident predictions")
     confidence = test.probs.max(-1).values
     for ax, i in zip(right.subplots(2, 4).flat, confidence.argsort()[:8].tolist(), strict=True):
         ax.imshow(x[1400:][i].reshape(8, 8), cmap="gray_r")
-        said, true = int(test.labels[i]), int(y[1400:][i])
-        color = "tab:green" if said == true else "tab:red"
-        ax.set_title(f"{said}? {confidence[i]:.0%} (is {true})", fontsize=9, color=color)
+        predicted, true = int(test.labels[i]), int(y[1400:][i])
+        color = "tab:green" if predicted == true else "tab:red"
+        ax.set_title(f"{predicted}? {confidence[i]:.0%} (is {true})", fontsize=9, color=color)
         ax.axis("off")
     figure.savefig(OUT / "classification.png", dpi=150)
 
@@ -94,17 +94,17 @@ def classification() -> list[str]:
         "digits",
         f"error {metrics.error_rate(test, y[1400:]):.1%}",
         f"{metrics.nll(test, y[1400:]):.3f}",
-        f"{(test.labels == y[1400:])[sure].float().mean():.1%} right when > 90 % sure",
+        f"{(test.labels == y[1400:])[sure].float().mean():.1%} correct if confidence > 90 %",
         f"{seconds:.1f} s",
     ]
 
 
 def main() -> None:
-    """Train both, print the table."""
+    """Train both models and print the table."""
     torch.set_num_threads(1)  # small networks are fastest on one thread
     OUT.mkdir(exist_ok=True)
     rows = [regression(), classification()]
-    header = ["task", "test error", "test NLL", "90 % interval covers", "training"]
+    header = ["task", "test error", "test NLL", "90 % coverage", "training"]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, ["-" * width for width in widths], *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

@@ -1,8 +1,8 @@
-"""A person's first ten minutes, as commands: help, a spreadsheet, a report, new rows.
+"""First steps with the command line: help, fitting a table, the report, and predictions.
 
-A table as a spreadsheet exports it in half of Europe: semicolons, decimal commas, dates,
-categories, blanks, letters that are not UTF-8, a first column that counts the rows.  Nothing is
-prepared.
+The table has the format of a spreadsheet export in many European countries: semicolons, decimal
+commas, dates, categories, empty cells, an encoding other than UTF-8 and an index column. It is
+used without preparation.
 
     python examples/first_ten_minutes.py
 """
@@ -22,7 +22,7 @@ TOWNS = ("Köln", "Brno", "Cork", "Gent")
 
 
 def table(rows: int, *, seed: int, towns: tuple[str, ...] = TOWNS, prices: bool = True) -> str:
-    """Flats and what they were sold for."""
+    """Return a table of apartments and their prices as CSV text."""
     rng = np.random.default_rng(seed)
     lines = [";Größe;Zimmer;Ort;verkauft am" + (";Preis" if prices else "")]
     for row in range(rows):
@@ -41,26 +41,26 @@ def table(rows: int, *, seed: int, towns: tuple[str, ...] = TOWNS, prices: bool 
 
 
 def tractable(folder: Path, *words: str) -> str:
-    """Run a command, show it and the first lines of what it says."""
+    """Run a command, print it with the first lines of its output, and return the output."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "tractable", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     print(f"$ tractable {' '.join(words)}   ({time.perf_counter() - started:.1f} s)")
-    said = done.stdout + done.stderr
-    print("\n".join(f"  {line}" for line in said.splitlines()[:14]))
+    output = done.stdout + done.stderr
+    print("\n".join(f"  {line}" for line in output.splitlines()[:14]))
     if done.returncode:
-        raise SystemExit(f"a dead end: exit code {done.returncode}")
-    return said
+        raise SystemExit(f"the command failed with exit code {done.returncode}")
+    return output
 
 
 def computed() -> float:
-    """Seconds of processor time of all commands that this process ran so far."""
+    """Return the processor time in seconds of all commands run so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def main(rows: int = 300) -> float:
-    """The ten minutes; the seconds of processor time that these commands took."""
+    """Run all commands and return their processor time in seconds."""
     started, before = time.perf_counter(), computed()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -69,18 +69,18 @@ def main(rows: int = 300) -> float:
         (folder / "new.csv").write_text(new, encoding="cp1252")
         tractable(folder)
         tractable(folder, "fit", "--help")
-        said = tractable(folder, "fit", "flats.csv", "--target", "Preis")
-        assert "Numbers with a decimal comma: Größe." in said
-        assert "of the week: verkauft am." in said
+        output = tractable(folder, "fit", "flats.csv", "--target", "Preis")
+        assert "Numbers with a decimal comma: Größe." in output
+        assert "of the week: verkauft am." in output
         page = (folder / "out/flats/report.html").read_text(encoding="utf-8")
         assert "How good is it?" in page
         assert "Which columns matter?" in page
         tractable(folder, "predict", "out/flats", "new.csv", "--keep", "all")
-        said = tractable(folder, "predict", "out/flats", "new.csv", "-o", "predicted.csv")
-        assert "'Delft' not seen in training, taken as missing" in said
+        output = tractable(folder, "predict", "out/flats", "new.csv", "-o", "predicted.csv")
+        assert "'Delft' not seen in training, taken as missing" in output
     seconds = time.perf_counter() - started
     busy = computed() - before
-    print(f"{seconds:.0f} s in all, {busy:.0f} s of them computing")
+    print(f"{seconds:.0f} s in total, {busy:.0f} s of processor time")
     return busy
 
 

@@ -1,4 +1,4 @@
-"""The same data under three learners: the figure of the README.
+"""Predictions of three learners for the same data: the figure of the README.
 
 python examples/three_learners.py docs/three_learners.png
 """
@@ -19,7 +19,7 @@ from tractable import plots
 
 
 def main(path: Path) -> None:
-    """Learn a sine from two patches of it, three times, and draw the bands."""
+    """Fit a sine function observed in two intervals with three learners and plot the results."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     x = torch.cat(
