@@ -52,7 +52,7 @@ test: $(READY) ## lint, type check, dependency direction, tests
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
 
-soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz; SOAK_SECONDS=600
+soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz, mutants; SOAK_SECONDS=600
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
 
 docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error

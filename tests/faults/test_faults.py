@@ -47,10 +47,5 @@ def test_a_fault_is_found_in_the_copy_only(tmp_path: Path):
     fault = Fault(*pool, "sum in place of a difference", "(end - start)", "(end + start)")
     assert "test_pool.py::" in find(scratch, fault, 60)["found_by"]
     assert (ROOT / PACKAGE / pool[0]).read_text() == before == scratch.text(pool[0])
-    assert not scratch.pytest(["tests/moments/test_pool.py"], 60).failed
-
-
-def test_a_run_that_fails_without_a_fault_is_an_error(tmp_path: Path):
-    scratch = Scratch(tmp_path / "copy")
     with pytest.raises(RuntimeError, match="unchanged copy"):
         scratch.check_collection(["tests/moments/test_missing.py"])

@@ -1,7 +1,8 @@
 """A scratch copy of the source tree, and the tests run in it with one file changed.
 
 Every test run is a forked child of a process that has imported torch and pytest but not the
-package, so that a run costs what its tests cost.  The checkout is only read.
+package, so that a run costs what its tests cost.  Where the package is imported already, as in a
+test, the child is a new process.  The checkout is only read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COPIED = ("src", "tests", "studies", "docs", "examples", "benchmarks")
 PACKAGE = Path("src") / "tractable"
 SECONDS_PER_TEST = 120
 """A single test that takes longer is stopped and counts as failed: the change made it endless."""
-PRELOADED = ("torch", "numpy", "scipy.stats", "torch.testing")
+PRELOADED = ("torch.testing", "scipy.stats", "sklearn.model_selection", "pandas")
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,8 @@ class Scratch:
             options: further arguments of pytest.
             trace: makes, in the child, an object with ``on_test`` and ``save``.
         """
-        for name in PRELOADED:
+        imported = "tractable" in sys.modules
+        for name in () if imported else PRELOADED:
             importlib.import_module(name)
         words = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
         words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -153,7 +155,9 @@ class Scratch:
         started = time.monotonic()
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
             arguments = ([*words, *options, *tests], self.folder, Path(report.name), trace)
-            child = multiprocessing.get_context("fork").Process(target=_run, args=arguments)
+            child = multiprocessing.get_context("spawn" if imported else "fork").Process(
+                target=_run, args=arguments
+            )
             child.start()
             child.join(seconds)
             complete = not child.is_alive()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -98,10 +99,7 @@ def trace(
                 continue
             lines = kept / "lines.json"
             lines.unlink(missing_ok=True)
-
-            def tracer(lines: Path = lines) -> Tracer:
-                return Tracer(scratch.folder, subpackages, lines)
-
+            tracer = partial(Tracer, scratch.folder, subpackages, lines)
             run = scratch.pytest([file], max(left, 10), first_failure=False, trace=tracer)
             left -= run.seconds
             if not lines.is_file():

@@ -1,21 +1,26 @@
 """A bounded run against everything that may go wrong: ``python -m tests.soak --seconds 600``.
 
-Random histories, kills, flipped bits, crafted files, races, and the fuzz of the kernel.  Each has
-its share of the time; all follow from the seed, but for the moments of kills and threads.
+Random histories, kills, flipped bits, crafted files, races, the fuzz of the kernel, and mutants of
+the source.  Each has its share of the time; all follow from the seed, except the moments of kills
+and threads.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
+from tests.mutants.sampling import SUITES
 from tests.soak import damage, histories, kills, races
 
 
@@ -30,6 +35,27 @@ def run_fuzz(seconds: float, seed: int) -> Counter[str]:
     return Counter({done.stdout.strip(): 1})
 
 
+def run_mutants(seconds: float, seed: int) -> Counter[str]:
+    """Mutants of one subpackage, which depends on the seed; survivors are shown, not raised."""
+    subpackage = list(SUITES)[seed % len(SUITES)]
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "mutants.json"
+        words = ["--seconds", str(seconds), "--seed", str(seed), "--only", subpackage]
+        subprocess.run(
+            [sys.executable, "-m", "tests.mutants", *words, "--output", str(output)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        results = json.loads(output.read_text())[subpackage]["mutants"]
+    for result in results:
+        if not result["noticed_by"]:
+            place = f"{result['file']}:{result['line']}"
+            sys.stdout.write(f"not noticed: {place}: {result['before']} -> {result['after']}\n")
+    return Counter(
+        f"mutants of {subpackage} {'noticed' if result['noticed_by'] else 'not noticed'}"
+        for result in results
+    )
+
+
 PARTS: dict[str, tuple[float, Callable[[float, int], Counter[str]]]] = {
     "histories": (0.2, histories.run),
     "kills": (0.25, kills.run),
@@ -37,6 +63,7 @@ PARTS: dict[str, tuple[float, Callable[[float, int], Counter[str]]]] = {
     "crafted": (0.15, damage.run_crafted),
     "races": (0.1, races.run),
     "fuzz_kernel": (0.1, run_fuzz),
+    "mutants": (0.15, run_mutants),
 }
 """By name: share of the time, and what to run."""
 
