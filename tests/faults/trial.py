@@ -31,6 +31,11 @@ COPIED = ("src", "tests", "studies", "docs", "examples", "benchmarks")
 PACKAGE = Path("src") / "tractable"
 SECONDS_PER_TEST = 120
 """A single test that takes longer is stopped and counts as failed: the change made it endless."""
+PLAIN = (
+    *("-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what is imported before
+)
+"""Arguments of every pytest run."""
 PRELOADED = ("torch.testing", "scipy.stats", "sklearn.model_selection", "pandas")
 
 
@@ -54,10 +59,9 @@ class Run:
 class Recorder:
     """A pytest plugin that records failures and durations, and stops tests that do not end."""
 
-    def __init__(self, on_test: Callable[[str], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.failed: list[str] = []
         self.durations: dict[str, float] = {}
-        self.on_test = on_test
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -71,8 +75,6 @@ class Recorder:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> Iterator[None]:
-        if self.on_test is not None:
-            self.on_test(item.nodeid)
         signal.signal(signal.SIGALRM, _stop)
         signal.alarm(SECONDS_PER_TEST)
         yield
@@ -135,7 +137,6 @@ class Scratch:
         seconds: float,
         first_failure: bool = True,
         options: Sequence[str] = (),
-        trace: Callable[[], Any] | None = None,
     ) -> Run:
         """Run tests in the copy, until the first failure or for at most ``seconds``.
 
@@ -144,19 +145,36 @@ class Scratch:
             seconds: limit of the whole run.
             first_failure: whether to stop at the first failure.
             options: further arguments of pytest.
-            trace: makes, in the child, an object with ``on_test`` and ``save``.
+        """
+        words = [*PLAIN, *(["-x"] if first_failure else []), *options, *tests]
+        started = time.monotonic()
+        found, complete, code = self.call(_record, words, seconds=seconds)
+        spent = round(time.monotonic() - started, 1)
+        if found is not None:
+            return Run(found["failed"], spent, complete, found["durations"])
+        if complete and code >= 0:
+            raise RuntimeError(f"the tests could not be run: {tests}")
+        return Run([f"signal {-code}"] if complete else [], spent, complete)
+
+    def call(
+        self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None
+    ) -> tuple[Any, bool, int]:
+        """Call a function in a child process that imports the package from the copy.
+
+        Args:
+            function: must be importable, and return what JSON can hold.
+            arguments: of the function.
+            seconds: time limit.
+
+        Returns:
+            The answer or None, whether the child ended in time, and its exit code.
         """
         imported = "tractable" in sys.modules
         for name in () if imported else PRELOADED:
             importlib.import_module(name)
-        words = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
-        words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        words += ["-x"] if first_failure else []
-        started = time.monotonic()
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
-            arguments = ([*words, *options, *tests], self.folder, Path(report.name), trace)
             child = multiprocessing.get_context("spawn" if imported else "fork").Process(
-                target=_run, args=arguments
+                target=_answer, args=(self.folder, Path(report.name), function, arguments)
             )
             child.start()
             child.join(seconds)
@@ -164,14 +182,8 @@ class Scratch:
             if not complete:
                 child.kill()
                 child.join()
-            spent = round(time.monotonic() - started, 1)
             said = report.read()
-        if said:
-            found = json.loads(said)
-            return Run(found["failed"], spent, complete, found["durations"])
-        if complete and (child.exitcode or 0) >= 0:
-            raise RuntimeError(f"the tests could not be run: {tests}")
-        return Run([f"signal {-(child.exitcode or 0)}"] if complete else [], spent, complete)
+        return (json.loads(said) if said else None), complete, child.exitcode or 0
 
     def check_collection(self, tests: Sequence[str]) -> None:
         """Raise ``RuntimeError`` if tests of the unchanged copy cannot be collected."""
@@ -180,8 +192,10 @@ class Scratch:
             raise RuntimeError(f"the unchanged copy has {failed}")
 
 
-def _run(words: list[str], folder: Path, report: Path, trace: Callable[[], Any] | None) -> None:
-    """Run pytest in the copy, in this process, and write what it recorded."""
+def _answer(
+    folder: Path, report: Path, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    """Call a function with the copy in place of the checkout, and write what it returns."""
     assert not any(name.split(".")[0] == "tractable" for name in sys.modules)
     os.chdir(folder)
     paths = [str(folder / "src"), str(folder / "studies")]
@@ -191,19 +205,22 @@ def _run(words: list[str], folder: Path, report: Path, trace: Callable[[], Any] 
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
         if name != __name__:
             del sys.modules[name]
-    sys.dont_write_bytecode = trace is None
-    tracer = None if trace is None else trace()
-    recorder = Recorder(None if tracer is None else tracer.on_test)
+    sys.dont_write_bytecode = True
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        code = int(pytest.main(words, plugins=[recorder]))
-    if code > 1 and not recorder.failed:  # pytest itself failed, as where a conftest cannot import
-        recorder.failed.append(f"exit code {code}")
+        answer = function(*arguments)
     if "tractable" in sys.modules:
         file = str(sys.modules["tractable"].__file__)
         assert str(folder) in file, f"tested {file}, not {folder}"
-    if tracer is not None:
-        tracer.save()
-    report.write_text(json.dumps({"failed": recorder.failed, "durations": recorder.durations}))
+    report.write_text(json.dumps(answer))
+
+
+def _record(words: list[str]) -> dict[str, Any]:
+    """Run pytest and return the tests that failed and the duration of all."""
+    recorder = Recorder()
+    code = int(pytest.main(words, plugins=[recorder]))
+    if code > 1 and not recorder.failed:  # pytest itself failed, as where a conftest cannot import
+        recorder.failed.append(f"exit code {code}")
+    return {"failed": recorder.failed, "durations": recorder.durations}
 
 
 def _forget_bytecode(path: Path) -> None:

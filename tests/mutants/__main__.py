@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--only", choices=SUITES, action="append", help="subpackage, repeatable")
     parser.add_argument("--number", type=int, default=60, help="mutants per subpackage at most")
-    parser.add_argument("--keep", type=Path, help="folder that keeps the executed lines")
+    parser.add_argument("--log", type=Path, help="file to append every result to")
     parser.add_argument("--table", action="store_true", help="only rewrite the table")
     parser.add_argument("--output", type=Path, default=RESULTS, help="results as JSON")
     options = parser.parse_args(arguments)
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name in options.only or [*SUITES]:
             share = options.seconds / len(options.only or SUITES)
             at = commit()
-            done = run(name, share, options.seed, options.number, options.keep)
+            done = run(name, share, options.seed, options.number, options.log)
             command = f"python -m tests.mutants --only {name} --seed {options.seed}"
             kept[name] = {
                 "command": f"{command} --seconds {share:g} --number {options.number}",

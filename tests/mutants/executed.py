@@ -2,124 +2,86 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.faults.trial import PACKAGE, ROOT, Scratch
+Lines = set[tuple[str, int]]
 
 
 class Tracer:
-    """Record the lines of some subpackages that each test executes.
+    """Record the executed lines of a subpackage.
 
     Args:
-        folder: the scratch copy.
-        subpackages: names of the subpackages.
-        output: file to write the lines to, as JSON.
+        package: folder of the package.
+        subpackage: name of the subpackage.
     """
 
-    def __init__(self, folder: Path, subpackages: tuple[str, ...], output: Path) -> None:
-        self.roots = tuple(f"{folder / PACKAGE / name}/" for name in subpackages)
-        self.strip = len(f"{folder / PACKAGE}/")
-        self.output = output
+    def __init__(self, package: Path, subpackage: str) -> None:
+        self.root = f"{package / subpackage}/"
+        self.strip = len(f"{package}/")
         self.files: dict[str, str | None] = {}
-        self.lines: dict[str, set[tuple[str, int]]] = {}
-        self.now: set[tuple[str, int]] = set()
+        self.lines: Lines = set()
 
-    def on_test(self, test: str) -> None:
-        """Attribute what follows to a test."""
-        self.now = self.lines.setdefault(test, set())
+    def __enter__(self) -> Lines:
+        self.lines = set()
         sys.settrace(self.enter)
+        return self.lines
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
 
     def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        """Trace the lines of functions of the chosen subpackages only."""
+        """Trace the lines of functions of the subpackage only."""
         path = frame.f_code.co_filename
         if path not in self.files:
-            self.files[path] = path[self.strip :] if path.startswith(self.roots) else None
+            self.files[path] = path[self.strip :] if path.startswith(self.root) else None
         file = self.files[path]
         if file is None:
             return None
-        now = self.now
-        now.add((file, frame.f_lineno))
+        lines = self.lines
+        lines.add((file, frame.f_lineno))
 
         def line(frame: FrameType, event: str, argument: Any) -> Any:
-            now.add((file, frame.f_lineno))
+            lines.add((file, frame.f_lineno))
             return line
 
         return line
 
-    def save(self) -> None:
-        """Write the lines of every test."""
-        sys.settrace(None)
-        self.output.write_text(json.dumps({test: sorted(at) for test, at in self.lines.items()}))
-
 
 @dataclass
 class Executed:
-    """Tests by line, with the seconds each of them takes."""
+    """Tests by the lines they execute, with the seconds each of them takes.
 
-    tests: dict[tuple[str, int], list[str]]
-    seconds: dict[str, float]
+    Attributes:
+        tests: numbers of tests by file and line.
+        seconds: duration of each test.
+        failed: tests that fail without a mutant.
+        complete: whether all tests were run.
+    """
 
-    def of(self, file: str, first: int, last: int) -> list[str]:
+    tests: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)
+    failed: list[int] = field(default_factory=list)
+    complete: bool = True
+
+    def add(self, test: int, lines: Lines, seconds: float, failed: bool) -> None:
+        """Add a test that was run."""
+        self.seconds[test] = seconds
+        if failed:
+            self.failed.append(test)
+            return
+        for at in lines:
+            self.tests.setdefault(at, []).append(test)
+
+    def of(self, file: str, first: int, last: int) -> list[int]:
         """Return the tests that execute any of the lines, the fastest first."""
         found = {t for line in range(first, last + 1) for t in self.tests.get((file, line), [])}
-        return sorted(found, key=lambda test: self.seconds.get(test, 0.0))
+        return sorted(found, key=lambda test: self.seconds[test])
 
-    def of_file(self, file: str) -> list[str]:
+    def of_file(self, file: str) -> list[int]:
         """Return the tests that execute any line of a file, the fastest first."""
         found = {t for (name, _), tests in self.tests.items() if name == file for t in tests}
-        return sorted(found, key=lambda test: self.seconds.get(test, 0.0))
-
-
-def trace(
-    scratch: Scratch, tests: list[str], subpackages: tuple[str, ...], seconds: float, kept: Path
-) -> Executed:
-    """Run the test files one by one, until the time is over, and return what they execute.
-
-    Args:
-        scratch: the copy.
-        tests: test files.
-        subpackages: names of the subpackages of interest.
-        seconds: time limit.
-        kept: folder in which the lines of each test file are kept for the next run.
-    """
-    by_line: dict[tuple[str, int], list[str]] = {}
-    durations: dict[str, float] = {}
-    left = seconds
-    for file in tests:
-        output = kept / f"{_key(file, subpackages)}.json"
-        if not output.is_file():
-            if left <= 0:
-                continue
-            lines = kept / "lines.json"
-            lines.unlink(missing_ok=True)
-            tracer = partial(Tracer, scratch.folder, subpackages, lines)
-            run = scratch.pytest([file], max(left, 10), first_failure=False, trace=tracer)
-            left -= run.seconds
-            if not lines.is_file():
-                continue
-            found = {"lines": json.loads(lines.read_text()), "seconds": run.durations}
-            output.write_text(json.dumps({**found, "failed": run.failed}))
-        found = json.loads(output.read_text())
-        durations.update(found["seconds"])
-        for test, at in found["lines"].items():
-            if test in found["failed"]:
-                continue  # only with the tracer, or without data: it cannot judge a mutant
-            for name, line in at:
-                by_line.setdefault((name, line), []).append(test)
-    return Executed(by_line, durations)
-
-
-def _key(file: str, subpackages: tuple[str, ...]) -> str:
-    """Return a name that changes with the test file and with the subpackages."""
-    digest = hashlib.sha256((ROOT / file).read_bytes())
-    for name in subpackages:
-        for path in sorted((ROOT / PACKAGE / name).glob("*.py")):
-            digest.update(path.read_bytes())
-    return f"{file.replace('/', '-')}.{digest.hexdigest()[:12]}"
+        return sorted(found, key=lambda test: self.seconds[test])

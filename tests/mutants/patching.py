@@ -1,0 +1,58 @@
+"""Put mutated code into functions that are already imported."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield part
+            yield from _codes(part)
+
+
+def _key(code: CodeType) -> Any:
+    return code.co_qualname, code.co_code, tuple(code.co_positions())
+
+
+def replacements(path: str, before: str, after: str) -> dict[Any, CodeType] | None:
+    """Return the changed code of functions by a key of the original; None outside of functions.
+
+    Args:
+        path: file of the module.
+        before: source of the module.
+        after: source with one expression or statement replaced.
+    """
+    old, new = (compile(text, path, "exec") for text in (before, after))
+    pairs = list(zip(_codes(old), _codes(new), strict=False))
+    outside = _without_functions(old) != _without_functions(new)
+    if outside or [a.co_qualname for a, _ in pairs] != [b.co_qualname for _, b in pairs]:
+        return None
+    return {_key(a): b for a, b in pairs if (_key(a), a.co_consts) != (_key(b), b.co_consts)}
+
+
+def _without_functions(code: CodeType) -> Any:
+    """What a module, and the bodies of its classes, execute when imported."""
+    values = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    classes = [c for c in code.co_consts if isinstance(c, CodeType) and _is_class(c)]
+    return repr(values), code.co_names, code.co_code, [_without_functions(c) for c in classes]
+
+
+def _is_class(code: CodeType) -> bool:
+    return "__qualname__" in code.co_names and "__module__" in code.co_names
+
+
+def apply(path: str, changed: dict[Any, CodeType]) -> int:
+    """Replace the code of all functions made of changed code; return their number."""
+    number = 0
+    for found in gc.get_objects():
+        if isinstance(found, FunctionType) and found.__code__.co_filename == path:
+            code = changed.get(_key(found.__code__))
+            if code is not None:
+                found.__code__ = code
+                number += 1
+    return number
