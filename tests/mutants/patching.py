@@ -30,7 +30,8 @@ def replacements(path: str, before: str, after: str) -> dict[Any, CodeType] | No
     old, new = (compile(text, path, "exec") for text in (before, after))
     pairs = list(zip(_codes(old), _codes(new), strict=False))
     outside = _without_functions(old) != _without_functions(new)
-    if outside or [a.co_qualname for a, _ in pairs] != [b.co_qualname for _, b in pairs]:
+    same = all((a.co_qualname, a.co_freevars) == (b.co_qualname, b.co_freevars) for a, b in pairs)
+    if outside or not same or len(list(_codes(old))) != len(list(_codes(new))):
         return None
     return {_key(a): b for a, b in pairs if (_key(a), a.co_consts) != (_key(b), b.co_consts)}
 
@@ -50,7 +51,7 @@ def apply(path: str, changed: dict[Any, CodeType]) -> int:
     """Replace the code of all functions made of changed code; return their number."""
     number = 0
     for found in gc.get_objects():
-        if isinstance(found, FunctionType) and found.__code__.co_filename == path:
+        if type(found) is FunctionType and found.__code__.co_filename == path:
             code = changed.get(_key(found.__code__))
             if code is not None:
                 found.__code__ = code

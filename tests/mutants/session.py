@@ -8,6 +8,7 @@ import random
 import signal
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,34 +28,57 @@ SECONDS_PER_TEST = 120
 SECONDS_PER_MUTANT = 300
 
 
-def in_child(work: Callable[[], Any], seconds: float) -> tuple[Any, bool]:
-    """Run a function in a forked child; return what it returned, and whether it ended in time.
+@dataclass(frozen=True)
+class Answer:
+    """What a forked child returned.
 
-    A child that dies returns None.
+    Attributes:
+        value: answer, or None.
+        complete: whether the child ended in time.
+        signal: number of the signal that ended it, or 0.
     """
-    with tempfile.NamedTemporaryFile(suffix=".json") as answer:
+
+    value: Any
+    complete: bool = True
+    signal: int = 0
+
+
+def in_child(work: Callable[[], Any], seconds: float) -> Answer:
+    """Run a function in a forked child for at most so many seconds.
+
+    Raises:
+        RuntimeError: the function raised.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
         child = os.fork()
         if child == 0:
             try:
-                Path(answer.name).write_text(json.dumps(work()))
-            finally:
-                os._exit(0)
+                said = {"value": work()}
+            except BaseException:
+                said = {"error": traceback.format_exc()}
+            Path(file.name).write_text(json.dumps(said))
+            os._exit(0)
         end = time.monotonic() + seconds
-        while os.waitpid(child, os.WNOHANG) == (0, 0):
+        while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
             if time.monotonic() > end:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                return None, False
+                return Answer(None, complete=False)
             time.sleep(0.02)
-        said = answer.read()
-    return (json.loads(said) if said else None), True
+        text = file.read()
+    if os.WIFSIGNALED(found[1]):
+        return Answer(None, signal=os.WTERMSIG(found[1]))
+    answer = json.loads(text)
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return Answer(answer["value"])
 
 
-def failures(item: Any, following: Any) -> bool:
-    """Run one test; return whether it failed."""
+def fails(item: Any) -> bool:
+    """Run one test with all its fixtures; return whether it failed."""
     signal.alarm(SECONDS_PER_TEST)
     try:
-        reports = runtestprotocol(item, nextitem=following, log=False)
+        reports = runtestprotocol(item, nextitem=None, log=False)
     finally:
         signal.alarm(0)
     return any(report.failed for report in reports)
@@ -121,12 +145,14 @@ class Session:
                 if begun - start > limit:
                     break
                 with tracer as lines:
-                    failed = failures(self.items[test], None)
+                    failed = fails(self.items[test])
                 found.append((test, sorted(lines), time.monotonic() - begun, failed))
             return found
 
         executed = Executed()
-        for test, lines, seconds, failed in in_child(work, limit + 2 * SECONDS_PER_TEST)[0] or []:
+        for test, lines, seconds, failed in (
+            in_child(work, limit + 2 * SECONDS_PER_TEST).value or []
+        ):
             executed.add(test, {(file, line) for file, line in lines}, seconds, failed)
         executed.complete = len(executed.seconds) == len(self.items)
         self.note({
@@ -157,20 +183,17 @@ class Session:
 
         def work() -> int | None:
             patching.apply(path, changed)
-            for test, following in zip(tests, [*tests[1:], None], strict=True):
-                after = None if following is None else self.items[following]
-                if failures(self.items[test], after):
-                    return test
-            return -1
+            return next((test for test in tests if fails(self.items[test])), None)
 
         start = time.monotonic()
-        first, complete = in_child(work, SECONDS_PER_MUTANT)
-        if first is None:  # killed in time, or died
-            result["noticed_by"] = None if not complete else "the process died"
-            result["incomplete"] = not complete
-        elif first >= 0:
-            self.known[first] += 1
-            result["noticed_by"] = self.items[first].nodeid
+        answer = in_child(work, SECONDS_PER_MUTANT)
+        if answer.signal:
+            result["noticed_by"] = f"signal {answer.signal}"
+        elif answer.value is not None:
+            self.known[answer.value] += 1
+            result["noticed_by"] = self.items[answer.value].nodeid
+        elif not answer.complete:
+            result["incomplete"] = True
         result["seconds"] = round(time.monotonic() - start, 1)
         self.results.append(result)
         self.note(result)
@@ -186,9 +209,9 @@ class Session:
         tests = sorted(self.known)
 
         def work() -> list[str]:
-            return [self.items[t].nodeid for t in tests if failures(self.items[t], None)]
+            return [self.items[t].nodeid for t in tests if fails(self.items[t])]
 
-        failing = in_child(work, 600)[0] or []
+        failing = in_child(work, 600).value or []
         for result in self.results:
             if result["noticed_by"] in failing:
                 result.update(noticed_by=None, fails_without_mutant=True)

@@ -1,5 +1,6 @@
 """The mutants of a small text, and one that a test of the package notices."""
 
+from tests.mutants import patching
 from tests.mutants.operators import mutants
 from tests.mutants.report import counts
 from tests.mutants.sampling import SUITES, files_of, run, sample
@@ -71,3 +72,35 @@ def test_a_mutant_is_judged(monkeypatch):
     assert len(results) == 1
     assert all(result["file"].startswith("moments/") for result in results)
     assert counts(results)[0] == 1
+
+
+PATCHED = """
+def outer(x):
+    def inner(y):
+        return x - y
+
+    return inner
+
+
+class Kind:
+    size = 3
+
+    def method(self, x=1):
+        return x * self.size
+"""
+
+
+def test_code_is_replaced_in_functions_that_exist(tmp_path):
+    path = str(tmp_path / "patched.py")
+    module: dict = {"__name__": "patched"}
+    exec(compile(PATCHED, path, "exec"), module)
+    inner, method = module["outer"](5), module["Kind"]().method
+    after = PATCHED.replace("x - y", "x + y").replace("x * self", "x + self")
+    changed = patching.replacements(path, PATCHED, after)
+    assert patching.apply(path, changed) == 3  # inner, and outer, which makes new ones
+    assert (inner(2), module["outer"](1)(1), method(4)) == (7, 2, 7)
+
+
+def test_what_an_import_executes_is_not_replaced():
+    for old, new in (("size = 3", "size = 4"), ("x=1", "x=2")):
+        assert patching.replacements("patched.py", PATCHED, PATCHED.replace(old, new)) is None
