@@ -2,7 +2,8 @@
 
 Faults are planted one at a time in a scratch copy.  The tests named with the fault are run first,
 then the rest of the tests of its subpackage, until one fails.  A fault that is in the results file
-is skipped unless ``--again`` is given, so that an interrupted run can be resumed.
+is skipped unless ``--again`` is given, so that an interrupted run can be resumed; those that
+reached their time limit are planted again, best with a larger ``--limit``.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
         fault
         for fault in FAULTS
         if fault.subpackage in (options.only or SUITES)
-        and (options.again or fault.name not in results)
+        and (options.again or results.get(fault.name, {"incomplete": True}).get("incomplete"))
     ]
     if chosen and not options.table:
         run(chosen, results, options.limit)
@@ -101,11 +102,17 @@ def run(faults: list[Fault], results: dict[str, Any], limit: float) -> None:
             sys.stderr.write(f"{fault.name}: {found['found_by']}, {found['seconds']} s\n")
             fresh.append(found)
             results[fault.name] = found
-            RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+            write(results)
         if any(fault.subpackage == "native" for fault in faults):
             scratch.compile_kernel()
         verify(scratch, fresh)
-        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        write(results)
+
+
+def write(results: dict[str, Any]) -> None:
+    """Write the results in the order of the faults."""
+    ordered = {fault.name: results[fault.name] for fault in FAULTS if fault.name in results}
+    RESULTS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_table(results: dict[str, Any]) -> str:
