@@ -1,4 +1,4 @@
-# Every target does its own set-up in .venv; `make help` lists them.
+# Every target sets up .venv if necessary; `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -25,15 +25,15 @@ BBB_PACKAGES := bayesian-torch==0.5.0 torchbnn==1.2 blitz-bayesian-pytorch==0.2.
 # Extra arguments for pytest, for example: make test PYTEST="-n 0 -k data -x"
 PYTEST ?= -n 2 --dist loadfile
 
-# How long `make soak` looks for faults.
+# Duration of `make soak`.
 SOAK_SECONDS ?= 600
-# Versions of torch that `make torch-versions` tries, and what the older ones need of numpy and
-# safetensors, for example: make torch-versions TORCH=2.4.0 WITH="numpy==1.26.4 safetensors==0.4.5"
+# Versions of torch for `make torch-versions`, and the versions of numpy and safetensors that older
+# ones need, for example: make torch-versions TORCH=2.4.0 WITH="numpy==1.26.4 safetensors==0.4.5"
 TORCH ?= 2.13.0
 WITH ?= numpy safetensors
 VERSIONED_TESTS := tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
 	tests/posterior tests/training tests/learners tests/infer
-# What `make coverage` runs; the whole takes long: make coverage COVERED=tests
+# Tests that `make coverage` runs. All tests take long: make coverage COVERED=tests
 COVERED ?= tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
 	tests/posterior tests/training tests/learners tests/infer tests/packaging
 
@@ -45,7 +45,7 @@ help: ## list the targets
 demo: $(READY) ## train a regressor and a classifier, print a table, write figures
 	$(BIN)/python examples/demo.py
 
-test: $(READY) ## lint, type check, dependency direction, tests
+test: $(READY) ## run ruff, mypy, import-linter and the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -58,19 +58,19 @@ soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz
 docs: $(DOCS_READY) ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 
-browser: docs $(READY) ## look at reports and the documentation in headless Chromium, wide and narrow
+browser: docs $(READY) ## test reports and documentation in headless Chromium, wide and narrow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/browser
 
-figures: $(READY) ## run the pages of the documentation and renew their figures
+figures: $(READY) ## run the code of the documentation and update its figures
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.pages
 
-bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) $(LAPLACE_PEER_READY) ## step times and memory against pytagi, plain PyTorch and peers
+bench: $(READY) $(PEER_READY) $(BBB_PEERS_READY) $(LAPLACE_PEER_READY) ## compare step times and memory with pytagi, plain PyTorch and other libraries
 	$(BIN)/python -m benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/peers_bbb.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.laplace
 
-# In one process: the tracer does not follow pytest-xdist's.
-coverage: $(READY) ## which lines of the package the tests reach; the report is in htmlcov/
+# In one process, because the tracer does not follow the processes of pytest-xdist.
+coverage: $(READY) ## measure the line coverage of the tests; the report is in htmlcov/
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q $(COVERED)
 	$(BIN)/python -m coverage html --quiet
@@ -88,8 +88,8 @@ wheel: constraints.txt ## build sdist and wheel, install the wheel without extra
 	cd build/wheel && use/bin/python ../../tests/packaging/core_alone.py
 	(build/wheel/use/bin/tractable --help 2>&1 || true) | grep -F "pip install 'tractable[cli]'"
 
-# The tests of the core with other versions of torch, each in an environment of its own.
-torch-versions: ## the core's tests with TORCH="2.4.0 2.15.0" (gigabytes where no CPU build is at hand)
+# The tests of the core with other versions of torch, each in a separate environment.
+torch-versions: ## run the tests of the core with TORCH="2.4.0 2.15.0" (large downloads without CPU builds)
 	for version in $(TORCH); do \
 	  folder=.venv-torch-$$version; \
 	  test -x $$folder/bin/python || $(PYTHON) -m venv $$folder; \
@@ -99,8 +99,8 @@ torch-versions: ## the core's tests with TORCH="2.4.0 2.15.0" (gigabytes where n
 	  OMP_NUM_THREADS=1 $$folder/bin/python -m pytest -q -W ignore::FutureWarning $(VERSIONED_TESTS); \
 	done
 
-# A copy of the package with an instrumented kernel, beside the one in use.
-sanitize: $(READY) ## the kernel's tests under the address and undefined-behaviour sanitisers
+# A copy of the package with an instrumented kernel, separate from the installed one.
+sanitize: $(READY) ## run the tests of the kernel under the address and undefined-behavior sanitizers
 	rm -rf build/sanitize
 	TRACTABLE_SANITIZE=1 $(BIN)/python -m pip install --quiet --no-deps --target build/sanitize .
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
@@ -108,7 +108,7 @@ sanitize: $(READY) ## the kernel's tests under the address and undefined-behavio
 	OMP_NUM_THREADS=1 PYTHONPATH=build/sanitize TRACTABLE_EXPECT=build/sanitize \
 	$(BIN)/python -m pytest tests/native -m 'not slow'
 
-format: $(READY) ## format the code and mend what ruff can mend
+format: $(READY) ## format the code and apply the automatic fixes of ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -122,7 +122,7 @@ clean: ## remove the environments, caches and build products
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src studies tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# torch comes first and alone, so that no other package can choose its version.
+# torch is installed first, so that no other package determines its version.
 $(READY): pyproject.toml studies/pyproject.toml constraints.txt setup.py $(wildcard src/tractable/native/*.[chi]*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch numpy
@@ -130,18 +130,18 @@ $(READY): pyproject.toml studies/pyproject.toml constraints.txt setup.py $(wildc
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable ./studies
 	touch $@
 
-# What only the documentation needs comes on top.
+# Packages that only the documentation needs are added to .venv.
 $(DOCS_READY): $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
-# The peer of the benchmarks lives apart. It needs numpy and does not say so.
+# pytagi has a separate environment. It needs numpy but does not declare it.
 $(PEER_READY): Makefile constraints.txt
 	test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
 	$(PEER)/bin/python -m pip install --quiet --constraint constraints.txt '$(PYTAGI)' numpy
 	touch $@
 
-# Only their own files, without what they depend on, so that they cannot bring another torch.
+# Installed without dependencies, so that they cannot install another version of torch.
 $(BBB_PEERS_READY): Makefile
 	rm -rf $(BBB_PEERS)
 	$(BIN)/python -m pip install --quiet --no-deps --target $(BBB_PEERS) $(BBB_PACKAGES)
