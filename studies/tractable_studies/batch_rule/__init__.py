@@ -1,7 +1,10 @@
-"""The batch rules over depth and batch size."""
+"""Batch rules for different depths and batch sizes."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
-    "batch_rule", "Batch rules over depth and batch size", OURS, "tractable_studies.batch_rule.run"
+    "batch_rule",
+    "Batch rules for different depths and batch sizes",
+    OURS,
+    "tractable_studies.batch_rule.run",
 )

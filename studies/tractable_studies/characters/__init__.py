@@ -1,10 +1,10 @@
-"""Characters of Shakespeare by a small transformer."""
+"""Character language model with a small transformer."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "characters",
-    "Characters of Shakespeare by one small transformer under three learners",
+    "Character language model: a small transformer with three learners",
     OURS,
     "tractable_studies.characters.run",
 )

@@ -1,4 +1,4 @@
-"""Control with continuous actions, beside PPO."""
+"""Control with continuous actions, compared with PPO."""
 
 from tractable_studies.framework.study import STATES, Study
 

@@ -1,10 +1,10 @@
-"""Densities of tables."""
+"""Density estimation on tables."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "densities",
-    "log density of the rows of seven tables: Gaussian, mixture, TAGI, splines beside zuko",
+    "Density estimation on seven tables: Gaussian, mixture, TAGI, spline flows",
     OURS,
     "tractable_studies.densities.run",
 )

@@ -1,10 +1,10 @@
-"""Deep networks by TAGI's defaults."""
+"""Networks of 1 to 20 layers with the defaults of TAGI."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "depth",
-    "1 to 20 layers of all kinds by TAGI's defaults, beside Adam",
+    "Networks of 1 to 20 layers: TAGI with its defaults and Adam",
     OURS,
     "tractable_studies.depth.run",
 )

@@ -1,10 +1,10 @@
-"""Rows made by diffusion."""
+"""Diffusion models of table rows."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "diffusion",
-    "rows of three tables and 8x8 digits by diffusion: TAGI, Backprop, ForestDiffusion",
+    "Diffusion models of tables and 8x8 digits: TAGI, Backprop, ForestDiffusion",
     OURS,
     "tractable_studies.diffusion.run",
 )

@@ -1,10 +1,10 @@
-"""The estimators beside those of scikit-learn."""
+"""Comparison with estimators of scikit-learn."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "estimators",
-    "scikit-learn estimators on seven UCI sets",
+    "Comparison with scikit-learn estimators on seven UCI data sets",
     OURS,
     "tractable_studies.estimators.run",
 )

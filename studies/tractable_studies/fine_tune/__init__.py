@@ -1,10 +1,10 @@
-"""Closed-form learning that begins at a trained network."""
+"""Closed-form learning from a pretrained network."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "fine_tune",
-    "five classes of CIFAR-10 by Adam, the other five by TAGI from there",
+    "Fine-tuning on CIFAR-10: five classes by Adam, the other five by TAGI",
     OURS,
     "tractable_studies.fine_tune.run",
 )

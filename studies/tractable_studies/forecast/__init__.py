@@ -1,4 +1,4 @@
-"""Forecasts of public series, beside what was published and what statisticians use."""
+"""Forecasts of public series, compared with published results and classical methods."""
 
 from tractable_studies.framework.study import Study
 

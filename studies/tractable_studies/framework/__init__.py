@@ -1,1 +1,1 @@
-"""What the studies share: their description, their options, their record, their progress."""
+"""Parts shared by all studies: description, options, record and progress."""

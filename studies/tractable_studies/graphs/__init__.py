@@ -1,12 +1,25 @@
-"""Citation graphs and molecules by networks of graphs."""
+"""Citation networks and molecules with graph neural networks."""
 
 from tractable_studies.framework.study import OURS, Study
 
 _CITATIONS = "tractable_studies.graphs.citations"
 
-CORA = Study("cora", "subjects of papers from who cites whom", OURS, _CITATIONS, ("cora",))
-CITESEER = Study("citeseer", "the same on another graph", OURS, _CITATIONS, ("citeseer",))
-MUTAG = Study("mutag", "mutagenic molecules, ten folds", OURS, "tractable_studies.graphs.molecules")
+CORA = Study(
+    "cora", "Node classification on the Cora citation network", OURS, _CITATIONS, ("cora",)
+)
+CITESEER = Study(
+    "citeseer",
+    "Node classification on the Citeseer citation network",
+    OURS,
+    _CITATIONS,
+    ("citeseer",),
+)
+MUTAG = Study(
+    "mutag",
+    "Graph classification of mutagenic molecules, ten folds",
+    OURS,
+    "tractable_studies.graphs.molecules",
+)
 
 STUDIES = {study.name: study for study in (CORA, CITESEER)}
-"""By the argument of ``citations``."""
+"""Studies by the argument of ``citations``."""

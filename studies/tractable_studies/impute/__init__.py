@@ -1,10 +1,10 @@
-"""Filling the holes of tables."""
+"""Imputation of missing values in tables."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "impute",
-    "holes in UCI tables filled by a mixture, beside scikit-learn's IterativeImputer",
+    "Imputation of UCI tables by a mixture and by IterativeImputer",
     OURS,
     "tractable_studies.impute.run",
 )

@@ -1,28 +1,28 @@
-"""What ``tractable.study`` finds on real data: double descent, honesty, remedies, transfer."""
+"""Model diagnostics on real data: double descent, calibration, regularization, transfer."""
 
 from tractable_studies.framework.study import OURS, Study
 
 DOUBLE_DESCENT = Study(
     "double-descent",
-    "test error by width on 1,000 MNIST images with false labels",
+    "Double descent: test error by width on 1,000 MNIST images with wrong labels",
     OURS,
     "tractable_studies.knowing.double_descent",
 )
 HONESTY = Study(
     "honesty",
-    "each learner's own doubt over its true variance, on UCI sets",
+    "Epistemic variance of each learner relative to its true variance, on UCI data sets",
     OURS,
     "tractable_studies.knowing.honesty",
 )
 REMEDIES = Study(
     "remedies",
-    "what helps a plain network, on UCI sets",
+    "Regularization methods for a plain network, on UCI data sets",
     OURS,
     "tractable_studies.knowing.remedies",
 )
 TRANSFER = Study(
     "transfer",
-    "the posterior of five digits as the prior for the other five",
+    "Transfer learning: the posterior of five digits as the prior for the other five",
     OURS,
     "tractable_studies.knowing.transfer",
 )

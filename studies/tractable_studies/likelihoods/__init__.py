@@ -1,10 +1,10 @@
-"""Likelihoods on data of their kind, beside other libraries."""
+"""Likelihoods on suitable data, compared with other libraries."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "likelihoods",
-    "counts of bikes and an inverse problem by likelihoods of their kind, beside scikit-learn",
+    "Likelihoods for counts, ordinal, circular and multimodal targets",
     OURS,
     "tractable_studies.likelihoods.run",
 )

@@ -1,10 +1,10 @@
-"""Missing values: what they cost, and whether predictions know it."""
+"""Missing values in training and test rows."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "missing",
-    "missing values in five UCI sets: inferred, filled with means, or by regressions",
+    "Missing values in five UCI data sets: TAGIRegressor, mean and regression imputation",
     OURS,
     "tractable_studies.missing.run",
 )

@@ -1,10 +1,10 @@
-"""Normalised image networks by TAGI's defaults."""
+"""Normalized networks for images with the defaults of TAGI."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "normalised",
-    "A ResNet and a mixer on CIFAR-10 by TAGI's defaults, beside Adam",
+    "ResNet and MLP-mixer on CIFAR-10: TAGI with its defaults and Adam",
     OURS,
     "tractable_studies.normalised.run",
 )

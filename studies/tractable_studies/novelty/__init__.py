@@ -1,10 +1,10 @@
-"""Images that do not belong."""
+"""Out-of-distribution detection for images."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "novelty",
-    "digits 8 and 9, and grey photographs, told from the digits an autoencoder has learnt",
+    "Out-of-distribution detection by autoencoders: unseen digits and photographs",
     OURS,
     "tractable_studies.novelty.run",
 )

@@ -1,10 +1,10 @@
-"""Error bars where there are no data."""
+"""Prediction intervals away from the training data."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "off_data",
-    "error bars in gaps of the data and beyond them, before and after they widen",
+    "Prediction intervals in gaps of the data and outside their range",
     OURS,
     "tractable_studies.off_data.run",
 )

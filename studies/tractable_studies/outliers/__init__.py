@@ -1,10 +1,10 @@
-"""What gross outliers among the training targets cost."""
+"""Outliers in training targets."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "outliers",
-    "gross outliers in the training targets of five UCI sets",
+    "Outliers in the training targets of five UCI data sets",
     OURS,
     "tractable_studies.outliers.run",
 )

@@ -1,10 +1,10 @@
-"""A curve learnt on a short interval."""
+"""One-dimensional regression."""
 
 from tractable_studies.framework.study import BBB, Study
 
 STUDY = Study(
     "regression",
-    "A curve from a short interval",
+    "One-dimensional regression",
     f"{BBB}, tables 1 and 2",
     "tractable_studies.regression.run",
 )

@@ -1,5 +1,7 @@
-"""MNIST read row by row, by an LSTM and by an encoder."""
+"""MNIST row by row with an LSTM and a transformer encoder."""
 
 from tractable_studies.framework.study import OURS, Study
 
-STUDY = Study("rows", "MNIST row by row: LSTM and encoder", OURS, "tractable_studies.rows.run")
+STUDY = Study(
+    "rows", "MNIST row by row: LSTM and transformer encoder", OURS, "tractable_studies.rows.run"
+)

@@ -1,10 +1,10 @@
-"""Streams that go on for long, drift, and change."""
+"""Long data streams with jumps, drift and changes."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "streams",
-    "long streams that jump, drift and change, with a memory and without",
+    "Long data streams with jumps, drift and changes",
     OURS,
     "tractable_studies.streams.run",
 )

@@ -1,10 +1,10 @@
-"""The estimators beside boosting, forests, linear models and Gaussian processes, on many tables."""
+"""Comparison with boosting, forests, linear models and Gaussian processes on tables."""
 
 from tractable_studies.framework.study import OURS, Study
 
 STUDY = Study(
     "tables",
-    "default estimators beside six rivals on 32 tables",
+    "Comparison with six baselines on 32 tables",
     OURS,
     "tractable_studies.tables.run",
 )

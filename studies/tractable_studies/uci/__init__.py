@@ -1,5 +1,7 @@
-"""The seven UCI regression sets."""
+"""Seven UCI regression data sets."""
 
 from tractable_studies.framework.study import TAGI, Study
 
-STUDY = Study("uci", "Seven UCI regression sets", f"{TAGI}, UCI table", "tractable_studies.uci.run")
+STUDY = Study(
+    "uci", "Seven UCI regression data sets", f"{TAGI}, UCI table", "tractable_studies.uci.run"
+)

@@ -1,10 +1,10 @@
-"""Binarised MNIST by autoencoders."""
+"""Variational autoencoders on binarized MNIST."""
 
 from tractable_studies.framework.study import Study
 
 STUDY = Study(
     "vae",
-    "binarised MNIST by a 784-200-200-50 autoencoder, its bound and its importance-weighted one",
+    "Variational and importance-weighted autoencoders on binarized MNIST",
     "Burda, Grosse & Salakhutdinov (2016), table 1, one stochastic layer",
     "tractable_studies.vae.run",
 )
