@@ -1,7 +1,8 @@
 """Plant faults and see which test finds each: ``python -m tests.faults``.
 
 Faults are planted one at a time in a scratch copy.  The tests named with the fault are run first,
-then the rest of the tests of its subpackage, until one fails.  A fault that is in the results file
+then the rest of the tests of its subpackage, until one fails.  Where the fault is inside of a
+function, the named tests are run with the fault planted in memory (``in_memory.py``).  A fault that is in the results file
 is skipped unless ``--again`` is given, so that an interrupted run can be resumed; those that
 reached their time limit are planted again, best with a larger ``--limit``.
 """
@@ -15,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.faults import in_memory
 from tests.faults.catalog import FAULTS, SUITES, Fault
 from tests.faults.trial import PACKAGE, ROOT, Scratch, commit
 
@@ -75,6 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", choices=SUITES, action="append", help="subpackage, repeatable")
     parser.add_argument("--again", action="store_true", help="plant faults with results again")
     parser.add_argument("--limit", type=float, default=SECONDS_PER_FAULT, help="seconds a fault")
+    parser.add_argument("--log", type=Path, help="file to append results in memory to")
     parser.add_argument("--table", action="store_true", help="only rewrite the table")
     options = parser.parse_args(arguments)
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
@@ -87,26 +90,53 @@ def main(arguments: list[str] | None = None) -> None:
         and (options.again or results.get(fault.name, {"incomplete": True}).get("incomplete"))
     ]
     if chosen and not options.table:
-        run(chosen, results, options.limit)
+        run(chosen, results, options.limit, options.log)
     sys.stdout.write(write_table(results))
 
 
-def run(faults: list[Fault], results: dict[str, Any], limit: float) -> None:
-    """Plant faults, and write each result at once."""
+def run(faults: list[Fault], results: dict[str, Any], limit: float, log: Path | None) -> None:
+    """Plant faults in memory where possible and else in the files, and write each result."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Scratch(Path(folder) / "copy")
-        at = commit()
-        fresh = []
-        for fault in faults:
-            found = find(scratch, fault, limit) | {"commit": at}
-            sys.stderr.write(f"{fault.name}: {found['found_by']}, {found['seconds']} s\n")
-            fresh.append(found)
-            results[fault.name] = found
-            write(results)
+        at, fresh = commit(), []
+        for subpackage in SUITES:
+            mine = [fault for fault in faults if fault.subpackage == subpackage]
+            quick = {} if subpackage == "native" else in_memory_results(scratch, mine, limit, log)
+            for fault in mine:
+                test, seconds = quick.get(fault.name, (None, 0.0))
+                found = {"file": fault.file, "what": fault.what, "found_by": test}
+                found |= {"seconds": seconds}
+                if test is None:
+                    found = find(scratch, fault, limit)
+                    fresh.append(found)
+                results[fault.name] = found | {"commit": at}
+                sys.stderr.write(f"{fault.name}: {found['found_by']}, {found['seconds']} s\n")
+                write(results)
         if any(fault.subpackage == "native" for fault in faults):
             scratch.compile_kernel()
         verify(scratch, fresh)
+        for fault in faults:
+            results[fault.name] |= next((f for f in fresh if named(f) == fault.name), {})
         write(results)
+
+
+def named(found: dict[str, Any]) -> str:
+    """Return the name of the fault that a result is of."""
+    return f"{found['file']}: {found['what']}"
+
+
+def in_memory_results(
+    scratch: Scratch, faults: list[Fault], limit: float, log: Path | None
+) -> dict[str, Any]:
+    """Return the faults of a subpackage that were planted in memory, with what found them."""
+    if not faults:
+        return {}
+    texts = {fault.file: scratch.text(fault.file) for fault in faults}
+    session = in_memory.Planted(scratch.folder / PACKAGE, faults, texts, limit, log)
+    found, _, code = scratch.call(in_memory.main, session)
+    if found is None:
+        raise RuntimeError(f"faults of {faults[0].subpackage} were not planted: exit code {code}")
+    return dict(found)
 
 
 def write(results: dict[str, Any]) -> None:

@@ -84,7 +84,8 @@ def fails(item: Any) -> bool:
     return any(report.failed for report in reports)
 
 
-def _stop(number: int, frame: Any) -> None:
+def stop(number: int, frame: Any) -> None:
+    """Handle the alarm of a test that takes too long."""
     raise TimeoutError(f"the test took longer than {SECONDS_PER_TEST} seconds")
 
 
@@ -121,7 +122,7 @@ class Session:
         if session.testsfailed:
             raise session.Failed("tests could not be collected")
         torch.set_num_threads(1)
-        signal.signal(signal.SIGALRM, _stop)
+        signal.signal(signal.SIGALRM, stop)
         self.items = session.items
         executed = self.trace()
         for mutant in self.mutants:
