@@ -2,9 +2,9 @@
 
 Faults are planted one at a time in a scratch copy.  The tests named with the fault are run first,
 then the rest of the tests of its subpackage, until one fails.  Where the fault is inside of a
-function, the named tests are run with the fault planted in memory (``in_memory.py``).  A fault that is in the results file
-is skipped unless ``--again`` is given, so that an interrupted run can be resumed; those that
-reached their time limit are planted again, best with a larger ``--limit``.
+function, the named tests are run with the fault planted in memory (``in_memory.py``).  A fault
+that is in the results file is skipped unless ``--again`` is given, so that an interrupted run can
+be resumed; those that reached their time limit are planted again, best with a larger ``--limit``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.faults.trial import PACKAGE, ROOT, Scratch, commit
 
 RESULTS = Path(__file__).parent / "results.json"
 SECONDS_PER_FAULT = 900
+Result = dict[str, Any]
 
 
 def files_of(fault: Fault) -> tuple[list[str], list[str]]:
@@ -35,19 +36,17 @@ def files_of(fault: Fault) -> tuple[list[str], list[str]]:
     return first, [*doctests, *(file for file in rest if file not in first)]
 
 
-def find(scratch: Scratch, fault: Fault, limit: float) -> dict[str, Any]:
-    """Plant one fault and run tests until one fails."""
+def find(scratch: Scratch, fault: Fault, limit: float, *, only_rest: bool = False) -> Result:
+    """Plant one fault and run tests until one fails, or only those that are not named with it."""
     text = scratch.text(fault.file)
     if text.count(fault.old) != 1:
         raise ValueError(f"{fault.name}: the text occurs {text.count(fault.old)} times, not once")
-    found: dict[str, Any] = {
-        "file": fault.file, "what": fault.what, "found_by": None, "seconds": 0.0,
-    }  # fmt: skip
+    found: Result = {"file": fault.file, "what": fault.what, "found_by": None, "seconds": 0.0}
     native = fault.subpackage == "native"
     with scratch.changed(fault.file, text.replace(fault.old, fault.new)):
         if native:
             scratch.compile_kernel()
-        for tests in files_of(fault):
+        for tests in files_of(fault)[only_rest:]:
             run = scratch.pytest(tests, limit - found["seconds"])
             found["seconds"] = round(found["seconds"] + run.seconds, 1)
             if run.failed:
@@ -107,7 +106,7 @@ def run(faults: list[Fault], results: dict[str, Any], limit: float, log: Path | 
                 found = {"file": fault.file, "what": fault.what, "found_by": test}
                 found |= {"seconds": seconds}
                 if test is None:
-                    found = find(scratch, fault, limit)
+                    found = find(scratch, fault, limit, only_rest=fault.name in quick)
                     fresh.append(found)
                 results[fault.name] = found | {"commit": at}
                 sys.stderr.write(f"{fault.name}: {found['found_by']}, {found['seconds']} s\n")

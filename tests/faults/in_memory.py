@@ -62,7 +62,7 @@ class Planted:
         changed = patching.replacements(path, text, text.replace(fault.old, fault.new))
         if not changed:
             return
-        files = [f"tests/{name}::" for name in fault.tests.split()]
+        files = [f"tests/{name}" for name in fault.tests.split()]
         items = [item for file in files for item in self.items if item.nodeid.startswith(file)]
 
         def work() -> str | None:

@@ -390,3 +390,20 @@ def test_waves_have_the_variance_of_draws_by_default():
     net = nn.Sequential(nn.Linear(2, 16), Through(lambda x: torch.sin(30 * x)), nn.Linear(16, 1))
     x = torch.rand(8, 2, generator=generator("waves")) * 2 - 1
     assert 0.8 < ratio(net, x, draws=600) < 1.25
+
+
+@pytest.mark.parametrize("axis", [2, 3, -1])
+@pytest.mark.parametrize("sizes", [(4, 4), (3, 7), (2, 3, 5)])
+def test_parts_joined_along_positions_have_the_mean_of_their_own_means(axis, sizes):
+    """Parts of different layers are independent: ``var mean = sum (n_k / n)^2 var mean_k``."""
+    generator = torch.Generator().manual_seed(sum(sizes))
+    parts = []
+    for size in sizes:
+        shape = [2, 3, 5, 5]
+        shape[axis] = size
+        w = torch.randn(4, 3, 1, 1, generator=generator, dtype=torch.float64)
+        x = torch.randn(shape, generator=generator, dtype=torch.float64)
+        parts.append(F.conv2d(x, tr.Gaussian(w, 0.1 + w.square())))
+    shares = [size / sum(sizes) for size in sizes]
+    alone = sum(s**2 * z.mean((2, 3)).variance for s, z in zip(shares, parts, strict=True))
+    torch.testing.assert_close(torch.cat(parts, axis).mean((2, 3)).variance, alone)
