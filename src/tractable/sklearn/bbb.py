@@ -14,6 +14,7 @@ from tractable.sklearn.gradient import ByGradient, prior_from
 from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
 from tractable.sklearn.targets import NORMAL
+from tractable.sklearn.values import plain
 
 
 class _ByBBB(ByGradient):
@@ -26,17 +27,18 @@ class _ByBBB(ByGradient):
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
         # The learner takes the weight of a batch, and by itself the whole divergence per epoch.
-        share = self.kl_weight * self._batch_size(rows) / rows
+        kl_weight = plain(self.kl_weight)
+        share = kl_weight * self._batch_size(rows) / rows
         return BayesByBackprop(
             net,
             likelihood,
             prior=prior_from(self.prior),
-            kl_weight="uniform" if self.kl_weight == 1 else share,
-            samples=self.samples,
+            kl_weight="uniform" if kl_weight == 1 else share,
+            samples=plain(self.samples),
             estimator="local",
             init="he",
-            lr=self.lr,
-            draws=self.draws,
+            lr=plain(self.lr),
+            draws=plain(self.draws),
             dtype=torch.float64,
             seed=seed,
         )

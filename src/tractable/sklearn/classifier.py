@@ -27,7 +27,7 @@ from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
 from tractable.sklearn.rows import levels_of, mixed, scaler_of
-from tractable.sklearn.weighting import copies, streamed, with_classes
+from tractable.sklearn.weighting import copies, counted, streamed, with_classes
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -52,10 +52,12 @@ class Classifier(ClassifierMixin, Estimator):
             X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: labels, ``(rows,)``: numbers, strings or booleans.
             sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
-                came (``tractable.sklearn.weighting``).
+                came, and rows of weight 0 are left out (``tractable.sklearn.weighting``).
         """
+        X, y, sample_weight = counted(X, y, sample_weight)
         X, frame = self._first_numbers(X)
         x, labels = self._checked(X, y, reset=True, frame=frame)
+        self._draw_seed()
         # A class of next to no weight is known all the same; one without rows is not.
         seen = labels if sample_weight is None else labels[copies(sample_weight, len(x)).numpy()]
         classes = ordered_classes(np.unique(seen), self._ordered())
@@ -177,6 +179,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
         self._check_classes(classes)
+        self._draw_seed()
         likelihood = self._likelihood(len(classes))
         return scaler_of(x), self._begin_learner(likelihood, likelihood.outputs_needed, x)
 
@@ -189,7 +192,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
-        stated = isinstance(self._ordered(), list | tuple)
+        stated = not isinstance(self._ordered(), bool | np.bool_)
         self.classes_ = files.labels_from_json(values["classes"], any_order=stated)
 
     def check_restored(self) -> None:

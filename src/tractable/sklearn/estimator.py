@@ -70,6 +70,7 @@ class Estimator(BaseEstimator):
     columns_: Columns | None
     frame_: Frame | None
     n_features_in_: int
+    _seed: int  # of the current fit
 
     # --- what the ways of learning supply --------------------------------------------------
 
@@ -83,7 +84,7 @@ class Estimator(BaseEstimator):
 
     def _continue(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         """Show standardised rows to the learner, each once."""
-        size = STREAM_BATCH if self.batch_size is None else self.batch_size
+        size = STREAM_BATCH if self.batch_size is None else int(self.batch_size)
         for start in range(0, len(x), size):
             rows = slice(start, start + size)
             self._update(learner, x[rows], y[rows])
@@ -196,7 +197,7 @@ class Estimator(BaseEstimator):
         """The learner of a new fit, once all settings are found to be good."""
         self._check_settings()
         net = dense(x.shape[1], self._widths(), outputs, self.activation)
-        return self._new_learner(net, likelihood, self._seed(), len(x))
+        return self._new_learner(net, likelihood, self._seed, len(x))
 
     def _widths(self) -> Any:
         """Widths of the hidden layers."""
@@ -209,12 +210,14 @@ class Estimator(BaseEstimator):
             if value is not None and not (isinstance(value, Integral) and int(value) >= 1):
                 raise ValueError(f"{name} must be a whole number from 1, or None; got {value!r}")
 
-    def _seed(self) -> int:
-        """The seed of a fit; a whole number is taken as it is."""
+    def _draw_seed(self) -> None:
+        """Draw the seed of a fit, which all of its parts share; an integer is taken as it is.
+
+        Settings are compared row by row, so all of them must be fitted to the same rows.
+        """
         generator = check_random_state(self.random_state)
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(generator.randint(2**31 - 1))
+        whole = isinstance(self.random_state, Integral)
+        self._seed = int(self.random_state if whole else generator.randint(2**31 - 1))
 
     def _first_rows(self, rows: int) -> None:
         """Say that one row has no scale."""

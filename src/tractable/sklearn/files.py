@@ -21,6 +21,7 @@ from tractable.persistence.model_file import Header, Tensors, part, prefixed
 from tractable.priors import Prior, as_prior
 from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns
+from tractable.sklearn.values import plain
 
 if TYPE_CHECKING:
     from tractable.sklearn.estimator import Array, Estimator
@@ -185,10 +186,9 @@ def _to_json(name: str, value: Any) -> Any:
         if config is None:
             raise TypeError(f"a prior of the user's own cannot be written to a file: {value!r}")
         return config
+    value = plain(value)
     if isinstance(value, list | tuple):
         return [_to_json(name, part) for part in value]
-    if isinstance(value, np.generic):
-        return value.item()
     if not isinstance(value, _JSON):
         raise TypeError(f"{name}={value!r} cannot be written to a file")
     return value

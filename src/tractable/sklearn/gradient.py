@@ -15,6 +15,7 @@ from tractable.likelihoods import Likelihood
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.estimator import Estimator
 from tractable.sklearn.rows import Rows
+from tractable.sklearn.values import plain
 from tractable.training import holdout
 
 CALIBRATION_ROWS = 40
@@ -38,40 +39,37 @@ class ByGradient(Estimator):
     def _teach(self, learner: Learner, given: Rows, y: Tensor) -> None:
         x = given.x
         size = self._batch_size(len(x))
-        epochs = self.epochs
+        epochs = plain(self.epochs)
         if epochs is None:
             epochs = min(max(math.ceil(_STEPS / math.ceil(len(x) / size)), 20), 100)
 
         def fit(learner: Learner, x: Tensor, y: Tensor) -> None:
             learner.fit(x, y, epochs=epochs, batch_size=size, progress=self.verbose > 0)
 
-        wanted = getattr(self, "calibrate", False) and len(x) >= CALIBRATION_ROWS
+        wanted = getattr(self, "calibrate", False) and given.distinct >= CALIBRATION_ROWS
         wanted = wanted and learner.likelihood.can_calibrate
-        rows = len(x)
+        rows = given.distinct
         if not wanted:
             fit(learner, x, y)
         elif rows >= holdout.MANY_ROWS:
-            parts = _apart(given, holdout.split(learner, rows, rows // 10))
+            parts = _apart(given, *holdout.split(learner, rows, rows // 10))
             holdout.fit_and_calibrate(learner, x, y, parts, fit)
         else:
             # Of few rows a quarter, up to 20.  One copy is fitted to the others: the five of
             # ``Learner.fit(calibrate=True)`` would cost a gradient learner too much.
             few = max(rows // 10, min(rows // 4, 20))
-            parts = _apart(given, holdout.split(learner, rows, few))
+            parts = _apart(given, *holdout.split(learner, rows, few))
             factor = holdout.scale_of_copy(learner, x, y, parts, fit)
             fit(learner, x, y)
             learner.rescale_noise(factor)
 
     def _batch_size(self, rows: int) -> int:
-        return min(_BATCH if self.batch_size is None else self.batch_size, rows)
+        return min(_BATCH if self.batch_size is None else int(self.batch_size), rows)
 
 
-def _apart(rows: Rows, parts: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Rows to learn from and rows held out, no copy of which is among the first."""
-    if rows.origin is None:
-        return parts
-    out = rows.whole(parts[1])
-    return parts[0][~torch.isin(parts[0], out)], out
+def _apart(rows: Rows, kept: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all copies of the distinct rows to learn from, and of those held out."""
+    return rows.copies_of(kept), rows.copies_of(out)
 
 
 def prior_from(given: Any) -> Any:

@@ -12,6 +12,7 @@ from tractable.likelihoods import Likelihood, Softmax
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.gradient import ByGradient
 from tractable.sklearn.regressor import Regressor
+from tractable.sklearn.values import plain
 
 
 class _ByLaplace(ByGradient):
@@ -24,9 +25,9 @@ class _ByLaplace(ByGradient):
         return Laplace(
             net,
             likelihood,
-            structure=self.structure,
-            prior_precision=self.prior_precision,
-            lr=self.lr,
+            structure=plain(self.structure),
+            prior_precision=plain(self.prior_precision),
+            lr=plain(self.lr),
             dtype=torch.float64,
             seed=seed,
         )

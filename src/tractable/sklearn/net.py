@@ -14,6 +14,7 @@ from tractable.sklearn.gradient import ByGradient, prior_from
 from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
 from tractable.sklearn.targets import NORMAL
+from tractable.sklearn.values import plain
 
 
 class _ByBackprop(ByGradient):
@@ -26,7 +27,7 @@ class _ByBackprop(ByGradient):
             net,
             likelihood,
             prior=prior_from(self.prior),
-            lr=self.lr,
+            lr=plain(self.lr),
             dtype=torch.float64,
             seed=seed,
         )

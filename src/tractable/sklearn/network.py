@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import nn
 
+from tractable.sklearn.values import plain
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "leaky_relu": nn.LeakyReLU,
@@ -40,15 +42,21 @@ def dense(inputs: int, hidden: Any, outputs: int, activation: str) -> nn.Sequent
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
-    widths = [inputs, *_widths(hidden), outputs]
+    sizes = [inputs, *widths(hidden), outputs]
     layers: list[nn.Module] = []
-    for before, after in pairwise(widths):
+    for before, after in pairwise(sizes):
         layers += [nn.Linear(before, after), ACTIVATIONS[activation]()]
     return nn.Sequential(*layers[:-1])
 
 
-def _widths(hidden: Any) -> list[int]:
-    given = list(hidden) if isinstance(hidden, Iterable) else [hidden]
+def widths(hidden: Any) -> list[int]:
+    """Return the widths of the hidden layers; one number stands for a single layer.
+
+    Raises:
+        ValueError: one of them is not a positive integer.
+    """
+    values = plain(hidden)
+    given = list(values) if isinstance(values, Iterable) else [values]
     if not all(isinstance(width, Integral) and int(width) >= 1 for width in given):
         raise ValueError(
             f"hidden must be the positive widths of the hidden layers, for example (64, 64); got "

@@ -21,6 +21,7 @@ from tractable.sklearn.missing import Columns
 from tractable.sklearn.noise import NoiseModel
 from tractable.sklearn.rows import Rows, levels_of, mixed, scaler_of
 from tractable.sklearn.targets import NORMAL, TargetKind, kind_of
+from tractable.sklearn.weighting import counted
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -57,13 +58,16 @@ class Regressor(RegressorMixin, Estimator):
             X: inputs, ``(rows, features)``; NaN where a value is missing.
             y: targets, ``(rows,)`` or ``(rows, outputs)``.
             sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
-                came (``tractable.sklearn.weighting``).
+                came, and rows of weight 0 are left out (``tractable.sklearn.weighting``).
         """
+        X, y, sample_weight = counted(X, y, sample_weight)
         X, frame = self._first_numbers(X)
         x, targets, flat = self._checked(X, y, reset=True, frame=frame)
         kind = self._kind()
         kind.likelihood(targets)  # which refuses what cannot be
-        given, origin = len(x), self._origin(sample_weight, len(x))
+        self._draw_seed()
+        origin = self._origin(sample_weight, len(x))
+        given = len(x) if origin is None else len(origin.unique())
         few.warn(type(self).__name__, given)
         if origin is not None:
             x, targets = x[origin], targets[origin]
@@ -227,6 +231,7 @@ class Regressor(RegressorMixin, Estimator):
 
     def _begin(self, x: Tensor, y: Tensor) -> tuple[tuple[Standardizer, Standardizer], Learner]:
         kind = self._kind()
+        self._draw_seed()
         learner = self._begin_learner(*kind.likelihood(y), x)
         return (scaler_of(x), kind.scaler(y)), learner
 

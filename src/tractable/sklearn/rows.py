@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,11 +44,16 @@ class Rows:
         filled, variance = columns.expected(x)
         return cls(filled, columns, x, variance, origin)
 
-    def whole(self, out: Tensor) -> Tensor:
-        """Rows to hold out, with all copies of the same rows."""
+    @cached_property
+    def distinct(self) -> int:
+        """Number of rows that are no copies of each other."""
+        return len(self.x) if self.origin is None else len(self.origin.unique())
+
+    def copies_of(self, chosen: Tensor) -> Tensor:
+        """Return all copies of some of the distinct rows, which are numbered in order."""
         if self.origin is None:
-            return out
-        return torch.isin(self.origin, self.origin[out]).nonzero().squeeze(1)
+            return chosen
+        return torch.isin(self.origin, self.origin.unique()[chosen]).nonzero().squeeze(1)
 
     def __len__(self) -> int:
         return len(self.x)

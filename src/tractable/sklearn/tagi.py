@@ -21,11 +21,12 @@ from tractable.sklearn import logarithm, noise, stretches, tails
 from tractable.sklearn.choosing import ROUNDS, Fit, Setting, Trials, Tried, Wanted, choose, parts_of
 from tractable.sklearn.classifier import Classifier
 from tractable.sklearn.estimator import Estimator
-from tractable.sklearn.network import dense
+from tractable.sklearn.network import dense, widths
 from tractable.sklearn.ordered import Ordered, likelihood_of_classes
 from tractable.sklearn.regressor import Regressor
 from tractable.sklearn.rows import Rows
 from tractable.sklearn.targets import COMPILED, FEW_EPOCHS, FULL_BATCH, NORMAL
+from tractable.sklearn.values import plain
 from tractable.training import holdout
 
 HIDDEN = (64, 64)
@@ -52,10 +53,10 @@ class _ByTAGI(Estimator):
     tried_: list[Tried]
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
-        return self._of(net, likelihood, self.members, seed)
+        return self._of(net, likelihood, int(self.members), seed)
 
     def _of(self, net: nn.Module, likelihood: Likelihood, members: int, seed: int) -> Learner:
-        options: dict[str, Any] = {"gain": self.gain, "forget": self.forget, "seed": seed}
+        options = {"gain": plain(self.gain), "forget": plain(self.forget), "seed": seed}
         if members == 1:
             return TAGI(net, likelihood, **options)
         return Ensemble(net, likelihood, n=members, learner=TAGI, **options)
@@ -74,10 +75,10 @@ class _ByTAGI(Estimator):
                 epochs=self.epochs is None,
                 linear=self.hidden is None,
                 weigh=self.shrink is None and fast,
-                members=min(self.members, _JUDGED) if fast else 1,
+                members=min(int(self.members), _JUDGED) if fast else 1,
             )
             setting = best.setting
-        many = self.calibrate is True and rows >= holdout.MANY_ROWS
+        many = plain(self.calibrate) is True and x.distinct >= holdout.MANY_ROWS
         fit = self._fitted(trials, setting, spare=many)
         self.chosen_, self.tried_ = setting, tried
         return fit
@@ -89,11 +90,13 @@ class _ByTAGI(Estimator):
             net = dense(x.x.shape[1], hidden, outputs, self.activation)
             return self._of(net, likelihood, members, seed)
 
-        seed, rows = self._seed(), len(x)
-        wanted = self.calibrate if rows >= holdout.FEWEST_ROWS else False
-        parts = [x.whole(part) for part in parts_of(rows, seed)] if wanted else []
+        seed, rows = self._seed, len(x)
+        wanted = self.calibrate if x.distinct >= holdout.FEWEST_ROWS else False
+        parts = [x.copies_of(part) for part in parts_of(x.distinct, seed)] if wanted else []
         fast = isinstance(likelihood, COMPILED)
-        size = self.batch_size if fast or self.batch_size else min(FULL_BATCH, rows)
+        size = plain(self.batch_size)
+        if not fast and size is None:
+            size = min(FULL_BATCH, rows)
         return Trials(make, x, y, parts, seed=seed, batch_size=size)
 
     def _first_setting(self, rows: int) -> Setting:
@@ -110,13 +113,13 @@ class _ByTAGI(Estimator):
             spare: whether there are rows enough not to learn from those held out.
         """
         rows = trials.kept(trials.parts[0]) if spare else torch.arange(len(trials.x))
-        final = Wanted(setting, rows, 0, self.members, off_data=True)
+        final = Wanted(setting, rows, 0, int(self.members), off_data=True)
         bar = self.verbose > 0
         if spare or not trials.parts:
             (fit,) = judged = trials.fits([final], progress=bar)
         else:
             fast = isinstance(trials.make(setting.hidden, 1, 0).likelihood, COMPILED)
-            members = min(self.members, _JUDGED) if fast else 1
+            members = min(int(self.members), _JUDGED) if fast else 1
             judged, (fit,) = trials.judged(setting, members, [final], progress=bar)
         return self._suited(trials, setting, fit, judged) if trials.parts else fit
 
@@ -150,7 +153,7 @@ class _ByTAGI(Estimator):
             raise ValueError(f"the file has {self.learner_.n} networks of {self.members}")
 
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        learner.update(x, y, memory=self.memory)
+        learner.update(x, y, memory=plain(self.memory))
 
     def _to_learn(self, rows: Rows) -> Tensor:
         return rows.uncertain(torch.ones(rows.x.shape[1]))
@@ -158,7 +161,7 @@ class _ByTAGI(Estimator):
     def _widths(self) -> Any:
         if self.hidden is None:
             return HIDDEN
-        return self.hidden if isinstance(self.hidden, list | tuple) else [self.hidden]
+        return widths(self.hidden)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -285,7 +288,9 @@ class TAGIRegressor(_ByTAGI, Regressor):
             if self.log_target:
                 raise ValueError(f"log_target goes with likelihood='{NORMAL}' only")
             return None
-        if self.log_target is False or (self.log_target is None and not logarithm.possible(y)):
+        if self.log_target is None and not logarithm.possible(y):
+            return None
+        if self.log_target is not None and not self.log_target:
             return None
         scale = logarithm.scale_of(y)
         if self.log_target:
@@ -304,7 +309,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
         if self.likelihood != NORMAL:
             return super()._suited(trials, setting, fit, judged)
-        seed, learner, seen = self._seed(), fit.learner, trials.seen(judged)
+        seed, learner, seen = self._seed, fit.learner, trials.seen(judged)
         doubt = doubts.choose(seen)
         growth = stretches.growth(trials, setting, judged[0], seen, doubt=doubt, seed=seed)
         if learner.support is not None:

@@ -1,9 +1,10 @@
 """Weights of rows: a row of weight 3 is one that came three times.
 
 Whole numbers are counts, and rows are repeated so often.  Other weights say how much rows count
-beside each other: they are scaled to a mean of 1, and a row is repeated as often as its weight
-says, rounded so that the numbers add up (systematic resampling).  Where rows are held out, all
-copies of a row are.
+beside each other: those above 0 are scaled to a mean of 1, and a row is repeated as often as its
+weight says, rounded so that the numbers add up (systematic resampling).  Rows of weight 0 are left
+out.  Where rows are held out, folds are drawn over distinct rows, and all copies of a row are in
+the same fold.
 
 A weight of a class is one of all its rows (``class_weight``, as scikit-learn has it): the weights
 of row and class are multiplied.
@@ -40,10 +41,38 @@ def copies(sample_weight: Any, rows: int) -> Tensor:
     if (weights == np.round(weights)).all():
         counts = weights.astype(np.int64)
     else:
-        ends = np.cumsum(weights * (rows / weights.sum()))
+        ends = np.cumsum(weights * (np.count_nonzero(weights) / weights.sum()))
         upto = np.floor(ends + 0.5 - 1e-9).astype(np.int64)
         counts = np.diff(upto, prepend=0)
     return torch.from_numpy(np.repeat(np.arange(rows), counts))
+
+
+def counted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return inputs, targets and weights without the rows of weight 0.
+
+    What cannot be taken apart, such as parts of different lengths, is returned as it is, to be
+    refused by the checks of the estimator.
+
+    >>> counted([[1], [2], [3]], ["a", "b", "c"], [1, 0, 2])
+    ([[1], [3]], ['a', 'c'], array([1., 2.]))
+    """
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        rows = [part.shape[0] if hasattr(part, "shape") else len(part) for part in (X, y)]
+    except (TypeError, ValueError, IndexError):
+        return X, y, sample_weight
+    kept = np.flatnonzero(weights)  # a NaN is kept, and refused later
+    if weights.ndim != 1 or rows != [len(weights)] * 2 or len(kept) in (0, len(weights)):
+        return X, y, sample_weight
+    return _rows_at(X, kept), _rows_at(y, kept), weights[kept]
+
+
+def _rows_at(data: Any, rows: npt.NDArray[Any]) -> Any:
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    if isinstance(data, list | tuple):
+        return [data[row] for row in rows]
+    return data[rows] if hasattr(data, "__getitem__") else np.asarray(data)[rows]
 
 
 def with_classes(sample_weight: Any, class_weight: Any, labels: npt.NDArray[Any]) -> Any:
