@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -270,3 +272,59 @@ def test_columns_in_another_order_or_gone_are_named_as_that():
         model.predict(frame[["town"]])
     with pytest.raises(ValueError, match="give a data frame with the same columns"):
         model.predict(frame.to_numpy())
+
+
+def many_columns(columns, rows=60, seed=5):
+    """Numbers, steps, flags and the levels of one category, some of all missing."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, columns))
+    x[:, 1] = rng.integers(0, 5, rows)
+    x[:, 2] = rng.integers(0, 2, rows)
+    x[:, 3:6] = np.eye(3)[rng.integers(0, 3, rows)]
+    gaps = rng.random(x.shape) < 0.05
+    gaps[:, 3:6] = gaps[:, 3:4]
+    x[gaps] = NAN
+    return torch.tensor(x)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_independent_columns_are_drawn_as_from_a_diagonal_covariance(seed, monkeypatch):
+    """Against the general formula, which inverts a matrix of all columns for every row."""
+    x = many_columns(70, seed=seed)
+    columns = Columns.fit(x, [[3, 4, 5]])
+    assert columns.independent
+    found = columns.draws(x)
+    monkeypatch.setattr("tractable.sklearn.missing.MOST_COLUMNS", 100)
+    matrix = replace(columns, covariance=torch.diag(columns.covariance))
+    assert not matrix.independent
+    torch.testing.assert_close(found, matrix.draws(x), rtol=1e-5, atol=1e-7)
+
+
+def test_a_thousand_columns_are_imputed_in_time_linear_in_their_number():
+    """300 columns took 6.7 s, and time grew with the cube of their number."""
+    x = many_columns(1_000, rows=100)
+    started = time.process_time()
+    columns = Columns.fit(x, [[3, 4, 5]])
+    filled, variance = columns.expected(x)
+    assert time.process_time() - started < 5
+    assert not bool(filled.isnan().any())
+    gaps = x.isnan()
+    assert bool((variance[~gaps] == 0).all())
+    own = torch.tensor([float(c[~c.isnan()].var()) for c in x.T[6:]])
+    drawn = torch.stack([v[g].mean() if g.any() else torch.tensor(0.0) for v, g in
+                         zip(variance.T[6:], gaps.T[6:], strict=True)])  # fmt: skip
+    has = gaps[:, 6:].any(0)
+    assert abs(float((drawn[has] / own[has]).mean()) - 1) < 0.1  # tails end at the values seen
+
+
+def test_files_hold_variances_of_many_columns_and_take_the_old_matrix():
+    x = many_columns(70)
+    columns = Columns.fit(x)
+    tensors = columns.tensors()
+    assert tensors["covariance"].shape == (70,)
+    again = Columns.from_tensors(tensors, 70, [])
+    assert torch.equal(again.draws(x), columns.draws(x))
+    old = {**tensors, "covariance": torch.diag(tensors["covariance"])}
+    assert torch.equal(Columns.from_tensors(old, 70, []).draws(x), columns.draws(x))
+    with pytest.raises(ValueError, match="cannot be"):
+        Columns.from_tensors({**tensors, "covariance": -tensors["covariance"]}, 70, [])

@@ -40,7 +40,7 @@ from tractable.persistence import checks
 DRAWS = 32
 """Completions of a row that a prediction mixes."""
 MOST_COLUMNS = 64
-"""That are modelled together; of more, each is taken by itself."""
+"""That are modelled together; of more, each is imputed independently, from its own values."""
 KNOTS = 129
 """Of the distribution of a column."""
 _FEW_VALUES = 32  # up to which a column has steps: nothing is drawn between its values
@@ -49,6 +49,7 @@ _STEPS = 30  # of EM, at most
 _SETTLED = 1e-3  # change of the covariance at which it ends
 _PER_COLUMN = 1.0  # rows' worth of independence in the prior, for each column
 _CHUNK = 1 << 21  # numbers in the matrices of rows that are looked at together
+_JITTER = 1e-6  # on variances, relative
 _SEED = 86_028_121
 
 
@@ -58,7 +59,8 @@ class Columns:
 
     Attributes:
         mean: mean score of each column.
-        covariance: covariance matrix of all scores.
+        covariance: covariance matrix of all scores; of more than ``MOST_COLUMNS`` columns, which
+            are independent, their variances.
         table: values of each column at evenly spaced shares of it, ``[columns, KNOTS]``.
         kind: ``SMOOTH``, ``STEPS`` or ``FLAG`` (two values, low and high) for each column.
         groups: columns that are the levels of one category: one of them is high, the others low.
@@ -88,7 +90,7 @@ class Columns:
         levels = tuple(tuple(int(column) for column in group) for group in groups)
         columns = x.shape[1]
         empty = torch.zeros(columns, dtype=torch.float64)
-        bare = cls(empty, torch.diag(empty), torch.stack(tables), torch.tensor(kinds), levels)
+        bare = cls(empty, empty, torch.stack(tables), torch.tensor(kinds), levels)
         chosen = torch.randperm(len(x), generator=torch.Generator().manual_seed(_SEED))
         return bare._together(bare.scores(x[chosen[:_MOST_ROWS]]))
 
@@ -98,10 +100,10 @@ class Columns:
         count = there.sum(0).clamp_min(1)
         mean = torch.where(there, z, 0.0).sum(0) / count
         own = torch.where(there, (z - mean).square(), 0.0).sum(0) / count
+        if z.shape[1] > MOST_COLUMNS:
+            return replace(self, mean=mean, covariance=own)
         found = replace(self, mean=mean, covariance=torch.diag(own))
         rows, prior = len(z), _PER_COLUMN * z.shape[1]
-        if z.shape[1] > MOST_COLUMNS:
-            return found
         for _ in range(_STEPS):
             filled, doubt = z.clone(), torch.zeros_like(found.covariance)
             for at, expected, inside in found.conditional(z):
@@ -137,7 +139,7 @@ class Columns:
 
     def _values(self, z: Tensor) -> Tensor:
         """The values that have these scores, ``[draws, rows, columns]``; of flags see below."""
-        own = torch.diag(self.covariance).clamp_min(1e-12).sqrt()  # of ties, less than 1
+        own = self._own.clamp_min(1e-12).sqrt()  # of ties, less than 1
         steps, share = self.kind == STEPS, torch.special.ndtr((z - self.mean) / own)
         place = share * torch.where(steps, KNOTS, KNOTS - 1)
         low = place.floor().clamp(0, KNOTS - 1)
@@ -181,6 +183,9 @@ class Columns:
             x: ``[rows, columns]``; NaN marks what is missing.
         """
         drawn = x.expand(DRAWS, *x.shape).clone()
+        if self.independent:
+            self._draw_alone(x, drawn)
+            return drawn
         eye = torch.eye(x.shape[1], dtype=torch.float64)
         for at, expected, inside in self.conditional(self.scores(x)):
             root = torch.linalg.cholesky_ex(inside + 1e-9 * eye).L
@@ -189,6 +194,28 @@ class Columns:
             values = self._flags(self._values(expected + moved), expected, moved / std)
             drawn[:, at] = torch.where(x[at].isnan(), values.to(x.dtype), x[at])
         return drawn
+
+    def _draw_alone(self, x: Tensor, drawn: Tensor) -> None:
+        """Fill the gaps of ``drawn``, each by the distribution of its own column."""
+        own, normal = self._own, evenly(x.shape[1])[:, None]
+        std = (own + _JITTER * torch.where(own > 0, own, 1.0)).sqrt()
+        holes = x.isnan().any(1).nonzero().squeeze(1)
+        for at in holes.split(max(_CHUNK // (DRAWS * x.shape[1]), 1)):
+            gaps = x[at].isnan()
+            expected = torch.where(gaps, self.mean, 0.0)
+            moved = normal.expand(-1, len(at), -1)
+            values = self._flags(self._values(expected + std * moved), expected, moved)
+            drawn[:, at] = torch.where(gaps, values.to(x.dtype), x[at])
+
+    @property
+    def independent(self) -> bool:
+        """Whether columns say nothing of each other."""
+        return self.covariance.ndim == 1 or len(self.mean) > MOST_COLUMNS
+
+    @property
+    def _own(self) -> Tensor:
+        """Variance of the scores of each column."""
+        return self.covariance if self.covariance.ndim == 1 else torch.diag(self.covariance)
 
     def expected(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Rows with their gaps filled by what is expected, and the variance of every cell."""
@@ -205,7 +232,7 @@ class Columns:
         The covariance is zero wherever a cell is known.
         """
         own = torch.diag(self.covariance)
-        regular = self.covariance + torch.diag(1e-6 * torch.where(own > 0, own, 1.0))
+        regular = self.covariance + torch.diag(_JITTER * torch.where(own > 0, own, 1.0))
         precision = torch.linalg.inv(regular)
         eye = torch.eye(len(precision), dtype=torch.float64)
         holes = z.isnan().any(1).nonzero().squeeze(1)
@@ -237,9 +264,11 @@ class Columns:
     ) -> Columns:
         """What ``tensors`` gave, once it is found to be a model of so many columns."""
         like = torch.empty(columns, dtype=torch.float64)
+        # Files of version 0.1 hold a diagonal matrix of many columns.
+        alone = columns > MOST_COLUMNS and tensors.get("covariance", like).ndim == 1
         wanted = {
             "mean": like,
-            "covariance": like.new_empty(columns, columns),
+            "covariance": like if alone else like.new_empty(columns, columns),
             "table": like.new_empty(columns, KNOTS),
             "kind": torch.empty(columns, dtype=torch.int64),
         }
@@ -247,11 +276,13 @@ class Columns:
         checks.numbers(tensors, {})
         found = cls(**tensors, groups=tuple(tuple(group) for group in groups))
         matrix, kind = found.covariance, found.kind
-        own = torch.diag(matrix)
-        if not torch.equal(matrix, matrix.T) or bool((own < 0).any()):
+        own = found._own
+        if bool((own < 0).any()) or not (alone or torch.equal(matrix, matrix.T)):
             raise ValueError("the columns in the file have a covariance that cannot be")
-        root = torch.linalg.cholesky_ex(matrix + torch.diag(1e-6 * own + 1e-9))
-        if bool(root.info) or not bool(((kind >= SMOOTH) & (kind <= FLAG)).all()):
+        bad = not alone and bool(
+            torch.linalg.cholesky_ex(matrix + torch.diag(1e-6 * own + 1e-9)).info
+        )
+        if bad or not bool(((kind >= SMOOTH) & (kind <= FLAG)).all()):
             raise ValueError("the columns in the file have a covariance or a kind that cannot be")
         if bool((found.table.diff(dim=1) < 0).any()):
             raise ValueError("the values of a column in the file are not in order")
