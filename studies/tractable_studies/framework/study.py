@@ -15,7 +15,7 @@ from pathlib import Path
 TAGI = "Goulet, Nguyen & Amiri 2021"
 STATES = "Nguyen & Goulet, hidden-states inference"
 BBB = "Weight uncertainty in neural networks, replication"
-OURS = "our own question, no paper"
+OURS = "experiment, no paper"
 
 
 @dataclass(frozen=True)
