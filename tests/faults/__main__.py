@@ -77,6 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--again", action="store_true", help="plant faults with results again")
     parser.add_argument("--limit", type=float, default=SECONDS_PER_FAULT, help="seconds a fault")
     parser.add_argument("--log", type=Path, help="file to append results in memory to")
+    parser.add_argument("--quick", action="store_true", help="only plant faults in memory")
     parser.add_argument("--table", action="store_true", help="only rewrite the table")
     options = parser.parse_args(arguments)
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
@@ -89,11 +90,13 @@ def main(arguments: list[str] | None = None) -> None:
         and (options.again or results.get(fault.name, {"incomplete": True}).get("incomplete"))
     ]
     if chosen and not options.table:
-        run(chosen, results, options.limit, options.log)
+        run(chosen, results, options.limit, options.log, options.quick)
     sys.stdout.write(write_table(results))
 
 
-def run(faults: list[Fault], results: dict[str, Any], limit: float, log: Path | None) -> None:
+def run(
+    faults: list[Fault], results: dict[str, Any], limit: float, log: Path | None, quick_only: bool
+) -> None:
     """Plant faults in memory where possible and else in the files, and write each result."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Scratch(Path(folder) / "copy")
@@ -104,8 +107,8 @@ def run(faults: list[Fault], results: dict[str, Any], limit: float, log: Path | 
             for fault in mine:
                 test, seconds = quick.get(fault.name, (None, 0.0))
                 found = {"file": fault.file, "what": fault.what, "found_by": test}
-                found |= {"seconds": seconds}
-                if test is None:
+                found |= {"seconds": seconds} | ({} if test else {"incomplete": True})
+                if test is None and not quick_only:
                     found = find(scratch, fault, limit, only_rest=fault.name in quick)
                     fresh.append(found)
                 results[fault.name] = found | {"commit": at}

@@ -7,19 +7,18 @@ Faults that change what a module executes when it is imported cannot be planted 
 from __future__ import annotations
 
 import json
-import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
-import torch
 
 from tests.faults.catalog import Fault
 from tests.faults.trial import PLAIN
 from tests.mutants import patching
-from tests.mutants.session import fails, in_child, stop
+from tests.mutants.session import fails, in_child, prepared
 
 
 @dataclass
@@ -43,14 +42,14 @@ class Planted:
     log: Path | None = None
     found: dict[str, tuple[str | None, float]] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
+    functions: dict[str, list[FunctionType]] = field(default_factory=dict)
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Plant every fault that can be planted in memory."""
         if session.testsfailed:
             raise session.Failed("tests could not be collected")
-        torch.set_num_threads(1)
-        signal.signal(signal.SIGALRM, stop)
         self.items = session.items
+        self.functions = prepared(self.items, self.package)
         for fault in self.faults:
             self.plant(fault)
         self.trust()
@@ -66,7 +65,9 @@ class Planted:
         items = [item for file in files for item in self.items if item.nodeid.startswith(file)]
 
         def work() -> str | None:
-            assert patching.apply(path, changed), f"{fault.name}: no function was changed"
+            assert patching.apply(self.functions[path], changed), (
+                f"{fault.name}: no function was changed"
+            )
             return next((item.nodeid for item in items if fails(item)), None)
 
         start = time.monotonic()

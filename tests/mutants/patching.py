@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
+
+CACHE = type(lru_cache(lambda: None))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -47,13 +50,28 @@ def _is_class(code: CodeType) -> bool:
     return "__qualname__" in code.co_names and "__module__" in code.co_names
 
 
-def apply(path: str, changed: dict[Any, CodeType]) -> int:
+def functions_in(folder: str) -> dict[str, list[FunctionType]]:
+    """Return all functions that exist now, by the file in a folder that defines them."""
+    found: dict[str, list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename.startswith(folder):
+            found.setdefault(each.__code__.co_filename, []).append(each)
+    return found
+
+
+def clear_caches(folder: str) -> None:
+    """Forget what cached functions defined in a folder have returned."""
+    for each in gc.get_objects():
+        if type(each) is CACHE:
+            code = getattr(getattr(each, "__wrapped__", None), "__code__", None)
+            if code is not None and code.co_filename.startswith(folder):
+                each.cache_clear()
+
+
+def apply(functions: list[FunctionType], changed: dict[Any, CodeType]) -> int:
     """Replace the code of all functions made of changed code; return their number."""
-    number = 0
-    for found in gc.get_objects():
-        if type(found) is FunctionType and found.__code__.co_filename == path:
-            code = changed.get(_key(found.__code__))
-            if code is not None:
-                found.__code__ = code
-                number += 1
-    return number
+    found = [(each, changed.get(_key(each.__code__))) for each in functions]
+    for each, code in found:
+        if code is not None:
+            each.__code__ = code
+    return sum(code is not None for _, code in found)

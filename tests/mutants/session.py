@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -52,6 +54,7 @@ def in_child(work: Callable[[], Any], seconds: float) -> Answer:
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         child = os.fork()
         if child == 0:
+            gc.disable()
             try:
                 said = {"value": work()}
             except BaseException:
@@ -89,6 +92,25 @@ def stop(number: int, frame: Any) -> None:
     raise TimeoutError(f"the test took longer than {SECONDS_PER_TEST} seconds")
 
 
+def prepared(items: list[Any], package: Path) -> dict[str, list[FunctionType]]:
+    """Return the functions of the package by file, ready for children that replace their code.
+
+    The first test of each file is run here, because torch imports much of itself when it is first
+    used, which every child would repeat.
+    """
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGALRM, stop)
+    firsts = {str(item.path): item for item in reversed(items)}
+    for item in firsts.values():
+        fails(item)
+    folder = f"{package}/"
+    patching.clear_caches(folder)
+    found = patching.functions_in(folder)
+    gc.collect()
+    gc.freeze()  # so that children share memory with this process
+    return found
+
+
 @dataclass
 class Session:
     """A pytest plugin that judges mutants in place of running the tests.
@@ -116,14 +138,14 @@ class Session:
     results: list[dict[str, Any]] = field(default_factory=list)
     items: list[Any] = field(default_factory=list)
     known: Counter[int] = field(default_factory=Counter)
+    functions: dict[str, list[FunctionType]] = field(default_factory=dict)
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Trace the tests, then judge mutants."""
         if session.testsfailed:
             raise session.Failed("tests could not be collected")
-        torch.set_num_threads(1)
-        signal.signal(signal.SIGALRM, stop)
         self.items = session.items
+        self.functions = prepared(self.items, self.package)
         executed = self.trace()
         for mutant in self.mutants:
             if time.monotonic() > self.end or len(self.results) >= self.number:
@@ -183,7 +205,7 @@ class Session:
         tests.sort(key=lambda test: -self.known[test])
 
         def work() -> int | None:
-            patching.apply(path, changed)
+            patching.apply(self.functions.get(path, []), changed)
             return next((test for test in tests if fails(self.items[test])), None)
 
         start = time.monotonic()

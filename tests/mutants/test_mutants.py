@@ -97,7 +97,8 @@ def test_code_is_replaced_in_functions_that_exist(tmp_path):
     inner, method = module["outer"](5), module["Kind"]().method
     after = PATCHED.replace("x - y", "x + y").replace("x * self", "x + self")
     changed = patching.replacements(path, PATCHED, after)
-    assert patching.apply(path, changed) == 3  # inner, and outer, which makes new ones
+    functions = patching.functions_in(str(tmp_path))[path]
+    assert patching.apply(functions, changed) == 3  # inner, and outer, which makes new ones
     assert (inner(2), module["outer"](1)(1), method(4)) == (7, 2, 7)
 
 
