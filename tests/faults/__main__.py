@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -80,6 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="only plant faults in memory")
     parser.add_argument("--table", action="store_true", help="only rewrite the table")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the children
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     names = {fault.name for fault in FAULTS}
     results = {name: result for name, result in results.items() if name in names}

@@ -177,11 +177,14 @@ class Scratch:
                 target=_answer, args=(self.folder, Path(report.name), function, arguments)
             )
             child.start()
-            child.join(seconds)
-            complete = not child.is_alive()
-            if not complete:
-                child.kill()
-                child.join()
+            try:
+                child.join(seconds)
+            finally:  # also where this process is interrupted
+                complete = not child.is_alive()
+                if not complete:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(child.pid or 0, signal.SIGKILL)
+                    child.join()
             said = report.read()
         return (json.loads(said) if said else None), complete, child.exitcode or 0
 
@@ -197,6 +200,7 @@ def _answer(
 ) -> None:
     """Call a function with the copy in place of the checkout, and write what it returns."""
     assert not any(name.split(".")[0] == "tractable" for name in sys.modules)
+    os.setsid()  # so that what it starts can be stopped with it
     os.chdir(folder)
     paths = [str(folder / "src"), str(folder / "studies")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)

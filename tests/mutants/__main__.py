@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--table", action="store_true", help="only rewrite the table")
     parser.add_argument("--output", type=Path, default=RESULTS, help="results as JSON")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the children
     kept = json.loads(options.output.read_text()) if options.output.is_file() else {}
     if not options.table:
         for name in options.only or [*SUITES]:
