@@ -176,7 +176,10 @@ class Normal(Likelihood):
         e, p = share * residual, share * var
         # Below the rounding of the targets a residual says nothing; a noise of zero would let the
         # weights' variances vanish where targets are exact.
-        rounding = _ROUNDING * y.reshape(flat).to(m.dtype).square().mean(0)
+        # The targets are taken as far as the gate lets them through: the rounding of an outlier
+        # is not that of the values beside it.
+        believed = mean.reshape(flat).to(m.dtype) + residual
+        rounding = _ROUNDING * believed.square().mean(0)
         seen = torch.maximum((e * e + p).mean(0), rounding.clamp_min(_LEAST_NOISE))
         left = (2 * p * p + 4 * p * e * e).mean(0) / rows
         total = s + 2 * (s + m * m) / rows

@@ -190,9 +190,11 @@ void update_noise(const Chain& chain, State& state, const Targets& y, int batch,
     for (int b = 0; b < batch; ++b) {
       const std::size_t at = std::size_t(b) * width + o;
       const std::size_t from = y.row(b) * outputs + o;
-      square += double(y.values[from]) * y.values[from];
       double residual = y.values[from] - z.first[at];
       if (verdict.any) residual *= verdict.weight[std::size_t(b) * std::size_t(outputs) + o];
+      // As far as the gate lets it through: the rounding of an outlier is not that of others.
+      const double believed = z.first[at] + residual;
+      square += believed * believed;
       const double var = double(z.second[at]) + y.variance(from);
       const double share = m / (var + m);
       const double e = share * residual, p = share * var;
