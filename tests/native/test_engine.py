@@ -83,8 +83,17 @@ def test_an_unknown_engine_is_refused() -> None:
         tr.TAGI(CHAIN, Normal(0.1), engine="jax")
 
 
-def test_exact_moments_of_smooth_chains_are_linear_anyway() -> None:
-    net = draw.network([3, 10, 1], "tanh")
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid"])
+def test_exact_moments_of_any_activation_are_computed_by_torch(activation: str) -> None:
+    net = draw.network([3, 10, 1], activation)
+    likelihood = Normal(0.1)
+    assert tr.TAGI(net, likelihood, moments="exact").engine == "torch"
+    with pytest.raises(UnsupportedByKernel, match="moments"):
+        tr.TAGI(net, likelihood, engine="native", moments="exact")
+
+
+def test_exact_moments_of_a_chain_without_activations_are_those_of_the_kernel() -> None:
+    net = draw.network([3, 10, 1], "identity")
     assert tr.TAGI(net, Normal(0.1), engine="native", moments="exact").engine == "native"
 
 

@@ -15,6 +15,7 @@ near (``KINK``) are left out, for both engines.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +24,9 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tests.native import draw
+from tractable.errors import UnsupportedByKernel
 from tractable.learners import Position
+from tractable.rules.activation import MODES
 
 UPDATES = int(os.environ.get("TRACTABLE_PARITY_UPDATES", "25"))
 KINK = 1e-5
@@ -91,6 +94,39 @@ def test_engines_agree(activation: str, likelihood: str, rule: str) -> None:
         widest_batch=256 if rule == "damped" else 12,
     )
     agree(problem, UPDATES)
+
+
+# Every pair of activation and likelihood, of mode and activation, and of mode and likelihood.
+COVERING = [
+    (MODES[(row + column) % 3], activation, likelihood, ("damped", "published")[(row + column) % 2])
+    for row, activation in enumerate(draw.ACTIVATIONS)
+    for column, likelihood in enumerate(draw.LIKELIHOODS)
+]
+
+
+@pytest.mark.parametrize(("moments", "activation", "likelihood", "rule"), COVERING)
+def test_the_default_engine_computes_the_moments_that_are_asked_for(
+    moments: str, activation: str, likelihood: str, rule: str
+) -> None:
+    seed = COVERING.index((moments, activation, likelihood, rule))
+    problem = draw.problem(
+        seed,
+        activation=activation,
+        likelihood_name=likelihood,
+        rule=rule,
+        updates=3,
+        largest=40,
+        widest_batch=8,
+    )
+    problem = replace(problem, options={**problem.options, "moments": moments})
+    if moments == "exact" and any(not isinstance(m, nn.Linear | nn.Identity) for m in problem.net):
+        with pytest.raises(UnsupportedByKernel, match="moments"):
+            problem.learner("native")
+    default, by_torch = problem.learner("auto"), problem.learner("torch")
+    want, got = (model.outputs(problem.x).moments() for model in (by_torch, default))
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+    learn([default, by_torch], problem, 3)
+    assert draw.distance(default, by_torch) < 1e-4
 
 
 @pytest.mark.parametrize("widths", [[1, 64, 64, 1], [13, 50, 50, 1]])

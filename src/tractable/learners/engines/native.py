@@ -110,8 +110,11 @@ def describe(
     if not walk.layers or walk.names != list(network.shapes):
         raise UnsupportedByKernel("engine='native' takes no frozen or shared parameters")
     activations = [*walk.before, *(step for layer in walk.layers for step in layer[3])]
-    if moments == "exact" and any("relu" in name for name, _ in activations):
-        raise UnsupportedByKernel("engine='native' has moments='linear' only")
+    if moments == "exact" and activations:
+        raise UnsupportedByKernel(
+            f"engine='native' computes moments='linear', not moments='exact', of the activation "
+            f"{activations[0][0]}: take engine='torch' or moments='linear'"
+        )
     arguments = {
         "before": walk.before,
         "layers": walk.layers,
