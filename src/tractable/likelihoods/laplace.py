@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Laplace as Distribution
 from torch.special import log_ndtr
 
+from tractable.likelihoods import probit
 from tractable.likelihoods.learnt import LearntScale
 from tractable.likelihoods.per_output import over_nodes
 from tractable.predictive import MixturePredictive
@@ -114,8 +115,8 @@ class Laplace(LearntScale):
 
 def _beyond(t: Tensor) -> Tensor:
     """``E[t - x]`` of ``x ~ N(0, 1)`` below ``t``: ``t + phi(t) / Phi(t)``, never negative."""
-    ratio = torch.exp(-0.5 * t * t - 0.5 * math.log(2 * math.pi) - log_ndtr(t))
-    # far in the tail the sum cancels; there it is 1 / |t| (1 - 2 / t^2)
-    far = t < -1e4
+    # Far in the tail the sum cancels; there it is 1 / |t| (1 - 2 / t^2 + 10 / t^4 - ...).
+    far = t < -1e3
     small = 1 / torch.where(far, -t, torch.ones_like(t))
-    return torch.where(far, small, (t + ratio).clamp_min(0))
+    series = small * (1 - small * small * (2 - 10 * small * small))
+    return torch.where(far, series, (t + probit.hazard(t)).clamp_min(0))

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_FAR = -1e4
+"""Below, ``h (h + t)`` is one to eight digits."""
 _NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(20)
 
 
@@ -28,11 +30,16 @@ def messages(
     are ``sign * h / sqrt(S)`` and ``-h (h + t) / S``.
     """
     scale = torch.rsqrt(noise + variance)
-    t = sign * mean * scale
-    h = torch.exp(-0.5 * t * t - 0.5 * math.log(2 * math.pi) - torch.special.log_ndtr(t))
-    # h (h + t) lies between 0 and 1; far in the tail rounding may leave that interval.
-    curvature = (h * (h + t)).clamp(0, 1) * scale * scale
-    return sign * h * scale, -curvature * sign * sign
+    # In double precision: h (h + t) cancels in the tail, by t^2 times the rounding.
+    t = (sign * mean * scale).double()
+    h = hazard(t)
+    curvature = torch.where(t < _FAR, 1.0, h * (h + t)).to(mean.dtype) * scale * scale
+    return sign * h.to(mean.dtype) * scale, -curvature * sign * sign
+
+
+def hazard(t: Tensor) -> Tensor:
+    """``phi(t) / Phi(t)``, as ``sqrt(2 / pi) / erfcx(-t / sqrt 2)``, which does not overflow."""
+    return math.sqrt(2 / math.pi) / torch.special.erfcx(t * -math.sqrt(0.5))
 
 
 def log_entropy(t: Tensor) -> Tensor:
