@@ -187,15 +187,16 @@ def test_a_predicted_noise_outlives_a_wild_target(predicted, batch, wild):
     assert model.surprises.count > predicted.surprises.count
 
 
-def test_a_predicted_noise_is_learnt_as_well_with_the_guards_and_wrecked_without(predicted):
+def test_a_predicted_noise_is_learnt_as_well_with_the_guards_and_harmed_without(predicted):
     if len(predicted.net) != 5:
         pytest.skip("once is enough")
     plain = predicting(2, robust=False)
     x, y = uneven(1000, seed=9)
     pair = [float(model.predict(x).log_prob(y).mean()) for model in (predicted, plain)]
     assert pair[0] > pair[1] - 0.1
-    plain.update(x[:1], [[1e3]])
-    assert rmse(plain) > 1.0
+    before = rmse(plain)
+    plain.update(x[:1], [[1e3]])  # it counts as noise for the most part, as the messages are exact
+    assert rmse(plain) > 1.5 * before
 
 
 def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tmp_path):

@@ -89,7 +89,7 @@ def test_labels(label: float) -> None:
         check(Bernoulli("logit"), label, [mean], [variance])
 
 
-@pytest.mark.parametrize("nodes", [20, 41])
+@pytest.mark.parametrize("nodes", [80, 160])
 def test_predicted_noises(nodes: int) -> None:
     for y, log_noise, variance in itertools.product((-3.0, 0.1, 40.0), (-8.0, 0.0, 3.0), VARIANCES):
         check(HeteroscedasticNormal(nodes), y, [0.2, log_noise], [variance, 0.7])

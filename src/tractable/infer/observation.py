@@ -16,6 +16,7 @@ from tractable.errors import NonFiniteMessage, NotFitted
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical, Likelihood, Normal
+from tractable.likelihoods.base import take_at_most_all
 from tractable.moments import message
 from tractable.training.inputs import only_one
 
@@ -120,7 +121,8 @@ def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Obser
     """The message of targets to the outputs."""
     with torch.no_grad():
         mean, variance = outputs.loc.detach(), outputs.variance.detach()
-        return Observation(*likelihood.messages(targets, mean, variance), variance)
+        d_mu, d_var = likelihood.messages(targets, mean, variance)
+        return Observation(d_mu, take_at_most_all(d_var, variance), variance)
 
 
 def posterior(

@@ -124,6 +124,26 @@ class Likelihood(nn.Module, ABC):
         d_mu, d_var = self.messages(y, mean, variance)
         return Heard(d_mu, d_var, d_var, self.update_noise(y, mean, variance, memory=memory))
 
+    def observe(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory: float | None = None,
+    ) -> Heard:
+        """Return what ``hear`` does, with messages that leave some variance to every output.
+
+        The learners take the messages of any likelihood from here.  Args: as ``hear``.
+        """
+        heard = self.hear(y, mean, variance, weight=weight, memory=memory)
+        believed = take_at_most_all(heard.believed, variance)
+        d_var = believed
+        if heard.d_var is not heard.believed:
+            d_var = take_at_most_all(heard.d_var, variance)
+        return Heard(heard.d_mu, d_var, believed, heard.noise)
+
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient of ``log p(y|z)`` in the outputs, and minus its second derivative, row by row.
 
@@ -273,6 +293,21 @@ class Likelihood(nn.Module, ABC):
     def extra_repr(self) -> str:
         """The arguments, as the constructor takes them."""
         return ", ".join(f"{k}={v!r}" for k, v in self.config().items())
+
+
+def take_at_most_all(d_var: Tensor, variance: Tensor) -> Tensor:
+    """Return messages to variances between ``-1 / variance`` (nearly) and zero.
+
+    A message of ``-1 / variance`` would leave none: no later row could move that output, and
+    rounding may pass it.  Four times the rounding of a number is left.
+
+    Args:
+        d_var: second derivatives of the log evidence in the means of the outputs.
+        variance: variance of the outputs.
+    """
+    limits = torch.finfo(variance.dtype)
+    most = (4 * limits.eps - 1) / variance.clamp_min(limits.tiny)
+    return torch.maximum(d_var.clamp(max=0), most)
 
 
 def semi_definite(second: Tensor) -> Tensor:

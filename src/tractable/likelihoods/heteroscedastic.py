@@ -3,48 +3,52 @@
 The network has two outputs per target, all means first and then all log noise variances (they
 are not interleaved): ``y = z_1 + v`` with ``v ~ N(0, exp(z_2))``.
 
-The integral over z_1 is closed; the one over z_2 is a Gauss-Hermite sum over nodes ``nu_i`` with
-weights ``w_i``.  With ``S_i = var_1 + exp(nu_i)``, ``e = y - mu_1`` and responsibilities
-``r_i ~ w_i N(e; 0, S_i)``, the derivatives of the log evidence are averages over r.
+The integral over z_1 is closed; the one over z_2 is a sum over even nodes ``nu_i`` around the peak
+of the integrand (``tractable.likelihoods.quadrature``), as nodes placed by the Gaussian alone miss
+a likelihood that is narrow in z_2 or far from its mean.  With ``S_i = var_1 + exp(nu_i)``,
+``e = y - mu_1`` and the weights ``r_i`` of the nodes given y, the messages to z_1 are averages over
+r, and those to z_2 are ``(E_r[nu] - mu_2) / var_2`` and ``(Var_r[nu] / var_2 - 1) / var_2``.
 
-Exact: up to the quadrature, and z_1, z_2 independent.
-Approximate: an observation that makes the noise *less* certain leaves its variance as it is, and
-a residual of more than a hundred deviations tells the noise no more than one of a hundred.
+Exact: up to the quadrature (nine digits; two where the integrand has two peaks, which takes a
+residual of many deviations and a mean of the log noise far below it), and z_1, z_2 independent.
+Approximate: an observation that makes the noise *less* certain leaves its variance as it is.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from tractable.likelihoods import quadrature
 from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
 from tractable.likelihoods.gate import Gate, Verdict
 from tractable.likelihoods.scaling import best_scale
 from tractable.predictive import NormalPredictive
 
 MOST_NODES = 180
-"""With more of them the weights of the outermost underflow."""
-_MOST_SURPRISE = 1e4
-"""Squared residual over variance, at most."""
 _LOG_NOISE_RANGE = 14.0  # log noise variance: deviations from 1e-3 to 1e3 of standardised targets
+_TINY = 1e-30  # smallest variance of a log noise that is divided by
+_SOLVE = 4  # Newton steps, to the bound of the peak and to the peak
+_SCAN = 16  # intervals in which the peak is looked for
+_SMALL = 0.01  # variance of a log noise below which averages of derivatives are more accurate
+_LITTLE = 0.1  # share of the variance that is left, below which they are not
 
 
 class HeteroscedasticNormal(Likelihood):
     """``y ~ N(z_1, exp(z_2))``; the network gives ``[z_1, z_2]`` along its last dimension.
 
     Args:
-        nodes: number of Gauss-Hermite nodes for the integral over the log noise.
+        nodes: number of nodes for the integral over the log noise; at least 80 are used.  The
+            compiled kernel chooses their number for each value.
     """
 
     noise_scale: Tensor
-    points: Tensor
-    log_weights: Tensor
 
-    def __init__(self, nodes: int = 20) -> None:
+    def __init__(self, nodes: int = quadrature.NODES) -> None:
         super().__init__()
         if nodes < 2:
             raise ValueError(f"nodes must be at least 2, got {nodes}")
@@ -53,10 +57,6 @@ class HeteroscedasticNormal(Likelihood):
         self.nodes = nodes
         # On the noise of predictions, fitted to held-out rows; learning does not depend on it.
         self.register_buffer("noise_scale", torch.ones((), dtype=torch.float64))
-        points, weights = np.polynomial.hermite.hermgauss(nodes)
-        self.register_buffer("points", torch.tensor(points) * math.sqrt(2), persistent=False)
-        log_weights = torch.tensor(np.log(weights)) - 0.5 * math.log(math.pi)
-        self.register_buffer("log_weights", log_weights, persistent=False)
 
     @classmethod
     def added_buffers(cls) -> dict[str, Tensor]:
@@ -87,43 +87,56 @@ class HeteroscedasticNormal(Likelihood):
             )
         return real_targets(y, torch.Size([*outputs[:-1], outputs[-1] // 2]))
 
-    def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Per node: log of weight times density, residual squared, S, and the noise variance."""
-        mu_1, mu_2 = mean.chunk(2, -1)
-        var_1, var_2 = variance.chunk(2, -1)
-        nu = mu_2.unsqueeze(-1) + var_2.sqrt().unsqueeze(-1) * self.points.to(mean.dtype)
-        noise = nu.clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE).exp()
-        total = var_1.unsqueeze(-1) + noise
-        e = (y - mu_1).unsqueeze(-1)
-        log_density = -0.5 * (e * e / total + total.log() + math.log(2 * math.pi))
-        return log_density + self.log_weights.to(mean.dtype), e, total, noise
-
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
+        """See ``Likelihood``; the log noise variance counts as at most 14 and at least -14."""
         mu, log_noise = z.chunk(2, -1)
+        log_noise = log_noise.clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE)
         density = -0.5 * ((y - mu) ** 2 * torch.exp(-log_noise) + log_noise + math.log(2 * math.pi))
         return density.flatten(1).sum(1)
 
+    def _nodes(self, e: Tensor, var_1: Tensor, mu_2: Tensor, var_2: Tensor) -> quadrature.Nodes:
+        """Where the integrand over the log noise is."""
+        with torch.no_grad():  # the integral does not depend on where its nodes are
+            density = partial(_log_density, e, var_1)
+            peak = _peak(e, var_1, mu_2, var_2)
+            low, high = quadrature.extent(density, peak, mu_2, var_2)
+            # Where the noise is expected to be small there may be a second peak, at its mean.
+            fallen = density(mu_2 + var_2.sqrt() * peak) - 0.5 * peak * peak - density(mu_2)
+            second = (_noise(mu_2) < var_1) & (peak > 0) & (fallen < quadrature.FALL)
+            widest = torch.full_like(low, -math.sqrt(2 * quadrature.FALL))
+            low = torch.where(second, torch.minimum(low, widest), low)
+            return quadrature.even(low, high, max(self.nodes, quadrature.NODES))
+
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Gauss-Hermite sum over the log noise."""
-        return self._terms(y, mean, variance)[0].logsumexp(-1).flatten(1).sum(1)
+        """By quadrature over the log noise, in double precision."""
+        mu_1, mu_2 = mean.double().chunk(2, -1)
+        var_1, var_2 = variance.double().chunk(2, -1)
+        e = y.double() - mu_1
+        nodes = self._nodes(e.detach(), var_1.detach(), mu_2.detach(), var_2.detach())
+        found = quadrature.log_evidence(partial(_log_density, e, var_1), nodes, mu_2, var_2)
+        return found.flatten(1).sum(1).to(mean.dtype)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivatives of the Gauss-Hermite sum."""
-        log_terms, e, total, noise = self._terms(y, mean, variance)
-        r = log_terms.softmax(-1)
+        """Averages over the nodes; see the module."""
+        mu_1, mu_2 = mean.double().chunk(2, -1)
+        var_1, var_2 = variance.double().chunk(2, -1)
+        e = y.double() - mu_1
+        nodes = self._nodes(e, var_1, mu_2, var_2)
+        nu, r = quadrature.posterior(partial(_log_density, e, var_1), nodes, mu_2, var_2)
+        total = var_1 + _noise(nu)
         pull = e / total
-        d_mu_1 = (r * pull).sum(-1)
-        d_var_1 = (r * (pull * pull - 1 / total)).sum(-1) - d_mu_1**2
-        # Derivative of each log density in the log noise, and its own derivative.
-        surprise = (e * pull).clamp(max=_MOST_SURPRISE)
-        share = noise / total
-        g = 0.5 * share * (surprise - 1)
-        slope = g + 0.5 * share * share * (1 - 2 * surprise)
-        d_mu_2 = (r * g).sum(-1)
-        d_var_2 = (r * (g * g + slope)).sum(-1) - d_mu_2**2
-        d_mu = torch.cat([d_mu_1, d_mu_2], -1)
-        return d_mu, torch.cat([d_var_1, d_var_2], -1).clamp(max=0)
+        d_mu_1 = (r * pull).sum(0)
+        d_var_1 = (r * ((pull - d_mu_1) ** 2 - 1 / total)).sum(0)
+        v, shift = var_2.clamp_min(_TINY), nu - mu_2
+        moved = (r * shift).sum(0)
+        left = (r * (shift - moved) ** 2).sum(0) / v
+        score, bend = _slopes(e, var_1, nu)
+        d_mu_2 = (r * score).sum(0)
+        by_scores = (r * (bend + (score - d_mu_2) ** 2)).sum(0)
+        d_mu_2 = torch.where(v > _SMALL, moved / v, d_mu_2)
+        d_var_2 = torch.where((v > _SMALL) | (left < _LITTLE), (left - 1) / v, by_scores)
+        d_mu, d_var = torch.cat([d_mu_1, d_mu_2], -1), torch.cat([d_var_1, d_var_2], -1)
+        return d_mu.to(mean.dtype), d_var.clamp(max=0).to(mean.dtype)
 
     def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
         """What a gate says of observations; the noise is expected to be as it was learnt.
@@ -172,3 +185,53 @@ class HeteroscedasticNormal(Likelihood):
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
         return {"nodes": self.nodes}
+
+
+def _noise(log_noise: Tensor) -> Tensor:
+    return log_noise.clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE).exp()
+
+
+def _log_density(e: Tensor, var_1: Tensor, log_noise: Tensor) -> Tensor:
+    """``log N(e; 0, var_1 + noise)``."""
+    total = var_1 + _noise(log_noise)
+    return -0.5 * (e * e / total + total.log() + math.log(2 * math.pi))
+
+
+def _slopes(e: Tensor, var_1: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
+    """First and second derivative of ``_log_density`` in the log noise."""
+    noise = _noise(log_noise)
+    share = noise / (var_1 + noise)
+    surprise = e * e / (var_1 + noise)
+    inside = (log_noise.abs() < _LOG_NOISE_RANGE).to(share.dtype)
+    first = 0.5 * share * (surprise - 1) * inside
+    return first, first + 0.5 * share * share * (1 - 2 * surprise) * inside
+
+
+def _peak(e: Tensor, var_1: Tensor, mu_2: Tensor, var_2: Tensor) -> Tensor:
+    """About where the integrand over the log noise is greatest, in deviations from its mean.
+
+    The shift d from the mean lies on the side of the peak of the likelihood, which is at
+    ``noise = e^2 - var_1``.  It is at least ``-var_2 / 2`` and at most ``w - var_2 / 2`` with
+    ``w e^w = var_2 / 2 e^2 exp(var_2 / 2 - mu_2)``, the shift for ``var_1 = 0``.  There may be two
+    peaks: the shifts in between are scanned first.
+    """
+    v, squared = var_2.clamp_min(_TINY), (e * e).clamp_min(torch.finfo(e.dtype).tiny)
+    top = (e * e - var_1).clamp_min(math.exp(-_LOG_NOISE_RANGE)).log()
+    top = top.clamp(max=_LOG_NOISE_RANGE) - mu_2
+    a = (0.5 * v).log() + squared.log() - mu_2 + 0.5 * v  # log w + w = a
+    u = torch.where(a > 1, a.clamp_min(1).log(), a)
+    for _ in range(_SOLVE):
+        grown = u.exp()
+        u = (a + grown * (u - 1)) / (grown + 1)
+    most = (u.exp() - 0.5 * v).clamp_min(0)
+    span = torch.where(top > 0, torch.minimum(top, most), torch.maximum(top, -0.5 * v))
+    share = torch.linspace(0, 1, _SCAN + 1, dtype=e.dtype, device=e.device)
+    shifts = span * share.reshape(-1, *[1] * e.ndim)
+    height = _log_density(e, var_1, mu_2 + shifts) - 0.5 * shifts * shifts / v
+    d = shifts.gather(0, height.argmax(0, keepdim=True)).squeeze(0)
+    low, high = span.clamp(max=0), span.clamp(min=0)
+    for _ in range(_SOLVE):
+        score, bend = _slopes(e, var_1, mu_2 + d)
+        d = d - (d - v * score) / (1 - v * bend.clamp(max=0))
+        d = torch.minimum(torch.maximum(d, low), high)
+    return d * v.rsqrt()

@@ -37,8 +37,6 @@ _LITTLE = 0.1  # of the variance that is left
 _LADDER = math.sqrt(2 * FALL) * torch.pow(2.0, -0.5 * torch.arange(_HALVINGS, dtype=torch.float64))
 _REACHES = torch.cat([_LADDER[:1], _LADDER])  # by the number of reaches that are far enough
 _OFFSETS = torch.cat([torch.zeros(1, dtype=torch.float64), -_LADDER, _LADDER])
-_SHARES = torch.linspace(0, 1, NODES, dtype=torch.float64)
-_CONSTANT = math.log(NODES - 1) + 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,14 @@ class Nodes:
 
 
 def place(log_density: Density, peak: Tensor, mean: Tensor, variance: Tensor) -> Nodes:
-    """Even nodes around the peak of a log-concave likelihood times a Gaussian.
+    """Even nodes around the peak of a log-concave likelihood times a Gaussian; see ``extent``."""
+    return even(*extent(log_density, peak, mean, variance))
+
+
+def extent(
+    log_density: Density, peak: Tensor, mean: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Both ends of the range in which a likelihood times a Gaussian counts, as ``e``.
 
     Args:
         log_density: ``log p(y|z)`` of every output; may be called with more dimensions in front.
@@ -63,11 +68,19 @@ def place(log_density: Density, peak: Tensor, mean: Tensor, variance: Tensor) ->
     shape = (-1, *[1] * mean.ndim)
     at = peak + _OFFSETS.to(mean).reshape(shape)  # the peak itself, and reaches to both sides
     height = log_density(mean + std * at) - 0.5 * at * at
-    far = (height[1:] <= height[0] - FALL).unflatten(0, (2, -1)).sum(1)
-    ends = _REACHES.to(mean)[far]  # the shortest reach that is far enough
-    low, width = peak - ends[0], ends.sum(0)
-    e = low + width * _SHARES.to(mean).reshape(shape)
-    return Nodes(e, width.log() - 0.5 * e * e - _CONSTANT)
+    far = (height[1:] <= height[0] - FALL).unflatten(0, (2, -1))
+    # The shortest reach beyond which all are far enough: there may be a valley on the way.
+    ends = _REACHES.to(mean)[far.cumprod(1).sum(1)]
+    return peak - ends[0], peak + ends[1]
+
+
+def even(low: Tensor, high: Tensor, nodes: int = NODES) -> Nodes:
+    """Return even nodes between two ends, as ``e``."""
+    width = high - low
+    share = torch.linspace(0, 1, nodes, dtype=low.dtype, device=low.device)
+    e = low + width * share.reshape(-1, *[1] * low.ndim)
+    constant = math.log(nodes - 1) + 0.5 * math.log(2 * math.pi)
+    return Nodes(e, width.log() - 0.5 * e * e - constant)
 
 
 def find_peak(slopes: Slopes, mean: Tensor, variance: Tensor, guess: Tensor) -> Tensor:

@@ -33,7 +33,6 @@ class Learner:
         instructions: str = "",
         limit: bool = False,
         gate: bool = False,
-        nodes: tuple[Sequence[float], Sequence[float]] | None = None,
     ) -> None: ...
     @property
     def instructions(self) -> str: ...

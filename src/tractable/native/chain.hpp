@@ -46,7 +46,6 @@ struct Likelihood {
   float tree_noise = 1;              // variance of the decisions
   std::int64_t classes = 0;          // of the trees
   std::vector<std::int8_t> paths;    // signs of each class (rows) at each output (columns)
-  Rule1D nodes;                      // of the integral over a log noise
 
   bool tree() const {
     return kind == Observation::probit_tree || kind == Observation::normal_tree;

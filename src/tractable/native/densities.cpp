@@ -26,8 +26,11 @@ constexpr double kLeastDispersion = 1e-4, kMostDispersion = 1e8;
 constexpr int kSolve = 3;
 
 // Heteroscedastic noise, as in the Python module.
-constexpr double kMostSurprise = 1e4, kLogNoiseRange = 14;
-constexpr double kLog2Pi = 1.8378770664093454836;
+constexpr double kLogNoiseRange = 14;
+constexpr double kLeastVariance = 1e-30, kSmall = 0.01;
+constexpr int kSolveShift = 4, kScan = 16;
+// Steps between nodes: in deviations of the posterior, and of the log noise.
+constexpr double kNoiseStep = 0.7, kLogNoiseStep = 0.45;
 
 // phi(t) / Phi(t).  Below -30 both underflow soon, and the continued fraction of the Mills ratio
 // has converged after a few terms.
@@ -177,6 +180,97 @@ struct Labels {
   }
 };
 
+// A residual whose variance is that of its mean and a noise, by the log of the noise.
+struct Noises {
+  double e, variance;
+
+  struct At {
+    double total, pull, score, bend;
+  };
+  double log(const At& at) const { return -0.5 * (e * at.pull + std::log(at.total)); }
+  At at(double nu) const {
+    const double noise = std::exp(std::min(std::max(nu, -kLogNoiseRange), kLogNoiseRange));
+    const double total = variance + noise, share = noise / total, pull = e / total;
+    if (!(std::fabs(nu) < kLogNoiseRange)) return {total, pull, 0, 0};
+    const double surprise = e * pull, score = 0.5 * share * (surprise - 1);
+    return {total, pull, score, score + 0.5 * share * share * (1 - 2 * surprise)};
+  }
+};
+
+// About where the integrand over the log noise is greatest, as a shift from its mean: between zero
+// and a bound, as in the Python module.
+double noise_peak(const Noises& density, double log_noise, double v) {
+  const double square = density.e * density.e;
+  const double most = std::max(square - density.variance, std::exp(-kLogNoiseRange));
+  const double top = std::min(std::log(most), kLogNoiseRange) - log_noise;
+  double span = std::max(top, -0.5 * v);
+  if (top > 0) {
+    const double a =
+        std::log(0.5 * v) + std::log(std::max(square, DBL_MIN)) - log_noise + 0.5 * v;
+    double u = a > 1 ? std::log(a) : a;
+    for (int k = 0; k < kSolveShift; ++k) {
+      const double grown = std::exp(u);
+      u = (a + grown * (u - 1)) / (grown + 1);
+    }
+    span = std::min(top, std::max(std::exp(u) - 0.5 * v, 0.0));
+  }
+  const double low = std::min(span, 0.0), high = std::max(span, 0.0);
+  // With most of the variance noise, or with little surprise, there is one peak; else the shifts
+  // in between are scanned.
+  const bool one = span <= 0 || (log_noise > -kLogNoiseRange && high + log_noise < kLogNoiseRange &&
+                                 density.variance < std::exp(log_noise));
+  double d = one ? high : 0;
+  if (!one) {
+    double best = -DBL_MAX;
+    for (int k = 0; k <= kScan; ++k) {
+      const double shift = span * k / kScan;
+      const double found = density.log(density.at(log_noise + shift)) - 0.5 * shift * shift / v;
+      if (found > best) best = found, d = shift;
+    }
+  }
+  for (int k = 0; k < kNewton; ++k) {
+    const auto here = density.at(log_noise + d);
+    const double bent = 1 - v * std::min(here.bend, 0.0);
+    const double next = std::min(std::max(d - (d - v * here.score) / bent, low), high);
+    const double moved = next - d;
+    d = next;
+    if (!(moved * moved * bent > 1e-3 * v)) break;  // near enough to place nodes around it
+  }
+  return d;
+}
+
+// Averages over the nodes; pulls and scores are counted from those at the peak, shifts from it.
+struct NoiseSums {
+  double weight = 0, pull = 0, pull_square = 0, precision = 0;
+  double score = 0, score_square = 0, bend = 0, shift = 0, shift_square = 0;
+
+  void add(double w, const Noises::At& here, const Noises::At& there, double d) {
+    const double p = here.pull - there.pull, s = here.score - there.score;
+    weight += w;
+    pull += w * p;
+    pull_square += w * p * p;
+    precision += w / here.total;
+    score += w * s;
+    score_square += w * s * s;
+    bend += w * here.bend;
+    shift += w * d;
+    shift_square += w * d * d;
+  }
+
+  Pair messages(const Noises::At& there, double top, double v) const {
+    const double p = pull / weight, s = score / weight, d = shift / weight;
+    const double left = (shift_square / weight - d * d) / v;
+    const double by_scores = bend / weight + (score_square / weight - s * s);
+    Pair found;
+    found.mean.d_mu = there.pull + p;
+    found.mean.d_var = std::min(pull_square / weight - p * p - precision / weight, 0.0);
+    found.log_noise.d_mu = v > kSmall ? (top + d) / v : there.score + s;
+    const double d_var = v > kSmall || left < kLittle ? (left - 1) / v : by_scores;
+    found.log_noise.d_var = std::min(d_var, 0.0);
+    return found;
+  }
+};
+
 }  // namespace
 
 Message poisson(double y, double mean, double variance) {
@@ -227,35 +321,27 @@ Message probit(double sign, double mean, double total) {
   return {sign * h * scale, -curvature * scale * scale};
 }
 
-Pair heteroscedastic(const Rule1D& rule, double y, double mean, double variance, double log_noise,
-                     double log_noise_variance, Scratch& scratch) {
-  const std::size_t nodes = rule.points.size();
-  scratch.resize(2 * nodes);
-  double *log_terms = scratch.data(), *noises = log_terms + nodes;
-  const double e = y - mean, std = std::sqrt(log_noise_variance);
-  double top = -DBL_MAX;
-  for (std::size_t k = 0; k < nodes; ++k) {
-    const double nu = log_noise + std * rule.points[k];
-    noises[k] = std::exp(std::min(std::max(nu, -kLogNoiseRange), kLogNoiseRange));
-    const double total = variance + noises[k];
-    log_terms[k] = rule.log_weights[k] - 0.5 * (e * e / total + std::log(total) + kLog2Pi);
-    top = std::max(top, log_terms[k]);
+Pair heteroscedastic(double y, double mean, double variance, double log_noise,
+                     double log_noise_variance) {
+  const double v = std::max(log_noise_variance, kLeastVariance);
+  const Noises density{y - mean, variance};
+  const double top = noise_peak(density, log_noise, v);
+  const auto there = density.at(log_noise + top);
+  const double left = v / (1 - v * std::min(there.bend, 0.0));
+  const double step = std::min(kNoiseStep * std::sqrt(left), kLogNoiseStep);
+  const double height = density.log(there) - 0.5 * top * top / v;
+  NoiseSums sums;
+  sums.add(1, there, there, 0);
+  for (const double way : {step, -step}) {
+    for (int k = 1; k <= kMostNodes; ++k) {
+      const double d = way * k, shift = top + d;
+      const auto here = density.at(log_noise + shift);
+      const double log = density.log(here) - 0.5 * shift * shift / v - height;
+      if (!(log > -kFall)) break;
+      sums.add(std::exp(log), here, there, d);
+    }
   }
-  double sum = 0, pulls = 0, bends = 0, g_sum = 0, g_bends = 0;
-  for (std::size_t k = 0; k < nodes; ++k) {
-    const double r = std::exp(log_terms[k] - top), total = variance + noises[k];
-    const double pull = e / total, share = noises[k] / total;
-    const double surprise = std::min(e * pull, kMostSurprise);
-    const double g = 0.5 * share * (surprise - 1);
-    sum += r;
-    pulls += r * pull;
-    bends += r * (pull * pull - 1 / total);
-    g_sum += r * g;
-    g_bends += r * (g * g + g + 0.5 * share * share * (1 - 2 * surprise));
-  }
-  const double d_mu = pulls / sum, d_noise = g_sum / sum;
-  return {{d_mu, std::min(bends / sum - d_mu * d_mu, 0.0)},
-          {d_noise, std::min(g_bends / sum - d_noise * d_noise, 0.0)}};
+  return sums.messages(there, top, v);
 }
 
 float expected_noise(float log_noise, float log_noise_variance) {

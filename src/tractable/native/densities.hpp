@@ -13,6 +13,9 @@ struct Message {
   double statistic = 0;
 };
 
+// Numbers of a batch, kept between calls.
+using Scratch = std::vector<double>;
+
 // A count y ~ Poisson(exp(z)) (tractable/likelihoods/poisson.py).
 Message poisson(double y, double mean, double variance);
 
@@ -30,18 +33,13 @@ Message logit(double sign, double mean, double variance);
 // of output and noise together.
 Message probit(double sign, double mean, double total);
 
-// y ~ N(z_1, exp(z_2)) (tractable/likelihoods/heteroscedastic.py): the two messages, by a
-// Gauss-Hermite sum over z_2.
-struct Rule1D {
-  std::vector<double> points, log_weights;
-};
+// y ~ N(z_1, exp(z_2)) (tractable/likelihoods/heteroscedastic.py): the two messages, by a sum over
+// z_2.
 struct Pair {
   Message mean, log_noise;
 };
-// Numbers of the sum, kept between calls.
-using Scratch = std::vector<double>;
-Pair heteroscedastic(const Rule1D& rule, double y, double mean, double variance, double log_noise,
-                     double log_noise_variance, Scratch& scratch);
+Pair heteroscedastic(double y, double mean, double variance, double log_noise,
+                     double log_noise_variance);
 
 // Its noise as a prediction has it: the mean of a log-normal variable, in single precision.
 float expected_noise(float log_noise, float log_noise_variance);

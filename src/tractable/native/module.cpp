@@ -68,11 +68,8 @@ Observation observation(const std::string& kind) {
   refuse("unknown likelihood " + kind);
 }
 
-using NodeArgs = std::tuple<std::vector<double>, std::vector<double>>;
-
 Likelihood likelihood(const std::string& kind, float noise,
-                      const std::optional<Array<std::int8_t>>& paths,
-                      const std::optional<NodeArgs>& nodes, int outputs) {
+                      const std::optional<Array<std::int8_t>>& paths, int outputs) {
   Likelihood result;
   result.kind = observation(kind);
   if (result.tree() != paths.has_value()) refuse("paths go with a tree");
@@ -82,15 +79,8 @@ Likelihood likelihood(const std::string& kind, float noise,
     result.classes = paths->shape(0);
     result.paths.assign(elements(*paths), elements(*paths) + paths->size());
   }
-  const bool predicted = result.kind == Observation::heteroscedastic;
-  if (predicted != nodes.has_value()) refuse("nodes go with a noise that is predicted");
-  if (predicted) {
-    if (outputs % 2 != 0) refuse("a predicted noise needs two outputs per target");
-    std::tie(result.nodes.points, result.nodes.log_weights) = *nodes;
-    if (result.nodes.points.empty() ||
-        result.nodes.points.size() != result.nodes.log_weights.size())
-      refuse("nodes need a weight each");
-  }
+  if (result.kind == Observation::heteroscedastic && outputs % 2 != 0)
+    refuse("a predicted noise needs two outputs per target");
   return result;
 }
 
@@ -98,7 +88,7 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
                               const std::vector<LayerArgs>& layers, const std::string& kind,
                               float noise, const std::optional<Array<std::int8_t>>& paths,
                               const std::string& rule, const std::string& instructions,
-                              bool limit, bool gate, const std::optional<NodeArgs>& nodes) {
+                              bool limit, bool gate) {
   Chain chain;
   chain.before = activations(before);
   int width = -1;
@@ -117,7 +107,7 @@ std::unique_ptr<Learner> make(const std::vector<ActivationArgs>& before,
     chain.layers.push_back(layer);
   }
   if (chain.layers.empty()) refuse("no layers");
-  chain.likelihood = likelihood(kind, noise, paths, nodes, chain.outputs());
+  chain.likelihood = likelihood(kind, noise, paths, chain.outputs());
   if (rule != "damped" && rule != "published") refuse("unknown rule " + rule);
   chain.rule = rule == "damped" ? Rule::damped : Rule::published;
   const bool numbers =
@@ -279,7 +269,7 @@ PYBIND11_MODULE(_kernel, m) {
       .def(py::init(&make), py::kw_only(), py::arg("before"), py::arg("layers"),
            py::arg("likelihood"), py::arg("tree_noise"), py::arg("paths").none(true),
            py::arg("rule"), py::arg("instructions") = "",
-           py::arg("limit") = false, py::arg("gate") = false, py::arg("nodes") = py::none())
+           py::arg("limit") = false, py::arg("gate") = false)
       .def_property_readonly("instructions",
                              [](const Learner& self) { return self.kernels().name; })
       .def("learn", &learn, py::arg("loc").noconvert(), py::arg("variance").noconvert(),

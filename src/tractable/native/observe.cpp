@@ -15,9 +15,16 @@ constexpr double kMostRows = 1000;
 // Squared residuals below the rounding of the targets say nothing (likelihoods/normal.py).
 constexpr double kRounding = 0x1p-46, kLeastNoise = 1e-24;
 
-void put(Outputs d, std::size_t at, const Message& message) {
+// No message takes more variance than there is, and a trace is left (likelihoods/base.py,
+// `take_at_most_all`): whatever likelihood is behind it, later rows can still move the weights.
+constexpr float kMostTaken = 1 - 0x1p-21f;
+
+void put(Outputs d, Outputs z, std::size_t at, const Message& message) {
+  float d_var = float(message.d_var);
+  const float variance = std::max(z.second[at], FLT_MIN);
+  if (d_var * variance < -kMostTaken) d_var = -kMostTaken / variance;
   d.first[at] = float(message.d_mu);
-  d.second[at] = float(message.d_var);
+  d.second[at] = d_var;
 }
 
 // What a value of a row says to one output; nothing to a node off the path of a label.
@@ -54,17 +61,17 @@ Message heard(const Chain& chain, const State& state, const Targets& y, std::siz
 
 // The log noises stand behind the means.
 void observe_noise(const Chain& chain, const Targets& y, int batch, int width, Outputs z,
-                   Outputs d, Scratch& scratch) {
+                   Outputs d) {
   const std::size_t targets = std::size_t(chain.targets());
   for (int b = 0; b < batch; ++b) {
     const std::size_t at = std::size_t(b) * std::size_t(width), row = y.row(b);
     for (std::size_t o = 0; o < targets; ++o) {
       const std::size_t mean = at + o, noise = at + targets + o;
       const Pair said =
-          heteroscedastic(chain.likelihood.nodes, y.values[row * targets + o], z.first[mean],
-                          z.second[mean], z.first[noise], z.second[noise], scratch);
-      put(d, mean, said.mean);
-      put(d, noise, said.log_noise);
+          heteroscedastic(y.values[row * targets + o], z.first[mean], z.second[mean],
+                          z.first[noise], z.second[noise]);
+      put(d, z, mean, said.mean);
+      put(d, z, noise, said.log_noise);
     }
   }
 }
@@ -100,14 +107,14 @@ double spread(const Chain& chain, const State& state, const Targets& y, std::siz
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
              Outputs z, Outputs d, Scratch& scratch) {
   if (chain.likelihood.kind == Observation::heteroscedastic)
-    return observe_noise(chain, y, batch, width, z, d, scratch);
+    return observe_noise(chain, y, batch, width, z, d);
   const int outputs = chain.outputs();
   scratch.assign(std::size_t(outputs), 0.0);
   for (int b = 0; b < batch; ++b) {
     const std::size_t at = std::size_t(b) * width, row = y.row(b);
     for (int o = 0; o < outputs; ++o) {
       const Message said = heard(chain, state, y, row, o, z.first[at + o], z.second[at + o]);
-      put(d, at + o, said);
+      put(d, z, at + o, said);
       scratch[std::size_t(o)] += said.statistic;
     }
   }

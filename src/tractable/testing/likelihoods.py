@@ -40,6 +40,8 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "Backprop": {"lr": 1e-3},
     "Laplace": {"lr": 1e-3},
 }
+SEEDS = 50
+"""Draws of means and variances, of three rows each."""
 DRAWS = 200_000
 STANDARD_ERRORS = 5
 
@@ -137,19 +139,24 @@ class LikelihoodConformance(ABC):
             below = likelihood.log_evidence(y, mean - step, variance)
             torch.testing.assert_close((above - below) / 2e-6, d_mu[:, k], rtol=1e-5, atol=1e-7)
 
-    def test_an_observation_never_takes_more_than_all_the_variance(self) -> None:
+    @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])
+    def test_an_observation_never_takes_more_than_all_the_variance(self, scale: float) -> None:
         """-1/var <= d_var <= 0, so that no state can get a negative variance from one value."""
-        likelihood, y = self.make(), self.observed()
+        y = self.observed().repeat(SEEDS, *[1] * (self.observed().ndim - 1))
         y = y.float() if y.is_floating_point() else y
         generator = torch.Generator().manual_seed(4)
-        for scale in (1e-6, 1.0, 1e3):
-            mean = 5 * torch.randn(ROWS, self.width, generator=generator)
-            variance = scale * torch.rand(ROWS, self.width, generator=generator)
-            d_mu, d_var = likelihood.messages(y, mean, variance)
-            assert d_mu.dtype == d_var.dtype == torch.float32
-            assert torch.isfinite(d_mu).all()
-            assert (d_var <= 0).all()
-            assert (-d_var * variance <= 1 + 1e-5).all()
+        mean = 5 * torch.randn(len(y), self.width, generator=generator)
+        variance = scale * torch.rand(len(y), self.width, generator=generator)
+        d_mu, d_var = self.make().messages(y, mean, variance)
+        assert d_mu.dtype == d_var.dtype == torch.float32
+        assert torch.isfinite(d_mu).all()
+        assert (d_var <= 0).all()
+        assert (-d_var * variance <= 1 + 1e-5).all()
+        sent = self.make().observe(y, mean, variance)
+        assert torch.equal(sent.d_mu, d_mu)
+        assert (1 + sent.d_var * variance > 0).all()
+        assert (1 + sent.believed * variance > 0).all()
+        torch.testing.assert_close(sent.d_var, d_var, rtol=1e-5, atol=0)
 
     def test_log_concave_ones_are_not_cut_off(self) -> None:
         """The second derivative of the log evidence is negative by itself."""

@@ -124,7 +124,7 @@ class TorchEngine(Engine):
         locs, variances = leaves
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
-            heard = likelihood.hear(y, mean, variance, weight=weight, memory=memory)
+            heard = likelihood.observe(y, mean, variance, weight=weight, memory=memory)
         both, d = [*locs, *variances], [heard.d_mu, heard.d_var]
         grads = torch.autograd.grad([z.loc, z.variance], both, d, allow_unused=True)
         full = [

@@ -197,8 +197,7 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
         if likelihood.outputs == outputs:
             return _plain("dispersed")
     if type(likelihood) is HeteroscedasticNormal and outputs % 2 == 0:
-        nodes = (likelihood.points.tolist(), likelihood.log_weights.tolist())
-        return {**_plain("heteroscedastic"), "nodes": nodes}
+        return _plain("heteroscedastic")
     raise UnsupportedByKernel(
         f"engine='native' takes the likelihoods Normal, HeteroscedasticNormal, Poisson (of log "
         f"rates), NegativeBinomial, Bernoulli and Categorical that fit the network, not "
