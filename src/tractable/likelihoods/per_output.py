@@ -51,8 +51,12 @@ class PerOutput(Likelihood):
             return quadrature.place(partial(self.log_density, y), peak, mean, variance)
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
-        return self.log_density(y, z).flatten(1).sum(1)
+        """See ``Likelihood``; in double precision, as rates leave the range of single precision.
+
+        A density below that of the smallest number of ``z`` is that number, and has no gradient.
+        """
+        found = self.log_density(y.double(), z.double()).flatten(1).sum(1)
+        return _in_range(found, z.dtype)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """By quadrature, output by output; in double precision."""
@@ -60,7 +64,7 @@ class PerOutput(Likelihood):
         y, mean, variance = y.double(), mean.double(), variance.double()
         nodes = self.nodes(y.detach(), mean.detach(), variance.detach())
         found = quadrature.log_evidence(partial(self.log_density, y), nodes, mean, variance)
-        return found.flatten(1).sum(1).to(dtype)
+        return _in_range(found.flatten(1).sum(1), dtype)
 
     def posterior(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs at the nodes, and the weight of each given the observation."""
@@ -78,6 +82,10 @@ class PerOutput(Likelihood):
     def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
         """Exact: the density.  Approximate: the rest, as a mixture over 61 values of the output."""
         return over_nodes(self, self.distribution, mean, variance)
+
+
+def _in_range(log_density: Tensor, dtype: torch.dtype) -> Tensor:
+    return log_density.clamp_min(torch.finfo(dtype).min).to(dtype)
 
 
 def over_nodes(

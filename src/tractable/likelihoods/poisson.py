@@ -15,6 +15,8 @@ from tractable.predictive.families import PoissonCounts
 Link = Literal["exp", "softplus"]
 
 _LEAST_RATE = 1e-290
+_EXPONENTIAL = -30.0
+"""Output below which ``log(1 + e^z)`` is ``e^z``."""
 _LEAST_VARIANCE = 1e-30
 _SOLVE = 5
 
@@ -47,8 +49,8 @@ class Poisson(PerOutput):
         """Its logarithm, also where the rate is nearly nought."""
         if self.link == "exp":
             return z
-        safe = z.clamp_min(-30.0)  # below, log(1 + e^z) is e^z
-        return torch.where(z < -30.0, z, softplus(safe).log())
+        safe = z.clamp_min(_EXPONENTIAL)
+        return torch.where(z < _EXPONENTIAL, z, softplus(safe).log())
 
     def distribution(self, z: Tensor) -> PoissonCounts:
         """See ``PerOutput``."""
@@ -64,7 +66,8 @@ class Poisson(PerOutput):
         if self.link == "exp":
             return y - rate, -rate
         first = torch.sigmoid(z)
-        grown = first * torch.exp(-self.log_rate(z))  # the log rate's derivative
+        # The derivative of the log rate, one where the rate is exp(z).
+        grown = torch.where(z < _EXPONENTIAL, 1.0, first * torch.exp(-self.log_rate(z)))
         over = y * grown - first
         return over, over * (1 - first) - y * grown * grown
 
@@ -82,7 +85,8 @@ class Poisson(PerOutput):
         for _ in range(_SOLVE):
             grown = u.exp()
             u = (a + grown * (u - 1)) / (grown + 1)
-        return (v * y - u.exp()) * v.rsqrt()
+        found = (v * y - u.exp()) * v.rsqrt()
+        return torch.where(variance > _LEAST_VARIANCE, found, 0.0)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
