@@ -161,7 +161,7 @@ def _checked(learner: Learner, X: Any, y: Any) -> tuple[Tensor, Tensor]:
 def loss_gradient(
     learner: Learner, x: Tensor, y: Tensor, batch_size: int = 500, **options: Any
 ) -> Tensor:
-    """Derivative of each row's negative log predictive density in its input."""
+    """Minus ``learner.input_gradient``, which for TAGI leaves out the variances of the units."""
     parts = []
     for rows, seen in zip(x.split(batch_size), y.split(batch_size), strict=True):
         parts.append(-learner.input_gradient(rows, seen, **options))

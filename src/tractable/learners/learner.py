@@ -333,7 +333,14 @@ class Learner(Checking):
             return drawn
 
     def input_gradient(self, x: Inputs, y: Tensor, **options: Any) -> Tensor:
-        """Derivative in ``x`` of each checked row's log predictive density of ``y``."""
+        """Return the derivative in ``x`` of each checked row's log predictive density of ``y``.
+
+        Exact: the gradient learners and ``Laplace``.  Approximate: ``TAGI``, which returns the
+        message of the likelihood's evidence to the mean of the input.  That is the derivative
+        through the means of all units with their variances held fixed: what a change of the
+        input does to the variances, and so to the width of the prediction, is left out.  Its
+        likelihood is the one that is learnt with, without a factor from calibration.
+        """
         at = only_one(x, "a derivative in the input")
         with self.lock:
             gradient: Tensor = self.method.input_gradient(self.state, at, y, **options)

@@ -128,7 +128,10 @@ class Method(ABC, Generic[S]):
 
     @abstractmethod
     def input_gradient(self, state: S, x: Tensor, y: Tensor) -> Tensor:
-        """Derivative in ``x`` of each row's log predictive density of ``y``."""
+        """Derivative in ``x`` of each row's log predictive density of ``y``.
+
+        A method that returns something near it says so in its own docstring.
+        """
 
     @abstractmethod
     def posterior(self, state: S) -> Posterior:

@@ -237,7 +237,12 @@ class TAGIMethod(Method[TAGIState]):
         return self.engine.sample(state, x, n, generator)
 
     def input_gradient(self, state: TAGIState, x: Tensor, y: Tensor) -> Tensor:
-        """The evidence's message to the mean of the input."""
+        """Return the evidence's message to the mean of the input.
+
+        Exact: the derivative of the log evidence through the means.  Approximate: the variances of
+        all units are held fixed, as a change of the mean of the input leaves them in the equations
+        of the messages.
+        """
         leaf = x.detach().clone().requires_grad_()
         with torch.enable_grad():
             z = self.propagate(state, leaf)
