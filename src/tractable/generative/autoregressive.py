@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
-from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.masked import Masked, check_order
 from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Mixture, PerStep
 from tractable.likelihoods.nested import described, made
+from tractable.persistence import checks
 from tractable.training.progress import Progress
 
 _EPOCHS = 20
@@ -229,7 +229,7 @@ class Autoregressive(Learnt):
         columns = self.columns_.modelled
         self._order(columns)
         if net is None and not isinstance(self.net, nn.Module):
-            check_widths([columns, *self.net, columns], 1, tensors)
+            checks.widths([columns, *self.net, columns], 1, tensors)
         super().unpack(path, tensors, header, net)
 
 

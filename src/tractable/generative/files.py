@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -96,20 +95,6 @@ def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
         else:
             checks.matching(again, tensors, "network")
     return model
-
-
-def check_widths(widths: Sequence[int], copies: int, tensors: dict[str, Tensor]) -> None:
-    """Refuse a network of more weights than its file holds, before it is built.
-
-    Args:
-        widths: inputs, hidden layers and outputs.
-        copies: how many such networks there are.
-        tensors: what the file holds.
-    """
-    if len(widths) > _FEW or copies > _FEW:
-        raise InvalidModelFile(f"a network of {len(widths)} layers, {copies} times: too many")
-    needed = copies * sum(a * b for a, b in itertools.pairwise(widths))
-    checks.at_most(needed, model_file.numbers_in(tensors), "the number of weights")
 
 
 def _whole_numbers(value: Any) -> Iterator[int]:

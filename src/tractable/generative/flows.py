@@ -12,13 +12,13 @@ from torch.distributions import Distribution, Independent, Normal
 from torch.distributions.transforms import Transform
 
 from tractable.errors import InvalidInput, MissingExtra, Unsupported
-from tractable.generative.files import check_widths
 from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.predictive import Density, row_by_row
 from tractable.generative.transforms.base import log_det_of
 from tractable.learners import TAGI, Backprop, Laplace, Learner
 from tractable.learners.chance import PREDICTION_SEED
 from tractable.likelihoods import Returned
+from tractable.persistence import checks
 from tractable.training.inputs import Several
 from tractable.training.progress import Progress
 
@@ -235,7 +235,7 @@ class Flow(Learnt):
             raise ValueError("the flow in the file is the user's own: give load(path, net=...)")
         if net is None:
             columns = self.fitted_columns().modelled
-            check_widths([columns, *self.hidden, columns], self.transforms, tensors)
+            checks.widths([columns, *self.hidden, columns], self.transforms, tensors)
         super().unpack(path, tensors, held, net)
 
 

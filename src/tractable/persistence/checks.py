@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from tractable.errors import InvalidModelFile
 
 Domain = Literal["finite", "non-negative", "below infinity", "not NaN"]
+_FEW = 1 << 10  # layers, or copies of a network, below which nothing is counted
 _VARIANCES = ("running_var", "_variance")
 """Ends of the names of what cannot be negative, whatever it is a part of."""
 
@@ -108,6 +110,21 @@ def at_most(value: Any, limit: int, what: str) -> int:
     if not 0 <= of_type(value, int, what) <= limit:
         raise InvalidModelFile(f"{what} in the file is {value}, and there is room for {limit}")
     return int(value)
+
+
+def widths(layers: Sequence[int], copies: int, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a network of more weights than its file holds, before it is built.
+
+    Args:
+        layers: inputs, hidden layers and outputs.
+        copies: how many such networks there are.
+        tensors: what the file holds.
+    """
+    if len(layers) > _FEW or copies > _FEW:
+        raise InvalidModelFile(f"a network of {len(layers)} layers, {copies} times: too many")
+    needed = copies * sum(a * b for a, b in itertools.pairwise(layers))
+    room = sum(tensor.numel() for tensor in tensors.values())
+    at_most(needed, room, "the number of weights")
 
 
 def _same(given: Any, again: Any, what: str) -> None:
