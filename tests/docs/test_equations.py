@@ -41,6 +41,23 @@ def test_every_equation_is_there_once(paper):
     assert set(named) == set(range(1, EQUATIONS[paper] + 1))
 
 
+CHAPTERS = {5: 36, 12: 20, 13: 30}
+
+
+def of_chapter(cell: str, chapter: int) -> list[int]:
+    """The equations of a chapter that a cell names: ``5.7, 5.9–5.11``."""
+    found: list[int] = []
+    for first, last in re.findall(rf"\b{chapter}\.(\d+)(?:–{chapter}\.(\d+))?", cell):
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_equation_of_a_chapter_is_there_once(chapter):
+    named = [number for row in tables()[2] for number in of_chapter(row[0], chapter)]
+    assert sorted(named) == list(range(1, CHAPTERS[chapter] + 1))
+
+
 def test_both_algorithms_are_there():
     entries = {row[0] for row in tables()[0]}
     assert {"algorithm 1", "algorithm 2"} <= entries
