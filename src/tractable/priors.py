@@ -332,8 +332,10 @@ def as_prior(given: Any) -> Prior:
         if name in _KINDS:
             return _KINDS[name](**arguments)
         kind = getattr(torch.distributions, name.removeprefix("torch.distributions."), None)
-        if isinstance(kind, type) and issubclass(kind, torch.distributions.Distribution):
-            return DistributionPrior(kind(**arguments))
+        base = torch.distributions.Distribution
+        if isinstance(kind, type) and issubclass(kind, base) and kind.log_prob is not base.log_prob:
+            # Other libraries (zuko) turn the check of the arguments off for all distributions.
+            return DistributionPrior(kind(**arguments, validate_args=True))
         raise ValueError(f"unknown prior {name!r}")
     raise TypeError(
         "prior must be one of tractable.priors or a torch.distributions object, got "

@@ -98,3 +98,17 @@ def test_bad_priors_are_refused():
         priors.as_prior(torch.distributions.Normal(torch.zeros(2), torch.ones(2)))
     with pytest.raises(ValueError, match="unknown prior"):
         priors.as_prior({"name": "of the user's own"})
+
+
+@pytest.mark.parametrize("name", ["Normal", "Laplace"])
+def test_parameters_are_checked_even_where_another_library_turned_checks_off(name):
+    base = torch.distributions.Distribution
+    before = base._validate_args
+    base.set_default_validate_args(False)
+    try:
+        with pytest.raises(ValueError, match="scale"):
+            priors.as_prior({"name": f"torch.distributions.{name}", "loc": 0.0, "scale": -1.0})
+        with pytest.raises(ValueError, match="unknown prior"):
+            priors.as_prior({"name": "torch.distributions.Distribution"})
+    finally:
+        base.set_default_validate_args(before)
