@@ -186,3 +186,8 @@ def test_bad_input_changes_nothing():
         p.sample(0)
     with pytest.raises(ValueError, match="held_out"):
         Normals(held_out=1.0)
+
+
+def test_validation_rows_before_a_fit_are_refused():
+    with pytest.raises(NotFitted, match="has seen no rows: fit it first"):
+        Normals().validation_rows(table(10))

@@ -196,22 +196,22 @@ class Generative(ABC):
 
         Raises:
             InvalidInput: rows or contexts do not fit those that the model is fitted on.
+            NotFitted: the model has seen no rows.
         """
         given = tuple(validation) if isinstance(validation, tuple) else (validation,)
         if len(given) not in (1, 2):
             raise TypeError(
                 f"validation must be X, or a context and X in a tuple: got {len(given)} parts"
             )
-        assert self.columns_ is not None
-        about = self.context_columns_
+        columns, about = self.fitted_columns(), self.context_columns_
         if (len(given) == 1) != (about is None):
             raise InvalidInput(
                 "the model is fitted without a context: give validation=(X,)"
                 if about is None
                 else "the model is fitted with a context: give validation=(context, X)"
             )
-        x = as_rows(given[-1], "validation rows", self.dtype, len(self.columns_.steps))
-        z = self.columns_.inward(x, self.dtype)
+        x = as_rows(given[-1], "validation rows", self.dtype, len(columns.steps))
+        z = columns.inward(x, self.dtype)
         if about is None:
             return z, None
         context = as_rows(given[0], "validation contexts", self.dtype, len(about.steps))
