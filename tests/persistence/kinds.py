@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from tests.golden.make_format1 import HERE, data
-from tractable import agents
+from tests.persistence import made
+from tractable import agents, forecast, generative
 from tractable import sklearn as estimators
 from tractable.cli.table import model_file as tables
 from tractable.learners import Learner
@@ -68,11 +69,32 @@ KINDS = {
     ),
     "control": Kind(agents.TAGIControl.load, actions),
 }
+GOLDEN = tuple(KINDS)
+"""Kinds whose good files are in the repository; the others are made when they are needed."""
+KINDS |= {
+    **dict.fromkeys(made.LEARNERS, LEARNER),
+    **dict.fromkeys(made.FORECASTERS, Kind(forecast.Forecaster.load, made.forecasts)),
+    **dict.fromkeys(made.GENERATIVE, Kind(generative.Generative.load, made.densities)),
+    **{
+        name: Kind(getattr(estimators, name.split("_")[0]).load, made.estimates)
+        for name in made.ESTIMATORS
+    },
+    "row_table": Kind(made.RowModel.load, lambda held: made.densities(held.model)),
+    "q_agent": Kind(agents.QAgent.load, made.values),
+    "q_agent_heads": Kind(agents.QAgent.load, made.values),
+    "policy_gradient": Kind(agents.PolicyGradient.load, made.preferences),
+    "actor_critic": Kind(agents.ActorCritic.load, made.preferences),
+}
+
+
+def good_file(name: str) -> Path:
+    """Path of a good file of this kind."""
+    return HERE / f"{name}.tr" if name in GOLDEN else made.good_file(name)
 
 
 def contents(name: str) -> tuple[Tensors, Header]:
     """Tensors and header of a good file, to be changed and written again."""
-    tensors, header = model_file.read(HERE / f"{name}.tr")
+    tensors, header = model_file.read(good_file(name))
     header.pop("format")
     return tensors, header
 

@@ -1,6 +1,7 @@
 """Load files one after the other in a process of its own; what came of it, and what it cost.
 
-``python -m tests.persistence.measure < cases.json``, where cases are pairs of a kind and a path.
+``python -m tests.persistence.measure < cases.json``, where cases are pairs of a kind and a path;
+the first ones are good files of every kind.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,12 @@ def give_up(*_: Any) -> None:
 
 def measured(cases: list[tuple[str, str]], folder: str = "") -> list[dict[str, Any]]:
     """What loading each of these files does; ``folder`` is one to find modules in."""
+    from tests.persistence.kinds import KINDS, good_file
+
+    good = [(name, str(good_file(name))) for name in KINDS]
     done = subprocess.run(
         [sys.executable, "-m", "tests.persistence.measure", folder],
-        input=json.dumps(cases),
+        input=json.dumps({"good": good, "cases": cases}),
         capture_output=True,
         text=True,
         check=False,
@@ -94,17 +97,17 @@ def attempt(kind: Any, path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    from tests.persistence.kinds import KINDS, write_good
+    from tests.persistence.kinds import KINDS
 
+    given = json.loads(sys.stdin.read())
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    with tempfile.TemporaryDirectory() as folder:
-        for name in KINDS:  # so that everything is imported that good files need
-            found = attempt(KINDS[name], write_good(name, Path(folder) / name))
-            assert found["outcome"] == "loaded", (name, found)
-            assert found["finite"], name
+    for name, path in given["good"]:  # so that everything is imported that good files need
+        found = attempt(KINDS[name], Path(path))
+        assert found["outcome"] == "loaded", (name, found)
+        assert found["finite"], name
     answers = []
     signal.signal(signal.SIGALRM, give_up)
-    for name, path in json.loads(sys.stdin.read()):
+    for name, path in given["cases"]:
         signal.alarm(MOST_SECONDS)
         answers.append(attempt(KINDS[name], Path(path)))
     signal.alarm(0)

@@ -8,11 +8,9 @@ from tests.persistence import flips
 from tests.persistence.kinds import KINDS
 from tractable.persistence import model_file
 
-FEW = ["tagi", "bbb", "ensemble", "classifier", "table", "bandit_bbb", "control"]
 
-
-def test_three_hundred_flips_in_seven_kinds_of_files(tmp_path):
-    found = flips.tally(islice(flips.outcomes(FEW, tmp_path, seed=0), 300))
+def test_three_hundred_flips_in_files_of_every_kind(tmp_path):
+    found = flips.tally(islice(flips.outcomes(KINDS, tmp_path, seed=0), 300))
     assert found["refused"] > 250
 
 

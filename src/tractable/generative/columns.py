@@ -157,6 +157,8 @@ class Columns:
         units = Standardizer.from_dict(held)
         if steps.shape != units.mean.shape or values.shape != (2, *units.mean.shape):
             raise ValueError("steps and values must have the same columns as the units")
+        if not steps.dtype == values.dtype == torch.float64:
+            raise ValueError("steps and values must be float64 numbers")
         if not bool((steps >= 0).all() and steps.isfinite().all() and values.isfinite().all()):
             raise ValueError("steps must be finite and not negative, and values finite")
         return cls(units, steps, values)

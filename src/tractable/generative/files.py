@@ -82,6 +82,9 @@ def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
             for number in _whole_numbers(value):
                 checks.at_most(abs(number), room, name)
         common["dtype"] = _dtype(common.get("dtype"))
+        checks.of_type(common.get("seed"), int, "seed")
+        for name in ("standardize", "dequantize"):
+            checks.of_type(common.get(name), bool, name)
         model = kind.rebuilt({**given, **common}, net)
         model.columns_ = Columns.from_tensors(part(tensors, _ROWS))
         about = part(tensors, _CONTEXT)
@@ -109,17 +112,19 @@ def _reference(model: Generative, held: dict[str, Tensor]) -> tuple[Tensor | Non
     if not held:
         return None
     rows, context = held["rows"], held.get("context")
-    _check_table(rows, len(model.fitted_columns().steps), "rows")
+    _check_table(rows, len(model.fitted_columns().steps), model.dtype, "rows")
     if (context is None) != (model.context_columns_ is None):
         raise InvalidModelFile("the rows held out in the file do not fit the model's context")
     if context is not None and model.context_columns_ is not None:
-        _check_table(context, len(model.context_columns_.steps), "contexts")
+        _check_table(context, len(model.context_columns_.steps), model.dtype, "contexts")
         if len(context) != len(rows):
             raise InvalidModelFile("the file holds other numbers of rows and of contexts")
     return context, rows
 
 
-def _check_table(table: Tensor, columns: int, what: str) -> None:
+def _check_table(table: Tensor, columns: int, dtype: torch.dtype, what: str) -> None:
+    if table.dtype != dtype:
+        raise InvalidModelFile(f"{what} held out in the file are {table.dtype}, expected {dtype}")
     if table.ndim != 2 or table.shape[1] != columns or not bool(table.isfinite().all()):
         raise InvalidModelFile(f"{what} held out in the file are not a table of numbers")
 

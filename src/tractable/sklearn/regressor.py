@@ -264,6 +264,11 @@ class Regressor(RegressorMixin, Estimator):
             values["log_scale"] = [self.log_scale_.shift, self.log_scale_.top]
         return tensors, values
 
+    def check_restored(self) -> None:
+        """See ``Estimator``; the likelihood is one that there is."""
+        super().check_restored()
+        self._kind()
+
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")

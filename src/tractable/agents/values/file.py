@@ -100,7 +100,7 @@ def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) 
         env = open_environment(known_environment(header["env"]) if env is None else env)
         arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
         check_length(env, len(arrays["episode_actions"]))
-        options = _options(header, model_file.numbers_in(tensors))
+        options = _options(header, arrays, model_file.numbers_in(tensors))
         heads = checks.of_type(header["heads"], list, "heads")
         if len(heads) != options.get("heads", 1):
             raise InvalidModelFile(f"{path} has {len(heads)} networks: damaged")
@@ -131,7 +131,7 @@ def _own(tensors: Tensors) -> Tensors:
     return {name: tensor for name, tensor in tensors.items() if name.startswith("arrays/")}
 
 
-def _options(header: Header, room: int) -> dict[str, Any]:
+def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any]:
     """The constructor's arguments, none of which asks for more than the file has room for."""
     options = dict(checks.finite(header["options"], "options"))
     explore = options.pop("explore")
@@ -141,8 +141,8 @@ def _options(header: Header, room: int) -> dict[str, Any]:
     checks.arguments(QSettings, stated, "the agent")
     for name in ("horizon", "batch_size", "epochs", "heads", "replays"):
         checks.at_most(options[name], MOST_STEPS, name)
-    for name in ("replay", "surprising"):
-        checks.at_most(options[name], room, name)
+    for name, array in (("replay", "latest_rewards"), ("surprising", "surprising_rewards")):
+        checks.at_most(options[name], len(arrays.get(array, ())), name)
     if explore is not None:
         options["explore"] = Exploration(**explore)
     return {"seed": seed, **options}

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tractable.agents.control.environment import known_environment, open_environment
-from tractable.agents.values.file import check_length
+from tractable.agents.values.file import MOST_STEPS, check_length
 from tractable.errors import InvalidModelFile
 from tractable.learners import files
 from tractable.persistence import checks, model_file
@@ -78,9 +78,7 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
         env = open_environment(known_environment(header["env"]) if env is None else env)
         actions = tensors["arrays/episode_actions"].tolist()
         check_length(env, len(actions))
-        options = dict(checks.finite(header["options"], "options"))
-        room = model_file.numbers_in(tensors)
-        options["hidden"] = tuple(checks.at_most(w, room, "hidden") for w in options["hidden"])
+        options = _options(kind, header, tensors)
         made: Any = kind
         if header["critic"] is not None:
             learner = files.unpack(
@@ -93,6 +91,20 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
         mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
         checks.taken((mine, entries), (_own(agent), packed(agent)[1]))
     return agent
+
+
+def _options(kind: type[PolicyAgent], header: Header, tensors: Tensors) -> dict[str, Any]:
+    """The constructor's arguments, none of which asks for more than the file has room for."""
+    options = dict(checks.finite(header["options"], "options"))
+    room = model_file.numbers_in(tensors)
+    hidden = [checks.at_most(width, room, "hidden") for width in options["hidden"]]
+    checks.widths([1, *hidden, 1], 1, tensors)
+    checks.arguments(kind, options, "the agent")
+    for name in ("horizon", "batch_size", "epochs", "episodes"):
+        checks.at_most(options.get(name, 1), MOST_STEPS, name)
+    for name in ("trust", "discounted"):
+        checks.of_type(options.get(name, False), bool, name)
+    return {**options, "hidden": tuple(hidden)}
 
 
 def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list[int]) -> None:
