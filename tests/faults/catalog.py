@@ -60,14 +60,14 @@ NORM = partial(Fault, "moments/norm.py", "rules/test_norm.py")
 CELLS = partial(Fault, "moments/recurrent.py", "rules/test_recurrent.py")
 ATTENTION = partial(Fault, "moments/softmax.py", "rules/test_attention.py")
 POSITIONS = partial(Fault, "moments/positions.py", "rules/test_positions.py")
-NORMAL = partial(Fault, "likelihoods/normal.py", "likelihoods/test_likelihoods.py likelihoods/test_truth.py")
-TREE = partial(Fault, "likelihoods/categorical.py", "likelihoods/test_likelihoods.py")
-ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py likelihoods/test_learnt.py")
+NORMAL = partial(Fault, "likelihoods/normal.py", "likelihoods/test_conformance.py::TestNormal likelihoods/test_rescaled_noise.py likelihoods/test_likelihoods.py")
+TREE = partial(Fault, "likelihoods/categorical.py", "likelihoods/test_likelihoods.py::test_class_prob")
+ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py::test_grades likelihoods/test_learnt.py::test_epoch")
 MIXTURE = partial(Fault, "predictive/normal_mixture.py", "predictive/test_mixture.py")
 LOG_NORMAL = partial(Fault, "predictive/log_normal.py", "predictive/test_log_normal.py")
 NOISE = partial(Fault, "sklearn/noise.py", "sklearn/test_noise.py")
-SPREAD = partial(Fault, "forecast/spread.py", "forecast/test_loops.py forecast/test_truth.py")
-WINDOWS = partial(Fault, "forecast/windows.py", "forecast/test_loops.py forecast/test_causality.py")
+SPREAD = partial(Fault, "forecast/spread.py", "forecast/test_loops.py::test_averages forecast/test_truth.py::test_noise_is_scaled forecast/test_truth.py::test_correlations")
+WINDOWS = partial(Fault, "forecast/windows.py", "forecast/test_loops.py::test_rows_and_targets")
 DENSITY = partial(Fault, "native/densities.cpp", "native/test_densities.py")
 OBSERVE = partial(Fault, "native/observe.cpp", "native/test_parity.py")
 
@@ -106,21 +106,21 @@ FAULTS: list[Fault] = [
     TREE("decisions for no in place of yes", "yes @ paths.clamp(min=0).T + no @ (-paths).clamp(min=0).T", "no @ paths.clamp(min=0).T + yes @ (-paths).clamp(min=0).T"),
     ORDINAL("upper edge of a level one too low", "t.gather(-1, k + 1).squeeze(-1)", "t.gather(-1, k).squeeze(-1) + 1"),
     ORDINAL("diagonals of the information do not share their sign", "beside = -(p[:, 1:-1]", "beside = (p[:, 1:-1]"),
-    Fault("likelihoods/laplace.py", "likelihoods/test_truth.py likelihoods/test_conformance.py", "scale of the Laplace evidence", "variance / (2 * b * b) - (2 * b).log()\n\n", "variance / (b * b) - (2 * b).log()\n\n"),
-    Fault("likelihoods/poisson.py", "likelihoods/test_truth.py likelihoods/test_conformance.py", "log factorial of the count before", "torch.lgamma(y + 1)", "torch.lgamma(y + 2)"),
-    Fault("likelihoods/probit.py", "likelihoods/test_likelihoods.py likelihoods/test_truth.py", "curvature with the sign of the argument turned", "(h * (h + t)).clamp(0, 1)", "(h * (h - t)).clamp(0, 1)"),
-    Fault("likelihoods/student_t.py", "likelihoods/test_truth.py likelihoods/test_conformance.py", "second message without the spread of the scores", "((pull - d_mu) ** 2 - 1 / total)", "(-1 / total)"),
+    Fault("likelihoods/laplace.py", "likelihoods/test_truth.py::test_least", "scale of the Laplace evidence", "variance / (2 * b * b) - (2 * b).log()\n\n", "variance / (b * b) - (2 * b).log()\n\n"),
+    Fault("likelihoods/poisson.py", "likelihoods/test_truth.py::test_counts", "log factorial of the count before", "torch.lgamma(y + 1)", "torch.lgamma(y + 2)"),
+    Fault("likelihoods/probit.py", "likelihoods/test_conformance.py::TestBernoulli likelihoods/test_likelihoods.py", "curvature with the sign of the argument turned", "(h * (h + t)).clamp(0, 1)", "(h * (h - t)).clamp(0, 1)"),
+    Fault("likelihoods/student_t.py", "likelihoods/test_truth.py::test_heavy", "second message without the spread of the scores", "((pull - d_mu) ** 2 - 1 / total)", "(-1 / total)"),
     # --- predictive --------------------------------------------------------------------------
-    Fault("predictive/normal.py", "predictive/test_consistency.py", "variances scaled once", "square = scale * scale", "square = scale * 1"),
-    Fault("predictive/normal.py", "predictive/test_uncertainty.py predictive/test_consistency.py", "within and noise swapped", "self.location.squeeze(1), self.within.squeeze(1), self.noise.squeeze(1), self.novelty", "self.location.squeeze(1), self.noise.squeeze(1), self.within.squeeze(1), self.novelty"),
+    Fault("predictive/normal.py", "predictive/test_any_kind.py::test_numbers_can_be", "variances scaled once", "square = scale * scale", "square = scale * 1"),
+    Fault("predictive/normal.py", "predictive/test_any_kind.py::test_copies", "within and noise swapped", "self.location.squeeze(1), self.within.squeeze(1), self.noise.squeeze(1), self.novelty", "self.location.squeeze(1), self.noise.squeeze(1), self.within.squeeze(1), self.novelty"),
     MIXTURE("variance between the draws lost", "self.draws.var(0, correction=0) + self.within.mean(0)", "self.within.mean(0)"),
     MIXTURE("number of draws missing from the density", "return density.logsumexp(0) - math.log(len(density))", "return density.logsumexp(0)"),
-    MIXTURE("tails lost in double precision", "return NormalMixturePredictive(*parts, novelty, tails)", "return NormalMixturePredictive(*parts, novelty)"),
+    Fault("predictive/normal_mixture.py", "predictive/test_uncertainty.py::test_every_kind", "tails lost in double precision", "return NormalMixturePredictive(*parts, novelty, tails)", "return NormalMixturePredictive(*parts, novelty)"),
     LOG_NORMAL("mean of the log-normal without half the variance", "return (mean + variance / 2).exp() - self.shift", "return (mean + variance).exp() - self.shift"),
     LOG_NORMAL("slope with the wrong sign", "return -(y.clamp(max=self.top) + self.shift).log()", "return (y.clamp(max=self.top) + self.shift).log()"),
     LOG_NORMAL("growth counts in the mean", "calm = (calm - self.growth).clamp_min(0)", "calm = calm.clamp_min(0)"),
-    Fault("predictive/categorical.py", "predictive/test_consistency.py", "level itself not below itself", "(levels <= y)", "(levels < y)"),
-    Fault("predictive/categorical.py", "predictive/test_uncertainty.py predictive/test_consistency.py", "order of the classes lost in a mixture", "ordered=all(part.ordered for part in parts)", "ordered=False"),
+    Fault("predictive/categorical.py", "predictive/test_any_kind.py::test_levels", "level itself not below itself", "(levels <= y)", "(levels < y)"),
+    Fault("predictive/categorical.py", "predictive/test_any_kind.py::test_levels predictive/test_uncertainty.py::test_every_kind", "order of the classes lost in a mixture", "all(part.ordered for part in parts)", "all(not part.ordered for part in parts)"),
     # --- learners ----------------------------------------------------------------------------
     Fault("learners/tagi_method.py", "learners/test_streams.py learners/test_online_noise.py", "rate of forgetting with the wrong sign of its rows", "math.log1p(-1 / memory)", "math.log1p(-1 / memory) / 2"),
     Fault("learners/tagi_method.py", "learners/test_ensemble.py", "variance not taken back", "state.posterior.variance.copy_(variance)", "pass"),
@@ -140,9 +140,9 @@ FAULTS: list[Fault] = [
     Fault("sklearn/tails.py", "sklearn/test_tails.py", "degrees of freedom not halved", "special.gammaincinv(degrees / 2,", "special.gammaincinv(degrees,"),
     Fault("sklearn/clipping.py", "sklearn/test_clipping.py", "limit around zero, not the median", "median - limit, median + limit", "-limit, limit"),
     Fault("sklearn/doubt.py", "sklearn/test_doubt.py", "criterion applied to the first factor", "found[best] - found[0]", "found[best] - found[best]"),
-    Fault("sklearn/weighting.py", "sklearn/test_classifiers.py sklearn/test_conventions.py", "fractions summed to another number of rows", "np.cumsum(weights * (rows / weights.sum()))", "np.cumsum(weights)"),
-    Fault("sklearn/stretches.py", "sklearn/test_doubt.py sklearn/test_regressors.py", "slab learned as well", "some[~torch.isin(some, slab)]", "some[torch.isin(some, some)]"),
-    Fault("sklearn/relevance.py", "sklearn/test_choosing.py", "squared slopes as factors", "(square / mean).sqrt().clamp_min(LEAST)", "(square / mean).clamp_min(LEAST)"),
+    Fault("sklearn/weighting.py", "sklearn/test_weights.py", "fractions summed to another number of rows", "np.cumsum(weights * (rows / weights.sum()))", "np.cumsum(weights)"),
+    Fault("sklearn/stretches.py", "sklearn/test_noise.py::test_growth sklearn/test_doubt.py::test_targets", "slab learned as well", "some[~torch.isin(some, slab)]", "some[torch.isin(some, some)]"),
+    Fault("sklearn/relevance.py", "sklearn/test_wide.py", "squared slopes as factors", "(square / mean).sqrt().clamp_min(LEAST)", "(square / mean).clamp_min(LEAST)"),
     # --- forecast ----------------------------------------------------------------------------
     WINDOWS("window one value late", "first = origins - layout.lags + 1", "first = origins - layout.lags"),
     WINDOWS("covariates of the origin in place of the next time", "ahead = ahead[origins + 1].reshape(len(x), -1)", "ahead = ahead[origins].reshape(len(x), -1)"),
@@ -150,10 +150,10 @@ FAULTS: list[Fault] = [
     SPREAD("outcome of a forecast known one time early", "made = now - 1 - ahead", "made = now - ahead"),
     SPREAD("variance within not taken off the squared errors", "np.maximum(square - within, _LEAST * square)", "np.maximum(square, _LEAST * square)"),
     SPREAD("correlation not shrunk", "weight = 1 / (1 + len(errors) / steps)", "weight = 0 / (1 + len(errors) / steps)"),
-    Fault("forecast/backtest.py", "forecast/test_loops.py forecast/test_scores.py", "seasonal forecast one season early", "season * -(-ahead // season)", "season * (ahead // season + 1)"),
-    Fault("forecast/recursion.py", "forecast/test_truth.py forecast/test_loops.py", "level left out of the derivative", "j = slope @ back + from_level", "j = slope @ back"),
-    Fault("forecast/rolling.py", "forecast/test_causality.py forecast/test_loops.py", "errors inside the fit count as outcomes", "(outcome < seen)[:, None, :]", "(outcome < 0)[:, None, :]"),
-    Fault("forecast/units.py", "forecast/test_scales.py forecast/test_scores.py", "median in place of the mean of a logarithm", "centre = np.exp(mean + variance / 2)", "centre = np.exp(mean)"),
+    Fault("forecast/backtest.py", "forecast/test_loops.py::test_naive", "seasonal forecast one season early", "season * -(-ahead // season)", "season * (ahead // season + 1)"),
+    Fault("forecast/recursion.py", "forecast/test_truth.py::test_the_covariance_of_a_window forecast/test_truth.py::test_a_recursion", "level left out of the derivative", "j = slope @ back + from_level", "j = slope @ back"),
+    Fault("forecast/rolling.py", "forecast/test_loops.py::test_error_bars forecast/test_causality.py::test_recent_errors", "errors inside the fit count as outcomes", "(outcome < seen)[:, None, :]", "(outcome < 0)[:, None, :]"),
+    Fault("forecast/units.py", "forecast/test_truth.py::test_transforms", "median in place of the mean of a logarithm", "centre = np.exp(mean + variance / 2)", "centre = np.exp(mean)"),
     # --- native ------------------------------------------------------------------------------
     DENSITY("series of the digamma function with a wrong number", "u * (1.0 / 12 - u * (1.0 / 120", "u * (1.0 / 12 - u * (1.0 / 210"),
     DENSITY("score of the base left out", "found.d_mu = base + s;", "found.d_mu = s;"),

@@ -95,14 +95,12 @@ def stop(number: int, frame: Any) -> None:
 def prepared(items: list[Any], package: Path) -> dict[str, list[FunctionType]]:
     """Return the functions of the package by file, ready for children that replace their code.
 
-    The first test of each file is run here, because torch imports much of itself when it is first
-    used, which every child would repeat.
+    One test is run here, because torch imports much of itself when it is first used, which every
+    child would repeat.
     """
     torch.set_num_threads(1)
     signal.signal(signal.SIGALRM, stop)
-    firsts = {str(item.path): item for item in reversed(items)}
-    for item in firsts.values():
-        fails(item)
+    fails(items[0])
     folder = f"{package}/"
     patching.clear_caches(folder)
     found = patching.functions_in(folder)
