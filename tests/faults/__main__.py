@@ -28,7 +28,7 @@ Result = dict[str, Any]
 
 def files_of(fault: Fault) -> tuple[list[str], list[str]]:
     """Return the test files that are run first, and the others of the subpackage."""
-    first = [f"tests/{name}" for name in fault.tests.split()]
+    first = [*dict.fromkeys(f"tests/{name.split('::')[0]}" for name in fault.tests.split())]
     rest: list[str] = []
     for folder in SUITES[fault.subpackage]:
         files = sorted((ROOT / "tests" / folder).glob("test_*.py"))
