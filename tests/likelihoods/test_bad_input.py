@@ -10,6 +10,7 @@ import tractable as tr
 from tractable.likelihoods import (
     Bernoulli,
     Family,
+    IncompleteNormal,
     InvalidTarget,
     Joint,
     Laplace,
@@ -18,6 +19,7 @@ from tractable.likelihoods import (
     NegativeBinomial,
     Normal,
     Ordinal,
+    PerStep,
     Poisson,
     Softmax,
     StudentT,
@@ -92,3 +94,19 @@ def test_bad_arguments(make, error):
 def test_networks_of_the_wrong_width(likelihood, outputs, error):
     with pytest.raises(ValueError, match=error):
         likelihood.targets(torch.zeros(2), torch.Size([2, outputs]))
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        Normal(0.5),
+        IncompleteNormal(0.5),
+        Bernoulli(),
+        PerStep(Normal(0.5)),
+    ],
+    ids=lambda likelihood: type(likelihood).__name__,
+)
+def test_held_out_rows_of_another_likelihood_are_refused(likelihood):
+    rows = torch.zeros(3, 1)
+    with pytest.raises(TypeError, match=r"held_out must have a .* got Poisson"):
+        likelihood.held_out_scale([(Poisson(), rows, rows, rows + 1)])

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -78,7 +78,10 @@ class Likelihood(nn.Module, ABC):
 
     @abstractmethod
     def predictive(self, mean: Tensor, variance: Tensor) -> Predictive:
-        """The distribution of the target when ``z ~ N(mean, variance)``."""
+        """The distribution of the target when ``z ~ N(mean, variance)``.
+
+        In single precision a variance above 3e38 is infinite, such as that of a noise of 1e30.
+        """
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Messages ``(d_mu, d_var)`` to the outputs: derivatives of ``log_evidence``.
@@ -324,6 +327,21 @@ def semi_definite(second: Tensor) -> Tensor:
 
 
 HeldOut = tuple[Likelihood, Tensor, Tensor, Tensor]
+Kind = TypeVar("Kind", bound=Likelihood)
+
+
+def of_kind(likelihood: Likelihood, kind: type[Kind]) -> Kind:
+    """Return a likelihood of held-out rows, which must be of the kind that judges them.
+
+    Raises:
+        TypeError: it is of another kind.
+    """
+    if not isinstance(likelihood, kind):
+        raise TypeError(
+            f"held_out must have a {kind.__name__} for each fit, got {type(likelihood).__name__}: "
+            f"call held_out_scale of a likelihood of the kind that was fitted"
+        )
+    return likelihood
 
 
 def no_error_bars(y: Tensor) -> None:

@@ -10,11 +10,12 @@ networks" (2017), with the variance of the outputs counted.  Learning does not d
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import HeldOut, Likelihood
+from tractable.likelihoods.base import HeldOut, Likelihood, of_kind
 
 _LOG_SCALES = torch.linspace(-5, 5, 101, dtype=torch.float64)
 
@@ -44,15 +45,15 @@ class Decisions(Likelihood):
         One wrong label costs at most what the surest prediction gives it: there is nothing to
         guard against.
         """
-        twins = [copy.deepcopy(likelihood) for likelihood, *_ in held_out]
+        kind: Any = Decisions  # abstract, as the classes of likelihoods of labels are below it
+        fits: list[Decisions] = [of_kind(likelihood, kind) for likelihood, *_ in held_out]
+        copies = [copy.deepcopy(likelihood) for likelihood in fits]
         found = []
         for scale in _LOG_SCALES.exp().tolist():
             total = 0.0
-            for twin, (likelihood, y, mean, variance) in zip(twins, held_out, strict=True):
-                assert isinstance(twin, Decisions)
-                assert isinstance(likelihood, Decisions)
-                twin.noise_scale = likelihood.noise_scale * scale
-                total += float(twin.predictive(mean, variance).log_prob(y).double().sum())
+            for scaled, fit, (_, y, mean, variance) in zip(copies, fits, held_out, strict=True):
+                scaled.noise_scale = fit.noise_scale * scale
+                total += float(scaled.predictive(mean, variance).log_prob(y).double().sum())
             found.append(total)
         return float(_LOG_SCALES[int(torch.tensor(found).argmax())].exp())
 

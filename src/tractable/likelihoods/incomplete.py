@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tractable.errors import InvalidTarget
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import Heard, HeldOut
+from tractable.likelihoods.base import Heard, HeldOut, of_kind
 from tractable.likelihoods.normal import Normal
 
 
@@ -135,10 +135,10 @@ class IncompleteNormal(Normal):
         """See ``Normal``; of the targets that are there."""
         flat: list[HeldOut] = []
         for likelihood, y, mean, variance in held_out:
-            assert isinstance(likelihood, Normal)
+            noise = of_kind(likelihood, Normal).noise_mean
             there = ~y.isnan()
             one = Normal(1.0, int(there.sum()))
-            one.noise_mean = likelihood.noise_mean.expand_as(mean)[there]
+            one.noise_mean = noise.expand_as(mean)[there]
             flat.append((one, y[there], mean[there], variance[there]))
         return super().held_out_scale(flat, outliers=outliers)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood, of_kind, real_targets
 from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
@@ -224,15 +224,19 @@ class Normal(Likelihood):
         """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
         squares, variances, noises = [], [], []
         for likelihood, y, mean, var in held_out:
-            assert isinstance(likelihood, Normal)
+            noise = of_kind(likelihood, Normal).noise_mean
             squares.append(((y - mean) ** 2).flatten().double())
             variances.append(var.flatten().double())
-            noises.append(likelihood.noise_mean.expand_as(mean).flatten())
-        square, variance, noise = torch.cat(squares), torch.cat(variances), torch.cat(noises)
-        log_scales = torch.linspace(-5, 5, 401, dtype=torch.float64, device=noise.device)
+            noises.append(noise.expand_as(mean).flatten())
+        square, variance, noise_variance = (
+            torch.cat(squares),
+            torch.cat(variances),
+            torch.cat(noises),
+        )
+        log_scales = torch.linspace(-5, 5, 401, dtype=torch.float64, device=square.device)
         fits = []
         for some in log_scales.split(max(_AT_ONCE // len(square), 1)):
-            total = variance + some.exp().unsqueeze(1) * noise
+            total = variance + some.exp().unsqueeze(1) * noise_variance
             chi2 = square / total
             fits.append(-((gated(chi2) if outliers else chi2) + total.log()).mean(1))
         return float(log_scales[int(torch.cat(fits).argmax())].exp())

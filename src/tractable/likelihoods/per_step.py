@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tractable.errors import InvalidInput, InvalidTarget
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood, no_error_bars
+from tractable.likelihoods.base import Heard, HeldOut, Likelihood, no_error_bars, of_kind
 from tractable.likelihoods.nested import Nested, described, made
 from tractable.predictive import StepsPredictive
 from tractable.predictive.steps import NO_LABEL, are_there
@@ -198,9 +198,9 @@ class PerStep(Nested):
         """Of the steps that are there."""
         found: list[HeldOut] = []
         for likelihood, y, mean, variance in held_out:
-            assert isinstance(likelihood, PerStep)
+            part = of_kind(likelihood, PerStep).part
             _, own, (m, v) = self._rows(y, mean, variance)
-            found.append((likelihood.part, own, m, v))
+            found.append((part, own, m, v))
         return self.part.held_out_scale(found, outliers=outliers)
 
     def rescale(self, scale: float) -> None:
