@@ -146,23 +146,28 @@ def exact_absolute(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def exact_exp(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The log-normal."""
+    """The log-normal; no factor of the variance overflows where their product does not."""
     mean = torch.exp(mu + 0.5 * var)
-    return mean, torch.expm1(var) * mean * mean, mean
+    variance = -torch.expm1(-var) * torch.exp(2 * (mu + var))
+    return mean, torch.where(var > 0, variance, torch.zeros_like(variance)), mean
 
 
 def exact_sin(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """From the characteristic function of the Gaussian."""
     damp = torch.exp(-0.5 * var)
-    variance = -0.5 * torch.expm1(-var) * (1 + torch.cos(2 * mu) * damp * damp)
-    return mu.sin() * damp, variance, mu.cos() * damp
+    return mu.sin() * damp, _oscillating(mu.cos() * damp, var), mu.cos() * damp
 
 
 def exact_cos(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """From the characteristic function of the Gaussian."""
     damp = torch.exp(-0.5 * var)
-    variance = -0.5 * torch.expm1(-var) * (1 - torch.cos(2 * mu) * damp * damp)
-    return mu.cos() * damp, variance, -mu.sin() * damp
+    return mu.cos() * damp, _oscillating(mu.sin() * damp, var), -mu.sin() * damp
+
+
+def _oscillating(slope: Tensor, var: Tensor) -> Tensor:
+    """Variance of a sine or cosine of mean slope ``E[phi'(z)]``, as a sum of positive terms."""
+    lost = -torch.expm1(-var)
+    return 0.5 * lost * (lost + 2 * slope * slope)
 
 
 def bounded_sigmoid(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -200,7 +205,7 @@ def _bounded(mean: Tensor, slope: Tensor, k: Tensor, var: Tensor) -> tuple[Tenso
 
 def square(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """``z^2`` by eqs. (11) and (14) with ``cov = var``: exact in either mode."""
-    return mu * mu + var, 2 * var * (var + 2 * mu * mu), 2 * mu
+    return mu * mu + var, 2 * var * var + 4 * (var * mu) * mu, 2 * mu
 
 
 def _tails(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
