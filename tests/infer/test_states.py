@@ -150,3 +150,19 @@ def test_bad_input():
         states(shared, x, [[1.0, 1.0]], at=["layer"])
     with pytest.raises(ValueError, match="none to choose"):
         states(classifier(), x, [1], sigma=0.1, sigma_v=0.1)
+
+
+@pytest.mark.parametrize("spread", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("noise", [1e-6, 1.0, 1e3])
+@pytest.mark.parametrize("slope", [1e-4, 1.0, -1e4])
+def test_one_linear_unit_is_conditioned_exactly_at_every_scale(slope, noise, spread):
+    """The posterior of the input in the information form, to the rounding of the prior."""
+    model = regressor(nn.Linear(1, 1), sigma=noise)
+    set_posterior(model, {"0.weight": (slope, 0.0), "0.bias": (0.5, 0.0)})
+    found = states(model, torch.tensor([[2.0]], dtype=F64), [[3.0]], sigma=spread)["input"]
+    precision = 1 / spread**2 + slope**2 / noise**2
+    mean = (2.0 / spread**2 + slope * (3.0 - 0.5) / noise**2) / precision
+    rounding = 8 * torch.finfo(F64).eps * spread**2
+    assert found.variance.item() > 0
+    assert found.variance.item() == pytest.approx(1 / precision, rel=1e-9, abs=rounding)
+    assert found.loc.item() == pytest.approx(mean, rel=1e-12, abs=1e-6 * precision**-0.5)
