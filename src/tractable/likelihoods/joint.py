@@ -280,6 +280,11 @@ class JointPredictive(Predictive):
             total = total + torch.where(there.to(found.device), found, torch.zeros_like(found))
         return total.to(self.mean.dtype)
 
+    @property
+    def has_cdf(self) -> bool:
+        """See ``Predictive``."""
+        return all(part.has_cdf for part in self.parts)
+
     def cdf(self, y: Tensor) -> Tensor:
         """Of each target by itself."""
         y = torch.as_tensor(y)

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.distributions import Laplace as Distribution
-from torch.special import log_ndtr
+from torch.special import erfcx, log_ndtr, ndtr
 
 from tractable.likelihoods import probit
 from tractable.likelihoods.learnt import LearntScale
-from tractable.likelihoods.per_output import over_nodes
+from tractable.likelihoods.per_output import Moments, over_nodes
 from tractable.predictive import MixturePredictive
 
 _LEAST_VARIANCE = 1e-24
@@ -68,9 +68,28 @@ class Laplace(LearntScale):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """In closed form, in double precision."""
-        v = variance.double().clamp_min(_LEAST_VARIANCE)
-        found = self._log_density(y.double() - mean.double(), v)
+        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
+
+    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log evidence of every number, in double precision."""
+        return self._log_density(y - mean, variance.clamp_min(_LEAST_VARIANCE))
+
+    def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``P(Y <= y)`` of every number, in double precision.
+
+        With ``t = e / sqrt v``, ``s = sqrt v / b`` and Mills' ratio R it is ``Phi(t) - phi(t)
+        (R(s - t) - R(s + t)) / 2`` (Reed, "The normal-Laplace distribution", 2006, eq. 11).
+        """
+        std = variance.clamp_min(_LEAST_VARIANCE).sqrt()
+        t, s = (y - mean) / std, std / self.parameter
+        far = t.abs()  # in the lower half, and by symmetry
+        tail = ndtr(-far) + 0.5 * (_mills(far, s - far) - _mills(far, s + far))
+        return torch.where(t < 0, tail, 1 - tail)
+
+    def moments(self, mean: Tensor, variance: Tensor) -> Moments:
+        """Mean and variance of the output, and ``2 b^2``."""
+        return mean, variance, (2 * self.parameter.square()).expand_as(mean)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """In closed form; see the class."""
@@ -101,8 +120,8 @@ class Laplace(LearntScale):
         return parameter
 
     def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
-        """Exact: the density.  Approximate: the rest, as a mixture over 61 values of the output."""
-        return over_nodes(self, self.distribution, mean, variance)
+        """Exact: all members."""
+        return over_nodes(self, mean, variance)
 
     def distribution(self, z: Tensor) -> Distribution:
         """The distribution of targets, given the outputs."""
@@ -111,6 +130,14 @@ class Laplace(LearntScale):
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
         return {"scale": self.given, "outputs": self.outputs}
+
+
+def _mills(t: Tensor, x: Tensor) -> Tensor:
+    """``phi(t) R(x)`` with ``R = (1 - Phi) / phi``, where ``x`` is ``s - t`` or ``s + t``."""
+    density = torch.exp(-0.5 * t * t) / math.sqrt(2 * math.pi)
+    inside = density * math.sqrt(math.pi / 2) * erfcx(x.clamp_min(0) / math.sqrt(2))
+    beyond = torch.exp((0.5 * (x - t) * (x + t)).clamp(max=0)) * ndtr(-x)
+    return torch.where(x >= 0, inside, beyond)
 
 
 def _beyond(t: Tensor) -> Tensor:

@@ -163,7 +163,8 @@ class CorrelatedPredictive(NormalPredictive):
     """Normal targets whose noise is correlated within a row.
 
     Args:
-        covariance: covariance of the noise; its diagonal is ``noise``.
+        covariance: covariance of the noise, one for all rows or one for each; its diagonal is
+            ``noise``.
     """
 
     covariance: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
@@ -193,10 +194,28 @@ class CorrelatedPredictive(NormalPredictive):
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> CorrelatedPredictive:
         """See ``Predictive``."""
-        size = torch.as_tensor(scale, dtype=torch.float64).expand(len(self.covariance))
-        moved = super().rescaled(mean, scale)
-        assert isinstance(moved, CorrelatedPredictive)
-        return replace(moved, covariance=self.covariance * torch.outer(size, size))
+        size = torch.as_tensor(scale, dtype=torch.float64).expand(self.covariance.shape[-1])
+        square = scale * scale
+        return replace(
+            self,
+            location=mean + scale * self.location,
+            within=self.within * square,
+            noise=self.noise * square,
+            covariance=self.covariance * torch.outer(size, size).to(self.covariance),
+        )
+
+    def noisier(self, factors: Tensor) -> CorrelatedPredictive:
+        """See ``Predictive``; the correlations of the noise stay."""
+        root = factors.to(self.covariance).expand(self.location.shape).sqrt()
+        covariance = self.covariance * root.unsqueeze(-1) * root.unsqueeze(-2)
+        return replace(self, noise=self.noise * factors, covariance=covariance)
+
+    def tailed(self, tails: Tensor) -> PooledPredictive:  # type: ignore[override]
+        """See ``Predictive``; the outputs of a row share a factor, so that correlations stay."""
+        parts = tuple(self.noisier(factor.expand_as(self.noise)) for factor in tails.to(self.noise))
+        weights = self.location.new_full((len(parts), len(self.location)), 1 / len(parts))
+        draws = (1,) * len(parts)
+        return PooledPredictive(parts, draws, weights, self.within, self.novelty)
 
     def pooled(self, draws: int) -> Predictive:  # type: ignore[override]
         """See ``Predictive``."""

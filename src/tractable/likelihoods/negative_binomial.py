@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tractable.likelihoods import quadrature
+from tractable.likelihoods import marginal, quadrature
 from tractable.likelihoods.base import Heard
 from tractable.likelihoods.counts import count_targets
 from tractable.likelihoods.learnt import Learnt
-from tractable.likelihoods.per_output import PerOutput
+from tractable.likelihoods.per_output import Moments, PerOutput
 from tractable.predictive.families import NegativeBinomialCounts
 
 _LEAST, _MOST = 1e-4, 1e8
 _SOLVE = 3
+_FALL = 30.0
+"""How far the log density of a threshold falls before it is neglected."""
 
 
 class NegativeBinomial(PerOutput, Learnt):
@@ -65,6 +67,30 @@ class NegativeBinomial(PerOutput, Learnt):
         t = z - r.log()
         p, q = torch.sigmoid(t), torch.sigmoid(-t)
         return y * q - r * p, -(y + r) * p * q
+
+    def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``P(Y <= k) = P(z - log r <= logit x)`` with ``x ~ Beta(k + 1, r)``."""
+        r = self.parameter.expand_as(y)
+        a = y.floor().clamp_min(0) + 1
+        centre, spread = a.log() - r.log(), (2 * _FALL * (1 / a + 1 / r)).sqrt()
+        low, high = centre - _FALL / a - spread, centre + _FALL / r + spread
+
+        def log_density(u: Tensor) -> Tensor:
+            """``(a + r)`` times the relative entropy of the two odds, negated."""
+            t = u - centre
+            return a * t - (a + r) * torch.log1p(a / (a + r) * torch.expm1(t))
+
+        plain = partial(super().cumulative, y, mean, variance)
+        found = marginal.cumulative_of_counts(
+            log_density, low, high, mean - r.log(), variance, plain
+        )
+        return torch.where(y < 0, torch.zeros_like(found), found)
+
+    def moments(self, mean: Tensor, variance: Tensor) -> Moments:
+        """Those of a log-normal mean m, with a noise of ``E[m] + E[m^2] / dispersion``."""
+        rate = (mean + variance / 2).exp()
+        noise = rate + (2 * (mean + variance)).exp() / self.parameter
+        return rate, rate * rate * torch.expm1(variance), noise
 
     def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Between the mean and the output that would predict ``y``, by their precisions."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from tractable.likelihoods import quadrature
+from tractable.likelihoods import marginal, quadrature
 from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.quadrature import Nodes
-from tractable.predictive import MixturePredictive
+from tractable.predictive.weighted import Exact, MixturePredictive
+
+Moments = tuple[Tensor, Tensor, Tensor]
 
 
 class PerOutput(Likelihood):
@@ -60,11 +62,21 @@ class PerOutput(Likelihood):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """By quadrature, output by output; in double precision."""
-        dtype = mean.dtype
-        y, mean, variance = y.double(), mean.double(), variance.double()
+        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
+        return _in_range(found.flatten(1).sum(1), mean.dtype)
+
+    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log evidence of every number; all arguments in double precision."""
         nodes = self.nodes(y.detach(), mean.detach(), variance.detach())
-        found = quadrature.log_evidence(partial(self.log_density, y), nodes, mean, variance)
-        return _in_range(found.flatten(1).sum(1), dtype)
+        return quadrature.log_evidence(partial(self.log_density, y), nodes, mean, variance)
+
+    def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``P(Y <= y)`` of every number; all arguments in double precision."""
+        return marginal.cumulative(self.distribution, y, mean, variance)
+
+    def moments(self, mean: Tensor, variance: Tensor) -> Moments | None:
+        """Mean, epistemic and aleatoric variance of every number, if they are known exactly."""
+        return None
 
     def posterior(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs at the nodes, and the weight of each given the observation."""
@@ -80,40 +92,64 @@ class PerOutput(Likelihood):
         return d_mu.to(dtype), d_var.to(dtype)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
-        """Exact: the density.  Approximate: the rest, as a mixture over 61 values of the output."""
-        return over_nodes(self, self.distribution, mean, variance)
+        """Exact: density, distribution function and samples; mean and variance by 61 nodes."""
+        return over_nodes(self, mean, variance)
 
 
 def _in_range(log_density: Tensor, dtype: torch.dtype) -> Tensor:
     return log_density.clamp_min(torch.finfo(dtype).min).to(dtype)
 
 
-def over_nodes(
-    likelihood: Likelihood,
-    distribution: Callable[[Tensor], Distribution],
-    mean: Tensor,
-    variance: Tensor,
-) -> MixturePredictive:
-    """The prediction of a likelihood whose evidence is known, as a mixture over its outputs."""
-    z, weight = quadrature.prior_nodes(mean, variance)
+class OfNumbers(Protocol):
+    """Functions of a likelihood of single numbers from which its predictions are made."""
+
+    def distribution(self, z: Tensor) -> Distribution:
+        """The distribution of every number, given the outputs."""
+
+    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log evidence of every number."""
+
+    def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``P(Y <= y)`` of every number."""
+
+    def moments(self, mean: Tensor, variance: Tensor) -> Moments | None:
+        """Mean, epistemic and aleatoric variance of every number, if they are known exactly."""
+
+    @property
+    def can_widen(self) -> bool:
+        """Whether predictions can be made with more epistemic variance."""
+
+
+def over_nodes(likelihood: OfNumbers, mean: Tensor, variance: Tensor) -> MixturePredictive:
+    """Return the prediction of a likelihood of single numbers, one output for each."""
     now = copy.deepcopy(likelihood)  # a noise that is learnt goes on changing
-    mean, variance, dtype = mean.double(), variance.double(), mean.dtype
-    return MixturePredictive(
-        distribution(z),
-        weight,
+    return _predictive(now, mean.double(), variance.double(), mean.dtype)
+
+
+def _predictive(
+    now: OfNumbers, mean: Tensor, variance: Tensor, dtype: torch.dtype
+) -> MixturePredictive:
+    z, weight = quadrature.prior_nodes(mean, variance)
+    has_cdf = marginal.has_cdf(now.distribution, mean)
+    exact = Exact(
         partial(_density, now, mean, variance),
-        widen=partial(_wider, now, mean, variance) if likelihood.can_widen else None,
-        dtype=dtype,
+        partial(marginal.sample, now.distribution, mean, variance),
+        partial(_cumulative, now, mean, variance) if has_cdf else None,
+        *(now.moments(mean, variance) or ()),
     )
+    widen = partial(_wider, now, mean, variance) if now.can_widen else None
+    return MixturePredictive(now.distribution(z), weight, exact=exact, widen=widen, dtype=dtype)
 
 
-def _density(likelihood: Likelihood, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-    return likelihood.log_evidence(y, mean, variance)
+def _density(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+    return likelihood.log_evidence_of_each(y, mean, variance)
+
+
+def _cumulative(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+    return likelihood.cumulative(y, mean, variance)
 
 
 def _wider(
-    likelihood: Likelihood, mean: Tensor, variance: Tensor, extra: Tensor
+    likelihood: OfNumbers, mean: Tensor, variance: Tensor, extra: Tensor
 ) -> MixturePredictive:
-    wider = likelihood.predictive(mean, variance + extra)
-    assert isinstance(wider, MixturePredictive)
-    return wider
+    return _predictive(likelihood, mean, variance + extra, mean.dtype)

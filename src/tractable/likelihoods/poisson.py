@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from tractable.likelihoods import marginal
 from tractable.likelihoods.counts import count_targets
-from tractable.likelihoods.per_output import PerOutput
+from tractable.likelihoods.per_output import Moments, PerOutput
 from tractable.predictive.families import PoissonCounts
 
 Link = Literal["exp", "softplus"]
@@ -19,6 +21,8 @@ _EXPONENTIAL = -30.0
 """Output below which ``log(1 + e^z)`` is ``e^z``."""
 _LEAST_VARIANCE = 1e-30
 _SOLVE = 5
+_FALL = 30.0
+"""How far the log density of a threshold falls before it is neglected."""
 
 
 class Poisson(PerOutput):
@@ -70,6 +74,29 @@ class Poisson(PerOutput):
         grown = torch.where(z < _EXPONENTIAL, 1.0, first * torch.exp(-self.log_rate(z)))
         over = y * grown - first
         return over, over * (1 - first) - y * grown * grown
+
+    def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """``P(Y <= k) = P(e^z <= g)`` with ``g ~ Gamma(k + 1, 1)``."""
+        plain = partial(super().cumulative, y, mean, variance)
+        if self.link == "softplus":
+            return plain()
+        a = y.floor().clamp_min(0) + 1
+        ratio = _FALL / a
+        low = a.log() - ratio - (2 * ratio).sqrt()
+        high = a.log() + torch.log1p(ratio + (2 * ratio).sqrt())
+
+        def log_density(u: Tensor) -> Tensor:
+            return a * (u - a.log() - torch.expm1(u - a.log()))
+
+        found = marginal.cumulative_of_counts(log_density, low, high, mean, variance, plain)
+        return torch.where(y < 0, torch.zeros_like(found), found)
+
+    def moments(self, mean: Tensor, variance: Tensor) -> Moments | None:
+        """Those of a log-normal rate; None for ``"softplus"``."""
+        if self.link == "softplus":
+            return None
+        rate = (mean + variance / 2).exp()
+        return rate, rate * rate * torch.expm1(variance), rate
 
     def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """The rate is about the output where that is above zero."""

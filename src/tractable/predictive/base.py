@@ -83,6 +83,15 @@ class Predictive(ABC):
         """Targets as they compare with ``mean`` and ``interval``: of angles, whole turns off."""
         return y
 
+    @property
+    def has_cdf(self) -> bool:
+        """Whether there is a distribution function ``cdf``.
+
+        Without one, quantiles of a mixture with others are those of samples.  True by default
+        where a class defines ``cdf``.
+        """
+        return type(self).cdf is not Predictive.cdf
+
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of at most ``y``, of each output by itself."""
         raise TypeError(f"{type(self).__name__} has no distribution function")

@@ -93,6 +93,11 @@ class CategoricalPredictive(Predictive):
         # a row of several labels is judged as a whole
         return found.flatten(1).sum(1) if self.several else found
 
+    @property
+    def has_cdf(self) -> bool:
+        """See ``Predictive``."""
+        return self.ordered
+
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of at most the level ``y``, where classes are ordered."""
         if not self.ordered:

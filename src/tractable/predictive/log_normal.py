@@ -16,6 +16,10 @@ from tractable.predictive.normal_mixture import NormalMixturePredictive
 from tractable.predictive.shapes import like
 
 _STARTS = 32
+_BESIDE = 9.0
+"""Standard deviations from the edge of a scale beyond which the other side does not count."""
+_STRAIGHT = 1e-9
+"""Variance on the scale below which it is taken as straight: off by less than 1e-4 of it."""
 _NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(32)
 
 
@@ -88,6 +92,25 @@ class LogScale:
             start * start * tail + 2 * start * rise * density + rise * rise * (tail + a * density)
         )
 
+    def variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Var[y] of z ~ N(mean, variance), in double precision.
+
+        That of a log-normal or normal target where z stays on one side of the edge, without the
+        cancellation of ``E[y^2] - E[y]^2`` when the variance is small.
+        """
+        log_normal = (2 * mean + variance).exp() * torch.expm1(variance)
+        if not math.isfinite(self.top):
+            return log_normal
+        slope = self.top + self.shift
+        away = (mean - self.edge) * torch.rsqrt(variance.clamp_min(1e-30))
+        moment = self.expectation(mean, variance)
+        mixed = (self.square(mean, variance) - moment * moment).clamp_min(0)
+        # the slope is continuous: within so narrow a distribution the target is a straight line
+        narrow = torch.minimum(mean, torch.full_like(mean, self.edge)).exp().square() * variance
+        mixed = torch.where(variance < _STRAIGHT, narrow, mixed)
+        mixed = torch.where(away < -_BESIDE, log_normal, mixed)
+        return torch.where(away > _BESIDE, slope * slope * variance, mixed)
+
 
 @dataclass(frozen=True)
 class LogNormalPredictive(Predictive):
@@ -126,9 +149,9 @@ class LogNormalPredictive(Predictive):
     def variance(self) -> Tensor:
         """Variance of the target."""
         of = self.logarithm.components
-        total = of.within + of.noise
-        mean = self.scale.expectation(of.draws, total).mean(0)
-        return (self.scale.square(of.draws, total).mean(0) - mean.square()).clamp_min(0)
+        draws, total = of.draws.double(), (of.within + of.noise).double()
+        between = self.scale.expectation(draws, total).var(0, correction=0)
+        return (self.scale.variance(draws, total).mean(0) + between).to(of.draws)
 
     @property
     def epistemic(self) -> Tensor:

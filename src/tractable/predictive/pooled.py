@@ -11,13 +11,13 @@ from torch import Tensor
 from tractable.predictive import search
 from tractable.predictive.base import Predictive
 from tractable.predictive.draws import portions
+from tractable.predictive.sampled import SampledQuantiles
 
 _MOST_STARTS = 32
-_DRAWS = 4096
 
 
 @dataclass(frozen=True)
-class PooledPredictive(Predictive):
+class PooledPredictive(SampledQuantiles):
     """A mixture of predictions of the same rows, whatever their kind.
 
     Between the parts lies what is not known of the weights, so it counts as epistemic, unless
@@ -132,20 +132,26 @@ class PooledPredictive(Predictive):
         weights = weights.reshape(*weights.shape, *[1] * (found.ndim - 2))
         return (found + weights.log()).logsumexp(0)
 
+    @property
+    def has_cdf(self) -> bool:
+        """See ``Predictive``."""
+        return all(part.has_cdf for part in self.parts)
+
     def cdf(self, y: Tensor) -> Tensor:
         """Mean of the parts' distribution functions."""
         return self.average(self.at(y, lambda part, rows: part.cdf(rows)))
 
     def quantile(self, q: float) -> Tensor:
-        """By bisection; where the parts have no ``cdf``, of 4,096 draws, always the same."""
+        """The root of ``cdf``; where a part has none, a quantile of 4,096 samples."""
         search.check_share(q)
+        if not self.has_cdf:
+            return self.sampled_quantile(q)
         mean, std = self.mean, self.std
         start = mean.double()
         step = torch.where(torch.isfinite(std), std, 1 + mean.abs()).double()
-        try:
-            return search.invert(self.cdf, q, start, step, whole=self.whole).to(mean.dtype)
-        except TypeError:
-            return sampled_quantile(self, q)
+        eps = torch.finfo(mean.dtype).eps
+        found = search.invert(self.cdf, q, start, step, whole=self.whole, eps=eps)
+        return found.to(mean.dtype)
 
     @property
     def mode(self) -> Tensor:
@@ -234,9 +240,3 @@ def pool(parts: Sequence[Predictive]) -> PooledPredictive:
             members.append(part)
             draws.append(1)
     return PooledPredictive(tuple(members), tuple(draws))
-
-
-def sampled_quantile(predictive: Predictive, q: float) -> Tensor:
-    """A quantile of draws that are always the same."""
-    drawn = predictive.sample(_DRAWS, torch.Generator().manual_seed(0))
-    return drawn.double().quantile(q, dim=0).to(drawn.dtype)

@@ -100,6 +100,11 @@ class StepsPredictive(Predictive):
         """Of every step by itself."""
         return self._apart(self.part.quantile(q))
 
+    @property
+    def has_cdf(self) -> bool:
+        """See ``Predictive``."""
+        return self.part.has_cdf
+
     def cdf(self, y: Tensor) -> Tensor:
         """Of every step by itself."""
         return self._apart(self.part.cdf(torch.as_tensor(y).flatten(0, len(self.steps))))

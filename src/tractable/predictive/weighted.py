@@ -10,20 +10,48 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from tractable.predictive import draws, search
-from tractable.predictive.base import Predictive
-from tractable.predictive.pooled import sampled_quantile
+from tractable.predictive import draws, families, search
+from tractable.predictive.sampled import SampledQuantiles
 from tractable.predictive.shapes import like
 
 _STARTS = 24
-_INSIDE = 1e-12
+_FARTHEST = 3.0
+"""Standard deviations from the mean at which the search for a quantile starts, at most."""
+_ROUNDING = 1e-6
+"""Distance from a whole number at which a rescaled target still counts as one."""
 
 
 @dataclass(frozen=True)
-class MixturePredictive(Predictive):
+class Exact:
+    """Functions and moments of a mixture that are known better than by its parts.
+
+    All in double precision, in the unit of the parts and of the shape of a target.
+
+    Args:
+        log_prob: log density of each number.
+        sample: draws targets, given their number and a generator.
+        cdf: distribution function of each number; None if there is none.
+        mean: mean of each number.
+        epistemic: variance of the expected number.
+        aleatoric: expected variance of the number.
+    """
+
+    log_prob: Callable[[Tensor], Tensor]
+    sample: Callable[[int, torch.Generator | None], Tensor]
+    cdf: Callable[[Tensor], Tensor] | None = None
+    mean: Tensor | None = None
+    epistemic: Tensor | None = None
+    aleatoric: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class MixturePredictive(SampledQuantiles):
     """A weighted mixture of torch's distributions: of quadrature nodes, or of components.
 
     All is computed in double precision and given in ``dtype``.
+
+    Approximate: quantiles are those of 4,096 samples where neither torch nor
+    ``tractable.predictive.families`` has the distribution function.
 
     Args:
         parts: a distribution with a batch shape of ``[parts, rows, outputs]``.
@@ -31,6 +59,7 @@ class MixturePredictive(Predictive):
         density: log density of each row of targets, where it is known better than by the parts.
         within: epistemic variance; by default what lies between the parts, which are then taken
             for values of the network's outputs.
+        exact: what is known better than by the parts; the parts then give the support only.
         widen: gives the same with more epistemic variance.
         dtype: precision of what is given.
         column: whether the only output of a row is given flat.
@@ -43,6 +72,7 @@ class MixturePredictive(Predictive):
     weights: Tensor
     density: Callable[[Tensor], Tensor] | None = field(default=None, compare=False, repr=False)
     within: Tensor | None = None
+    exact: Exact | None = field(default=None, compare=False, repr=False)
     widen: Callable[[Tensor], MixturePredictive] | None = field(
         default=None, compare=False, repr=False
     )
@@ -67,15 +97,15 @@ class MixturePredictive(Predictive):
     @property
     def whole(self) -> bool:
         """See ``Predictive``."""
-        support = self.parts.support
-        discrete = support is not None and bool(support.is_discrete)
-        return discrete and isinstance(self.unit, float) and self.unit == 1.0
+        return self._counts and isinstance(self.unit, float) and self.unit == 1.0
 
     # --- moments ---------------------------------------------------------------------------
 
     @property
     def centre(self) -> Tensor:
         """The mean, in double precision and in the unit of the parts."""
+        if self.exact is not None and self.exact.mean is not None:
+            return self.exact.mean
         return (self.weights * self.parts.mean).sum(0)
 
     @property
@@ -86,13 +116,21 @@ class MixturePredictive(Predictive):
     @property
     def between(self) -> Tensor:
         """Variance of the parts' means."""
+        if self.exact is not None and self.exact.epistemic is not None:
+            return self.exact.epistemic
         return (self.weights * (self.parts.mean - self.centre) ** 2).sum(0)
+
+    @property
+    def _total(self) -> Tensor:
+        """The variance, in double precision and in the unit of the parts."""
+        if self.exact is not None and self.exact.aleatoric is not None:
+            return self.exact.aleatoric + self.between
+        return (self.weights * self.parts.variance).sum(0) + self.between
 
     @property
     def variance(self) -> Tensor:
         """The law of total variance."""
-        hidden = (self.weights * self.parts.variance).sum(0)
-        return self.given(self.unit * self.unit * (hidden + self.between))
+        return self.given(self.unit * self.unit * self._total)
 
     @property
     def epistemic(self) -> Tensor:
@@ -103,32 +141,52 @@ class MixturePredictive(Predictive):
     @property
     def aleatoric(self) -> Tensor:
         """What is left of the variance once the outputs are known."""
-        return self.variance - self.epistemic
+        inner = self.between if self.within is None else self.within
+        return self.given(self.unit * self.unit * (self._total - inner))
 
     # --- densities -------------------------------------------------------------------------
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over the outputs of the row."""
-        y = self.taken(y)
-        never = self._impossible(y)
-        y = torch.where(never, self.centre.round() if self.whole else self.centre, y)
-        if self.density is not None:
-            found = self.density(y)
-        else:
-            terms = self.parts.log_prob(y) + self.weights.log()
-            found = terms.logsumexp(0).flatten(1).sum(1)
-        found = found.masked_fill(never.flatten(1).any(1), -math.inf)
-        unit = torch.as_tensor(self.unit, dtype=found.dtype, device=found.device)
-        return (found - unit.abs().log().expand_as(y).flatten(1).sum(1)).to(self.dtype)
+        if self.density is None:
+            return self._rounded(self._each(y).flatten(1).sum(1))
+        y, never = self._possible(y)
+        found = self.density(y).masked_fill(never.flatten(1).any(1), -math.inf)
+        return self._rounded(found - self._log_unit(y).flatten(1).sum(1))
 
     def log_prob_of_each(self, y: Tensor) -> Tensor:
-        """See ``Predictive``; by the parts."""
+        """See ``Predictive``."""
+        return self.given(self._each(y))
+
+    def _rounded(self, log_density: Tensor) -> Tensor:
+        """In the precision that is given; what is possible is never rounded to minus infinity."""
+        least = torch.finfo(self.dtype).min
+        inside = torch.where(torch.isfinite(log_density), log_density.clamp_min(least), log_density)
+        return inside.to(self.dtype)
+
+    def _each(self, y: Tensor) -> Tensor:
+        """Log density of each number, in double precision."""
+        y, never = self._possible(y)
+        if self.exact is not None:
+            found = self.exact.log_prob(y)
+        else:
+            found = (self.parts.log_prob(y) + self.weights.log()).logsumexp(0)
+        return (found - self._log_unit(y)).masked_fill(never, -math.inf)
+
+    def _log_unit(self, y: Tensor) -> Tensor:
+        """What the unit takes from a log density; probabilities of whole numbers have none."""
+        support = self.parts.support
+        if support is not None and bool(support.is_discrete):
+            return torch.zeros_like(y)
+        unit = torch.as_tensor(self.unit, dtype=y.dtype, device=y.device)
+        return unit.abs().log().expand_as(y)
+
+    def _possible(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Targets in the unit of the parts, and which of them have been replaced as impossible."""
         y = self.taken(y)
         never = self._impossible(y)
-        y = torch.where(never, self.centre.round() if self.whole else self.centre, y)
-        found = (self.parts.log_prob(y) + self.weights.log()).logsumexp(0)
-        unit = torch.as_tensor(self.unit, dtype=found.dtype, device=found.device)
-        return self.given((found - unit.abs().log()).masked_fill(never, -math.inf))
+        inside = torch.where(torch.isfinite(self.centre), self.centre, torch.zeros_like(y))
+        return torch.where(never, inside.round() if self._counts else inside, y), never
 
     def _impossible(self, y: Tensor) -> Tensor:
         """Where a value lies outside of what the parts can have."""
@@ -138,39 +196,53 @@ class MixturePredictive(Predictive):
         possible: Tensor = support.check(y)
         return ~possible.expand_as(y)
 
+    @property
+    def has_cdf(self) -> bool:
+        """See ``Predictive``."""
+        if self.exact is not None:
+            return self.exact.cdf is not None
+        return families.has_cdf(self.parts)
+
     def cdf(self, y: Tensor) -> Tensor:
         """Mean over the parts of the distribution function, of each output by itself."""
-        return self.given(self._share(self.taken(y)))
+        y, falling = self.taken(y), self._falling
+        if self._counts:  # a count below is as good, as the unit has been divided by
+            y = torch.where(falling, (y - _ROUNDING).ceil() - 1, (y + _ROUNDING).floor())
+        share = self._share(y)
+        return self.given(torch.where(falling, 1 - share, share))
 
     def _share(self, y: Tensor) -> Tensor:
-        low, high = (
-            getattr(self.parts.support, f"{end}_bound", None) for end in ("lower", "upper")
-        )
-        at = y
-        if low is not None and not self.whole:  # torch asks for values inside
-            at = torch.maximum(at, torch.as_tensor(low + _INSIDE * (1 + abs(low)), dtype=y.dtype))
-        if high is not None:
-            at = torch.minimum(at, torch.as_tensor(high - _INSIDE * (1 + abs(high)), dtype=y.dtype))
-        try:
-            share = (self.weights * self.parts.cdf(at)).sum(0)
-        except NotImplementedError as error:
-            kind = type(self.parts).__name__
-            raise TypeError(f"{kind} has no distribution function in torch") from error
-        if low is not None:
-            share = torch.where(y < low, torch.zeros_like(share), share)
-        return share if high is None else torch.where(y >= high, torch.ones_like(share), share)
+        """The distribution function in the unit of the parts."""
+        if self.exact is not None and self.exact.cdf is not None:
+            return self.exact.cdf(y)
+        if self.exact is not None:
+            raise TypeError(f"{type(self.parts).__name__} has no distribution function in torch")
+        return (self.weights * families.cdf(self.parts, y)).sum(0)
+
+    @property
+    def _falling(self) -> Tensor:
+        """Where a greater value in the unit of the parts is a smaller target."""
+        return torch.as_tensor(self.unit, device=self.weights.device) < 0
+
+    @property
+    def _counts(self) -> bool:
+        """Whether the parts are of whole numbers, in whatever unit."""
+        support = self.parts.support
+        return support is not None and bool(support.is_discrete)
 
     def quantile(self, q: float) -> Tensor:
-        """By bisection; without a distribution function, of 4,096 draws, always the same."""
+        """The root of the distribution function; without one, of samples."""
         search.check_share(q)
-        centre = self.centre
-        std = ((self.weights * self.parts.variance).sum(0) + self.between).sqrt()
-        step = torch.where(torch.isfinite(std), std, 1 + centre.abs())
+        if not self.has_cdf:
+            return self.sampled_quantile(q)
+        centre, std = self.centre, self._total.sqrt()
+        share = torch.where(self._falling.expand_as(centre), 1 - q, torch.full_like(centre, q))
+        step = torch.where(torch.isfinite(std), std, 1 + centre.abs()).nan_to_num(1.0)
         start = torch.where(torch.isfinite(centre), centre, torch.zeros_like(centre))
-        try:
-            found = search.invert(self._share, q, start, step, whole=self.whole)
-        except TypeError:
-            return sampled_quantile(self, q)
+        start = start + step * torch.special.ndtri(share).clamp(-_FARTHEST, _FARTHEST)
+        found = search.invert(
+            self._share, share, start, step / 4, whole=self._counts, strict=self._falling
+        )
         return self.given(self.offset + self.unit * found)
 
     @property
@@ -179,13 +251,18 @@ class MixturePredictive(Predictive):
         means = self.parts.mean.expand(self.weights.shape[0], *self.centre.shape)
         few = means[:: max(len(means) // _STARTS, 1)]
         plain = replace(self, column=False, dtype=torch.float64, offset=0.0, unit=1.0)
-        alone = few[0, 0].numel() == 1
-        found = search.climb(plain.log_prob, few, plain.std / 4, whole=self.whole, alone=alone)
+        one = self.density is None
+        density = plain.log_prob_of_each if one else plain.log_prob
+        alone = one or few[0, 0].numel() == 1
+        found = search.climb(density, few, plain.std / 4, whole=self._counts, alone=alone)
         return self.given(self.offset + self.unit * found)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of noisy targets, every output by itself."""
-        drawn = draws.mixed(self.parts, self.weights, n, generator)
+        if self.exact is not None:
+            drawn = self.exact.sample(n, generator)
+        else:
+            drawn = draws.mixed(self.parts, self.weights, n, generator)
         return self.given(self.offset + self.unit * drawn)
 
     # --- the same, otherwise ---------------------------------------------------------------
