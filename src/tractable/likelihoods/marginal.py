@@ -5,10 +5,11 @@ With ``z = mean + std e`` the distribution function of the target is
     F(y) = integral of F(y | z) N(e; 0, 1) de
 
 Where the noise is at least about as wide as half of what the output's deviation moves the target,
-``F(y | z)`` is smooth in e, and even nodes half a deviation apart are exact to seven digits;
-for noise half as wide the distance of nodes is halved.  Where the noise is narrower, ``F(y | z)`` falls from 1 to 0 within one step of such nodes.
-There the place c and the width w of the fall are found first, and nodes are even in t with
-``e = c + w sinh(t)``: dense at the fall, and a constant factor apart far from it.
+``F(y | z)`` is smooth in e, and even nodes half a deviation apart are exact to seven digits; for
+noise half as wide the distance of nodes is halved.  Where it is narrower, ``F(y | z)`` falls from 1
+to 0 within one step of such nodes.  There the place c and the width w of the fall are found first,
+and nodes are even in t with ``e = c + w sinh(t)``: dense at the fall, and a constant factor apart
+far from it.
 
 Exact: to about six digits for distributions that shift in one direction as the output grows.
 Approximate: a distribution function that changes quickly at several far apart values of the output.

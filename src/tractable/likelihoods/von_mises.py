@@ -23,7 +23,7 @@ from torch import Tensor
 from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import real_targets
 from tractable.likelihoods.learnt import Learnt
-from tractable.predictive.angle import AnglePredictive
+from tractable.predictive.angle import TERMS, AnglePredictive
 
 _WIDE = 0.5
 """Output variance from which the series is used: its least value is then 1e-4 of the greatest."""
@@ -149,8 +149,12 @@ class VonMises(Learnt):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """In double precision; see the module."""
-        found = self._looked_at(y.double(), mean.double(), variance.double())[0]
+        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
+
+    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log evidence of every angle; all arguments in double precision."""
+        return self._looked_at(y, mean, variance)[0]
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives of the series, or averages over the nodes."""
@@ -192,15 +196,17 @@ class VonMises(Learnt):
     # --- predictions -----------------------------------------------------------------------
 
     def predictive(self, mean: Tensor, variance: Tensor) -> AnglePredictive:
-        """Exact: the density and the coefficients of all moments."""
-        m, v = mean.double(), variance.double()
-        terms = _terms(float(self.parameter.max()), float(v.min()))
-        n = torch.arange(1, terms + 1, dtype=m.dtype, device=m.device)
-        n = n.reshape(-1, *[1] * m.ndim)
-        directions = torch.exp(1j * n * m - 0.5 * n * n * v)
-        a = self._ratios(terms)[1:].reshape(terms, *[1] * (m.ndim - 1), -1)
-        density = partial(_density, copy.deepcopy(self), m, v)
-        return AnglePredictive(directions * a, directions, density, dtype=mean.dtype)
+        """See ``Likelihood``."""
+        m, v = mean.double().unsqueeze(0), variance.double().clamp_min(0).unsqueeze(0)
+        shape = [1] * mean.ndim + [-1]
+        return AnglePredictive(
+            m,
+            v,
+            self.parameter.double().reshape(shape).clone(),
+            self._ratios(TERMS).reshape(TERMS + 1, *shape),
+            ((1, partial(_density, copy.deepcopy(self))),),
+            dtype=mean.dtype,
+        )
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
@@ -230,5 +236,5 @@ def _terms(kappa: float, variance: float) -> int:
     return int(min(max(math.ceil(math.sqrt(76 / spread)), 24), _MOST_TERMS))
 
 
-def _density(likelihood: VonMises, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-    return likelihood.log_evidence(y, mean, variance)
+def _density(likelihood: VonMises, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    return likelihood.log_evidence_of_each(y, mean, variance)

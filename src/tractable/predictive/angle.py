@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from torch import Tensor
+from torch.distributions import VonMises
 
+from tractable.predictive import search
 from tractable.predictive.base import Predictive
-from tractable.predictive.search import check_share
+from tractable.predictive.draws import seeded
 from tractable.predictive.shapes import like
 
-_GRID = 2048
-Density = Callable[[Tensor], Tensor]
+TERMS = 124
+"""Fourier coefficients that an angle needs whose variance is at least ``_NARROW``."""
+_NARROW = 0.005
+"""Variance below which an angle is treated as a number with a nearly normal distribution, by the
+first terms of its Edgeworth series; at this variance they are off by less than 1e-6."""
+_LEAST_KAPPA = 1 / _NARROW
+_MOST_STARTS = 32
+_AT_ONCE = 1 << 20
+"""Numbers in a sum over Fourier terms that are held in memory."""
+Density = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class AnglePredictive(Predictive):
-    """Angles in radians, by the Fourier coefficients ``E[exp(i n y)]`` of their distribution.
+    """Angles in radians: an even mixture of normal directions with von Mises noise.
 
     ``mean`` is the direction of the mean vector, between -pi and pi.  The variance is that of the
     way from there, on the shorter side; quantiles are that mean plus a quantile of the way, so that
     an interval is not cut at pi.
 
+    Exact: the density and samples; the rest to about six digits, by Fourier series or, for narrow
+    distributions, by Edgeworth series.
+
     Args:
-        coefficients: for n = 1, 2, ... in front of rows and outputs.
-        directions: those of the expected direction alone, without the noise.
-        density: log density of each row of angles.
+        means: mean directions, draws of the weights stacked in front of rows and outputs.
+        variances: variances of the directions, in the same shape.
+        kappa: concentrations of the noise, which broadcast to that shape.
+        ratios: Fourier coefficients ``I_n(kappa) / I_0(kappa)`` for n = 0 .. ``TERMS``, in front.
+        densities: numbers of consecutive draws and their log density of every angle, a function of
+            angles, means and variances.
         dtype: precision of what is given.
         column: whether the only output of a row is given flat.
         novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
-    coefficients: Tensor
-    directions: Tensor
-    density: Density = field(compare=False, repr=False)
+    means: Tensor
+    variances: Tensor
+    kappa: Tensor
+    ratios: Tensor = field(repr=False)
+    densities: tuple[tuple[int, Density], ...] = field(compare=False, repr=False)
     dtype: torch.dtype = torch.float64
     column: bool = False
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
@@ -48,9 +65,14 @@ class AnglePredictive(Predictive):
         return values.squeeze(-1) if self.column else values
 
     @property
+    def _vector(self) -> Tensor:
+        """The mean vector, as a complex number."""
+        return (self.ratios[1] * torch.exp(1j * self.means - 0.5 * self.variances)).mean(0)
+
+    @property
     def centre(self) -> Tensor:
         """The mean direction, in double precision."""
-        return self.coefficients[0].angle()
+        return self._vector.angle()
 
     @property
     def mean(self) -> Tensor:
@@ -60,61 +82,95 @@ class AnglePredictive(Predictive):
     @property
     def resultant(self) -> Tensor:
         """Length of the mean vector: 1 for one direction only, 0 for none at all."""
-        return self.given(self.coefficients[0].abs())
+        return self.given(self._vector.abs())
 
-    def _turned(self, coefficients: Tensor, by: Tensor) -> Tensor:
-        n = torch.arange(1, len(coefficients) + 1, dtype=by.dtype, device=by.device)
-        turn = torch.exp(-1j * n.reshape(-1, *[1] * by.ndim) * by)
-        return coefficients * turn
+    def _square(self, *, noise: bool) -> Tensor:
+        """Mean square of the way from the mean direction, with the noise or without."""
+        way = _wrapped(self.means - self.centre)
+        extra = _cumulants(self.kappa)[0] if noise else torch.zeros_like(self.kappa)
+        narrow = self._narrow if noise else self.variances < _NARROW
+        close = _wrapped_square(way, torch.where(narrow, self.variances + extra, 1.0))
+        if bool(narrow.all()):
+            return close.mean(0)
+        wide = torch.full_like(way, math.pi**2 / 3)
+        for n, fade in self._fading(noise=noise):
+            sign = 1 - 2 * (n % 2)
+            wide = wide + (4 * sign / (n * n) * fade * torch.cos(n * way)).sum(0)
+        return torch.where(narrow, close, wide.clamp_min(0)).mean(0)
 
-    def _square(self, coefficients: Tensor) -> Tensor:
-        """Mean square of the way from the mean direction: a series of cosines."""
-        real = self._turned(coefficients, self.centre).real
-        n = torch.arange(1, len(real) + 1, dtype=real.dtype, device=real.device)
-        sign = 1 - 2 * (n % 2)
-        shares = (sign / (n * n)).reshape(-1, *[1] * (real.ndim - 1))
-        return (math.pi**2 / 3 + 4 * (shares * real).sum(0)).clamp_min(0)
+    @property
+    def _narrow(self) -> Tensor:
+        return self.variances + 1 / self.kappa < _NARROW
+
+    def _fading(self, *, noise: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        """Numbers n of Fourier terms and coefficients of each draw, as many as fit in memory."""
+        some = max(_AT_ONCE // max(self.means.numel(), 1), 1)
+        every = torch.arange(1, TERMS + 1, dtype=self.means.dtype, device=self.means.device)
+        for n in every.reshape(-1, *[1] * self.means.ndim).split(some):
+            fade = torch.exp(-0.5 * n * n * self.variances)
+            first = int(n[0])
+            yield n, fade * self.ratios[first : first + len(n)] if noise else fade
 
     @property
     def variance(self) -> Tensor:
         """Mean square of the way from the mean direction."""
-        return self.given(self._square(self.coefficients))
+        return self.given(self._square(noise=True))
 
     @property
     def epistemic(self) -> Tensor:
         """The part of it that comes from not knowing the direction."""
-        known = torch.minimum(self._square(self.directions), self._square(self.coefficients))
-        return self.given(known)
+        return self.given(torch.minimum(self._square(noise=False), self._square(noise=True)))
 
     @property
     def aleatoric(self) -> Tensor:
         """What is left of the variance once the direction is known."""
         return self.variance - self.epistemic
 
+    # --- densities -------------------------------------------------------------------------
+
+    def _each(self, y: Tensor) -> Tensor:
+        """Log density of every angle, draws in front."""
+        found, first = [], 0
+        for number, density in self.densities:
+            mean = self.means[first : first + number]
+            found.append(density(y.expand_as(mean), mean, self.variances[first : first + number]))
+            first += number
+        return torch.cat(found)
+
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over its angles."""
-        return self.density(like(y, self.centre)).to(self.dtype)
+        found = self._each(like(y, self.centre)).flatten(2).sum(2)
+        return (found.logsumexp(0) - math.log(len(found))).to(self.dtype)
+
+    def log_prob_of_each(self, y: Tensor) -> Tensor:
+        """See ``Predictive``."""
+        return self.given(self._of_each(like(y, self.centre)))
+
+    def _of_each(self, y: Tensor) -> Tensor:
+        found = self._each(y)
+        return found.logsumexp(0) - math.log(len(found))
 
     # --- the way from the mean direction ---------------------------------------------------
 
-    def _table(self) -> tuple[Tensor, Tensor]:
-        """Ways from -pi to pi, and the share of probability up to each, ways last."""
-        turned = self._turned(self.coefficients, self.centre)
-        zero = torch.ones_like(turned[:1])
-        spectrum = torch.cat([zero, turned.conj()]).movedim(0, -1)
-        density = torch.fft.hfft(spectrum, n=_GRID).roll(_GRID // 2, -1).clamp_min(0)
-        steps = 0.5 * (density + density.roll(-1, -1))
-        share = torch.cat([torch.zeros_like(steps[..., :1]), steps.cumsum(-1)], -1)
-        ways = torch.linspace(-math.pi, math.pi, _GRID + 1, dtype=share.dtype, device=share.device)
-        return ways, share / share[..., -1:]
+    def _mass(self, x: Tensor) -> Tensor:
+        """Probability of the ways from 0 to x of each draw; a full turn adds 1."""
+        turns = (x / (2 * math.pi)).round()
+        narrow = self._narrow
+        second, fourth, sixth = _cumulants(self.kappa)
+        total = torch.where(narrow, self.variances + second, 1.0)
+        t = (x - 2 * math.pi * turns) * total.rsqrt()
+        close = turns - 0.5 + _edgeworth(t, fourth / total**2, sixth / total**3)
+        if bool(narrow.all()):
+            return close
+        wide = x / (2 * math.pi)
+        for n, fade in self._fading(noise=True):
+            wide = wide + (fade * torch.sin(n * x) / (n * math.pi)).sum(0)
+        return torch.where(narrow, close, wide)
 
-    def _way(self, share: Tensor) -> Tensor:
-        """The way up to which a share of the probability lies; shares in a last dimension."""
-        ways, table = self._table()
-        after = torch.searchsorted(table.contiguous(), share.contiguous()).clamp(1, _GRID)
-        low, high = table.gather(-1, after - 1), table.gather(-1, after)
-        within = (share - low) / (high - low).clamp_min(1e-300)
-        return ways[after - 1] + within.clamp(0, 1) * (2 * math.pi / _GRID)
+    def _share(self, way: Tensor) -> Tensor:
+        """Probability of the ways from -pi to ``way``."""
+        offset = self.means - self.centre
+        return (self._mass(way - offset) - self._mass(-math.pi - offset)).mean(0)
 
     def unwound(self, y: Tensor) -> Tensor:
         """See ``Predictive``: within half a turn of the mean."""
@@ -122,39 +178,43 @@ class AnglePredictive(Predictive):
         return mean + torch.remainder(y - mean + math.pi, 2 * math.pi) - math.pi
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Probability of the ways from -pi to that of ``y``, by a table of 2,048 steps."""
-        way = torch.remainder(like(y, self.centre) - self.centre + math.pi, 2 * math.pi)
-        at = way / (2 * math.pi) * _GRID
-        below = at.floor().long().clamp(0, _GRID - 1).unsqueeze(-1)
-        _, table = self._table()
-        low, high = table.gather(-1, below).squeeze(-1), table.gather(-1, below + 1).squeeze(-1)
-        return self.given(low + (high - low) * (at - below.squeeze(-1)))
+        """Probability of the ways from -pi to that of ``y``."""
+        return self.given(self._share(_wrapped(like(y, self.centre) - self.centre)).clamp(0, 1))
 
     def quantile(self, q: float) -> Tensor:
-        """The mean direction plus a quantile of the way from it, by the same table."""
-        check_share(q)
-        share = torch.full((*self.centre.shape, 1), q, dtype=torch.float64).to(self.centre)
-        return self.given(self.centre + self._way(share).squeeze(-1))
+        """The mean direction plus a quantile of the way from it."""
+        search.check_share(q)
+        std = self._square(noise=True).sqrt()
+        score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).clamp(-3, 3).to(std)
+        found = search.invert(self._share, q, score * std, std / 4, whole=False)
+        return self.given(self.centre + found.clamp(-math.pi, math.pi))
 
     @property
     def mode(self) -> Tensor:
-        """Where the density is greatest, to a 2,048th of the circle."""
-        _, table = self._table()
-        best = table.diff(dim=-1).argmax(-1)
-        return self.given(self.centre - math.pi + (best + 0.5) * (2 * math.pi / _GRID))
+        """The most probable angle: the mean direction, or the best near those of the draws."""
+        if len(self.means) == 1:
+            return self.given(_wrapped(self.means[0]))
+        few = self.means[:: max(len(self.means) // _MOST_STARTS, 1)]
+        step = self._square(noise=True).sqrt() / 4
+        found = search.climb(self._of_each, few, step, whole=False)
+        return self.given(_wrapped(found))
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws, between -pi and pi."""
-        shape = (*self.centre.shape, n)
-        share = torch.rand(shape, generator=generator, dtype=torch.float64).to(self.centre)
-        drawn = self.centre + self._way(share).movedim(-1, 0)
-        return self.given(torch.remainder(drawn + math.pi, 2 * math.pi) - math.pi)
+        """Draws, between -pi and pi: directions of one draw of the weights, then the noise."""
+        device = self.means.device
+        which = torch.randint(len(self.means), (n,), generator=generator).to(device)
+        kappa = self.kappa.expand_as(self.means)[which]
+        scores = torch.randn(kappa.shape, generator=generator, dtype=kappa.dtype).to(device)
+        z = self.means[which] + self.variances[which].sqrt() * scores
+        with seeded(generator, device):
+            noise = VonMises(torch.zeros_like(kappa), kappa, validate_args=False).sample()
+        return self.given(_wrapped(z + noise))
 
     # --- the same, otherwise ---------------------------------------------------------------
 
     def flat(self) -> AnglePredictive:
         """See ``Predictive``."""
-        single = self.centre.ndim == 2 and self.centre.shape[1] == 1
+        single = self.means.ndim == 3 and self.means.shape[2] == 1
         return replace(self, column=True) if single else self
 
     def double(self) -> AnglePredictive:
@@ -163,39 +223,78 @@ class AnglePredictive(Predictive):
         return replace(self, dtype=torch.float64, novelty=novelty)
 
     def pooled(self, draws: int) -> AnglePredictive:
-        """Mean coefficients: a mixture of angles is of the same kind."""
+        """See ``Predictive``: a mixture of angles is of the same kind."""
         if draws == 1:
             return self
         return replace(
             self,
-            coefficients=self.coefficients.unflatten(1, (draws, -1)).mean(1),
-            directions=self.directions.unflatten(1, (draws, -1)).mean(1),
-            density=partial(_over_draws, self.density, draws),
+            means=self.means.unflatten(1, (draws, -1)).flatten(0, 1),
+            variances=self.variances.unflatten(1, (draws, -1)).flatten(0, 1),
+            kappa=self.kappa.repeat_interleave(draws, 0),
+            ratios=self.ratios.repeat_interleave(draws, 1),
+            densities=tuple((number * draws, density) for number, density in self.densities),
         )
 
 
 def mean_angles(parts: Sequence[AnglePredictive]) -> AnglePredictive:
-    """The even mixture of predictives of the same rows."""
-    most = max(len(part.coefficients) for part in parts)
+    """The even mixture of predictives of the same rows, each with one vote."""
+    many = math.lcm(*(len(part.means) for part in parts))
+    copies = [many // len(part.means) for part in parts for _ in part.densities]
+    every = [density for part in parts for density in part.densities]
+
+    def repeated(name: str, dim: int) -> Tensor:
+        found = [
+            getattr(part, name).repeat_interleave(many // len(part.means), dim) for part in parts
+        ]
+        return torch.cat(found, dim)
+
     return replace(
         parts[0],
-        coefficients=torch.stack([_padded(part.coefficients, most) for part in parts]).mean(0),
-        directions=torch.stack([_padded(part.directions, most) for part in parts]).mean(0),
-        density=partial(_over_parts, tuple(part.density for part in parts)),
+        means=repeated("means", 0),
+        variances=repeated("variances", 0),
+        kappa=repeated("kappa", 0),
+        ratios=repeated("ratios", 1),
+        densities=tuple((n * m, density) for (n, density), m in zip(every, copies, strict=True)),
         novelty=None,
     )
 
 
-def _padded(coefficients: Tensor, number: int) -> Tensor:
-    missing = number - len(coefficients)
-    return torch.cat([coefficients, coefficients.new_zeros(missing, *coefficients.shape[1:])])
+def _wrapped(angles: Tensor) -> Tensor:
+    """Between -pi and pi."""
+    return torch.remainder(angles + math.pi, 2 * math.pi) - math.pi
 
 
-def _over_draws(density: Density, draws: int, y: Tensor) -> Tensor:
-    rows = y.repeat(draws, *[1] * (y.ndim - 1))
-    return density(rows).unflatten(0, (draws, -1)).logsumexp(0) - math.log(draws)
+def _wrapped_square(way: Tensor, variance: Tensor) -> Tensor:
+    """Mean square of a normal angle, on the shorter side: beyond pi ``y^2 - 4 pi (y - pi)``."""
+    std = variance.clamp_min(1e-300).sqrt()
+    beyond = torch.zeros_like(way)
+    for t in (way - math.pi, -way - math.pi):
+        density = torch.exp(-0.5 * (t / std) ** 2) / math.sqrt(2 * math.pi)
+        beyond = beyond + t * torch.special.ndtr(t / std) + std * density
+    return (way * way + variance - 4 * math.pi * beyond).clamp_min(0)
 
 
-def _over_parts(densities: tuple[Density, ...], y: Tensor) -> Tensor:
-    found = torch.stack([density(y) for density in densities])
-    return found.logsumexp(0) - math.log(len(found))
+def _cumulants(kappa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Second, fourth and sixth cumulant of von Mises noise of at least ``_LEAST_KAPPA``."""
+    k = kappa.clamp_min(_LEAST_KAPPA).unsqueeze(-1)
+    t = torch.linspace(-12, 12, 241, dtype=k.dtype, device=k.device)
+    angle = t * k.rsqrt()
+    weight = (-2 * k * torch.sin(angle / 2) ** 2).softmax(-1)
+    second, fourth, sixth = ((weight * t**power).sum(-1) for power in (2, 4, 6))
+    scale = 1 / k.squeeze(-1)
+    return (
+        second * scale,
+        (fourth - 3 * second**2) * scale**2,
+        (sixth - 15 * fourth * second + 30 * second**3) * scale**3,
+    )
+
+
+def _edgeworth(t: Tensor, fourth: Tensor, sixth: Tensor) -> Tensor:
+    """Distribution function at t of a standardized symmetric variable with these cumulants."""
+    square = t * t
+    third = t * (square - 3)
+    fifth = t * (square * (square - 10) + 15)
+    seventh = t * (square * (square * (square - 21) + 105) - 105)
+    terms = fourth / 24 * third + sixth / 720 * fifth + fourth**2 / 1152 * seventh
+    density = torch.exp(-0.5 * square) / math.sqrt(2 * math.pi)
+    return torch.special.ndtr(t) - density * terms
