@@ -20,14 +20,16 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Ordinal, Softmax
-from tractable.predictive import Predictive
+from tractable.persistence import checks
+from tractable.persistence.model_file import part
+from tractable.predictive import CategoricalPredictive, Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
 from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
 from tractable.sklearn.rows import levels_of, mixed, scaler_of
-from tractable.sklearn.weighting import copies, counted, streamed, with_classes
+from tractable.sklearn.weighting import check_streamed, copies, counted, of_classes, reweighted
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -36,10 +38,15 @@ class Classifier(ClassifierMixin, Estimator):
     Attributes:
         classes_: the labels, sorted or in the order that was stated; columns of
             ``predict_proba`` come in this order.
+        class_weights_: factor on the probability of each class in predictions.
+        class_counts_: number of rows of each class that were learnt; None in an estimator of a
+            file that does not have it, whose probabilities may be zero.
     """
 
     class_weight: Any
     classes_: Array
+    class_weights_: Tensor
+    class_counts_: Tensor | None
 
     @abstractmethod
     def _likelihood(self, classes: int) -> Categorical | Ordinal | Softmax:
@@ -61,7 +68,8 @@ class Classifier(ClassifierMixin, Estimator):
         # A class of next to no weight is known all the same; one without rows is not.
         seen = labels if sample_weight is None else labels[copies(sample_weight, len(x)).numpy()]
         classes = ordered_classes(np.unique(seen), self._ordered())
-        origin = self._origin(with_classes(sample_weight, self.class_weight, labels), len(x))
+        weights = of_classes(self.class_weight, labels, classes)
+        origin = self._origin(sample_weight, len(x))
         if origin is not None:
             x, labels = x[origin], labels[origin.numpy()]
         codes = positions(labels, classes)
@@ -71,6 +79,8 @@ class Classifier(ClassifierMixin, Estimator):
         fit = self._learn(likelihood, likelihood.outputs_needed, rows, torch.from_numpy(codes))
         self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
         self.classes_, self.clipped_ = classes, counts.numpy()
+        self.class_weights_ = weights
+        self.class_counts_ = _numbers_of(codes, len(classes))
         self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         return self
 
@@ -88,9 +98,7 @@ class Classifier(ClassifierMixin, Estimator):
         known = self._known_classes(classes)
         X, frame = self._first_numbers(X) if first else (X, self.frame_)
         x, labels = self._checked(X, y, reset=first, frame=frame)
-        origin = streamed(self.class_weight, labels)
-        if origin is not None:
-            x, labels = x[origin], labels[origin.numpy()]
+        check_streamed(self.class_weight)
         codes = torch.from_numpy(positions(labels, known))
         if first:
             self._first_rows(len(x))
@@ -102,6 +110,10 @@ class Classifier(ClassifierMixin, Estimator):
         if first:
             self.columns_, self.frame_ = columns, frame
             self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
+            self.class_weights_ = of_classes(self.class_weight, labels, known)
+            self.class_counts_ = _numbers_of(codes.numpy(), len(known))
+        elif self.class_counts_ is not None:
+            self.class_counts_ = self.class_counts_ + _numbers_of(codes.numpy(), len(known))
         return self
 
     def predict_distribution(self, X: Any) -> Predictive:
@@ -115,8 +127,14 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _distribution(self, x: Tensor) -> Predictive:
         """The distribution of the label at each row of standardized inputs."""
-        parts = [self.learner_.predict(rows).double() for rows in self._completed(x)]
+        parts = [self._predicted(rows) for rows in self._completed(x)]
         return parts[0] if len(parts) == 1 else mixed(parts)
+
+    def _predicted(self, x: Tensor) -> Predictive:
+        found = self.learner_.predict(x).double()
+        if self.class_counts_ is None or not isinstance(found, CategoricalPredictive):
+            return found
+        return reweighted(found, self.class_weights_, self.class_counts_)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, ``(rows, classes)``."""
@@ -187,13 +205,29 @@ class Classifier(ClassifierMixin, Estimator):
         return getattr(self, "ordered", False)
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The labels."""
-        return {}, {"classes": files.labels_to_json(self.classes_)}
+        """The labels, their weights and numbers."""
+        tensors = {}
+        if self.class_counts_ is not None:
+            tensors = {
+                "classes/weights": self.class_weights_,
+                "classes/counts": self.class_counts_,
+            }
+        return tensors, {"classes": files.labels_to_json(self.classes_)}
 
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         stated = not isinstance(self._ordered(), bool | np.bool_)
         self.classes_ = files.labels_from_json(values["classes"], any_order=stated)
+        self.class_weights_ = torch.ones(len(self.classes_), dtype=torch.float64)
+        self.class_counts_ = None
+        held = part(tensors, "classes/")
+        if held:  # files of version 0.1 have none
+            like = self.class_weights_
+            checks.matching({"weights": like, "counts": like}, held, "classes")
+            checks.numbers(held, {"weights": "non-negative", "counts": "non-negative"})
+            if not bool(held["weights"].any()):
+                raise ValueError("the weights of the classes in the file are all zero")
+            self.class_weights_, self.class_counts_ = held["weights"], held["counts"]
 
     def check_restored(self) -> None:
         """See ``Estimator``; there are as many labels as classes."""
@@ -206,3 +240,7 @@ class Classifier(ClassifierMixin, Estimator):
             ordered_classes(np.sort(self.classes_), self._ordered()), self.classes_
         ):
             raise ValueError("the labels in the file are not in the order that it states")
+
+
+def _numbers_of(codes: Array, classes: int) -> Tensor:
+    return torch.from_numpy(np.bincount(codes, minlength=classes).astype(np.float64))

@@ -348,8 +348,8 @@ class TAGIClassifier(_ByTAGI, Classifier):
         shrink: as for ``TAGIRegressor``.
         memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
             by default it forgets nothing.
-        class_weight: ``"balanced"`` or a dict from labels to weights, as scikit-learn has it, which
-            weigh the rows of each class (``tractable.sklearn.weighting``).
+        class_weight: ``"balanced"`` or a dict from labels to weights, as scikit-learn has it, by
+            which predicted probabilities are multiplied (``tractable.sklearn.weighting``).
         random_state: seed of the initial means and of the order of the rows.
         verbose: 1 shows a progress bar.
 

@@ -6,14 +6,17 @@ weight says, rounded so that the numbers add up (systematic resampling).  Rows o
 out.  Where rows are held out, folds are drawn over distinct rows, and all copies of a row are in
 the same fold.
 
-A weight of a class is one of all its rows (``class_weight``, as scikit-learn has it): the weights
-of row and class are multiplied.
+Weights of classes (``class_weight``) are a change of the prior: rows are learnt as they are, and
+predicted probabilities are multiplied by the weights and normalized.  That is exact for a model
+that is right, and no row is left out or held out more often because its class is rare.
 
 Approximate: of fractions, by less than one copy of each row.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,11 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import compute_sample_weight
 from torch import Tensor
+
+from tractable.predictive import CategoricalPredictive
+from tractable.sklearn.ordered import positions
+
+Array = npt.NDArray[Any]
 
 
 def copies(sample_weight: Any, rows: int) -> Tensor:
@@ -75,40 +83,63 @@ def _rows_at(data: Any, rows: npt.NDArray[Any]) -> Any:
     return data[rows] if hasattr(data, "__getitem__") else np.asarray(data)[rows]
 
 
-def with_classes(sample_weight: Any, class_weight: Any, labels: npt.NDArray[Any]) -> Any:
-    """Weights of rows times those of their classes; None if there are neither.
+def of_classes(class_weight: Any, labels: Array, classes: Array) -> Tensor:
+    """Return the factor on the probability of each class.
 
     Args:
-        sample_weight: weights of rows, or None.
         class_weight: None, ``"balanced"`` for weights against the number of rows of each class, or
             a dict from labels to weights, 1 for those that it does not name.
         labels: labels of the rows.
+        classes: all labels.
 
-    >>> with_classes(None, "balanced", np.array(["a", "a", "a", "b"])).tolist()[2:]
+    >>> of_classes("balanced", np.array(["a", "a", "a", "b"]), np.array(["a", "b"])).tolist()
     [0.6666666666666666, 2.0]
     """
+    found = np.ones(len(classes))
     if class_weight is None:
-        return sample_weight
-    of_classes = compute_sample_weight(class_weight, labels)
-    if sample_weight is None:
-        return of_classes
-    copies(sample_weight, len(labels))  # which refuses what cannot be
-    return of_classes * np.asarray(sample_weight, dtype=np.float64)
+        return torch.from_numpy(found)
+    if isinstance(class_weight, dict):
+        found = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=float)
+    found[positions(labels, classes)] = compute_sample_weight(class_weight, labels)
+    if not np.isfinite(found).all() or (found < 0).any() or not found.any():
+        raise ValueError(
+            f"class_weight must be finite, not negative and not 0 for all classes; got "
+            f"{class_weight!r}"
+        )
+    return torch.from_numpy(found)
 
 
-def streamed(class_weight: Any, labels: npt.NDArray[Any]) -> Tensor | None:
-    """Copies of the rows of one call of a stream, each row as often as its class weighs."""
-    if class_weight is None:
-        return None
-    if not isinstance(class_weight, dict):
+def check_streamed(class_weight: Any) -> None:
+    """Refuse weights that need all rows, in a stream."""
+    if class_weight is not None and not isinstance(class_weight, dict):
         raise ValueError(
             f"class_weight={class_weight!r} needs all rows at once: give partial_fit a dict of "
             f"labels and weights"
         )
-    weights = compute_sample_weight(class_weight, labels)
-    if (weights != np.round(weights)).any() or (weights < 1).any():
-        raise ValueError(
-            f"class_weight must be whole numbers from 1 in partial_fit, which repeats rows so "
-            f"often; got {class_weight}"
-        )
-    return copies(weights, len(labels))
+
+
+def reweighted(of: CategoricalPredictive, weights: Tensor, counts: Tensor) -> CategoricalPredictive:
+    """Return probabilities that are never zero by rounding, multiplied by weights of the classes.
+
+    With n rows and their shares s of the classes, ``(n_k + 1) / (n + K)``,
+
+        p <- (1 - e) p + e s,    e = 1 / (n + 2),    then    p <- w p / sum(w p).
+
+    Approximate: the mutual information between label and weights of the network stays as it was,
+    as far as the entropy of the label allows.
+
+    Args:
+        of: the probabilities under the shares of the training rows.
+        weights: weights of the classes.
+        counts: number of training rows of each class.
+    """
+    rows = counts.sum()
+    shares, least = (counts + 1) / (rows + len(counts)), 1 / (rows + 2)
+    found = weights * ((1 - least) * of.probabilities + least * shares)
+    found = found / found.sum(-1, keepdim=True)
+    return replace(of, probabilities=found, expected_entropy=partial(_remaining, found, of))
+
+
+def _remaining(probabilities: Tensor, before: CategoricalPredictive) -> Tensor:
+    entropy = torch.special.entr(probabilities).sum(-1)
+    return (entropy - before.epistemic).clamp_min(0)
