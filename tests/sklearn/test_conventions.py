@@ -87,6 +87,44 @@ def test_data_frames_keep_their_names(estimator, data):
         model.predict(frame[["b", "a"]])
 
 
+@each
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [0, 1],
+        [("a", 1), ("b", 2)],
+        ["", "b"],
+        ["größe", "温度"],
+        [0.5, 1.5],
+        ["../x", "inputs/mean"],
+    ],
+    ids=str,
+)
+def test_unusual_column_names_are_taken_also_from_a_file(estimator, columns, data, tmp_path):
+    X, y = data[0][:30], targets(estimator, data[1][:30])
+    frame = pd.DataFrame(X)
+    frame.columns = columns
+    model = clone(estimator).set_params(epochs=1, hidden=(2,))
+    if "calibrate" in model.get_params():
+        model.set_params(calibrate=False)
+    model.fit(frame, y).save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(frame), clone(model).fit(X, y).predict(X))
+
+
+@each
+@pytest.mark.parametrize("text", [False, True])
+def test_a_column_name_that_occurs_twice_is_named(estimator, text, data):
+    frame, y = pd.DataFrame(data[0][:30]), targets(estimator, data[1][:30])
+    model = clone(estimator).set_params(epochs=1, hidden=(2,)).fit(frame, y)
+    frame[1] = ["p", "q"] * 15 if text else frame[1]
+    frame.columns = ["größe", "größe"]
+    words = "column names must be unique, and 'größe' occurs more than once"
+    for call in (model.predict, lambda X: clone(model).fit(X, y), lambda X: model.log_prob(X, y)):
+        with pytest.raises(ValueError, match=words):
+            call(frame)
+
+
 def test_a_frame_of_targets_is_several_outputs(data):
     X, y = data
     model = TAGIRegressor(**SMALL, epochs=5).fit(X, pd.DataFrame({"up": y, "down": -y}))

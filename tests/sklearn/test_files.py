@@ -1,5 +1,8 @@
 """Estimators as files."""
 
+import re
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +12,7 @@ from sklearn.base import clone
 import tractable as tr
 from tests.sklearn.conftest import classifiers, name, regressors
 from tractable.learners import InvalidModelFile
+from tractable.persistence import model_file
 from tractable.sklearn import BBBRegressor, NetRegressor, TAGIClassifier, TAGIRegressor
 
 each = pytest.mark.parametrize("estimator", [*regressors(), *classifiers()], ids=name)
@@ -73,3 +77,73 @@ def test_other_files_are_refused(data, tmp_path):
         TAGIRegressor.load(tmp_path / "half")
     with pytest.raises(FileNotFoundError, match="no model file"):
         TAGIRegressor.load(tmp_path / "nothing")
+
+
+def documented(kind):
+    """Names of all attributes in the docstrings of a class and its bases."""
+    found = []
+    for base in kind.__mro__:
+        text = base.__doc__ or ""
+        if base.__module__.startswith("tractable.") and "    Attributes:" in text:
+            text = text.split("    Attributes:")[1]
+            found += re.findall(r"^ {8}(\w+_): ", text, flags=re.MULTILINE)
+    return sorted(set(found))
+
+
+def same(mine, other):
+    """Whether two values of an attribute are equal, part by part."""
+    if isinstance(mine, torch.Tensor):
+        return mine.dtype == other.dtype and torch.equal(mine, other)
+    if isinstance(mine, np.ndarray):
+        return mine.dtype == other.dtype and np.array_equal(mine, other)
+    if isinstance(mine, list | tuple):
+        return len(mine) == len(other) and all(map(same, mine, other))
+    if is_dataclass(mine):
+        return all(same(getattr(mine, f.name), getattr(other, f.name)) for f in fields(mine))
+    if isinstance(mine, tr.learners.Learner):
+        return torch.equal(mine.posterior.loc, other.posterior.loc)
+    return type(mine) is type(other) and mine == other
+
+
+@each
+@pytest.mark.parametrize("way", ["fit", "fit, partial_fit", "partial_fit"])
+def test_every_documented_attribute_is_in_a_file(estimator, way, data, tmp_path):
+    classes = hasattr(estimator, "predict_proba")
+    X = pd.DataFrame(data[0][:60], columns=["a", "b"])
+    X.loc[7, "a"] = 1e9  # is clipped
+    y = (data[1][:60] > 50).astype(int) if classes else data[1][:60]
+    model = clone(estimator).set_params(epochs=2, hidden=(4,))
+    if "members" in model.get_params():
+        model.set_params(members=2, shrink=True)
+    if way.startswith("fit"):
+        model.fit(X, y)
+        assert model.clipped_.tolist() == [1, 0]
+    if way.endswith("partial_fit"):
+        model.partial_fit(X, y, **({"classes": [0, 1]} if classes else {}))
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    names = documented(type(model))
+    assert {"learner_", "clipped_", "columns_", "n_features_in_", "feature_names_in_"} <= {*names}
+    assert len(names) >= (9 if classes else 13)
+    for attribute in names:
+        mine, other = getattr(model, attribute), getattr(loaded, attribute)
+        assert same(mine, other), (attribute, mine, other)
+    if way.startswith("fit") and "members" in model.get_params():
+        assert len(loaded.tried_) == len(model.tried_) > 0
+        if not classes:
+            assert float(loaded.column_weights_.std()) > 0
+
+
+def test_damaged_scores_and_numbers_of_clipped_values_are_refused(data, tmp_path):
+    model = TAGIRegressor(hidden=(4,), epochs=2, members=1, random_state=0)
+    model.fit(data[0][:40], data[1][:40]).save(tmp_path / "model")
+    tensors, header = model_file.read(tmp_path / "model")
+    for place, harm in (
+        ("estimator/clipped", torch.tensor([-1, 0])),
+        ("estimator/clipped", torch.tensor([0])),
+        ("estimator/tried/0", torch.zeros(2, 2, dtype=torch.float64)),
+        ("estimator/tried/9", torch.zeros(4, dtype=torch.float64)),
+    ):
+        model_file.write(tmp_path / "harmed", {**tensors, place: harm}, header)
+        with pytest.raises(InvalidModelFile):
+            TAGIRegressor.load(tmp_path / "harmed")

@@ -25,7 +25,7 @@ from tractable.persistence.model_file import part
 from tractable.predictive import CategoricalPredictive, Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
-from tractable.sklearn.frames import Frame
+from tractable.sklearn.frames import Frame, check_names
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.ordered import Ordered, ordered_classes, positions
 from tractable.sklearn.rows import levels_of, mixed, scaler_of
@@ -108,6 +108,7 @@ class Classifier(ClassifierMixin, Estimator):
             scaler, learner, columns = self.input_scaler_, self.learner_, self.columns_
         self._continue(learner, self._stream(scaler.transform(x), columns), codes)
         if first:
+            self._streaming(x.shape[1])
             self.columns_, self.frame_ = columns, frame
             self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
             self.class_weights_ = of_classes(self.class_weight, labels, known)
@@ -165,6 +166,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _checked(self, X: Any, y: Any, *, reset: bool, frame: Frame | None) -> tuple[Tensor, Array]:
         options: Any = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
+        check_names(X)
         if frame is None:
             X, y = validate_data(self, X, y, reset=reset, **options)
         else:

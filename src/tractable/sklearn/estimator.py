@@ -28,7 +28,7 @@ from tractable.likelihoods import Likelihood
 from tractable.sklearn import files
 from tractable.sklearn.choosing import Fit
 from tractable.sklearn.clipping import clipped
-from tractable.sklearn.frames import Frame, is_frame
+from tractable.sklearn.frames import Frame, check_names, is_frame
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.network import dense
 from tractable.sklearn.rows import Rows, levels_of, scaler_of
@@ -47,8 +47,9 @@ class Estimator(BaseEstimator):
     Attributes:
         learner_: the learner that was taught, on standardised data.
         input_scaler_: what standardises the inputs.
-        clipped_: how many wild values of each column were pulled in by ``fit``
-            (``tractable.sklearn.clipping``).
+        clipped_: number of extreme values of each column that ``fit`` clipped
+            (``tractable.sklearn.clipping``); ``partial_fit`` clips none.  None if read from a file
+            that does not have it.
         columns_: what is known of a missing value from the rest of its row
             (``tractable.sklearn.missing``), in the units of ``input_scaler_``.
         frame_: how a data frame with columns of text became numbers; None if none was needed
@@ -66,7 +67,7 @@ class Estimator(BaseEstimator):
 
     learner_: Learner
     input_scaler_: Standardizer
-    clipped_: Array
+    clipped_: Array | None
     columns_: Columns | None
     frame_: Frame | None
     n_features_in_: int
@@ -89,6 +90,10 @@ class Estimator(BaseEstimator):
             rows = slice(start, start + size)
             self._update(learner, x[rows], y[rows])
 
+    def _streaming(self, width: int) -> None:
+        """Set what a fit would have chosen or counted, when a stream begins."""
+        self.clipped_ = np.zeros(width, dtype=np.int64)
+
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         """One update by a batch that is not kept."""
         learner.update(x, y)
@@ -103,13 +108,17 @@ class Estimator(BaseEstimator):
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Take over what ``target_state`` gave."""
 
+    def tried_tensors(self) -> dict[str, Tensor]:
+        """Log-likelihoods of held-out rows under the settings that were tried, for a file."""
+        return {}
+
     def chosen_state(self) -> dict[str, Any] | None:
         """What was chosen on held-out rows, as JSON values, if anything was."""
         return None
 
-    def restore_chosen_state(self, values: Any) -> None:
-        """Take over what ``chosen_state`` gave."""
-        if values is not None:
+    def restore_chosen_state(self, values: Any, tensors: dict[str, Tensor]) -> None:
+        """Take over what ``chosen_state`` and ``tried_tensors`` gave."""
+        if values is not None or tensors:
             raise ValueError(f"{type(self).__name__} chooses no settings, and the file has some")
 
     # --- shared ----------------------------------------------------------------------------
@@ -136,6 +145,7 @@ class Estimator(BaseEstimator):
 
     def _numbers(self, X: Any, frame: Frame | None) -> Array:
         """New inputs as numbers, NaN where a value is missing."""
+        check_names(X)
         if frame is None:
             return validate_data(self, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=False)
         if is_frame(X):  # its columns, before what is in them
@@ -145,6 +155,7 @@ class Estimator(BaseEstimator):
 
     def _first_numbers(self, X: Any) -> tuple[Any, Frame | None]:
         """The inputs of a first fit as numbers, and how those of a data frame became so."""
+        check_names(X)
         frame = Frame.of(X)
         if frame is None:
             return X, None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from tractable.data import Standardizer
@@ -45,6 +46,9 @@ def packed(estimator: Estimator) -> tuple[Tensors, Header]:
     """A fitted estimator as named tensors and JSON values, which may be part of a larger file."""
     more, values = estimator.target_state()
     more |= {f"inputs/{name}": t for name, t in estimator.input_scaler_.to_dict().items()}
+    if estimator.clipped_ is not None:
+        more["clipped"] = torch.as_tensor(estimator.clipped_, dtype=torch.int64)
+    more |= {f"tried/{name}": t for name, t in estimator.tried_tensors().items()}
     columns = estimator.columns_
     if columns is not None:
         more |= {f"missing/{name}": t for name, t in columns.tensors().items()}
@@ -102,11 +106,22 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         estimator.restore_target_state(own, entry)
         estimator.frame_ = _frame(entry.get("frame"), estimator.n_features_in_, room)
         estimator.columns_ = _columns(part(own, "missing/"), entry, estimator.width)
-        estimator.restore_chosen_state(entry.get("chosen"))
+        estimator.clipped_ = _clipped(own.get("clipped"), estimator.width)
+        estimator.restore_chosen_state(entry.get("chosen"), part(own, "tried/"))
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
         checks.taken(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
     return estimator
+
+
+def _clipped(given: Tensor | None, width: int) -> Array | None:
+    """The number of clipped values of each column; files of version 0.1 have none."""
+    if given is None:
+        return None
+    checks.matching({"clipped": torch.empty(width, dtype=torch.int64)}, {"clipped": given}, "kind")
+    if bool((given < 0).any()):
+        raise InvalidModelFile("the numbers of clipped values in the file are negative")
+    return given.numpy()
 
 
 def _columns(tensors: Tensors, entry: dict[str, Any], width: int) -> Columns | None:

@@ -65,6 +65,20 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and getattr(X, "ndim", 0) == 2
 
 
+def check_names(X: Any) -> None:
+    """Refuse a data frame in which a column name occurs twice: columns are found by their names.
+
+    Raises:
+        ValueError: a name occurs more than once.
+    """
+    if is_frame(X) and not X.columns.is_unique:
+        twice = list(dict.fromkeys(X.columns[X.columns.duplicated()].tolist()))
+        raise ValueError(
+            f"column names must be unique, and {', '.join(map(repr, twice[:5]))} "
+            f"{'occurs' if len(twice) == 1 else 'occur'} more than once: rename the columns"
+        )
+
+
 def _is_number(column: Any) -> bool:
     kind = getattr(column.dtype, "kind", "O")
     return kind in "iufb" and not hasattr(column.dtype, "categories")

@@ -16,7 +16,7 @@ from tractable.persistence.model_file import part
 from tractable.predictive import LogScale, Predictive
 from tractable.sklearn import few, files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
-from tractable.sklearn.frames import Frame
+from tractable.sklearn.frames import Frame, check_names
 from tractable.sklearn.missing import Columns
 from tractable.sklearn.noise import NoiseModel
 from tractable.sklearn.rows import Rows, levels_of, mixed, scaler_of
@@ -82,7 +82,7 @@ class Regressor(RegressorMixin, Estimator):
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
         self.columns_, self.frame_ = columns.scaled(fit.weights), frame
         self.log_scale_ = log_scale
-        self.column_weights_, self.noise_model_ = fit.weights, fit.noise
+        self.column_weights_, self.noise_model_ = fit.weights.double(), fit.noise
         self.doubt_, self.noise_tails_ = fit.doubt, fit.tails
         self.clipped_ = counts.numpy()
         return self
@@ -109,6 +109,7 @@ class Regressor(RegressorMixin, Estimator):
         self._continue(learner, rows, scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
+            self._streaming(x.shape[1])
             self.columns_, self.frame_ = columns, frame
         return self
 
@@ -210,6 +211,7 @@ class Regressor(RegressorMixin, Estimator):
         self, X: Any, y: Any, *, reset: bool, frame: Frame | None
     ) -> tuple[Tensor, Tensor, bool]:
         """Inputs, a matrix of targets, and whether they came as a vector."""
+        check_names(X)
         if frame is None:
             X, y = validate_data(
                 self, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", y_numeric=True,
@@ -254,7 +256,9 @@ class Regressor(RegressorMixin, Estimator):
         tensors = {f"targets/{name}": t for name, t in self.target_scaler_.to_dict().items()}
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
-            tensors["noise/weights"] = self.column_weights_.double()
+            tensors["noise/weights"] = self.column_weights_
+        elif bool((self.column_weights_ != 1).any()):
+            tensors["columns/weights"] = self.column_weights_
         if self.noise_tails_ is not None:
             tensors["tails/factors"] = self.noise_tails_
         values: dict[str, Any] = {"flat": self._flat}
@@ -287,6 +291,9 @@ class Regressor(RegressorMixin, Estimator):
             raise ValueError(f"no part of a variance is {self.doubt_} of it")
         columns = len(self.input_scaler_.mean)
         self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
+        held = part(tensors, "columns/")
+        if held:
+            self.column_weights_ = _positive(held, columns)
         held = part(tensors, "noise/")
         if held:
             wanted = {
@@ -314,3 +321,13 @@ class Regressor(RegressorMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _positive(held: dict[str, Tensor], columns: int) -> Tensor:
+    """Weights of columns in a file."""
+    like = torch.empty(columns, dtype=torch.float64)
+    checks.matching({"weights": like}, held, "columns")
+    checks.numbers(held, {})
+    if not bool((held["weights"] > 0).all()):
+        raise ValueError("weights of columns in the file are not all positive")
+    return held["weights"]

@@ -130,19 +130,42 @@ class _ByTAGI(Estimator):
         fit.learner.rescale_noise(holdout.noise_scale(fit.learner, trials.held_out(judged)))
         return fit
 
+    def _streaming(self, width: int) -> None:
+        super()._streaming(width)
+        self.chosen_, self.tried_ = Setting(tuple(self._widths()), 1), []
+
     def chosen_state(self) -> dict[str, Any] | None:
         """See ``Estimator``."""
         chosen = getattr(self, "chosen_", None)
-        return None if chosen is None else asdict(chosen)
+        if chosen is None:
+            return None
+        tried = [
+            {**asdict(one.setting), "factor": one.factor, "members": one.members}
+            for one in self.tried_
+        ]
+        return {**asdict(chosen), "tried": tried}
 
-    def restore_chosen_state(self, values: Any) -> None:
-        """See ``Estimator``; how other settings did is not in a file."""
-        if values is not None:
-            checks.of_type(values, dict, "chosen")
-            hidden = checks.of_type(values["hidden"], list, "hidden")
-            whole = [checks.of_type(n, int, "a number") for n in (*hidden, values["epochs"])]
-            rounds = checks.of_type(values["rounds"], int, "rounds")
-            self.chosen_, self.tried_ = Setting(tuple(whole[:-1]), whole[-1], rounds), []
+    def tried_tensors(self) -> dict[str, Tensor]:
+        """See ``Estimator``."""
+        tried = getattr(self, "tried_", [])
+        return {f"{k}": one.log_probs.double().nan_to_num() for k, one in enumerate(tried)}
+
+    def restore_chosen_state(self, values: Any, tensors: dict[str, Tensor]) -> None:
+        """See ``Estimator``."""
+        if values is None:
+            return
+        checks.of_type(values, dict, "chosen")
+        self.chosen_, self.tried_ = _setting(values), []
+        given = checks.of_type(values.get("tried", []), list, "tried")
+        if set(tensors) != {f"{k}" for k in range(len(given))}:
+            raise ValueError(f"the file has {len(tensors)} scores of {len(given)} settings")
+        for number, one in enumerate(given):
+            scores = tensors[f"{number}"]
+            if scores.ndim != 1 or scores.dtype is not torch.float64:
+                raise ValueError(f"the scores of setting {number} in the file are damaged")
+            factor = checks.of_type(one["factor"], float, "factor")
+            members = checks.of_type(one["members"], int, "members")
+            self.tried_.append(Tried(_setting(one), scores, factor, members))
 
     def check_restored(self) -> None:
         """See ``Estimator``; files of before there were members hold one network."""
@@ -174,6 +197,15 @@ class _ByTAGI(Estimator):
             raise ValueError(f"shrink must be True, False or None, got {shrink!r}")
         if self.calibrate not in (True, False, "refit"):
             raise ValueError(f"calibrate must be True, False or 'refit', got {self.calibrate!r}")
+
+
+def _setting(values: dict[str, Any]) -> Setting:
+    """A setting in a file."""
+    hidden = checks.of_type(values["hidden"], list, "hidden")
+    *sizes, epochs, rounds = [
+        checks.of_type(n, int, "a number") for n in (*hidden, values["epochs"], values["rounds"])
+    ]
+    return Setting(tuple(sizes), epochs, rounds)
 
 
 class TAGIRegressor(_ByTAGI, Regressor):
