@@ -295,3 +295,15 @@ def test_few_rows_doubt_as_much_as_they_spread(estimator, rows, tmp_path):
 def test_five_rows_are_taken_as_they_are():
     X, y = np.arange(5.0).reshape(-1, 1), np.array([0.0, 2.5, 3.5, 6.0, 8.5])
     TAGIRegressor(hidden=(8,), epochs=5, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("ones", [1, 15])
+def test_a_column_that_is_constant_without_some_rows(ones):
+    """Without a stretch or a fold no row differs from another, and distances have no scale."""
+    rng = np.random.default_rng(0)
+    X = (np.arange(50) < ones).astype(float)[:, None]
+    y = X[:, 0] + 0.1 * rng.normal(size=50)
+    model = TAGIRegressor(hidden=(4,), epochs=2, members=1, random_state=0).fit(X, y)
+    mean, std = model.predict([[0.0], [1.0], [5.0]], return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()

@@ -113,11 +113,11 @@ class Fit:
         mean, variance = outputs.moments()
         growth = None
         if support is not None and support.slope is not None:
-            assert isinstance(at, Tensor)
-            growth = support.away(at).extra
-            assert growth is not None
-            several = growth.numel() != mean.numel()  # outputs serve one target
-            growth = None if several else growth.reshape(mean.shape)
+            if not isinstance(at, Tensor):
+                raise TypeError(f"distances need one tensor of inputs, got {type(at).__name__}")
+            extra = support.away(at).extra
+            if extra is not None and extra.numel() == mean.numel():  # else several serve a target
+                growth = extra.reshape(mean.shape)
         return Seen(likelihood, targets, mean, variance, outputs.within(), growth, x)
 
 

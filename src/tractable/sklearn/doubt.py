@@ -57,8 +57,10 @@ def _variance(seen: Sequence[Seen], factor: float) -> Tensor:
 
 
 def _noise(part: Seen) -> Tensor:
-    assert isinstance(part.likelihood, Normal)
-    return part.likelihood.noise_mean.to(part.mean.device).expand_as(part.mean).flatten()
+    noise = part.likelihood
+    if not isinstance(noise, Normal):
+        raise TypeError(f"a scale of variances needs a Normal likelihood, got {noise!r}")
+    return noise.noise_mean.to(part.mean.device).expand_as(part.mean).flatten()
 
 
 def _best(square: Tensor, variance: Tensor, noise: Tensor) -> float:

@@ -105,5 +105,6 @@ def exponential(of: Predictive, scale: LogScale, growth: Tensor | None) -> LogNo
     """
     if isinstance(of, NormalPredictive):
         of = of.pooled(1)
-    assert isinstance(of, NormalMixturePredictive)
+    if not isinstance(of, NormalMixturePredictive):
+        raise TypeError(f"the logarithm of a target must be a mixture of normals, got {of!r}")
     return LogNormalPredictive(of, scale, growth, of.novelty)

@@ -106,12 +106,14 @@ def _slab(x: Tensor, number: int, steep: Tensor, generator: torch.Generator) -> 
 
 def _errors(seen: Seen, doubt: float, factor: float) -> Errors:
     noise = seen.likelihood
-    assert isinstance(noise, Normal)
-    assert seen.growth is not None
+    if not isinstance(noise, Normal):
+        raise TypeError(f"growth is measured under a Normal likelihood, got {noise!r}")
+    # Where all rows of a fit are alike, distances have no scale and nothing grows.
+    extra = torch.zeros_like(seen.variance) if seen.growth is None else seen.growth
     return (
         (seen.y - seen.mean).double().square(),
         seen.doubted(doubt).double() + factor * noise.noise_mean.to(seen.mean.device),
-        seen.growth.double(),
+        extra.double(),
     )
 
 
