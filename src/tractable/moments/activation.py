@@ -214,8 +214,8 @@ def _tails(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Ten
     Moments are built from these, and not as ``E[a^2] - E[a]^2``, which loses every digit of the
     variance when the mean is large.  Beyond 40 the tails are zero in any precision.
     """
-    sigma = var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()
-    alpha = (mu / sigma).clamp(-40, 40)
+    sigma = var.sqrt()
+    alpha = (mu / sigma.clamp_min(torch.finfo(var.dtype).tiny)).clamp(-40, 40)
     return sigma, alpha, _cdf(alpha), _cdf(-alpha), _density(alpha)
 
 
