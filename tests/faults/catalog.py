@@ -67,7 +67,7 @@ ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py::t
 MIXTURE = partial(Fault, "predictive/normal_mixture.py", "predictive/test_mixture.py")
 LOG_NORMAL = partial(Fault, "predictive/log_normal.py", "predictive/test_log_normal.py")
 NOISE = partial(Fault, "sklearn/noise.py", "sklearn/test_noise.py")
-SPREAD = partial(Fault, "forecast/spread.py", "forecast/test_loops.py::test_averages forecast/test_truth.py::test_noise_is_scaled forecast/test_truth.py::test_correlations")
+SPREAD = partial(Fault, "forecast/spread.py", "forecast/test_spread.py forecast/test_loops.py::test_averages")
 WINDOWS = partial(Fault, "forecast/windows.py", "forecast/test_loops.py::test_rows_and_targets")
 DENSITY = partial(Fault, "native/densities.cpp", "native/test_densities.py")
 OBSERVE = partial(Fault, "native/observe.cpp", "native/test_parity.py")
@@ -152,7 +152,7 @@ FAULTS: list[Fault] = [
     SPREAD("variance within not taken off the squared errors", "np.maximum(square - within, _LEAST * square)", "np.maximum(square, _LEAST * square)"),
     SPREAD("correlation not shrunk", "weight = 1 / (1 + len(errors) / steps)", "weight = 0 / (1 + len(errors) / steps)"),
     Fault("forecast/backtest.py", "forecast/test_loops.py::test_naive", "seasonal forecast one season early", "season * -(-ahead // season)", "season * (ahead // season + 1)"),
-    Fault("forecast/recursion.py", "forecast/test_truth.py::test_the_covariance_of_a_window forecast/test_truth.py::test_a_recursion", "level left out of the derivative", "j = slope @ back + from_level", "j = slope @ back"),
+    Fault("forecast/recursion.py", "forecast/test_spread.py::test_the_covariance", "level left out of the derivative", "j = slope @ back + from_level", "j = slope @ back"),
     Fault("forecast/rolling.py", "forecast/test_loops.py::test_error_bars forecast/test_causality.py::test_recent_errors", "errors inside the fit count as outcomes", "(outcome < seen)[:, None, :]", "(outcome < 0)[:, None, :]"),
     Fault("forecast/units.py", "forecast/test_truth.py::test_transforms", "median in place of the mean of a logarithm", "centre = np.exp(mean + variance / 2)", "centre = np.exp(mean)"),
     # --- native ------------------------------------------------------------------------------
