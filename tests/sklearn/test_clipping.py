@@ -48,3 +48,13 @@ def test_a_wild_input_hardly_harms_a_fit_and_is_seen_at_new_rows():
     assert std[1] > 20 * std[0]
     labels = TAGIClassifier(**settings).fit(X[:300], y[:300] > 0)
     assert labels.score(X[300:], y[300:] > 0) > 0.9
+
+
+@pytest.mark.parametrize("shift", [-1e3, 0.0, 50.0])
+@pytest.mark.parametrize("scale", [-2.0, 0.1, 1.0])
+def test_clipping_does_not_depend_on_the_unit_of_a_column(shift, scale):
+    x = torch.randn(401, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[5, 0], x[9, 2] = 1e4, -300.0
+    found, moved = clipped(x), clipped(shift + scale * x)
+    assert found.counts.tolist() == moved.counts.tolist() == [1, 0, 1]
+    torch.testing.assert_close(moved.rows, shift + scale * found.rows)

@@ -105,3 +105,14 @@ def test_growth_is_faster_where_whole_kinds_of_rows_surprise():
     before, after = np.array(misses).reshape(3, 2).T
     assert (after < before).all()
     assert after.mean() < 0.8 * before.mean()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_noise_model_is_judged_by_rows_it_was_not_fitted_to(seed, monkeypatch):
+    halves, at = [], Missed.at
+    monkeypatch.setattr(Missed, "at", lambda self, rows: halves.append(rows) or at(self, rows))
+    choose([missed(n=101)], seed)
+    assert len(halves) == 4  # fitted to one half and judged by the other, both ways
+    for mine, other in (halves[:2], halves[2:]):
+        assert sorted([*mine.tolist(), *other.tolist()]) == list(range(101))
+    assert halves[0].tolist() == halves[3].tolist()
