@@ -14,11 +14,15 @@ class TestTAGI(Conformance):
 
 
 class TestBayesByBackprop(Conformance):
+    output_error = 1.0  # of 20 draws
+
     def make(self, net, likelihood, **options):
         return tr.BayesByBackprop(net, likelihood, draws=20, lr=1e-2, **options)
 
 
 class TestLocal(Conformance):
+    output_error = 1.0
+
     def make(self, net, likelihood, **options):
         return tr.BayesByBackprop(
             net, likelihood, draws=20, lr=1e-2, estimator="local", samples=2,

@@ -32,6 +32,10 @@ class LearnerCase(ABC):
     dropout: ClassVar[float] = 0.0
     class_outputs: ClassVar[int] = 3
 
+    output_error: ClassVar[float] = 0.02
+    """Allowed error of ``outputs`` of a linear network against many drawn functions, relative to
+    their standard deviation.  Larger where ``outputs`` are themselves an average of a few draws."""
+
     @abstractmethod
     def make(self, net: nn.Module, likelihood: tr.likelihoods.Likelihood, **options: Any) -> Any:
         """A new learner."""

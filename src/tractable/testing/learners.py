@@ -14,9 +14,10 @@ from __future__ import annotations
 from tractable.testing.computing import Computing
 from tractable.testing.keeping import Keeping, Killed
 from tractable.testing.learner_case import classes, regression
+from tractable.testing.weights import Weights
 
 __all__ = ["Killed", "LearnerConformance", "classes", "regression"]
 
 
-class LearnerConformance(Computing, Keeping):
+class LearnerConformance(Computing, Weights, Keeping):
     """Tests that hold for any learner; ``LearnerCase`` says what to supply."""

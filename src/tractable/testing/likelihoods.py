@@ -11,17 +11,17 @@
         def observed(self):
             return torch.tensor([[0.0], [3.0], [7.0]], dtype=torch.float64)
 
-pytest then runs all of it, with three rows: is the evidence the integral of the likelihood, are the
-messages its derivatives, and does every learner fit, predict, mix and save with it?
+pytest then runs all of it: are evidence, messages and all members of a prediction integrals of the
+likelihood, is a learned noise the one of simulated data, does ``config`` hold every argument, and
+does every learner fit, predict, mix and save with it?  What does not apply is declared by the
+attributes of ``tractable.testing.likelihood_case.LikelihoodCase``.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -30,8 +30,12 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
+from tractable.testing.arguments import Arguments
+from tractable.testing.evidence import Evidence
+from tractable.testing.likelihood_case import ROWS
+from tractable.testing.noise import Noise
+from tractable.testing.predictions import Predictions
 
-ROWS = 3
 COPIES = 4
 """How often the three observations are learnt."""
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -40,154 +44,10 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "Backprop": {"lr": 1e-3},
     "Laplace": {"lr": 1e-3},
 }
-SEEDS = 50
-"""Draws of means and variances, of three rows each."""
-DRAWS = 200_000
-STANDARD_ERRORS = 5
 
 
-class LikelihoodConformance(ABC):
-    """Tests that hold for any likelihood."""
-
-    width: ClassVar[int] = 1
-    """Number of outputs of the network that an observation needs."""
-
-    bad_targets: ClassVar[Sequence[Tensor]] = ()
-    """Targets for three rows, each of which must be refused."""
-
-    exact_predictive: ClassVar[bool] = True
-    """Whether the predictive distribution is exact, so that its density is the evidence."""
-
-    message_tolerance: ClassVar[float] = 1e-9
-    """Relative error of messages that are written out, against derivatives of the evidence."""
-
-    log_concave: ClassVar[bool] = False
-    """Whether an observation can only make an output more certain: nothing is cut off then."""
-
-    learners: ClassVar[Sequence[str]] = tuple(LEARNERS)
-    """Learners that can use it."""
-
-    @abstractmethod
-    def make(self) -> Likelihood:
-        """A new likelihood."""
-
-    @abstractmethod
-    def observed(self) -> Tensor:
-        """Three observations, in the shape that ``targets`` gives; numbers in float64."""
-
-    def outputs(self, seed: int = 0) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the outputs at three rows."""
-        generator, shape = torch.Generator().manual_seed(seed), (ROWS, self.width)
-        mean = 0.7 * torch.randn(shape, generator=generator, dtype=torch.float64) + 0.3
-        return mean, 0.05 + 0.6 * torch.rand(shape, generator=generator, dtype=torch.float64)
-
-    # --- targets -----------------------------------------------------------------------------
-
-    def test_good_targets_are_taken_as_they_are(self) -> None:
-        y = self.observed()
-        assert torch.equal(self.make().targets(y, torch.Size([ROWS, self.width])), y)
-
-    def test_bad_targets_are_refused(self) -> None:
-        assert len(self.bad_targets) > 0, "supply bad_targets = [...]"
-        for y in self.bad_targets:
-            with pytest.raises(ValueError, match=r"\w"):
-                self.make().targets(y, torch.Size([ROWS, self.width]))
-
-    def test_targets_for_other_rows_are_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"\w"):
-            self.make().targets(self.observed()[:2], torch.Size([ROWS, self.width]))
-
-    # --- evidence ----------------------------------------------------------------------------
-
-    def test_evidence_is_the_integral_of_the_likelihood(self) -> None:
-        likelihood, y = self.make(), self.observed()
-        mean, variance = self.outputs()
-        generator = torch.Generator().manual_seed(1)
-        noise = torch.randn(DRAWS, ROWS, self.width, generator=generator, dtype=torch.float64)
-        z = (mean + variance.sqrt() * noise).reshape(DRAWS * ROWS, self.width)
-        repeated = y.repeat(DRAWS, *([1] * (y.ndim - 1)))
-        p = likelihood.log_prob(repeated, z).exp().reshape(DRAWS, ROWS)
-        error = p.std(0) / math.sqrt(DRAWS)
-        got = likelihood.log_evidence(y, mean, variance).exp()
-        assert ((got - p.mean(0)).abs() < STANDARD_ERRORS * error + 1e-9).all()
-
-    def test_without_variance_the_evidence_is_the_likelihood(self) -> None:
-        likelihood, y = self.make(), self.observed()
-        mean, _ = self.outputs(seed=5)
-        got = likelihood.log_evidence(y, mean, torch.full_like(mean, 1e-12))
-        torch.testing.assert_close(got, likelihood.log_prob(y, mean), rtol=1e-6, atol=1e-6)
-
-    # --- messages ----------------------------------------------------------------------------
-
-    def test_messages_are_the_derivatives_of_the_evidence(self) -> None:
-        likelihood, y = self.make(), self.observed()
-        mean, variance = self.outputs(seed=2)
-        got = likelihood.messages(y, mean, variance)
-        want = Likelihood.messages(likelihood, y, mean, variance)
-        for message, derivative, looser in zip(got, want, (1, 10), strict=True):
-            rtol = looser * self.message_tolerance
-            torch.testing.assert_close(message, derivative, rtol=rtol, atol=rtol / 10)
-
-    def test_first_derivative_by_finite_differences(self) -> None:
-        likelihood, y = self.make(), self.observed()
-        mean, variance = self.outputs(seed=3)
-        d_mu, _ = likelihood.messages(y, mean, variance)
-        for k in range(self.width):
-            step = torch.zeros_like(mean)
-            step[:, k] = 1e-6
-            above = likelihood.log_evidence(y, mean + step, variance)
-            below = likelihood.log_evidence(y, mean - step, variance)
-            torch.testing.assert_close((above - below) / 2e-6, d_mu[:, k], rtol=1e-5, atol=1e-7)
-
-    @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])
-    def test_an_observation_never_takes_more_than_all_the_variance(self, scale: float) -> None:
-        """-1/var <= d_var <= 0, so that no state can get a negative variance from one value."""
-        y = self.observed().repeat(SEEDS, *[1] * (self.observed().ndim - 1))
-        y = y.float() if y.is_floating_point() else y
-        generator = torch.Generator().manual_seed(4)
-        mean = 5 * torch.randn(len(y), self.width, generator=generator)
-        variance = scale * torch.rand(len(y), self.width, generator=generator)
-        d_mu, d_var = self.make().messages(y, mean, variance)
-        assert d_mu.dtype == d_var.dtype == torch.float32
-        assert torch.isfinite(d_mu).all()
-        assert (d_var <= 0).all()
-        assert (-d_var * variance <= 1 + 1e-5).all()
-        sent = self.make().observe(y, mean, variance)
-        assert torch.equal(sent.d_mu, d_mu)
-        assert (1 + sent.d_var * variance > 0).all()
-        assert (1 + sent.believed * variance > 0).all()
-        torch.testing.assert_close(sent.d_var, d_var, rtol=1e-5, atol=0)
-
-    def test_log_concave_ones_are_not_cut_off(self) -> None:
-        """The second derivative of the log evidence is negative by itself."""
-        if not self.log_concave:
-            pytest.skip("an observation may make an output less certain")
-        likelihood, y = self.make(), self.observed()
-        mean, variance = self.outputs(seed=8)
-        for k in range(self.width):
-            step = torch.zeros_like(mean)
-            step[:, k] = 1e-3
-            near = [likelihood.log_evidence(y, mean + way * step, variance) for way in (-1, 0, 1)]
-            bend = (near[0] - 2 * near[1] + near[2]) / 1e-6
-            got = likelihood.messages(y, mean, variance)[1][:, k]
-            torch.testing.assert_close(got, bend, rtol=1e-3, atol=1e-4)
-
-    # --- predictions and files ---------------------------------------------------------------
-
-    def test_the_density_of_a_prediction_is_the_evidence(self) -> None:
-        if not self.exact_predictive:
-            pytest.skip("the predictive distribution is an approximation")
-        likelihood, y = self.make(), self.observed()
-        mean, variance = self.outputs(seed=6)
-        got = likelihood.predictive(mean, variance).log_prob(y)
-        want = likelihood.log_evidence(y, mean, variance)
-        torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
-
-    def test_its_arguments_make_it_again(self) -> None:
-        likelihood = self.make()
-        again = type(likelihood)(**likelihood.config())
-        assert again.config() == likelihood.config()
-        assert again.state_dict().keys() == likelihood.state_dict().keys()
+class LikelihoodConformance(Evidence, Predictions, Noise, Arguments):
+    """Tests that hold for any likelihood; ``LikelihoodCase`` says what to supply."""
 
     # --- learners ----------------------------------------------------------------------------
 

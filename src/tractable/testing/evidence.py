@@ -1,0 +1,144 @@
+"""Tests of targets, evidence and messages of a likelihood."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tractable.likelihoods import Likelihood
+from tractable.testing.integration import Estimate, reference
+from tractable.testing.likelihood_case import ROWS, LikelihoodCase
+
+STANDARD_ERRORS = 10
+"""Of estimates whose error is itself estimated, from eight blocks of points."""
+_SEEDS = 50
+
+
+def assert_close(got: Tensor, want: Estimate, size: Tensor | float, tolerance: float) -> None:
+    """Raise unless ``got`` is an integral, up to ``tolerance * size`` and its error."""
+    allowed = torch.as_tensor(tolerance * size) + STANDARD_ERRORS * want.error
+    off = (got.double() - want.value).abs()
+    wrong = ~(off <= allowed)
+    assert not bool(wrong.any()), (
+        f"{got[wrong][0]:.8g} but the integral over the likelihood is {want.value[wrong][0]:.8g} "
+        f"({int(wrong.sum())} of {wrong.numel()} differ)"
+    )
+
+
+class Evidence(LikelihoodCase):
+    """Is the evidence the integral of the likelihood, and are the messages its derivatives?"""
+
+    # --- targets -----------------------------------------------------------------------------
+
+    def test_good_targets_are_taken_as_they_are(self) -> None:
+        y = self.observed()
+        assert torch.equal(self.make().targets(y, torch.Size([ROWS, self.width])), y)
+
+    def test_bad_targets_are_refused(self) -> None:
+        assert len(self.bad_targets) > 0, "supply bad_targets = [...]"
+        for y in self.bad_targets:
+            with pytest.raises(ValueError, match=r"\w"):
+                self.make().targets(y, torch.Size([ROWS, self.width]))
+
+    def test_targets_for_other_rows_are_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"\w"):
+            self.make().targets(self.observed()[:2], torch.Size([ROWS, self.width]))
+
+    # --- evidence and posterior --------------------------------------------------------------
+
+    def test_evidence_and_messages_are_integrals_of_the_likelihood(self) -> None:
+        """The messages give the posterior mean and variance of every output.
+
+        An observation that makes an output less certain may leave its variance as it is.
+        """
+        likelihood = self.make()
+        y, mean, variance = self.many()
+        want = reference(likelihood.log_prob, y, mean, variance)
+        tolerance = self.evidence_tolerance
+        got = likelihood.log_evidence(y, mean, variance)
+        assert_close(got, want.log_evidence, 1.0, tolerance)
+        d_mu, d_var = likelihood.messages(y, mean, variance)
+        assert_close(mean + variance * d_mu, want.mean, variance.sqrt(), tolerance)
+        left = Estimate(torch.minimum(want.variance.value, variance), want.variance.error)
+        assert_close(variance + variance.square() * d_var, left, variance, tolerance)
+
+    def test_without_variance_the_evidence_is_the_likelihood(self) -> None:
+        likelihood, y = self.make(), self.observed()
+        mean, _ = self.outputs(seed=5)
+        got = likelihood.log_evidence(y, mean, torch.full_like(mean, 1e-12))
+        torch.testing.assert_close(got, likelihood.log_prob(y, mean), rtol=1e-6, atol=1e-6)
+
+    # --- messages ----------------------------------------------------------------------------
+
+    def test_messages_are_the_derivatives_of_the_evidence(self) -> None:
+        likelihood = self.make()
+        y, mean, variance = self.many(first=2)
+        got = likelihood.messages(y, mean, variance)
+        want = Likelihood.messages(likelihood, y, mean, variance)
+        for message, derivative, looser in zip(got, want, (1, 10), strict=True):
+            rtol = looser * self.message_tolerance
+            torch.testing.assert_close(message, derivative, rtol=rtol, atol=rtol / 10)
+
+    def test_derivatives_by_finite_differences(self) -> None:
+        """The second derivative as far as it is negative."""
+        likelihood = self.make()
+        y, mean, variance = self.many(first=3)
+        d_mu, d_var = likelihood.messages(y, mean, variance)
+        at = likelihood.log_evidence(y, mean, variance)
+        for k in range(self.width):
+            step = torch.zeros_like(mean)
+            step[:, k] = 1e-3 * variance[:, k].sqrt()
+            size = step[:, k]
+            above, below, far, near = (
+                likelihood.log_evidence(y, mean + way * step, variance) for way in (1, -1, 2, -2)
+            )
+            first = (8 * (above - below) - (far - near)) / (12 * size)
+            scale = 1 / variance[:, k].sqrt()
+            assert bool(((first - d_mu[:, k]).abs() < 1e-5 * (scale + first.abs())).all())
+            second = ((above - 2 * at + below) / size.square()).clamp(max=0)
+            off = (second - d_var[:, k]).abs()
+            assert bool((off < 2e-3 * (scale.square() + second.abs())).all())
+
+    @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])
+    def test_an_observation_never_takes_more_than_all_the_variance(self, scale: float) -> None:
+        """-1/var <= d_var <= 0, so that no state can get a negative variance from one value."""
+        y = self.observed().repeat(_SEEDS, *[1] * (self.observed().ndim - 1))
+        y = y.float() if y.is_floating_point() else y
+        generator = torch.Generator().manual_seed(4)
+        mean = 5 * torch.randn(len(y), self.width, generator=generator)
+        variance = scale * torch.rand(len(y), self.width, generator=generator)
+        d_mu, d_var = self.make().messages(y, mean, variance)
+        assert d_mu.dtype == d_var.dtype == torch.float32
+        assert torch.isfinite(d_mu).all()
+        assert (d_var <= 0).all()
+        assert (-d_var * variance <= 1 + 1e-5).all()
+        sent = self.make().observe(y, mean, variance)
+        assert torch.equal(sent.d_mu, d_mu)
+        assert (1 + sent.d_var * variance > 0).all()
+        assert (1 + sent.believed * variance > 0).all()
+        torch.testing.assert_close(sent.d_var, d_var, rtol=1e-5, atol=0)
+
+    def test_an_update_gets_the_same_messages_and_noise(self) -> None:
+        """``hear`` is ``messages`` and ``update_noise`` at once."""
+        likelihood = self.make()
+        y, mean, variance = self.many(first=6)
+        heard = likelihood.hear(y, mean, variance)
+        noise = likelihood.update_noise(y, mean, variance)
+        messages = likelihood.messages(y, mean, variance)
+        torch.testing.assert_close((heard.d_mu, heard.d_var), messages, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(heard.noise, noise, rtol=1e-9, atol=1e-12)
+
+    def test_log_concave_ones_are_not_cut_off(self) -> None:
+        """The second derivative of the log evidence is negative by itself."""
+        if not self.log_concave:
+            pytest.skip("an observation may make an output less certain")
+        likelihood, y = self.make(), self.observed()
+        mean, variance = self.outputs(seed=8)
+        for k in range(self.width):
+            step = torch.zeros_like(mean)
+            step[:, k] = 1e-3
+            near = [likelihood.log_evidence(y, mean + way * step, variance) for way in (-1, 0, 1)]
+            bend = (near[0] - 2 * near[1] + near[2]) / 1e-6
+            got = likelihood.messages(y, mean, variance)[1][:, k]
+            torch.testing.assert_close(got, bend, rtol=1e-3, atol=1e-4)
