@@ -154,7 +154,7 @@ class TestLearntLaplace(TestLaplace):
 
 class TestStudent(TestLaplace):
     log_concave = False
-    fast_quantiles = False
+    check_members = False
 
     def make(self):
         return StudentT(3.0, 0.5)
@@ -258,7 +258,7 @@ class TestLaplaceMixture(TestMixture):
 
 class TestFamily(LikelihoodConformance):
     log_concave = True
-    fast_quantiles = False
+    check_members = False
     message_tolerance = 1e-7
     bad_targets = (torch.tensor([1.0, -2.0, 1.0]), *NOT_NUMBERS)
 
@@ -313,6 +313,7 @@ class TestLearntMultivariateNormal(TestMultivariateNormal):
 
 
 class TestJoint(LikelihoodConformance):
+    check_members = False  # counts beside numbers
     width = 3
     bad_targets = (torch.full((3, 2), math.nan), torch.tensor([[0.0, 1.5], [1, 1], [2, 2]]))
 
@@ -337,6 +338,7 @@ class TestJoint(LikelihoodConformance):
 class TestLearntJoint(TestJoint):
     width = 2
     online_shortfall = 60.0  # two parameters
+    evidence_tolerance = 1e-3  # a kink
 
     def make(self):
         return Joint(Laplace(), NegativeBinomial())

@@ -32,6 +32,10 @@ class LearnerCase(ABC):
     dropout: ClassVar[float] = 0.0
     class_outputs: ClassVar[int] = 3
 
+    linear: ClassVar[bool] = True
+    """Whether a network of one linear layer can be learned.  Its draws show its weights, which are
+    compared with the posterior; False leaves that out."""
+
     output_error: ClassVar[float] = 0.02
     """Allowed error of ``outputs`` of a linear network against many drawn functions, relative to
     their standard deviation.  Larger where ``outputs`` are themselves an average of a few draws."""

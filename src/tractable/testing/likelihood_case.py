@@ -63,9 +63,9 @@ class LikelihoodCase(ABC):
     """Log likelihood of 1,800 rows that a noise may lack of that of the true noise when it follows
     the rows batch by batch.  Larger where several parameters converge slowly."""
 
-    fast_quantiles: ClassVar[bool] = True
-    """Whether quantiles take little time.  False leaves out ``check_predictive``, which asks for
-    hundreds of them; call it in a test of its own then."""
+    check_members: ClassVar[bool] = True
+    """Whether ``check_predictive`` compares all members of a prediction at known outputs.  False
+    where quantiles are slow, of which it asks for hundreds, and for counts beside numbers."""
 
     learners: ClassVar[Sequence[str]] = ("TAGI", "BayesByBackprop", "Backprop", "Laplace")
     """Learners that can use it."""
