@@ -18,8 +18,8 @@ from tractable.errors import InvalidInput
 @pytest.mark.parametrize(
     ("context", "action", "reward", "words"),
     [
-        ([0.0, 1.0], 0, 1.0, r"3 features, got one of shape \(2,\)"),
-        ([[0.0, 1.0, 2.0]], 0, 1.0, r"got one of shape \(1, 3\)"),
+        ([0.0, 1.0], 0, 1.0, r"3 features, got shape \(2,\)"),
+        ([[0.0, 1.0, 2.0]], 0, 1.0, r"got shape \(1, 3\)"),
         ([0.0, math.nan, 2.0], 0, 1.0, "context must be finite, got 1 NaN"),
         ([0.0, math.inf, 2.0], 0, 1.0, "context must be finite"),
         (["a", "b", "c"], 0, 1.0, "array of numbers"),
@@ -28,7 +28,7 @@ from tractable.errors import InvalidInput
         ([0.0, 1.0, 2.0], 0.5, 1.0, "unknown action 0.5"),
         ([0.0, 1.0, 2.0], True, 1.0, "unknown action True"),
         ([0.0, 1.0, 2.0], "eat", 1.0, "unknown action 'eat'"),
-        ([0.0, 1.0, 2.0], 0, "much", "a reward is one number, got 'much'"),
+        ([0.0, 1.0, 2.0], 0, "much", "a reward must be one number, got 'much'"),
         ([0.0, 1.0, 2.0], 0, math.nan, "reward must be finite"),
         ([0.0, 1.0, 2.0], 0, -math.inf, "reward must be finite"),
     ],

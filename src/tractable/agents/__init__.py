@@ -1,4 +1,4 @@
-"""Agents: learners that act in a world, on Gymnasium environments.
+"""Agents for reinforcement learning in Gymnasium environments.
 
 Importing this package needs gymnasium (``pip install 'tractable[agents]'``); importing
 ``tractable`` does not.

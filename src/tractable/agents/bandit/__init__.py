@@ -1,4 +1,4 @@
-"""Contextual bandits: what an action brings is told at once."""
+"""Contextual bandits: the reward of an action is observed immediately."""
 
 from tractable.agents.bandit.agent import Bandit
 from tractable.agents.bandit.history import History

@@ -1,9 +1,10 @@
-"""Contextual bandits: an agent is a learner of rewards and a policy that acts on what it knows.
+"""Contextual bandit agent: a learner that predicts rewards and a policy that chooses actions.
 
-The learner's network takes a context of ``features`` numbers followed by a one-hot code of the
-action, and predicts the reward of that action in that context, ``P(r|x, a, w)``.  A learner whose
-method is online (TAGI) learns each reward once, in closed form; the others keep the latest rewards
-and rehearse them (``tractable.agents.bandit.replay``).
+The input of the learner's network is a context of ``features`` numbers followed by the one-hot
+code of the action.  The network predicts the reward of that action in that context,
+``P(r|x, a, w)``.  A learner with an online method (TAGI) learns each reward once, in closed form.
+Other learners store the latest rewards in a replay buffer and train on batches drawn from it
+(``tractable.agents.bandit.replay``).
 
 Source: "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), section 2.7.
 """
@@ -31,24 +32,25 @@ from tractable.likelihoods.base import non_finite
 
 
 class Bandit:
-    """An agent for contextual bandits.
+    """Agent for contextual bandits.
 
     Args:
-        learner: predicts one number, the reward, from ``features + actions`` inputs.
-        policy: how it chooses.
-        features: size of a context; 0 for a bandit without contexts.
-        actions: number of actions.
-        replay: memory to rehearse; ``None`` learns every reward once.  By default none if
-            the learner's method is online (``Method.online``: TAGI), else a ``Replay()``.
-        reward_scale: rewards are divided by it before they are learnt.
-        memory: for rewards that change with time: about how many of the last ones to remember
-            (``Learner.update``), for a learner that has a memory to state (TAGI) and rehearses
-            nothing.  By default nothing is forgotten.
-        seed: of the generator that policy and rehearsal draw from.
+        learner: learner that predicts one number, the reward, from ``features + actions`` inputs.
+        policy: rule that chooses an action; default: ``Thompson()``.
+        features: number of features of a context; 0 for a bandit without contexts.
+        actions: number of actions, at least 2.
+        replay: replay buffer; ``None`` learns every reward once.  The default ``"auto"`` is
+            ``None`` if the learner's method is online (``Method.online``: TAGI), else
+            ``Replay()``.
+        reward_scale: number by which rewards are divided before they are learned.
+        memory: for rewards whose distribution changes with time: approximate number of past
+            rewards that the posterior depends on (``Learner.update``).  It requires a learner
+            that supports forgetting (TAGI) and ``replay=None``.  Default: nothing is forgotten.
+        seed: seed of the generator used by the policy and by the replay buffer.
 
     Attributes:
-        generator: may be replaced by the user's own.
-        history: the steps of ``run``.
+        generator: random generator; it may be replaced.
+        history: steps taken by ``run``.
 
     >>> import tractable as tr
     >>> net = nn.Linear(2, 1, bias=False)
@@ -76,7 +78,7 @@ class Bandit:
         if features < 0:
             raise ValueError(f"features must not be negative, got {features}")
         if actions < 2:
-            raise ValueError(f"a bandit has at least 2 actions, got {actions}")
+            raise ValueError(f"a bandit needs at least 2 actions, got {actions}")
         if not (math.isfinite(reward_scale) and reward_scale > 0):
             raise ValueError(f"reward_scale must be a positive number, got {reward_scale}")
         if replay == "auto":
@@ -84,7 +86,10 @@ class Bandit:
         if memory is not None and not (math.isfinite(memory) and memory > 1):
             raise ValueError(f"memory must be a number of rewards above 1, or None; got {memory!r}")
         if memory is not None and replay is not None:
-            raise ValueError("with a replay, that is the memory: give Replay(capacity) instead")
+            raise ValueError(
+                "memory cannot be combined with a replay buffer, because that is the memory: set "
+                "its size with replay=Replay(capacity) instead"
+            )
         self.learner = learner
         self.policy = policy_of(Thompson() if policy is None else policy)
         self.features, self.actions = features, actions
@@ -95,7 +100,7 @@ class Bandit:
         self.generator = torch.Generator().manual_seed(seed)
         self.history = History()
         self.env_seed: int | None = None
-        # One row per action, its code on the right; a context is written to the left of them.
+        # One row per action: the context in the left columns, the one-hot code in the right ones.
         self._rows = torch.zeros(
             actions, features + actions, dtype=learner.dtype, device=learner.device
         )
@@ -103,7 +108,7 @@ class Bandit:
         self._shape = self._probe()
 
     def _probe(self) -> torch.Size:
-        """Shape of the output for one action; refuses a network that does not fit."""
+        """Return the output shape for one action; raise if the network does not fit."""
         width = self.features + self.actions
         given = f"{self.features} features and {self.actions} actions make {width} inputs"
         try:
@@ -122,11 +127,11 @@ class Bandit:
     # --- acting and learning -----------------------------------------------------------------
 
     def act(self, context: Any) -> int:
-        """The action that the policy chooses in a context."""
+        """Return the action that the policy chooses in a context."""
         return self.policy.choose(self.learner, self._see(context), self.generator)
 
     def learn(self, context: Any, action: int, reward: float) -> Self:
-        """Learn what an action brought in a context."""
+        """Learn the reward of one action in one context; return the agent."""
         number = self._action(action)
         x = self._see(context)[number : number + 1]
         y = self._targets(x.new_tensor([self._reward(reward)]))
@@ -138,22 +143,22 @@ class Bandit:
         return self
 
     def prime(self, contexts: Any, actions: Any, rewards: Any) -> Self:
-        """Take over earlier experience, for example that of random actions.
+        """Add past experience, for example that of random actions, and return the agent.
 
-        With a memory it is only remembered; learning starts with the first step.  Without one, it
-        is learnt once, row after row, in the given order.
+        With a replay buffer, the experience is only stored; learning starts with the first step.
+        Without one, each row is learned once, in the given order.
 
         Args:
-            contexts: one row each.
-            actions: one number each.
-            rewards: one number each.
+            contexts: contexts, ``[rows, features]``.
+            actions: actions taken, ``[rows]``.
+            rewards: rewards received, ``[rows]``.
         """
         rows = torch.as_tensor(contexts).to(self.learner.device, self.learner.dtype)
         chosen, y = torch.as_tensor(actions), torch.as_tensor(rewards, dtype=torch.float64)
         if rows.shape != (len(chosen), self.features) or y.shape != chosen.shape:
             raise ValueError(
-                f"wanted {self.features} features, an action and a reward per row; got contexts of "
-                f"shape {tuple(rows.shape)}, actions of shape {tuple(chosen.shape)} and rewards "
+                f"expected {self.features} features, an action and a reward per row; got contexts "
+                f"of shape {tuple(rows.shape)}, actions of shape {tuple(chosen.shape)} and rewards "
                 f"of shape {tuple(y.shape)}"
             )
         _refuse_non_finite(rows, "contexts")
@@ -180,25 +185,26 @@ class Bandit:
         checkpoint: str | Path | None = None,
         every: int = 2_500,
     ) -> History:
-        """Act in an environment and learn from it, until ``steps`` steps are made in all.
+        """Act in an environment and learn from it, until ``steps`` steps have been taken in total.
 
-        A run that was broken off, or is to be longer, goes on where it stood: the environment is
-        reset with the same seed and led through the actions done so far, which must bring the
-        same rewards.  So the curve is that of a run that was never stopped, for any environment
-        whose course follows from its seed and the actions.  ``agent.history = History()`` starts
-        anew.
+        A run that was interrupted, or is to be extended, continues after its last step: the
+        environment is reset with the same seed, and the actions taken so far are repeated.  They
+        must give the same rewards.  The learning curve therefore equals that of an uninterrupted
+        run, for any environment that is determined by its seed and the actions.
+        ``agent.history = History()`` starts a new run.
 
         Args:
             env: a Gymnasium environment with discrete actions; its ``info`` may hold
                 ``"regret"`` and ``"oracle"`` (the best action).
-            steps: length of the whole run, steps of an earlier part included.
-            seed: of the environment; by default drawn from the agent's generator.
-            callback: called with the agent and the number of steps done, after each step; True
-                stops.
-            progress: show a progress bar with the time left; by default on a terminal only.
-            checkpoint: file that the agent is saved to; if it exists and this agent has made no
-                step yet, the run in it is resumed.
-            every: steps between two writings of ``checkpoint``.
+            steps: length of the whole run, including the steps of earlier calls.
+            seed: seed of the environment; default: drawn from the agent's generator.
+            callback: function called with the agent and the number of steps taken, after each
+                step; returning True stops the run.
+            progress: whether to show a progress bar with the time left; default: only in a
+                terminal.
+            checkpoint: file to which the agent is saved; if it exists and this agent has not
+                taken a step yet, the run in it is resumed.
+            every: number of steps between two writes of ``checkpoint``.
 
         Returns:
             The agent's ``history``.
@@ -211,14 +217,14 @@ class Bandit:
     # --- checking ----------------------------------------------------------------------------
 
     def _see(self, context: Any) -> Tensor:
-        """Inputs of all actions in a context; overwritten by the next call."""
+        """Return the input rows of all actions in a context; the next call overwrites them."""
         try:
             row = torch.as_tensor(context, dtype=self._codes.dtype, device=self._codes.device)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"a context is an array of numbers: {error}") from error
+            raise InvalidInput(f"a context must be an array of numbers: {error}") from error
         if row.shape != (self.features,):
             raise InvalidInput(
-                f"a context has {self.features} features, got one of shape {tuple(row.shape)}"
+                f"a context must have {self.features} features, got shape {tuple(row.shape)}"
             )
         _refuse_non_finite(row, "the context")
         self._rows[:, : self.features] = row
@@ -239,7 +245,7 @@ class Bandit:
         try:
             value = float(reward)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"a reward is one number, got {reward!r}") from error
+            raise InvalidInput(f"a reward must be one number, got {reward!r}") from error
         if not math.isfinite(value):
             raise InvalidInput(f"the reward must be finite, got {value}")
         return value / self.reward_scale
@@ -251,7 +257,7 @@ class Bandit:
     # --- saving ------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the agent, its memory and its history to one file, atomically."""
+        """Write the agent, its replay buffer and its history to one file, atomically."""
         file.save(self, path)
 
     @classmethod
@@ -265,16 +271,16 @@ class Bandit:
         device: torch.device | str | None = None,
         **options: Any,
     ) -> Bandit:
-        """Read an agent that ``save`` wrote; no code of the file is run.
+        """Read an agent that ``save`` wrote; no code in the file is executed.
 
         Args:
-            path: the file.
+            path: path of the file.
             net: see ``Learner.load``.
             likelihood: see ``Learner.load``.
-            policy: instead of the one in the file; needed when it is a class of the user's own
-                that is not defined here.
-            device: where to put the learner.
-            options: of the learner; see ``Learner.load``.
+            policy: policy to use instead of the one in the file; required if that policy is a
+                user-defined class that has not been imported.
+            device: device of the learner.
+            options: options of the learner; see ``Learner.load``.
         """
         return file.load(cls, path, net, likelihood, policy=policy, device=device, **options)
 

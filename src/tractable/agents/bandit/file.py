@@ -1,4 +1,4 @@
-"""A bandit agent as one file, and back: learner, policy, memory, generator and history."""
+"""Save and load a bandit agent: learner, policy, replay buffer, generator and history."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _KIND = "Bandit"
 
 
 def save(agent: Bandit, path: str | Path) -> None:
-    """Write an agent, replacing an older file only when the new one is complete."""
+    """Write an agent to a file; an existing file is replaced only when the new one is complete."""
     model_file.write(path, *packed(agent))
 
 
 def packed(agent: Bandit) -> tuple[Tensors, Header]:
-    """An agent as named tensors and JSON values."""
+    """Return an agent as named tensors and JSON values."""
     own, learner = files.pack(agent.learner)
     tensors = prefixed(own, "learner/") | prefixed(agent.history.state(), "history/")
     tensors["generator"] = agent.generator.get_state()
@@ -51,7 +51,7 @@ def packed(agent: Bandit) -> tuple[Tensors, Header]:
 
 
 def described(agent: Bandit) -> dict[str, Any]:
-    """The constructor's arguments, but for the learner, as JSON values."""
+    """Return the constructor arguments, except the learner, as JSON values."""
     return {
         "policy": {"name": type(agent.policy).__name__, **agent.policy.config()},
         "features": agent.features,
@@ -73,7 +73,7 @@ def load(
     device: torch.device | str | None,
     **options: Any,
 ) -> Bandit:
-    """The agent that a file holds; see ``Bandit.load``."""
+    """Return the agent stored in a file; see ``Bandit.load``."""
     tensors, header = model_file.read(path)
     return _agent(
         kind, path, tensors, header, net, likelihood, policy=policy, device=device, **options
@@ -92,7 +92,7 @@ def _agent(
     device: torch.device | str | None,
     **options: Any,
 ) -> Bandit:
-    """The agent that these tensors and this header describe."""
+    """Return the agent described by these tensors and this header."""
     with model_file.fitting(path):
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
@@ -125,14 +125,17 @@ def _agent(
 
 
 MOST_ACTIONS = 5_000
-"""Of an agent in a file that holds fewer numbers than its rows of inputs have."""
+"""Maximum number of actions in a file.
+
+A larger number is accepted if the file holds at least as many numbers as the agent's input rows.
+"""
 
 MOST_SAMPLES = 100_000
-"""Draws per action that a file may ask for."""
+"""Maximum number of draws per action that a file may request."""
 
 
 def resume(agent: Bandit, path: str | Path) -> None:
-    """Take over the run that a file holds, if it is of an agent made in the same way."""
+    """Load a run from a file into an agent that was constructed with the same arguments."""
     learner = agent.learner
     tensors, header = model_file.read(path)
     found = _agent(
@@ -163,7 +166,7 @@ def resume(agent: Bandit, path: str | Path) -> None:
 
 
 def _as_today(tensors: Tensors, header: Header) -> tuple[Tensors, Header]:
-    """A file of format 1 in the words of today; it kept the statistics of the noise apart."""
+    """Convert a file of format 1, which stored the noise statistics separately, to this format."""
     agent = {**header["agent"], "policy": current(header["agent"]["policy"])}
     many = header["of"].get("learner") == Ensemble.__name__
     kept = {name: t for name, t in tensors.items() if not name.startswith("statistics/")}
@@ -175,32 +178,38 @@ def _as_today(tensors: Tensors, header: Header) -> tuple[Tensors, Header]:
 
 
 def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
-    """An agent has a row of inputs for every action: compare them with the network first."""
+    """Check the numbers of actions and features against the network before rows are allocated."""
     actions = checks.at_most(arguments["actions"], max(MOST_ACTIONS, isqrt(room)), "actions")
     width = actions + checks.at_most(arguments["features"], room, "features")
     learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
 
 
 def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
-    """Refuse a memory of rows that the learner could not have been shown."""
+    """Raise if the replay buffer holds rows that the learner cannot have been trained on."""
     checks.numbers(held, {})
     if not held:
         return
     x, y = held["inputs"], held["targets"]
     if (x.dtype, y.dtype, tuple(x.shape[1:])) != (learner.dtype, learner.dtype, (width,)):
-        raise InvalidModelFile("the memory in the file is of other rows")
+        raise InvalidModelFile(
+            f"the replay buffer in the file has inputs of shape {tuple(x.shape)} and type "
+            f"{x.dtype}, expected {width} columns of type {learner.dtype}"
+        )
     seen = learner.state.likelihood.targets(y, learner.output_shape(x))
     if seen.shape != y.shape:
-        raise InvalidModelFile("the memory in the file is of other targets")
+        raise InvalidModelFile(
+            f"the replay buffer in the file has targets of shape {tuple(y.shape)}, expected "
+            f"{tuple(seen.shape)}"
+        )
 
 
 def _of_agent(tensors: Tensors, header: Header, policy: Policy | None) -> tuple[Tensors, Header]:
-    """What the agent adds to its learner, but for a policy that the caller gave instead."""
+    """Return the entries of the agent itself, without a policy that the caller replaced."""
     own = {name: t for name, t in tensors.items() if not name.startswith("learner/")}
     stated = {key: v for key, v in header["agent"].items() if key != "policy" or policy is None}
     return own, {"agent": stated, "replay": header["replay"], "env_seed": header["env_seed"]}
 
 
 def _plain(value: Any) -> Any:
-    """A value as it reads back from a file."""
+    """Return a value as it reads after being written to JSON."""
     return json.loads(json.dumps(value))

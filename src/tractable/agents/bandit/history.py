@@ -1,4 +1,4 @@
-"""What an agent did and what it cost: actions, rewards and regrets, step by step."""
+"""Record of the actions, rewards and regrets of a bandit agent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _UNKNOWN = -1
 
 
 class History:
-    """The steps of one run.
+    """Record of the steps of one run.
 
     Attributes:
-        actions: what was done.
-        rewards: what was received.
-        regrets: the oracle's expected reward less that of the action done; NaN where the
-            environment does not say.
-        oracle: the best action; -1 where the environment does not say.
-        seconds: processor time of acting and learning, over all steps.
+        actions: action of each step.
+        rewards: reward of each step.
+        regrets: expected reward of the best action minus that of the action taken; NaN where the
+            environment does not report it.
+        oracle: best action of each step; -1 where the environment does not report it.
+        seconds: processor time used for acting and learning, summed over all steps.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class History:
         self.seconds = 0.0
 
     def __len__(self) -> int:
-        """Number of steps."""
+        """Return the number of steps."""
         return len(self.actions)
 
     def add(self, action: int, reward: float, info: Mapping[str, Any]) -> None:
-        """Keep a step; ``info`` may hold ``"regret"`` and ``"oracle"``."""
+        """Append a step; ``info`` may hold ``"regret"`` and ``"oracle"``."""
         self.actions.append(action)
         self.rewards.append(reward)
         self.regrets.append(float(info.get("regret", math.nan)))
@@ -46,16 +46,16 @@ class History:
 
     @property
     def cumulative_regret(self) -> NDArray[np.float64]:
-        """Regret up to and with each step."""
+        """Sum of the regrets up to and including each step."""
         return np.cumsum(np.array(self.regrets, dtype=np.float64))
 
     def mistakes(self, action: int) -> NDArray[np.bool_]:
-        """Steps where this action was done and was not the best: its false positives."""
+        """Return whether each step took this action although another was best (false positive)."""
         done, best = np.array(self.actions, dtype=int), np.array(self.oracle, dtype=int)
         return (done == action) & (best != action) & (best != _UNKNOWN)
 
     def state(self) -> dict[str, Tensor]:
-        """Named tensors that ``restore`` takes."""
+        """Return named tensors for ``restore``."""
         return {
             "actions": torch.tensor(self.actions, dtype=torch.int64),
             "rewards": torch.tensor(self.rewards, dtype=torch.float64),
@@ -66,13 +66,16 @@ class History:
 
     @classmethod
     def restore(cls, tensors: Mapping[str, Tensor]) -> History:
-        """The history that ``state`` was taken of."""
+        """Return the history whose ``state`` is given."""
         self = cls()
         for name in ("actions", "rewards", "regrets", "oracle"):
             if tensors[name].shape != (len(tensors["actions"]),):
-                raise ValueError(f"the history has {name} of another number of steps")
+                raise ValueError(
+                    f"the history has {name} of shape {tuple(tensors[name].shape)}, expected one "
+                    f"for each of {len(tensors['actions'])} steps"
+                )
             setattr(self, name, tensors[name].tolist())
         self.seconds = float(tensors["seconds"])
         if not (math.isfinite(self.seconds + sum(self.rewards)) and self.seconds >= 0):
-            raise ValueError("the history has rewards or a time that are not numbers")
+            raise ValueError("the history has rewards that are not finite, or an invalid time")
         return self

@@ -1,4 +1,4 @@
-"""Policies: how an agent chooses among actions whose rewards it is unsure of.
+"""Policies: rules that choose an action from the posterior distribution of its reward.
 
 Source: "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), section 2.7.
 """
@@ -15,31 +15,31 @@ from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_d
 from tractable.learners import Learner
 
 Sampled = Literal["weights", "outputs"]
-"""What a draw of Thompson sampling is made of."""
+"""Quantities that Thompson sampling can draw."""
 
 _DRAWS = {"weights": weight_draws, "outputs": output_draws}
 _RENAMED = {"Thompson": {"of": "sample"}}
-"""Arguments as files of format 1 call them, and as they are called now."""
+"""New names of arguments that were renamed since files of format 1, by policy."""
 
 
 class Policy(ABC):
-    """Chooses one of several actions."""
+    """Rule that chooses one of several actions."""
 
     kinds: ClassVar[dict[str, type[Policy]]] = {}
-    """All policies that are defined, by name."""
+    """All policies that are defined, by class name."""
 
     def __init_subclass__(cls) -> None:
-        """Make the policy known to ``Bandit.load``."""
+        """Register the policy so that ``Bandit.load`` finds it."""
         super().__init_subclass__()
         Policy.kinds[cls.__name__] = cls
 
     @abstractmethod
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
-        """The number of an action, given one row of inputs per action."""
+        """Return the number of an action, given one row of inputs per action."""
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON values."""
+        """Return the constructor arguments as JSON values."""
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.config().items())
@@ -47,50 +47,50 @@ class Policy(ABC):
 
 
 class Greedy(Policy):
-    """The action of highest expected reward."""
+    """Policy that takes the action with the highest expected reward."""
 
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
-        """See ``Policy``."""
+        """Return the action with the highest expected reward."""
         return int(mean_rewards(learner, x).argmax())
 
     def config(self) -> dict[str, Any]:
-        """See ``Policy``."""
+        """Return the constructor arguments as JSON values."""
         return {}
 
 
 class EpsilonGreedy(Policy):
-    """A random action with probability ``eps``, else that of highest expected reward.
+    """Policy that takes a random action with probability ``eps``, else the greedy action.
 
     Args:
-        eps: between 0 (``Greedy``) and 1 (blind chance).
+        eps: probability between 0 (``Greedy``) and 1 (uniformly random actions).
     """
 
     def __init__(self, eps: float = 0.05) -> None:
         if not 0 <= eps <= 1:
-            raise ValueError(f"eps is a probability, between 0 and 1; got {eps}")
+            raise ValueError(f"eps is a probability and must be between 0 and 1, got {eps}")
         self.eps = float(eps)
 
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
-        """See ``Policy``."""
+        """Return a uniformly random action or the one with the highest expected reward."""
         if float(torch.rand((), generator=generator)) < self.eps:
             return int(torch.randint(len(x), (), generator=generator))
         return int(mean_rewards(learner, x).argmax())
 
     def config(self) -> dict[str, Any]:
-        """See ``Policy``."""
+        """Return the constructor arguments as JSON values."""
         return {"eps": self.eps}
 
 
 class Thompson(Policy):
-    """The action that is best under a draw from the posterior.
+    """Thompson sampling: take the action that is best under a draw from the posterior.
 
-    With ``sample="weights"`` this is Thompson sampling for the learner's posterior: one draw of
-    all weights, seen by all actions.  ``sample="outputs"`` draws each action's expected reward
-    from the Gaussian that moments give it: closed form for ``TAGI``, and cheaper for large
-    networks, but actions are drawn apart although they share weights.
+    With ``sample="weights"``, the same draw of all weights is used for all actions.
+    ``sample="outputs"`` draws each action's expected reward from the Gaussian given by the
+    predicted moments.  That is closed form for ``TAGI`` and cheaper for large networks, but the
+    actions are drawn independently although they share weights.
 
     Args:
-        samples: draws that are averaged before the actions are compared.  One is Thompson's
+        samples: number of draws averaged before the actions are compared.  One is Thompson's
             rule; two, as in the source, explore less (the variance is halved).
         sample: what is drawn: ``"weights"`` or ``"outputs"``.
     """
@@ -104,16 +104,16 @@ class Thompson(Policy):
         self.sample: Sampled = sample
 
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
-        """See ``Policy``."""
+        """Return the action with the highest mean reward over the draws."""
         return int(_DRAWS[self.sample](learner, x, self.samples, generator).mean(0).argmax())
 
     def config(self) -> dict[str, Any]:
-        """See ``Policy``."""
+        """Return the constructor arguments as JSON values."""
         return {"samples": self.samples, "sample": self.sample}
 
 
 def current(config: dict[str, Any]) -> dict[str, Any]:
-    """The name and arguments of a policy, as they are called now.
+    """Return the configuration of a policy with arguments renamed to their current names.
 
     >>> current({"name": "Thompson", "samples": 1, "of": "outputs"})  # from a file of format 1
     {'name': 'Thompson', 'samples': 1, 'sample': 'outputs'}
@@ -123,7 +123,7 @@ def current(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def policy(given: Policy | dict[str, Any]) -> Policy:
-    """A policy from what a user or a file may give.
+    """Return a policy from an instance or from its configuration.
 
     >>> policy({"name": "EpsilonGreedy", "eps": 0.1})
     EpsilonGreedy(eps=0.1)
@@ -135,5 +135,5 @@ def policy(given: Policy | dict[str, Any]) -> Policy:
         name = str(arguments.pop("name", ""))
         if name in Policy.kinds:
             return Policy.kinds[name](**arguments)
-        raise ValueError(f"unknown policy {name!r}; there are {', '.join(Policy.kinds)}")
+        raise ValueError(f"unknown policy {name!r}; available are {', '.join(Policy.kinds)}")
     raise TypeError(f"policy must be one of tractable.agents, got {type(given).__name__}")

@@ -1,13 +1,14 @@
-"""Replay: the latest experience of an agent, from which a gradient learner learns again and again.
+"""Replay buffer: recent experience on which a gradient-based learner is trained repeatedly.
 
-Every step of the agent (or every second, third ... one) makes ``batches`` gradient steps, each on
-rows drawn from the memory, evenly and with replacement.  The divergence from the prior (or the log
-prior) is shared among the rows of the memory: a batch of B rows out of N carries the share B/N of
-it, so that the objective is that of the memory as one data set, however often it is seen.
+At every step of the agent (or every second, third ... one), ``batches`` gradient steps are made,
+each on rows drawn uniformly with replacement from the buffer.  The divergence from the prior (or
+the log prior) is divided among the rows of the buffer: a batch of B rows out of N has the share
+B/N of it.  The objective is therefore that of the buffer as one data set, however often each row
+is drawn.
 
-A learner's own ``schedule`` of the learning rate is stepped once per step of the agent.  After
-every N rows a noise that is learnt is renewed, and what a learner computes at the end of a fit (the
-curvature of ``Laplace``) is computed for the memory.
+A learning-rate ``schedule`` of the learner is stepped once per step of the agent.  After every N
+rows, learned noise is updated, and what a learner computes at the end of a fit (the curvature of
+``Laplace``) is computed on the rows of the buffer.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from tractable.learners import Learner, Position
 from tractable.persistence.checks import at_most
 from tractable.training.batches import Rows
 
-_FIRST_ROWS = 64
+_FIRST_ROWS = 64  # initial size of the buffer, which then doubles up to its capacity
 
 
 class Replay:
-    """The latest ``capacity`` observations.
+    """Replay buffer with the latest ``capacity`` observations.
 
     Args:
-        capacity: observations kept; the oldest is overwritten.
-        batch_size: rows per gradient step (all of them while there are fewer).
-        batches: gradient steps at a time.
-        every: steps of the agent from one time to the next.
+        capacity: maximum number of observations; the oldest is overwritten.
+        batch_size: rows per gradient step (all rows while there are fewer).
+        batches: number of gradient steps per training phase.
+        every: number of agent steps between two training phases.
     """
 
     def __init__(
@@ -46,16 +47,16 @@ class Replay:
         self._held = self._next = self._seen = self._steps = 0
 
     def __len__(self) -> int:
-        """Number of observations held."""
+        """Return the number of observations in the buffer."""
         return self._held
 
     def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON values."""
+        """Return the constructor arguments as JSON values."""
         names = ("capacity", "batch_size", "batches", "every")
         return {name: getattr(self, name) for name in names}
 
     def add(self, x: Tensor, y: Tensor) -> None:
-        """Keep rows of inputs and their targets, in the order in which they were seen."""
+        """Append rows of inputs and their targets, in the order in which they were observed."""
         x, y = x[-self.capacity :], y[-self.capacity :]
         self.inputs, self.targets = self._roomy(self.inputs, x), self._roomy(self.targets, y)
         places = (self._next + torch.arange(len(x))) % self.capacity
@@ -64,7 +65,7 @@ class Replay:
         self._held = min(self._held + len(x), self.capacity)
 
     def _roomy(self, memory: Tensor, rows: Tensor) -> Tensor:
-        """Memory with room for more rows; it doubles until there are ``capacity``."""
+        """Return a tensor with space for the new rows; its size doubles up to ``capacity``."""
         needed = min(self._held + len(rows), self.capacity)
         if self._held and needed <= len(memory):
             return memory
@@ -75,7 +76,7 @@ class Replay:
         return larger
 
     def rehearse(self, learner: Learner, generator: torch.Generator) -> None:
-        """One step of the agent: learn ``batches`` batches of what is held, if it is time to."""
+        """Count one agent step; in every ``every``-th step, train on ``batches`` batches."""
         self._steps = (self._steps + 1) % self.every
         if self._steps == 0:
             self._learn(learner, generator)
@@ -100,14 +101,14 @@ class Replay:
     # --- state -----------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
-        """Named tensors and JSON values that ``restore`` takes."""
+        """Return named tensors and JSON values for ``restore``."""
         if not self._held:
             return {}, {}
         tensors = {"inputs": self.inputs[: self._held], "targets": self.targets[: self._held]}
         return tensors, {"next": self._next, "seen": self._seen, "steps": self._steps}
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, int]) -> None:
-        """Take over what ``state`` gave."""
+        """Restore the buffer from the return values of ``state``."""
         self._held = self._next = self._seen = self._steps = 0
         if tensors:
             rows, last = len(tensors["inputs"]), self.capacity - 1

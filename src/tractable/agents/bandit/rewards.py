@@ -1,8 +1,8 @@
-"""What a learner expects of each action: on average, or under one draw of its weights.
+"""Rewards that a learner predicts for each action: posterior mean, or under posterior draws.
 
-Every function takes one row of inputs per action and gives one number per action.  The reward that
-is expected given an output z is the mean of the likelihood at z, so Normal rewards and rewards of
-zero or one (``Bernoulli``) are treated alike.
+Every function takes one row of inputs per action and returns one number per action.  The expected
+reward given an output z is the mean of the likelihood at z.  Normal rewards and rewards of zero or
+one (``Bernoulli``) are therefore treated in the same way.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from tractable.likelihoods import Normal
 
 
 def mean_rewards(learner: Learner, x: Tensor) -> Tensor:
-    """Expected reward of each row, over everything that the learner is unsure of."""
+    """Return the expected reward of each row, averaged over the posterior."""
     with torch.no_grad():
         return learner.outputs(x, batch_size=None).predictive().mean.reshape(len(x))
 
 
 def weight_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Generator) -> Tensor:
-    """Expected rewards under ``samples`` draws of the weights, one row of the result each.
+    """Return expected rewards under ``samples`` draws of the weights, ``[samples, rows]``.
 
-    Within a draw all rows of ``x`` see the same weights.
-
-    What a draw is, the learner's method says (``Learner.sample``).
+    All rows of ``x`` share the weights of a draw.  The learner's method defines what a draw is
+    (``Learner.sample``).
     """
     with torch.no_grad():
         outputs = learner.sample(x, samples, generator)
@@ -33,10 +32,10 @@ def weight_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Gen
 
 
 def output_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Generator) -> Tensor:
-    """The same with each row's output drawn from its own Gaussian, by the moments of the network.
+    """Return expected rewards with each row's output drawn from its own Gaussian, by moments.
 
     Approximate: the outputs of two rows are drawn independently, although they share weights, so
-    that actions differ more than the posterior says.
+    that differences between actions have more variance than under the posterior.
     """
     with torch.no_grad():
         mean, variance = learner.outputs(x, batch_size=None).moments()

@@ -1,4 +1,4 @@
-"""The loop of a bandit agent in an environment: act, learn, keep the books, stop and go on."""
+"""Training loop of a bandit agent: act, learn, record the step, save and resume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tractable.agents.bandit.agent import Bandit
 
 Callback = Callable[["Bandit", int], bool | None]
-"""Called with the agent and the steps done; True stops."""
+"""Function called with the agent and the number of steps taken; returning True stops the run."""
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
 
 
 def _enter(agent: Bandit, env: Any, seed: int | None) -> Any:
-    """The context to act in next: the first one, or that after the steps done so far."""
+    """Return the context of the next step: the first one, or the one after the recorded steps."""
     if getattr(env.action_space, "n", None) != agent.actions:
         raise ValueError(
             f"the agent has {agent.actions} actions, the environment {env.action_space}"
@@ -75,8 +75,8 @@ def _enter(agent: Bandit, env: Any, seed: int | None) -> Any:
         agent.env_seed = drawn if seed is None else seed
     elif seed is not None and seed != agent.env_seed:
         raise ValueError(
-            f"the run under way has the environment's seed {agent.env_seed}, not {seed}: set "
-            f"agent.history = History() to start another"
+            f"the current run uses the environment seed {agent.env_seed}, not {seed}: set "
+            f"agent.history = History() to start a new run"
         )
     context = env.reset(seed=agent.env_seed)[0]
     past = zip(agent.history.actions, agent.history.rewards, strict=True)
@@ -84,9 +84,9 @@ def _enter(agent: Bandit, env: Any, seed: int | None) -> Any:
         context, again, terminated, truncated, _ = env.step(action)
         if float(again) != reward:
             raise ValueError(
-                f"the environment does not repeat the run: step {number} brought {reward}, now "
-                f"{again}; (a) it is another environment, or (b) its course does not follow from "
-                "its seed and the actions"
+                f"the environment does not repeat the run: step {number} gave reward {reward}, "
+                f"now {again}; either (a) it is another environment, or (b) it is not determined "
+                "by its seed and the actions"
             )
         if terminated or truncated:
             context = env.reset()[0]

@@ -1,4 +1,4 @@
-"""Control with continuous actions: what an action brings shows later."""
+"""Control with continuous actions and delayed rewards."""
 
 from tractable.agents.control.agent import TAGIControl
 from tractable.agents.control.evaluation import evaluate

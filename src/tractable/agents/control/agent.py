@@ -1,16 +1,18 @@
-"""Continuous actions by inference: algorithm 2.
+"""Agent for continuous actions by Bayesian inference: algorithm 2.
 
-A policy network gives a Gaussian over actions, from which actions are drawn; a value network
-learns q(s, a) from n-step targets; and the policy is taught by inferring, in the value network,
-the action at which dq/da = 0.  Both networks learn by TAGI, so there is no gradient, no learning
-rate and no exploration schedule: the policy's own uncertainty explores, and shrinks as it learns.
+A policy network predicts a Gaussian over actions, from which actions are drawn.  A value network
+learns q(s, a) from n-step targets.  The policy is trained by inferring, in the value network, the
+action at which dq/da = 0.  Both networks are trained by TAGI, so there is no gradient, no learning
+rate and no exploration schedule: the policy's own uncertainty drives exploration and shrinks during
+training.
 
-Departures from the printed text, each because the text as printed did not learn: sigma_V is not
-added to the action (eq. 6); the policy's output is linear and the *drawn* output is squashed;
-eq. (4), with the expected sign (see ``tractable.agents.control.advice``), takes the place of
-eq. (3); returns mix horizons (lambda); sigma_V falls by 2 % a horizon to its minimum; observations
-and rewards are scaled by running statistics; and the policy is restrained: it is pulled to zero,
-forgets a little and takes no long steps (see ``tractable.agents.control.restraint``).
+The implementation departs from the printed algorithm in these points, because the printed version
+did not learn: sigma_V is not added to the action (eq. 6); the policy's output is linear and the
+*drawn* output is squashed; eq. (4), with the expected sign (see
+``tractable.agents.control.advice``), replaces eq. (3); returns mix horizons (lambda); sigma_V falls
+by 2 % a horizon to its minimum; observations and rewards are scaled by running statistics; and the
+policy is regularized: it is pulled towards zero, forgets a little and takes steps of limited length
+(see ``tractable.agents.control.restraint``).
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", section 5, algorithm 2, tables 7 to 9.
@@ -48,26 +50,27 @@ from tractable.training import Progress
 
 Array = NDArray[np.float64]
 Callback = Callable[["TAGIControl"], bool | None]
-"""Called with the agent; True stops."""
+"""Function called with the agent; returning True stops training."""
 
-_WATCHED = 8  # batches from one look at the metrics to the next
+_WATCHED = 8  # batches between two computations of the metrics
 
 
 class TAGIControl:
-    """An agent for environments with continuous actions.
+    """Agent for environments with continuous actions, trained by TAGI.
 
     Args:
         env: a Gymnasium environment with a bounded ``Box`` of actions, or its name.
-        seed: of the networks, of the actions and of the environment's episodes.
+        seed: seed of the networks, the actions and the environment's episodes.
         **settings: see ``ControlSettings``.
 
     Attributes:
-        policy: the policy network; its outputs are squashed by tanh.
-        value: the value network of scaled observations and squashed actions.
-        normalizer: the running scales of observations and rewards.
-        steps: environment steps so far.
-        episodes: for every finished episode: the step it ended at, its return and its length.
-        log: per horizon, metrics that tell failures apart (see the guide on control).
+        policy: policy network; its outputs are squashed by tanh.
+        value: value network of scaled observations and squashed actions.
+        normalizer: running statistics of observations and rewards.
+        steps: number of environment steps so far.
+        episodes: for every finished episode: the step at which it ended, its return and its
+            length.
+        log: metrics of each horizon, for the diagnosis of failures (see the guide on control).
     """
 
     def __init__(self, env: Any, *, seed: int = 0, **settings: Any) -> None:
@@ -84,7 +87,7 @@ class TAGIControl:
             Normal(1e-4, outputs=self.n_actions),
             gain=s.gain,
             seed=seed,
-            robust=False,  # the published figures were made without, and targets are exact here
+            robust=False,  # as in the published results, and targets are exact here
         )
         self.value = TAGI(
             value_net(self.n_states + self.n_actions, s.value_hidden),
@@ -115,13 +118,13 @@ class TAGIControl:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[np.float32], None]:
-        """The action at an observation (or a batch of them), as Stable-Baselines3 has it.
+        """Return the action at an observation (or a batch), as in Stable-Baselines3.
 
         Args:
             observation: one observation or several rows.
-            state: ignored; the policy has no memory.
+            state: ignored; the policy is not recurrent.
             episode_start: ignored.
-            deterministic: take the mean of the policy instead of a draw.
+            deterministic: use the mean of the policy instead of a draw.
 
         Returns:
             The action, inside the environment's box, and None.
@@ -138,7 +141,7 @@ class TAGIControl:
         return (action[0] if single else action), None
 
     def _draw(self, policy: Snapshot, raw: Array, deterministic: bool = False) -> Array:
-        """Outputs of the policy at raw observations: drawn, or their means."""
+        """Return outputs of the policy at raw observations: draws, or their means."""
         mean, variance = policy(self.normalizer.observation(raw).astype(np.float32))
         z = mean.astype(np.float64)
         if not deterministic:
@@ -148,7 +151,7 @@ class TAGIControl:
     def _to_box(self, squashed: Array) -> Array:
         shape = (*squashed.shape[:-1], *self.low.shape)
         stretched = self._middle + self._half * squashed.reshape(shape)
-        # Once a step: np.clip takes several times as long.
+        # Called once per step: np.clip takes several times as long.
         return np.minimum(np.maximum(stretched, self.low), self.high)
 
     # --- learning ------------------------------------------------------------------------
@@ -162,19 +165,20 @@ class TAGIControl:
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 50,
     ) -> Self:
-        """Act and learn until the agent has taken ``total_timesteps`` more steps.
+        """Act and learn until the agent has taken ``total_timesteps`` more steps; return the agent.
 
         Args:
-            total_timesteps: steps of the environment, rounded up to whole horizons.
-            callback: called with the agent after every horizon; True stops.
-            progress_bar: show one; None: on a terminal only.
+            total_timesteps: number of environment steps, rounded up to whole horizons.
+            callback: function called with the agent after every horizon; returning True stops
+                training.
+            progress_bar: whether to show a progress bar; None: only in a terminal.
             checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
-                the end; ``load`` goes on from it bit for bit.
-            checkpoint_every: horizons between two checkpoints.
+                the end; an agent loaded from it continues with bit-identical results.
+            checkpoint_every: number of horizons between two checkpoints.
 
         Raises:
-            EnvironmentFault: the environment returned NaN or infinite values.  The agent, as it
-                was at the last horizon's end, is saved to the file that the error names.
+            EnvironmentFault: the environment returned NaN or infinite values.  The agent, in its
+                state at the end of the last horizon, is saved to the file that the error names.
         """
         if total_timesteps < 1:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
@@ -199,12 +203,12 @@ class TAGIControl:
         return self
 
     def mean_reward(self, last: int = 100) -> float:
-        """Mean return of the last episodes; NaN before the first has ended."""
+        """Return the mean return of the last ``last`` episodes; NaN if none has ended yet."""
         recent = [episode[1] for episode in self.episodes[-last:]]
         return float(np.mean(recent)) if recent else float("nan")
 
     def _collect(self) -> Horizon:
-        """Act for one horizon."""
+        """Act for one horizon and return its steps."""
         size = self.settings.horizon
         steps = Horizon.empty(size, self.n_states, self.n_actions)
         episode, policy = self.episode, self.policy.snapshot()
@@ -232,7 +236,8 @@ class TAGIControl:
         rewards = self.normalizer.reward(seen.rewards)
         inputs = np.concatenate([states, seen.actions], 1).astype(np.float32)
         mean, variance = self._values(inputs)
-        # Of the step after: the next row, but for the last of a segment what it led to.
+        # Values after each step: those of the next row; at the end of a segment, those of the
+        # observation that it reached.
         next_mean, next_variance = np.roll(mean, -1), np.roll(variance, -1)
         cut = seen.ends.copy()
         cut[-1] = not seen.terminal[-1]
@@ -262,18 +267,18 @@ class TAGIControl:
         self.set_sigma_v(max(self.sigma_v * s.sigma_decay, s.sigma_min))
 
     def set_sigma_v(self, sigma_v: float) -> None:
-        """The standard deviation of the value targets from now on."""
+        """Set the standard deviation of the value targets."""
         self.sigma_v = sigma_v
         assert isinstance(self.value.likelihood, Normal)
         self.value.likelihood.noise_mean.fill_(sigma_v**2)
 
     def _values(self, inputs: NDArray[np.float32]) -> tuple[Array, Array]:
-        """Mean and variance of q."""
+        """Return mean and variance of q."""
         mean, variance = self.value.outputs(torch.from_numpy(inputs), batch_size=None).moments()
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
     def _teach(self, inputs: Tensor, target: Array, variance: Array) -> dict[str, float]:
-        """Update both networks, batch by batch; returns what is worth watching."""
+        """Update both networks, batch by batch; return the metrics."""
         s = self.settings
         targets = Gaussian.wrap(
             torch.from_numpy(target.astype(np.float32)).unsqueeze(1),
@@ -287,7 +292,7 @@ class TAGIControl:
             order = torch.from_numpy(self.rng.permutation(len(inputs)))
             for k, chosen in enumerate(order.split(s.batch_size)):
                 x = inputs[chosen]
-                # Checked once, when they were seen: learn_batch instead of update.
+                # The rows were checked when they were collected: learn_batch instead of update.
                 self.value.learn_batch(x, targets[chosen], memory=s.memory)
                 states = x[:, : self.n_states].contiguous()
                 mean, output_variance = self.policy.outputs(states, batch_size=None).moments()
@@ -306,22 +311,25 @@ class TAGIControl:
     # --- state ---------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file, atomically: networks, scales, draws, episode under way."""
+        """Write the agent to one file, atomically.
+
+        The file holds the networks, the statistics, the generator and the current episode.
+        """
         file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, env: Any = None) -> Self:
-        """Read an agent that ``save`` wrote; it goes on as if it had not stopped.
+        """Read an agent that ``save`` wrote; it continues as if it had not been interrupted.
 
         Args:
-            path: the file.
-            env: the environment; by default made from the name in the file.  The episode under
-                way is played again from its seed and its actions.
+            path: path of the file.
+            env: environment; default: created from the name in the file.  The interrupted episode
+                is replayed from its seed and its actions.
         """
         agent = file.load(cls, path, env)
         assert isinstance(agent, cls)
         return agent
 
     def options(self) -> dict[str, Any]:
-        """The constructor's arguments but the environment, as JSON values."""
+        """Return the constructor arguments, except the environment, as JSON values."""
         return {"seed": self.seed, **asdict(self.settings)}

@@ -1,4 +1,4 @@
-"""Gymnasium environments as control needs them: found by name, with a bounded box of actions."""
+"""Create and check Gymnasium environments for control: lookup by name, bounds of the action box."""
 
 from __future__ import annotations
 
@@ -21,36 +21,39 @@ Array = NDArray[np.float64]
 
 
 def open_environment(env: Any) -> Any:
-    """The environment itself, or the one of that name."""
+    """Return the environment itself, or create the one with the given name."""
     return gymnasium.make(env) if isinstance(env, str) else env
 
 
 def registered(name: str) -> Any:
-    """What Gymnasium knows of the environment of that name, or None."""
+    """Return Gymnasium's specification of the environment with this name, or None."""
     return gymnasium.registry.get(name)
 
 
 def known_environment(name: Any) -> str:
-    """A name from a file, if it is one of an environment that is registered here.
+    """Return the environment name from a file; raise if it is not registered.
 
-    Gymnasium imports whatever module stands before a colon, so a file may not name one.
+    Gymnasium imports the module before a colon in a name, so such names are refused.
     """
     if name is None:
-        raise InvalidModelFile("the file does not name its environment: give load(path, env=...)")
+        raise InvalidModelFile(
+            "the file does not name its environment: pass it with load(path, env=...)"
+        )
     if not isinstance(name, str) or ":" in name or registered(name) is None:
         raise InvalidModelFile(
-            f"the environment {name!r} of the file is not registered here: give load(path, env=...)"
+            f"the environment {name!r} in the file is not registered: pass it with "
+            "load(path, env=...)"
         )
     return name
 
 
 def box_action_space(env: Any) -> tuple[Array, Array]:
-    """Bounds of the actions of an environment, if it has a bounded box of them."""
+    """Return the bounds of the actions; raise unless they form a bounded box."""
     space = env.action_space
     if not isinstance(space, spaces.Box):
         raise TypeError(
             f"TAGIControl needs continuous actions, a bounded Box; the environment has {space}. "
-            "For discrete actions with rewards at once, see tractable.agents.Bandit"
+            "For discrete actions with immediate rewards, see tractable.agents.Bandit"
         )
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):

@@ -1,8 +1,8 @@
-"""Episodes: checked, seeded, and able to be taken up again.
+"""Episodes of an environment: checked, seeded and replayable.
 
 Gymnasium environments cannot be saved in general, but they are deterministic given the seed of
-their reset and the actions since.  So an episode keeps both, and one that was interrupted is
-played again up to the point where it stopped.
+their reset and the actions since.  An episode therefore stores both, and an interrupted episode is
+replayed up to the step where it stopped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tractable.errors import EnvironmentFault
 Array = NDArray[np.float64]
 
 _USERS: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
-"""By environment (without its wrappers), the token of the episode that reset it last."""
+"""Token of the episode that reset an environment last, by environment (without its wrappers)."""
 
 
 def mark_used(env: Any, token: object = None) -> None:
-    """Record who resets and steps an environment, so that any other episode in it is replayed.
+    """Record which episode uses an environment, so that any other episode in it is replayed.
 
     Args:
         env: the environment, or a wrapper around it.
@@ -32,13 +32,13 @@ def mark_used(env: Any, token: object = None) -> None:
 
 
 class Episode:
-    """The episode under way.
+    """Current episode of an agent in its environment.
 
-    Several agents, or an agent and ``evaluate``, may use one environment in turn: ``take_up``
-    replays the episode if the environment was reset by somebody else since.
+    Several agents, or an agent and ``evaluate``, may use one environment alternately: ``take_up``
+    replays the episode if another user has reset the environment since.
 
     Attributes:
-        observation: what was last seen, flat.
+        observation: last observation, flattened.
         total: sum of the rewards.
         length: number of steps.
     """
@@ -50,7 +50,7 @@ class Episode:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new episode, with a seed of its own."""
+        """Begin a new episode with a new seed."""
         self._begin(int(self.rng.integers(2**31)))
 
     def _begin(self, seed: int) -> None:
@@ -62,7 +62,7 @@ class Episode:
         self.observation = _copied(observation)
 
     def step(self, action: Array, number: int) -> tuple[float, bool, bool]:
-        """Take an action; reward, whether the state is terminal, whether time is up."""
+        """Take an action; return the reward and whether the episode terminated or was truncated."""
         try:
             observation, reward, terminal, truncated, _ = self.env.step(action)
             seen = _copied(observation)
@@ -71,7 +71,7 @@ class Episode:
             if not np.isfinite(seen).all():
                 raise EnvironmentFault("an observation with NaN or infinite entries", number)
         except BaseException:
-            mark_used(self.env)  # its state is not that of the last observation: replay
+            mark_used(self.env)  # its state differs from the last observation: replay needed
             raise
         self.observation = seen
         self.actions.append(action)
@@ -80,12 +80,12 @@ class Episode:
         return float(reward), bool(terminal), bool(truncated) and not terminal
 
     def resume(self, seed: int, actions: Any, observation: Array) -> bool:
-        """Replay an episode; return whether it comes to the same observation and has not ended.
+        """Replay an episode; return whether it reaches the same observation and has not ended.
 
         Args:
             seed: seed of the reset.
-            actions: all actions since.
-            observation: the flat observation that the last of them led to.
+            actions: all actions since the reset.
+            observation: flattened observation after the last action.
         """
         self._begin(seed)
         for k, action in enumerate(actions):
@@ -95,11 +95,11 @@ class Episode:
         return np.array_equal(self.observation, observation)
 
     def take_up(self) -> bool:
-        """Continue the episode if somebody else has reset the environment since the last step.
+        """Replay the episode if another user has reset the environment since the last step.
 
         Returns:
-            Whether a new episode had to begin, because the environment does not repeat itself
-            from the same seed and actions.
+            Whether a new episode was started, because the environment is not reproducible from the
+            same seed and actions.
         """
         if _USERS.get(getattr(self.env, "unwrapped", self.env)) is self._token:
             return False
@@ -110,5 +110,5 @@ class Episode:
 
 
 def _copied(observation: Any) -> Array:
-    """Return an observation as a flat array of its own: some environments reuse theirs."""
+    """Return an observation as a new flat array: some environments reuse theirs."""
     return np.array(observation, dtype=np.float64).reshape(-1)

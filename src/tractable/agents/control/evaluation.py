@@ -1,4 +1,4 @@
-"""How well an agent does when it stops exploring."""
+"""Evaluation of an agent without exploration."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tractable.agents.control.episode import mark_used
 
 
 def evaluate(agent: Any, env: Any, episodes: int = 10, *, seed: int = 0) -> list[float]:
-    """Return the sum of rewards of whole episodes under the deterministic policy.
+    """Return the sum of rewards of each episode under the deterministic policy.
 
     Args:
         agent: any agent with ``predict``.
-        env: a Gymnasium environment, or its name. It may be the one that the agent learns in:
-            the agent then replays the episode that was interrupted before it learns on.
+        env: a Gymnasium environment, or its name.  It may be the one that the agent is trained in:
+            the agent then replays its interrupted episode before it continues training.
         episodes: number of episodes.
-        seed: seed of the first episode; the others have the next ones.
+        seed: seed of the first episode; episode k uses ``seed + k``.
     """
     env = open_environment(env)
     mark_used(env)

@@ -1,4 +1,4 @@
-"""A control agent as a file, and back."""
+"""Save and load a control agent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def save(agent: TAGIControl, path: str | Path) -> None:
 
 
 def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
-    """An agent as named tensors and JSON values."""
+    """Return an agent as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     for name in ("policy", "value"):
         learner = getattr(agent, name)
@@ -58,12 +58,12 @@ def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
 
 
 def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
-    """The agent that a file holds; see ``TAGIControl.load``."""
+    """Return the agent stored in a file; see ``TAGIControl.load``."""
     tensors, header = model_file.read(path)
     with model_file.fitting(path):
         if header.get("agent") != _KIND:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
-        if "passes" in header["options"]:  # as files of format 1 call it
+        if "passes" in header["options"]:  # the name in files of format 1
             header["options"]["epochs"] = header["options"].pop("passes")
         header["options"] = _UNRESTRAINED | header["options"]
         if env is None:
@@ -89,7 +89,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             learner.fitted = agent.steps > 0
         sigma = float(checks.of_type(header["sigma_v"], (int, float), "sigma_v"))
         if not 0 < sigma < float("inf"):
-            raise InvalidModelFile(f"sigma_v in {path} is {sigma}")
+            raise InvalidModelFile(f"sigma_v in {path} is {sigma}, expected a positive number")
         agent.set_sigma_v(sigma)
         agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
         agent.log = [
@@ -98,8 +98,8 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         seed = checks.of_type(header["episode_seed"], int, "episode_seed")
         if not agent.episode.resume(seed, actions, tensors["episode/observation"].numpy()):
             raise InvalidModelFile(
-                f"the episode in {path} cannot be taken up: the environment does not repeat "
-                "itself from the same seed and actions (another version, or not seeded)"
+                f"the episode in {path} cannot be resumed: the environment is not reproducible "
+                "from the same seed and actions (another version, or not seeded)"
             )
         agent.rng.bit_generator.state = json.loads(header["rng"])
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
@@ -119,11 +119,13 @@ def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:
 
 
 def _check_length(env: Any, steps: int) -> None:
-    """An episode is played again step by step: no longer than the environment lets one be."""
+    """Raise if an episode, which is replayed step by step, exceeds the limit of the environment."""
     spec = registered(env) if isinstance(env, str) else getattr(env, "spec", None)
     limit = getattr(spec, "max_episode_steps", None) or MOST_STEPS
     if steps > limit:
-        raise InvalidModelFile(f"an episode of {steps} steps, and there can be {limit}")
+        raise InvalidModelFile(
+            f"the episode in the file has {steps} steps, the environment allows at most {limit}"
+        )
 
 
 def _check_sizes(options: dict[str, Any], room: int) -> None:
@@ -136,16 +138,16 @@ def _check_sizes(options: dict[str, Any], room: int) -> None:
 
 
 _UNRESTRAINED = {"pull": 0.0, "forgetting": 0.0, "max_step": None}
-"""As files were written before there were these settings."""
+"""Values of these settings for files written before the settings existed."""
 
 _UNLIMITED = ("max_step", None)
 
 MOST_STEPS = 100_000
-"""Of an episode whose environment sets no limit, of a horizon, and of what it is cut into."""
+"""Maximum of a horizon, a batch size, a number of epochs, and an episode without a time limit."""
 
 
 def rescue(agent: TAGIControl, path: str | Path | None) -> str:
-    """Save an agent whose environment failed; where to."""
+    """Save an agent whose environment failed; return the path of the file."""
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="tractable-")) / "agent.safetensors"
     save(agent, path)

@@ -1,4 +1,4 @@
-"""The steps between two updates of the control agent."""
+"""Steps that an agent takes between two updates."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Horizon:
-    """What was seen in a horizon, a row per step.
+    """Steps of one horizon, one row per step.
 
     Attributes:
-        observations: before the step.
-        actions: squashed, before they are stretched to the environment's box.
-        rewards: as the environment gave them.
-        reached: the observation after the step, before a reset.
+        observations: observations before the step.
+        actions: squashed actions, before they are rescaled to the environment's box.
+        rewards: rewards as returned by the environment.
+        reached: observations after the step, before a reset.
         terminal: whether the step ended in a terminal state.
-        ends: whether the time was up without one.
+        ends: whether the episode was truncated (time limit) at the step.
         finished: for every episode that ended: the step, its return and its length.
     """
 
@@ -34,7 +34,7 @@ class Horizon:
 
     @classmethod
     def empty(cls, size: int, states: int, actions: int) -> Horizon:
-        """Room for ``size`` steps."""
+        """Return a horizon of ``size`` steps with uninitialized entries."""
         no = np.zeros(size, dtype=bool)
         shape = (size, states)
         return cls(

@@ -1,4 +1,4 @@
-"""What is worth watching while a control agent learns: signs that tell failures apart."""
+"""Training metrics of a control agent, for the diagnosis of failures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 from tractable.agents.control.advice import Advice
 
 METRICS = ("slope", "slope_variance", "output", "output_variance", "action", "disagree")
-"""Names of what ``metrics`` gives."""
+"""Names of the entries that ``metrics`` returns."""
 
 
 def metrics(mean: Tensor, variance: Tensor, advice: Advice) -> Tensor:
-    """The metrics of a batch, in the order of ``METRICS``.
+    """Return the metrics of a batch, in the order of ``METRICS``.
 
-    |dq/da|, its variance, the policy's outputs and their variance, |tanh|, and the share of
-    actions where eqs. (3) and (4) point apart.
+    They are |dq/da|, its variance, the policy's outputs and their variance, |tanh|, and the
+    fraction of actions for which eqs. (3) and (4) have opposite directions.
     """
     agree = advice.curvature < 0  # eq. (3) moves by -h g, eq. (4) by +|h g| along the sign of g
     return torch.stack(

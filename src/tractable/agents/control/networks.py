@@ -1,4 +1,4 @@
-"""The networks of tables 7 and 8."""
+"""Network architectures of tables 7 and 8."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def policy_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
-    """Table 7, with a linear output."""
+    """Return the network of table 7, with a linear output."""
     layers: list[nn.Module] = []
     for units in hidden:
         layers += [nn.Linear(inputs, units), nn.ReLU()]
@@ -15,7 +15,10 @@ def policy_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequent
 
 
 def value_net(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:
-    """Table 8, of states and actions: tanh first, so that derivatives have a curvature."""
+    """Return the network of table 8, from states and actions to one value.
+
+    The first activation is tanh, so that the derivatives have a curvature.
+    """
     net = policy_net(inputs, hidden, 1)
     net[1] = nn.Tanh()
     return net

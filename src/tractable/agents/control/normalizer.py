@@ -1,8 +1,9 @@
-"""Observations and rewards on a common scale, by what was seen so far.
+"""Running normalization of observations and rewards.
 
-Observations are centred and divided by their running deviation.  Rewards are divided by the
-running deviation of the discounted return and not centred, because a shift of all rewards would
-change which episodes are worth ending.  Both are clipped.  Statistics change once per horizon.
+Observations are centered and divided by their running standard deviation.  Rewards are divided by
+the running standard deviation of the discounted return and not centered, because a shift of all
+rewards would change which episodes should be ended.  Both are clipped.  Statistics are updated once
+per horizon.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ Array = NDArray[np.float64]
 
 
 class RunningMoments:
-    """Mean and variance of all rows seen, merged batch by batch (Chan, Golub & LeVeque 1983).
+    """Running mean and variance, updated batch by batch (Chan, Golub & LeVeque 1983).
 
-    Not ``gymnasium.wrappers.utils.RunningMeanStd``: it starts from a made-up row of weight 1e-4,
-    and without that it divides by zero when no rows come, and rounds differently, so that runs
-    would not repeat those of before.
+    ``gymnasium.wrappers.utils.RunningMeanStd`` is not used: it starts from an artificial row of
+    weight 1e-4, and without that row it divides by zero for empty batches; it also rounds
+    differently, so that earlier runs could not be reproduced.
 
     >>> seen = RunningMoments(1)
     >>> seen.include(np.array([[1.0], [2.0]])).include(np.array([[6.0]]))
@@ -37,13 +38,13 @@ class RunningMoments:
 
     @variance.setter
     def variance(self, variance: Array) -> None:
-        # The deviation is asked for at every step and changes once per horizon.
+        # The standard deviation is used at every step but changes only once per horizon.
         self._variance = variance
         self.deviation = np.where(variance > 1e-12, np.sqrt(variance), 1.0)
-        """Standard deviation; 1 where nothing varies."""
+        """Standard deviation; 1 for entries that are constant."""
 
     def include(self, rows: Array) -> RunningMoments:
-        """Take more rows into account."""
+        """Update the moments with a batch of rows and return self."""
         n = len(rows)
         if n == 0:
             return self
@@ -61,17 +62,17 @@ class RunningMoments:
         return self
 
     def __repr__(self) -> str:
-        """The moments."""
+        """Return count, mean and variance as text."""
         return f"RunningMoments(count={self.count}, mean={self.mean}, variance={self.variance})"
 
 
 class Normalizer:
-    """Scales observations and rewards; ``clip`` bounds both.
+    """Normalizer of observations and rewards; ``clip`` bounds both.
 
     Args:
         observations: number of entries of an observation.
-        gamma: discount of the return whose deviation scales the rewards.
-        clip: bound of scaled observations and rewards.
+        gamma: discount factor of the return whose standard deviation scales the rewards.
+        clip: bound of the absolute value of scaled observations and rewards.
         scale_observations: whether to scale observations.
         scale_rewards: whether to scale rewards.
     """
@@ -92,7 +93,7 @@ class Normalizer:
         self.running_return = 0.0
 
     def include(self, observations: Array, rewards: Array, done: NDArray[np.bool_]) -> None:
-        """Learn the scales from the raw steps of a horizon."""
+        """Update the statistics with the raw steps of a horizon."""
         if self.scale_observations:
             self.moments.include(observations)
         if self.scale_rewards:
@@ -107,20 +108,20 @@ class Normalizer:
             self.returns.include(discounted)
 
     def observation(self, raw: Array) -> Array:
-        """Scaled observations."""
+        """Return scaled and clipped observations."""
         if self.scale_observations and self.moments.count > 0:
             raw = (raw - self.moments.mean) / self.moments.deviation
-        # Once a step: np.clip takes several times as long.
+        # Called once per step: np.clip takes several times as long.
         return np.minimum(np.maximum(raw, -self.clip), self.clip)
 
     def reward(self, raw: Array) -> Array:
-        """Scaled rewards."""
+        """Return scaled and clipped rewards."""
         if not self.scale_rewards or self.returns.count == 0:
             return np.clip(raw, -self.clip, self.clip)
         return np.clip(raw / self.returns.deviation[0], -self.clip, self.clip)
 
     def arrays(self) -> dict[str, Array]:
-        """The statistics, to be saved."""
+        """Return the statistics as named arrays, to be saved."""
         return {
             "observation_mean": self.moments.mean,
             "observation_variance": self.moments.variance,
@@ -131,7 +132,7 @@ class Normalizer:
         }
 
     def restore(self, arrays: dict[str, Array]) -> None:
-        """Take over saved statistics."""
+        """Restore saved statistics."""
         self.moments.mean = arrays["observation_mean"]
         self.moments.variance = arrays["observation_variance"]
         self.returns.mean = arrays["return_mean"]

@@ -1,26 +1,28 @@
-"""What keeps a policy able to learn, and from learning too much at once.
+"""Regularization of the policy: forgetting, and a limit on the length of an update.
 
-Two things happen to the policy after a horizon, if the settings ask for them.
+Both are applied to the policy after a horizon, if the settings enable them.
 
-*Forgetting.*  Messages keep coming while the value network changes, and every one of them makes
-the policy's weights surer; after some hundred thousand steps they no longer move.  So a share
-``f = forgetting * u`` of what they know is forgotten after each horizon,
+*Forgetting.*  The policy receives messages as long as the value network changes, and each of them
+reduces the variance of the policy's weights; after several hundred thousand steps they no longer
+move.  Therefore a share ``f = forgetting * u`` of the information gained since the prior is
+discarded after each horizon,
 
     1/v <- 1/v - f (1/v - 1/v0),
 
-with the means left where they are.  u is the certainty of the horizon's advice (see
-``tractable.agents.control.advice``): where it is not known which way is up nothing is forgotten.
+and the means are unchanged.  u is the certainty of the horizon's messages (see
+``tractable.agents.control.advice``): where the sign of the derivative is unknown, nothing is
+forgotten.
 
-*A limited step.*  The rows of a horizon all ask one uncertain value network, and their messages are
-added up as if each had asked its own, so that a step can be far longer than what is known
-supports.  With the policy's outputs ``N(mu, v)`` before the horizon and their means ``mu'`` after,
-its length is
+*Limited step.*  The messages of all rows of a horizon depend on the same uncertain value network,
+but they are added as if they were independent.  A step can therefore be much longer than the
+information supports.  With the policy's outputs ``N(mu, v)`` before the horizon and their means
+``mu'`` after it, the length of the step is
 
     K = mean over the horizon's states of  sum over actions (mu' - mu)^2 / (2 v)
 
-(the Kullback-Leibler divergence of the two policies if the variance stayed).  If K exceeds
-``max_step``, the means of the weights go back to ``old + sqrt(max_step / K) (new - old)``.  To
-first order the outputs then moved by the limit; the variances keep what was learnt.
+(the Kullback-Leibler divergence of the two policies if the variance stayed the same).  If K exceeds
+``max_step``, the means of the weights are set to ``old + sqrt(max_step / K) (new - old)``.  To
+first order, the outputs have then moved by the limit; the variances are not changed back.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from tractable.learners.batch_rule import forget
 
 
 def forget_some(policy: TAGI, share: float) -> None:
-    """Take this share of what was learnt from the precision of the policy's weights."""
+    """Remove a share of the information gained since the prior from the policy's weights."""
     if share > 0:
         posterior = policy.posterior
         forget(posterior.variance, posterior.flat_prior_variance, share)
@@ -42,13 +44,13 @@ def forget_some(policy: TAGI, share: float) -> None:
 
 @dataclass(frozen=True)
 class Before:
-    """A policy as it was when a horizon began.
+    """State of a policy at the beginning of a horizon.
 
     Attributes:
-        states: of the horizon.
+        states: states of the horizon.
         weights: means of the weights, flat.
-        mean: of the outputs at these states.
-        variance: of the same.
+        mean: mean of the outputs at these states.
+        variance: variance of the outputs at these states.
     """
 
     states: Tensor
@@ -58,17 +60,17 @@ class Before:
 
     @classmethod
     def of(cls, policy: TAGI, states: Tensor) -> Before:
-        """The policy as it is now."""
+        """Return the current state of a policy."""
         mean, variance = policy.outputs(states, batch_size=None).moments()
         return cls(states, policy.posterior.loc.clone(), mean, variance)
 
     def step(self, policy: TAGI) -> float:
-        """How far the policy has moved since: K."""
+        """Return the length K of the policy's step since the beginning of the horizon."""
         mean, _ = policy.outputs(self.states, batch_size=None).moments()
         return float(((mean - self.mean) ** 2 / (2 * self.variance)).sum(1).mean())
 
     def limit(self, policy: TAGI, most: float) -> float:
-        """Take back what exceeds the longest step; K as it was proposed."""
+        """Shorten the step to length ``most`` if it is longer; return its length K before that."""
         step = self.step(policy)
         if step > most:
             loc = policy.posterior.loc

@@ -1,6 +1,6 @@
 """Targets of the value network: n-step returns with their variance (algorithm 2, lines 15 to 19).
 
-With the bootstrap value ``q ~ N(mean, variance)`` of the state that follows,
+With the bootstrap value ``q ~ N(mean, variance)`` of the next state,
 
     G_t = r_t + gamma [(1 - lambda) q_{t+1} + lambda G_{t+1}]
 
@@ -9,9 +9,10 @@ horizon) and zero at a terminal state.  ``lambda = 1`` is the printed recursion,
 bootstrap after the last reward.
 
 Exact: the mean.  Approximate: the variance
-``gamma^2 [(1 - lambda)^2 var q_{t+1} + lambda^2 var G_{t+1}]`` takes the values of different
-steps as independent.  The noise sigma_V^2 of eq. (5) is added by the value network's likelihood,
-once and not at every step of the recursion, where it would drown the horizon's first rewards.
+``gamma^2 [(1 - lambda)^2 var q_{t+1} + lambda^2 var G_{t+1}]`` treats the values of different
+steps as independent.  The noise sigma_V^2 of eq. (5) is added once, by the value network's
+likelihood, and not at every step of the recursion, where it would dominate the first targets of
+the horizon.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ def n_step_targets(
     gamma: float,
     lam: float,
 ) -> tuple[Array, Array]:
-    """Mean and variance of the target of every step of a horizon.
+    """Return mean and variance of the target of every step of a horizon.
 
     Args:
-        rewards: r_t.
-        next_mean: mean of q at the state and action that follow step t.
-        next_variance: its variance.
-        terminal: whether step t ended in a terminal state, which has no value.
-        ends: whether the segment ends with step t without being terminal: nothing that comes
-            after belongs to it.  The last step ends its segment in any case.
-        gamma: discount.
-        lam: how much of the longer return is used.
+        rewards: r_t, ``[steps]``.
+        next_mean: mean of q at the state and action after step t.
+        next_variance: variance of q at the state and action after step t.
+        terminal: whether step t ended in a terminal state, which has value zero.
+        ends: whether the segment ends with step t without a terminal state: later steps do not
+            belong to it.  The last step always ends its segment.
+        gamma: discount factor.
+        lam: weight of the longer return, from 0 to 1.
+
+    Returns:
+        Mean and variance, ``[steps]`` each.
 
     >>> one = np.ones(2)
     >>> yes, no = np.array([False, True]), np.array([False, False])

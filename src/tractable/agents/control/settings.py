@@ -1,4 +1,4 @@
-"""What is chosen about continuous control, with the defaults that suit all tried environments."""
+"""Settings of continuous control; the defaults were chosen on all tested environments."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ControlSettings:
-    """Everything that is chosen (table 9; the same for all environments).
+    """Settings of ``TAGIControl`` (table 9; the defaults are the same for all environments).
 
     Attributes:
-        horizon: steps between two updates.
+        horizon: number of steps between two updates.
         batch_size: rows per update.
-        epochs: times each horizon is learnt.
-        gamma: discount.
-        lam: mixing of returns; 1 is the printed full-horizon return.
-        sigma_v: first standard deviation of the value targets.
-        sigma_decay: factor on it after each horizon.
-        sigma_min: its least value.
+        epochs: number of passes over each horizon.
+        gamma: discount factor.
+        lam: lambda of the returns; 1 is the printed full-horizon return.
+        sigma_v: initial standard deviation of the value targets.
+        sigma_decay: factor applied to it after each horizon.
+        sigma_min: minimum of the standard deviation of the value targets.
         policy_hidden: units of the policy's hidden layers, all ReLU.
-        value_hidden: units of the value network's; the first is tanh, the others ReLU.
+        value_hidden: units of the value network's hidden layers; the first is tanh, the others
+            ReLU.
         gain: factor on the prior variances 1/fan_in.
-        scale_observations: whether observations are scaled by what was seen.
-        scale_rewards: whether rewards are.
-        memory: for a world that changes: about how many of the last rows both networks remember
-            (``Learner.update``); by default they forget nothing.
-        pull: precision, before it is faded, with which every row observes that the policy's
-            output is zero, so that actions do not saturate (``advice``); 0: none.
-        forgetting: share, before it is faded, of what its weights know that the policy forgets
-            after each horizon, so that it does not freeze (``restraint``); 0: nothing.
-        max_step: most that one horizon may move the policy's means, in half squared deviations of
-            its outputs (``restraint``); None: no limit.
+        scale_observations: whether to scale observations by running statistics.
+        scale_rewards: whether to scale rewards by running statistics.
+        memory: for environments that change: approximate number of past rows that both networks
+            depend on (``Learner.update``); None: nothing is forgotten.
+        pull: precision, before it is multiplied by the certainty, with which every row observes
+            that the policy's output is zero, so that actions do not saturate (``advice``);
+            0 disables it.
+        forgetting: share, before it is multiplied by the certainty, of the weights' information
+            that the policy discards after each horizon, so that it keeps learning
+            (``restraint``); 0 disables it.
+        max_step: maximum change of the policy's means in one horizon, in half squared standard
+            deviations of its outputs (``restraint``); None: no limit.
     """
 
     horizon: int = 1024
@@ -55,7 +58,7 @@ class ControlSettings:
     max_step: float | None = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Raise if a setting is outside its domain."""
         for wanted, (holds, names) in _DOMAINS.items():
             for name in names:
                 value = getattr(self, name)

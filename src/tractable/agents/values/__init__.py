@@ -1,4 +1,4 @@
-"""Acting by values: worlds that are known, tables that learn, networks that know what they know."""
+"""Agents that learn values: known MDPs, tabular learning, Q-networks and policy gradients."""
 
 from tractable.agents.values.actor_critic import ActorCritic
 from tractable.agents.values.deep_sea import DeepSea

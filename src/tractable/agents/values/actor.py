@@ -1,4 +1,4 @@
-"""A policy by a network of preferences, moved along gradients of its log-probabilities."""
+"""Policy network for discrete actions, trained by gradients of its log-probabilities."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.func import functional_call, grad, vmap
 
 
 class Actor:
-    """``pi(a|s) = softmax(net(s))_a``, and its derivatives.
+    """Policy network ``pi(a|s) = softmax(net(s))_a`` and its derivatives.
 
     Args:
-        net: preferences of all actions, from rows of inputs; a copy of it is trained.
+        net: network from rows of inputs to the logits of all actions; a copy of it is trained.
         lr: learning rate of Adam.
     """
 
@@ -26,28 +26,28 @@ class Actor:
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """By name."""
+        """Parameters by name."""
         return dict(self.net.named_parameters())
 
     def probabilities(self, rows: Any) -> Tensor:
-        """Of every action, without a graph."""
+        """Return the probabilities of all actions, without a computation graph."""
         with torch.no_grad():
             found: Tensor = torch.softmax(self.net(self.tensor(rows)), -1)
             return found
 
     def log_probabilities(self, rows: Any) -> Tensor:
-        """Of every action, with a graph."""
+        """Return the log-probabilities of all actions, with a computation graph."""
         found: Tensor = torch.log_softmax(self.net(self.tensor(rows)), -1)
         return found
 
     def tensor(self, rows: Any) -> Tensor:
-        """Rows as the network takes them."""
+        """Return rows as a tensor of the type that the network accepts."""
         x = torch.as_tensor(np.asarray(rows))
         kind = next(self.net.parameters()).dtype
         return x.to(kind) if x.is_floating_point() else x
 
     def scores(self, rows: Any, actions: Any) -> Tensor:
-        """The derivative of each step's log-probability by all parameters, one row each."""
+        """Return each step's gradient of the log-probability, ``[steps, parameters]``."""
         parameters = {name: p.detach() for name, p in self.net.named_parameters()}
 
         def log_probability(p: dict[str, Tensor], row: Tensor, action: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class Actor:
         return torch.cat([part.reshape(len(taken), -1) for part in found.values()], 1)
 
     def climb(self, gradient: Tensor) -> None:
-        """One step of Adam up a flat gradient."""
+        """Make one Adam step of gradient ascent, given the flat gradient."""
         start = 0
         for parameter in self.net.parameters():
             stop = start + parameter.numel()
@@ -70,7 +70,7 @@ class Actor:
         self.optimizer.step()
 
     def choose(self, rows: Any, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Actions drawn by their probabilities."""
+        """Return actions drawn from their probabilities."""
         chances = self.probabilities(rows).double().cumsum(-1).numpy()
         drawn = rng.random((len(chances), 1)) * chances[:, -1:]
         return np.minimum((drawn >= chances).sum(1), chances.shape[1] - 1)

@@ -1,11 +1,12 @@
-"""A policy that climbs along advantages, and a critic that knows how well it knows them.
+"""Actor-critic agent whose advantages have a known variance.
 
-The critic values states; a step's advantage is its target (``tractable.agents.values.targets``)
-less that value, a Gaussian like both (E 19.38 to 19.40).  An advantage whose sign is not known
-should not pull: with ``N(0, s^2)`` for advantages as a whole, what is expected of one that was
-measured with variance v is ``A s^2 / (s^2 + v)``.
+The critic predicts the values of states.  The advantage of a step is its target
+(``tractable.agents.values.targets``) minus that value; it is a Gaussian, like both (E 19.38 to
+19.40).  An advantage of unknown sign should not change the policy: with the prior ``N(0, s^2)`` for
+all advantages, the posterior mean of an advantage A measured with variance v is
+``A s^2 / (s^2 + v)``.
 
-Approximate: the value of a state and that of the next are taken as independent.
+Approximate: the values of a state and of the next state are treated as independent.
 """
 
 from __future__ import annotations
@@ -27,25 +28,26 @@ Array = NDArray[np.float64]
 
 
 class ActorCritic(PolicyAgent):
-    """A policy by gradient, a critic by any learner.
+    """Agent with a policy trained by gradients and a critic that is any learner.
 
     Args:
         env: a Gymnasium environment with ``Discrete`` actions, or its name.
-        net: preferences of all actions; by default tanh layers of ``hidden`` units.
-        critic: what makes the learner of states' values of a network, a likelihood and
-            ``seed=``; by default TAGI.
-        horizon: steps between two updates.
-        batch_size: rows per step of the policy.
-        epochs: times the policy sees each horizon.
-        clip: how far the odds of an action may move in one update.
-        entropy: weight of the policy's entropy, which keeps it trying.
-        trust: whether advantages count by how surely they are known.
-        lam: mixing of longer returns.
+        net: network of the logits of all actions; default: tanh layers of ``hidden`` units.
+        critic: function from a network, a likelihood and ``seed=`` to the learner of state values;
+            default: TAGI.
+        horizon: number of steps between two updates.
+        batch_size: rows per gradient step of the policy.
+        epochs: number of passes of the policy over each horizon.
+        clip: maximum relative change of an action's probability in one update.
+        entropy: weight of the policy's entropy in the objective, which keeps it exploring.
+        trust: whether to shrink advantages according to their variance.
+        lam: weight of longer returns (lambda).
         hidden: units of the hidden layers of both networks.
         lr: learning rate of the policy.
-        gamma: discount.
-        sigma: standard deviation of targets around a state's value, in units of all returns'.
-        seed: of networks, actions and episodes.
+        gamma: discount factor.
+        sigma: standard deviation of targets around a state's value, relative to the standard
+            deviation of all returns.
+        seed: seed of the networks, the actions and the episodes.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class ActorCritic(PolicyAgent):
         seed: int = 0,
     ) -> None:
         if horizon < 2:
-            raise ValueError(f"horizon must be at least 2, to compare steps by; got {horizon}")
+            raise ValueError(
+                f"horizon must be at least 2, to standardize the advantages; got {horizon}"
+            )
         for name, value in (("batch_size", batch_size), ("epochs", epochs)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
@@ -84,14 +88,14 @@ class ActorCritic(PolicyAgent):
         )  # fmt: skip
 
     def enough(self, steps: int, finished: int) -> bool:
-        """Whole horizons."""
+        """Return whether a whole horizon has been collected."""
         return steps >= self.horizon
 
     def advantages(self, seen: Horizon) -> tuple[Gaussian, Gaussian]:
-        """How much better each step was than its state's value, and the targets; both scaled.
+        """Return the advantage of each step and its target, in units of the scaled rewards.
 
         Args:
-            seen: steps in their order; the last is cut off.
+            seen: steps in temporal order; the last is treated as truncated.
         """
         assert self.critic is not None
         values = self.critic.values()
@@ -106,7 +110,7 @@ class ActorCritic(PolicyAgent):
         return _gaussian(target - mean, spread + variance), _gaussian(target, spread)
 
     def improve(self, seen: Horizon) -> dict[str, float]:
-        """The policy climbs along the advantages, then the critic learns the targets."""
+        """Update the policy with the advantages, then train the critic on the targets."""
         assert self.critic is not None
         advantage, target = self.advantages(seen)
         pull = advantage.loc
@@ -124,7 +128,10 @@ class ActorCritic(PolicyAgent):
         return {"advantage": float(advantage.loc.std()), "advantage_std": float(known)}
 
     def _climb(self, rows: torch.Tensor, actions: torch.Tensor, pull: torch.Tensor) -> None:
-        """A few passes over the horizon, in which no odds move far (Schulman et al., 2017)."""
+        """Update the policy for several epochs, with clipped probability ratios.
+
+        See Schulman et al. (2017).
+        """
         taken = actions.unsqueeze(1)
         with torch.no_grad():
             before = self.actor.log_probabilities(rows).gather(1, taken).squeeze(1)
@@ -142,7 +149,7 @@ class ActorCritic(PolicyAgent):
                 self.actor.climb(flat * (0.5 / flat.norm()).clamp(max=1.0))
 
     def options(self) -> dict[str, Any]:
-        """See ``PolicyAgent``."""
+        """Return the constructor arguments, except environment and networks, as JSON values."""
         names = ("horizon", "batch_size", "epochs", "clip", "entropy", "trust", "lam", "lr")
         own = {name: getattr(self, name) for name in names}
         return {
@@ -152,7 +159,7 @@ class ActorCritic(PolicyAgent):
 
 
 def _column(found: tuple[Any, Any]) -> tuple[Array, Array]:
-    """Mean and variance of the only output."""
+    """Return mean and variance of the only output."""
     return found[0][:, 0].astype(np.float64), found[1][:, 0].astype(np.float64)
 
 

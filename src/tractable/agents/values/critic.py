@@ -1,8 +1,8 @@
-"""Values of actions by any learner: a network with an output for every action, or several.
+"""Action values predicted by any learner: one output per action.
 
-An action that was not taken says nothing about its value: its target has an infinite variance
-(for methods that follow a gradient of the log-likelihood, one so large that the gradient is lost
-in rounding).
+The target of an action that was not taken has an infinite variance, because the step carries no
+information about its value.  For methods that use gradients of the log-likelihood, the variance is
+finite but so large that the gradient vanishes by rounding.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tractable.likelihoods import Normal
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
 Values = Callable[[Rows], tuple[Rows, Rows]]
-"""Mean and variance of every action's value, from rows of inputs."""
+"""Function from rows of inputs to mean and variance of every action's value."""
 MakeLearner = Callable[..., Learner]
-"""Takes a network, a likelihood and ``seed=``; gives a learner."""
+"""Function from a network, a likelihood and ``seed=`` to a learner."""
 
-_HARDLY_SEEN = 1e30
+_HARDLY_SEEN = 1e30  # variance of targets without information, for gradient-based learners
 
 
 def value_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
+    """Return linear layers with ReLU between them."""
     layers: list[nn.Module] = []
     for units in hidden:
         layers += [nn.Linear(inputs, units), nn.ReLU()]
@@ -39,12 +39,13 @@ def value_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequenti
 
 
 class Critic:
-    """Learns values, and says what it knows of them.
+    """Predicts action values with their variance, and learns them from targets.
 
     Args:
-        learner: with one output for every action.
-        actions: how many there are.
-        target: a copy that values the next step, if there is one.
+        learner: learner with one output per action.
+        actions: number of actions.
+        target: copy of the learner that predicts the values of the next step (target network);
+            None: the learner itself.
     """
 
     def __init__(self, learner: Learner, actions: int, target: Learner | None = None) -> None:
@@ -57,11 +58,11 @@ class Critic:
         return np.inf if isinstance(self.learner, TAGI) else _HARDLY_SEEN
 
     def values(self) -> Values:
-        """What is known now; what is learnt later may or may not change it."""
+        """Return the current value function; later training may or may not change it."""
         return moments_of(self.learner)
 
     def next_values(self) -> Values:
-        """What values the next step: the target network if there is one, else what is known."""
+        """Return the value function for the next step, of the target network if there is one."""
         if self.target is None:
             return self.values()
         if self._frozen is None:
@@ -69,11 +70,11 @@ class Critic:
         return self._frozen
 
     def renew_target(self) -> None:
-        """The target network becomes that of now."""
+        """Copy the learner into the target network."""
         self.target, self._frozen = self.learner.clone(), None
 
     def drawn(self, seed: int, temper: float) -> Values:
-        """Values under one draw of all weights, the same for the same seed."""
+        """Return the value function under one draw of all weights; it is determined by ``seed``."""
         learner = self.learner
         if _quick(learner):
             assert isinstance(learner, TAGI)
@@ -102,7 +103,7 @@ class Critic:
         batch_size: int,
         memory: float | None,
     ) -> None:
-        """Learn targets of the actions that were taken, batch by batch in this order."""
+        """Learn the targets of the actions taken, in batches, in the given order."""
         kind = self.learner.dtype
         memory = memory if self.learner.method.online else None
         x: Tensor = torch.from_numpy(rows)
@@ -116,7 +117,7 @@ class Critic:
             )
 
     def set_noise(self, sigma: float) -> None:
-        """The standard deviation of the targets from now on, where it is known to the learner."""
+        """Set the standard deviation of the targets, unless the likelihood learns its noise."""
         states = getattr(self.learner.state, "members", [self.learner.state])
         for state in (self.learner.state, *states):
             if isinstance(state.likelihood, Normal) and not state.likelihood.learns_noise:
@@ -126,7 +127,7 @@ class Critic:
 def targets_of(
     outputs: int, actions: NDArray[np.int64], mean: Array, variance: Array, unseen: float
 ) -> tuple[Array, Array]:
-    """Targets of all outputs, of which only those of the actions taken say something.
+    """Return targets and variances of all outputs; for actions not taken, ``unseen``.
 
     >>> targets_of(2, np.array([1]), np.array([3.0]), np.array([0.5]), np.inf)
     (array([[0., 3.]]), array([[inf, 0.5]]))
@@ -139,7 +140,7 @@ def targets_of(
 
 
 def moments_of(learner: Learner) -> Values:
-    """Mean and variance of the outputs, as arrays."""
+    """Return a function from rows of inputs to mean and variance of the outputs, as arrays."""
     if _quick(learner):
         assert isinstance(learner, TAGI)
         return learner.snapshot()
@@ -152,5 +153,5 @@ def moments_of(learner: Learner) -> Values:
 
 
 def _quick(learner: Learner) -> bool:
-    """Whether a snapshot serves: arrays in single precision, without checks."""
+    """Return whether a snapshot can be used: single-precision arrays, without checks."""
     return isinstance(learner, TAGI) and learner.dtype == torch.float32

@@ -1,9 +1,9 @@
-"""Deep sea: a treasure that only a long run of the right actions finds.
+"""Deep sea: an exploration task whose reward requires a long sequence of correct actions.
 
-A diver starts at the top left of a grid and sinks one row a step; one of the two actions moves
-left, the other right, and which is which is drawn for every cell.  Going right costs
-``0.01 / size``; only whoever goes right at every step is at the bottom right corner in the end,
-where 1 waits.  Chance finds it once in ``2^size`` episodes, so an agent has to want to know.
+The agent starts at the top left of a grid and moves down one row per step.  One of the two actions
+moves left, the other right; which is which is drawn for every cell.  Moving right costs
+``0.01 / size``.  Only moving right at every step leads to the bottom right corner, where the reward
+is 1.  Random actions find it once in ``2^size`` episodes, so the task needs directed exploration.
 
 Source: Osband, Van Roy, Russo & Wen, "Deep exploration via randomized value functions" (2019);
 the task of that name in bsuite.
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 
 class DeepSea(gymnasium.Env[NDArray[np.float32], int]):
-    """The grid, as a Gymnasium environment.
+    """Deep sea as a Gymnasium environment.
 
     Args:
-        size: rows and columns.
-        seed: of which action moves right in which cell; the same in every episode.
-        one_hot: observations are all cells with a one where the diver is; else the number of
+        size: number of rows and of columns, at least 2.
+        seed: seed of the draw of which action moves right in which cell; it is the same in every
+            episode.
+        one_hot: whether an observation is the one-hot code of the cell; else it is the number of
             the cell (``Discrete``).
 
     >>> env = DeepSea(3)
@@ -51,13 +52,13 @@ class DeepSea(gymnasium.Env[NDArray[np.float32], int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Back to the top left."""
+        """Return to the top left cell."""
         super().reset(seed=seed)
         self.row = self.column = 0
         return self._seen(), {}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Sink one row, to the left or to the right."""
+        """Move down one row, to the left or to the right."""
         reward = 0.0
         if int(action) == self.right[self.row, self.column]:
             reward -= 0.01 / self.size

@@ -1,4 +1,4 @@
-"""Observations as rows of inputs, and the actions there are."""
+"""Encoding of observations as network inputs, and checks of the action space."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Rows = NDArray[Any]
 
 
 class Encoding:
-    """What an environment shows, as rows that a network takes.
+    """Encoding of an environment's observations as rows of network inputs.
 
-    A ``Box`` becomes its numbers in a row; a ``Discrete`` state becomes a row with a single one,
-    or its number, for a network that looks it up (``nn.Embedding``).
+    A ``Box`` is flattened.  A ``Discrete`` state becomes a one-hot row, or its index for a network
+    with an embedding (``nn.Embedding``).
 
     Args:
-        space: observations of the environment.
-        integers: whether the network takes numbers of states.
+        space: observation space of the environment.
+        integers: whether the network takes indices of states.
 
     Attributes:
-        width: numbers in a row.
-        discrete: whether states are numbered.
+        width: number of entries of a row.
+        discrete: whether the observations are ``Discrete`` states.
     """
 
     def __init__(self, space: Any, *, integers: bool = False) -> None:
@@ -46,19 +46,19 @@ class Encoding:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one observation, as the environment gives it."""
+        """Shape of one observation, as returned by the environment."""
         return () if self.discrete else tuple(self.space.shape)
 
     def flat(self, observations: Any) -> tuple[Array, bool]:
-        """Observations in rows of their own numbers, and whether only one was given.
+        """Return observations as flat rows, and whether a single observation was given.
 
         Raises:
-            ValueError: of another shape, not finite, or a state that there is not.
+            ValueError: the observations have a wrong shape, are not finite, or are unknown states.
         """
         try:
             raw = np.asarray(observations, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"observations are arrays of numbers: {error}") from error
+            raise ValueError(f"observations must be arrays of numbers: {error}") from error
         single = raw.shape == self.shape
         if not single and raw.shape[1:] != self.shape:
             raise ValueError(f"observations must have shape {self.shape}, got {raw.shape}")
@@ -72,11 +72,11 @@ class Encoding:
         return rows, single
 
     def inputs(self, rows: Array, scaled: Any) -> Rows:
-        """Rows of the network's inputs from rows of an observation's numbers.
+        """Return rows of network inputs from flat observations.
 
         Args:
-            rows: as ``flat`` gives them.
-            scaled: what scales numbers that are not states.
+            rows: flat observations, as returned by ``flat``.
+            scaled: function that scales the entries of ``Box`` observations.
         """
         if not self.discrete:
             numbers: Array = scaled(rows)
@@ -86,12 +86,12 @@ class Encoding:
 
 
 def discrete_actions(env: Any, who: str) -> int:
-    """How many actions there are, if they are numbered from 0."""
+    """Return the number of actions; raise unless they are ``Discrete`` and start at 0."""
     space = env.action_space
     if not isinstance(space, spaces.Discrete):
         more = ": see tractable.agents.TAGIControl for continuous actions"
         raise TypeError(
-            f"{who} needs numbered actions (Discrete), the environment has {space}"
+            f"{who} needs Discrete actions, the environment has {space}"
             f"{more if isinstance(space, spaces.Box) else ''}"
         )
     if int(space.start) != 0:

@@ -1,4 +1,4 @@
-"""An agent that acts by values as one file, and back."""
+"""Save and load a Q-agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KIND = "QAgent"
 _MAY_BE_NONE = ("n_step", "memory", "target_every")
 MOST_STEPS = 100_000
-"""Of an episode whose environment sets no limit, of a horizon, and of what a file may ask for."""
+"""Maximum of a horizon, of other counts in a file, and of an episode without a time limit."""
 
 
 def save(agent: QAgent, path: str | Path) -> None:
@@ -35,7 +35,7 @@ def save(agent: QAgent, path: str | Path) -> None:
 
 
 def packed(agent: QAgent) -> tuple[Tensors, Header]:
-    """An agent as named tensors and JSON values."""
+    """Return an agent as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     heads: list[Header] = []
     targets: list[Header] = []
@@ -68,7 +68,7 @@ def packed(agent: QAgent) -> tuple[Tensors, Header]:
 
 
 def _arrays(agent: QAgent) -> Tensors:
-    """Scales, kept transitions and the episode under way."""
+    """Return statistics, stored transitions and the current episode as tensors."""
     found: dict[str, Any] = dict(agent.normalizer.arrays())
     teacher = agent.teacher
     if teacher.latest is not None:
@@ -92,7 +92,7 @@ def _places(agent: QAgent) -> list[int]:
 
 
 def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) -> QAgent:
-    """The agent that a file holds; see ``QAgent.load``."""
+    """Return the agent stored in a file; see ``QAgent.load``."""
     tensors, header = model_file.read(path)
     with model_file.fitting(path):
         if header.get("agent") != _KIND:
@@ -103,7 +103,10 @@ def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) 
         options = _options(header, arrays, model_file.numbers_in(tensors))
         heads = checks.of_type(header["heads"], list, "heads")
         if len(heads) != options.get("heads", 1):
-            raise InvalidModelFile(f"{path} has {len(heads)} networks: damaged")
+            raise InvalidModelFile(
+                f"{path} holds {len(heads)} networks, its options ask for "
+                f"{options.get('heads', 1)}: the file is damaged"
+            )
         learners = [
             _learner(path, tensors, f"learner/{k}/", one, net) for k, one in enumerate(heads)
         ]
@@ -127,12 +130,12 @@ def _learner(
 
 
 def _own(tensors: Tensors) -> Tensors:
-    """What the agent adds to its learners, which have checked their own parts."""
+    """Return the tensors of the agent itself; its learners check theirs separately."""
     return {name: tensor for name, tensor in tensors.items() if name.startswith("arrays/")}
 
 
 def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any]:
-    """The constructor's arguments, none of which asks for more than the file has room for."""
+    """Return the constructor arguments; raise if one exceeds what the file has data for."""
     options = dict(checks.finite(header["options"], "options"))
     explore = options.pop("explore")
     seed = checks.of_type(options.pop("seed"), int, "seed")
@@ -171,7 +174,10 @@ def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
         for name in ("sigma", "pessimism")
     )
     if not teacher.sigma > 0 or not teacher.pessimism >= 0:
-        raise InvalidModelFile("sigma or pessimism in the file cannot be")
+        raise InvalidModelFile(
+            f"sigma in the file is {teacher.sigma}, expected a positive number; pessimism is "
+            f"{teacher.pessimism}, expected at least 0"
+        )
     agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
     agent.log = [{str(k): float(v) for k, v in record.items()} for record in header["log"]]
     head, seed = header["held"]
@@ -183,37 +189,39 @@ def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
 
 
 def _resume(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
-    """Play the episode under way again."""
+    """Replay the interrupted episode."""
     actions = arrays["episode_actions"].tolist()
     if any(not 0 <= action < agent.actions for action in actions):
-        raise InvalidModelFile("the episode in the file has actions that there are not")
+        raise InvalidModelFile("the episode in the file has actions outside the action space")
     seed = checks.of_type(header["episode_seed"], int, "episode_seed")
     if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
-            "the episode cannot be taken up: the environment does not repeat itself from the same "
+            "the episode cannot be resumed: the environment is not reproducible from the same "
             "seed and actions (another version, or not seeded)"
         )
     agent.rng.bit_generator.state = json.loads(header["rng"])
 
 
 def _fill(rows: Any, arrays: dict[str, Any], prefix: str, actions: int) -> None:
-    """Take over kept transitions."""
+    """Copy stored transitions from the file."""
     for name, array in rows.arrays().items():
         array[...] = arrays[prefix + name]
     if ((rows.actions < 0) | (rows.actions >= actions)).any():
-        raise InvalidModelFile("a kept transition has an action that there is not")
+        raise InvalidModelFile("a stored transition has an action outside the action space")
 
 
 def check_length(env: Any, steps: int) -> None:
-    """An episode is played again step by step: no longer than the environment lets one be."""
+    """Raise if an episode, which is replayed step by step, exceeds the limit of the environment."""
     spec = registered(env) if isinstance(env, str) else getattr(env, "spec", None)
     limit = getattr(spec, "max_episode_steps", None) or MOST_STEPS
     if steps > limit:
-        raise InvalidModelFile(f"an episode of {steps} steps, and there can be {limit}")
+        raise InvalidModelFile(
+            f"the episode in the file has {steps} steps, the environment allows at most {limit}"
+        )
 
 
 def rescue(agent: QAgent, path: str | Path | None) -> str:
-    """Save an agent whose environment failed; where to."""
+    """Save an agent whose environment failed; return the path of the file."""
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="tractable-")) / "agent.safetensors"
     save(agent, path)

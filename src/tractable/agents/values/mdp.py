@@ -1,4 +1,4 @@
-"""Worlds that are known: values of states, best policies, by linear algebra.
+"""Planning in known Markov decision processes: state values and optimal policies by linear algebra.
 
 Equations are those of "Understanding Deep Learning" (Prince, 2023), chapter 19.
 """
@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_SUM = 1e-6  # that probabilities of next states may miss 1 by
+_SUM = 1e-6  # tolerance of sums of probabilities
 _MOST_ROUNDS = 10_000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What planning found.
+    """Result of planning.
 
     Attributes:
-        values: value of each state under the policy.
-        policy: best action of each state.
-        q: value of each action in each state.
-        rounds: how many rounds it took.
-        path: values of the policies before, one line a round.
+        values: value of each state under the policy, ``[states]``.
+        policy: best action of each state, ``[states]``.
+        q: value of each action in each state, ``[states, actions]``.
+        rounds: number of iterations.
+        path: state values in each iteration, ``[rounds, states]``.
     """
 
     values: Tensor
@@ -36,14 +36,14 @@ class Plan:
 
 
 class MDP:
-    """A Markov decision process with finitely many states and actions.
+    """Markov decision process with finitely many states and actions.
 
     Args:
         transitions: probability of each next state, ``[states, actions, states]``.
         rewards: expected reward of each action, ``[states, actions]``, or of each transition,
             ``[states, actions, states]``.
-        gamma: discount of the next step's value.
-        ends: which states end an episode: their value is 0, whatever is done there.
+        gamma: discount factor.
+        ends: terminal states, as indices or as a mask; their value is 0.
 
     >>> chain = MDP([[[0.0, 1.0]], [[0.0, 1.0]]], [[1.0], [2.0]], gamma=0.5)
     >>> chain.evaluate([0, 0]).tolist()
@@ -75,32 +75,32 @@ class MDP:
         if ends is not None:
             self.ends[torch.as_tensor(np.asarray(ends))] = True
         going = (~self.ends).double()
-        self.transitions = p * going[:, None, None]  # what ends an episode leads nowhere
+        self.transitions = p * going[:, None, None]  # no transitions from terminal states
         self.rewards, self.gamma = r * going[:, None], float(gamma)
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return len(self.rewards)
 
     @property
     def actions(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return self.rewards.shape[1]
 
     def __repr__(self) -> str:
-        """Sizes."""
+        """Return the sizes and the discount factor as text."""
         return f"MDP({self.states} states, {self.actions} actions, gamma={self.gamma:g})"
 
     @classmethod
     def of(cls, env: Any, gamma: float = 0.99) -> MDP:
-        """The process behind a Gymnasium environment with a table (``env.unwrapped.P``).
+        """Return the process of a Gymnasium environment that has a table (``env.unwrapped.P``).
 
-        A transition that ends the episode leads to one more state, the last, which ends it.
+        A transition that ends the episode leads to an additional terminal state, which is the last.
 
         Args:
             env: an environment, or its name.
-            gamma: discount.
+            gamma: discount factor.
         """
         if isinstance(env, str):
             import gymnasium
@@ -123,13 +123,15 @@ class MDP:
     # --- values ----------------------------------------------------------------------------
 
     def evaluate(self, policy: Any) -> Tensor:
-        """Value of each state under a policy: v = r + gamma P v, solved (E 19.7 to 19.10).
+        """Return the value of each state under a policy: the solution of v = r + gamma P v.
+
+        See E 19.7 to 19.10.
 
         Args:
             policy: an action for each state, or probabilities ``[states, actions]``.
 
         Raises:
-            ValueError: gamma is 1, and the policy may never come to an end.
+            ValueError: gamma is 1, and the policy may never reach a terminal state.
         """
         reward, move = self._under(policy)
         if self.gamma == 1:
@@ -137,7 +139,7 @@ class MDP:
         return torch.linalg.solve(torch.eye(self.states).double() - self.gamma * move, reward)
 
     def sweeps(self, policy: Any, count: int, start: Any = None) -> Tensor:
-        """Values after so many sweeps of v <- r + gamma P v over all states at once (E 19.11)."""
+        """Return the values after ``count`` synchronous updates v <- r + gamma P v (E 19.11)."""
         reward, move = self._under(policy)
         v = torch.zeros(self.states, dtype=torch.float64)
         v = v if start is None else torch.as_tensor(np.asarray(start, dtype=np.float64))
@@ -146,27 +148,30 @@ class MDP:
         return v
 
     def q(self, values: Any) -> Tensor:
-        """Value of each action, given those of the states that follow (E 19.4)."""
+        """Return the value of each action, given the values of the next states (E 19.4)."""
         v = torch.as_tensor(np.asarray(values, dtype=np.float64))
         return self.rewards + self.gamma * self.transitions @ v
 
     def bellman(self, q: Any) -> Tensor:
-        """The map whose fixed point is the best q (E 19.46): it brings any two nearer by gamma."""
+        """Apply the Bellman optimality operator to action values (E 19.46).
+
+        It is a contraction by the factor gamma, and its fixed point is the optimal q.
+        """
         best = torch.as_tensor(np.asarray(q, dtype=np.float64)).amax(1)
         return self.q(torch.where(self.ends, torch.zeros_like(best), best))
 
     def improve(self, values: Any) -> Tensor:
-        """The best action of each state, given values (E 19.12); the first of equally good ones."""
+        """Return the best action of each state, given values (E 19.12); the first one of ties."""
         q = self.q(values)
         return (q >= q.amax(1, keepdim=True) - 1e-12 * (1 + q.abs().amax())).int().argmax(1)
 
     # --- planning --------------------------------------------------------------------------
 
     def policy_iteration(self, start: Any = None) -> Plan:
-        """Evaluate and improve in turns, until nothing changes: exact.
+        """Alternate policy evaluation and improvement until the policy is stable: exact.
 
         Args:
-            start: an action for each state to begin with; by default the first.
+            start: initial action of each state; default: the first action.
         """
         policy = torch.zeros(self.states, dtype=torch.int64)
         if start is not None:
@@ -181,10 +186,10 @@ class MDP:
             if not bool(better.any()):
                 return Plan(values, policy, q, rounds, torch.stack(path))
             policy = torch.where(better, self.improve(values), policy)
-        raise RuntimeError("policy iteration did not settle")
+        raise RuntimeError(f"policy iteration did not converge in {_MOST_ROUNDS} rounds")
 
     def value_iteration(self, tolerance: float = 1e-10, start: Any = None) -> Plan:
-        """Sweeps of v <- max of q, until no value changes by more than ``tolerance``."""
+        """Repeat v <- max of q until no value changes by more than ``tolerance``."""
         v = torch.zeros(self.states, dtype=torch.float64)
         v = v if start is None else torch.as_tensor(np.asarray(start, dtype=np.float64))
         path = []
@@ -202,29 +207,32 @@ class MDP:
     # --- acting ----------------------------------------------------------------------------
 
     def draw(self, state: int, action: int, generator: torch.Generator) -> tuple[float, int, bool]:
-        """Act once: the expected reward, the next state, and whether that ends the episode."""
+        """Draw a step: return the expected reward, the next state and whether that is terminal."""
         chances = self.transitions[state, action]
         if not bool(chances.any()):
-            raise ValueError(f"state {state} ends an episode: there is nothing to be done in it")
+            raise ValueError(f"state {state} ends an episode: it has no actions")
         following = int(torch.multinomial(chances, 1, generator=generator))
         return float(self.rewards[state, action]), following, bool(self.ends[following])
 
-    # --- inside ----------------------------------------------------------------------------
+    # --- policies --------------------------------------------------------------------------
 
     def _under(self, policy: Any) -> tuple[Tensor, Tensor]:
-        """Expected rewards and transitions of a policy."""
+        """Return the expected rewards and the transition matrix of a policy."""
         given = torch.as_tensor(np.asarray(policy))
         if given.ndim == 1:
             if given.shape != (self.states,) or given.is_floating_point():
-                raise ValueError(f"a policy needs an action for each of {self.states} states")
+                raise ValueError(
+                    f"a policy needs an action for each of {self.states} states, as integers; got "
+                    f"shape {list(given.shape)} of type {given.dtype}"
+                )
             if bool(((given < 0) | (given >= self.actions)).any()):
                 raise ValueError(f"actions are numbered from 0 to {self.actions - 1}")
             given = torch.nn.functional.one_hot(given.long(), self.actions)
         chances = given.double()
         if chances.shape != (self.states, self.actions):
             raise ValueError(
-                f"a policy has the shape [{self.states}] or [{self.states}, {self.actions}], got "
-                f"{list(chances.shape)}"
+                f"a policy must have the shape [{self.states}] or [{self.states}, {self.actions}], "
+                f"got {list(chances.shape)}"
             )
         if bool((chances < 0).any()) or bool(((chances.sum(1) - 1).abs() > _SUM).any()):
             row = int(((chances < 0).any(1) | ((chances.sum(1) - 1).abs() > _SUM)).nonzero()[0])
@@ -235,15 +243,15 @@ class MDP:
         )
 
     def _check_end(self, move: Tensor) -> None:
-        """With gamma = 1 an end must be reached from everywhere."""
+        """Raise unless a terminal state is reachable from every state, which gamma = 1 requires."""
         reaches = self.ends.clone()
         for _ in range(self.states):
             reaches = reaches | ((move > 0) & reaches).any(1)
         if not bool(reaches.all()):
             stuck = int((~reaches).nonzero()[0])
             raise ValueError(
-                f"gamma is 1, and from state {stuck} this policy never comes to an end: say which "
-                f"states end an episode (ends=), or take gamma below 1"
+                f"gamma is 1, and from state {stuck} this policy never comes to a terminal state: "
+                f"pass the terminal states with ends=, or use gamma below 1"
             )
 
 

@@ -1,4 +1,4 @@
-"""Learning from a log of what others did."""
+"""Offline training from logged transitions."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from tractable.agents.values.q_agent import QAgent
 
 _PASSES = 5.0
-"""Over the log that TAGI remembers; its earlier targets were of values no longer believed."""
+"""Memory of TAGI, in epochs of the log: targets of earlier epochs used outdated values."""
 
 NAMES = ("observations", "actions", "rewards", "next_observations", "terminals")
 
 
 def checked(encoding: Encoding, actions: int, logged: Any, gamma: float) -> Transitions:
-    """A log as transitions, or an error that says what is wrong with it and where.
+    """Return a log as transitions; raise an error that names the first invalid entry.
 
     Raises:
-        InvalidInput: empty, without one of ``NAMES``, of different lengths, with an action that
-            there is not, or with numbers that are none.
+        InvalidInput: the log is empty, lacks one of ``NAMES``, has arrays of different lengths, an
+            unknown action, or numbers that are not finite.
     """
     if not isinstance(logged, Mapping):
         raise InvalidInput(
-            f"a log is a mapping with {', '.join(NAMES)}; got {type(logged).__name__}"
+            f"a log is a mapping with the keys {', '.join(NAMES)}; got {type(logged).__name__}"
         )
     missing = [name for name in NAMES if name not in logged]
     if missing:
         raise InvalidInput(f"the log has no {missing[0]}: it needs {', '.join(NAMES)}")
     sizes = {name: len(logged[name]) for name in NAMES}
     if len(set(sizes.values())) > 1:
-        raise InvalidInput(f"the arrays of a log have one row per step, got {sizes}")
+        raise InvalidInput(f"the arrays of a log must have one row per step, got lengths {sizes}")
     if not sizes["rewards"]:
         raise InvalidInput("the log is empty: there is nothing to learn from")
     rewards = np.asarray(logged["rewards"], dtype=np.float64).reshape(-1)
@@ -65,7 +65,7 @@ def checked(encoding: Encoding, actions: int, logged: Any, gamma: float) -> Tran
 def fit(
     agent: QAgent, rows: Transitions, pessimism: float, epochs: int, progress_bar: bool | None
 ) -> None:
-    """Learn a log; see ``QAgent.fit``."""
+    """Train on a log; see ``QAgent.fit``."""
     ended = rows.factors == 0
     agent.normalizer.include(rows.observations, rows.rewards, ended)
     teacher, online = agent.teacher, all(c.learner.method.online for c in agent.critics)

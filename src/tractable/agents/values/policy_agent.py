@@ -1,4 +1,4 @@
-"""What agents that move a policy have in common: acting, the loop, callbacks, files."""
+"""Base class of agents with a policy network: acting, training loop, callbacks, files."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from tractable.training import Progress
 
 Array = NDArray[np.float64]
 Callback = Callable[[Any], bool | None]
-"""Called with the agent; True stops."""
+"""Function called with the agent; returning True stops training."""
 
 
 class PolicyAgent(ABC):
-    """An agent whose policy is a network of preferences; see its two kinds.
+    """Base class of ``ActorCritic`` and ``PolicyGradient``, agents with a policy network.
 
     Attributes:
-        actor: the policy.
-        critic: what values states, if anything does.
-        normalizer: the running scales of observations and rewards.
-        steps: environment steps so far.
-        episodes: for every finished episode: the step it ended at, its return and its length.
-        log: per update, what is worth watching.
+        actor: policy network.
+        critic: learner of state values, or None.
+        normalizer: running statistics of observations and rewards.
+        steps: number of environment steps so far.
+        episodes: for every finished episode: the step at which it ended, its return and its
+            length.
+        log: metrics of each update.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class PolicyAgent(ABC):
         self.log: list[dict[str, float]] = []
 
     def _preferences(self) -> nn.Sequential:
-        """Linear layers with tanh between them; all actions are almost alike at first."""
+        """Return linear layers with tanh between them; the initial policy is almost uniform."""
         import torch
 
         net = value_net(self.encoding.width, self.hidden, self.actions)
@@ -94,7 +95,7 @@ class PolicyAgent(ABC):
     # --- acting --------------------------------------------------------------------------
 
     def inputs(self, flat: Array) -> Rows:
-        """Rows of the networks' inputs, from rows of an observation's own numbers."""
+        """Return rows of network inputs from flat observations."""
         return self.encoding.inputs(flat, self.normalizer.observation)
 
     def predict(
@@ -104,13 +105,13 @@ class PolicyAgent(ABC):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[Any, None]:
-        """The action at an observation (or a batch of them), as Stable-Baselines3 has it.
+        """Return the action at an observation (or a batch), as in Stable-Baselines3.
 
         Args:
             observation: one observation or several rows.
-            state: ignored; there is no memory.
+            state: ignored; the policy is not recurrent.
             episode_start: ignored.
-            deterministic: the likeliest action instead of a draw.
+            deterministic: return the most probable action instead of a draw.
 
         Returns:
             The action, and None.
@@ -127,11 +128,11 @@ class PolicyAgent(ABC):
 
     @abstractmethod
     def enough(self, steps: int, finished: int) -> bool:
-        """Whether so many steps, with so many whole episodes, are enough for an update."""
+        """Return whether this number of steps and of finished episodes suffices for an update."""
 
     @abstractmethod
     def improve(self, seen: Horizon) -> dict[str, float]:
-        """Learn from what was seen; what is worth watching."""
+        """Update the agent with the collected steps; return metrics."""
 
     def learn(
         self,
@@ -145,16 +146,20 @@ class PolicyAgent(ABC):
         """Act and learn until the agent has taken at least ``total_timesteps`` more steps.
 
         Args:
-            total_timesteps: steps of the environment, rounded up to whole updates.
-            callback: called with the agent after every update; True stops.
-            progress_bar: show one; None: on a terminal only.
+            total_timesteps: number of environment steps, rounded up to whole updates.
+            callback: function called with the agent after every update; returning True stops
+                training.
+            progress_bar: whether to show a progress bar; None: only in a terminal.
             checkpoint: file to save the agent to, every ``checkpoint_every`` updates and at the
-                end; ``load`` goes on from it bit for bit.
-            checkpoint_every: updates between two checkpoints.
+                end; an agent loaded from it continues with bit-identical results.
+            checkpoint_every: number of updates between two checkpoints.
+
+        Returns:
+            The agent.
 
         Raises:
-            EnvironmentFault: the environment returned NaN or infinite values.  The agent, as it
-                was after the last update, is saved to the file that the error names.
+            EnvironmentFault: the environment returned NaN or infinite values.  The agent, in its
+                state after the last update, is saved to the file that the error names.
         """
         if total_timesteps < 1:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
@@ -184,12 +189,12 @@ class PolicyAgent(ABC):
         return self
 
     def mean_reward(self, last: int = 100) -> float:
-        """Mean return of the last episodes; NaN before the first has ended."""
+        """Return the mean return of the last ``last`` episodes; NaN if none has ended yet."""
         recent = [episode[1] for episode in self.episodes[-last:]]
         return float(np.mean(recent)) if recent else float("nan")
 
     def _collect(self) -> Horizon:
-        """Act until there is enough for an update."""
+        """Act until there are enough steps for an update; return them."""
         episode = self.episode
         episode.take_up()
         lists: tuple[list[Any], ...] = ([], [], [], [], [], [])
@@ -212,20 +217,20 @@ class PolicyAgent(ABC):
 
     @abstractmethod
     def options(self) -> dict[str, Any]:
-        """The constructor's arguments but environment and networks, as JSON values."""
+        """Return the constructor arguments, except environment and networks, as JSON values."""
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file, atomically: networks, optimizer, draws, episode."""
+        """Write the agent to one file, atomically: networks, optimizer, generator, episode."""
         policy_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, env: Any = None, *, net: nn.Module | None = None) -> Self:
-        """Read an agent that ``save`` wrote; it goes on as if it had not stopped.
+        """Read an agent that ``save`` wrote; it continues as if it had not been interrupted.
 
         Args:
-            path: the file.
-            env: the environment; by default made from the name in the file.
-            net: the network of preferences, if it was given by hand.
+            path: path of the file.
+            env: environment; default: created from the name in the file.
+            net: policy network; required if the agent was constructed with ``net=``.
         """
         agent = policy_file.load(cls, path, env, net)
         assert isinstance(agent, cls)
@@ -233,5 +238,5 @@ class PolicyAgent(ABC):
 
 
 def default_critic(net: nn.Module, likelihood: Normal, *, seed: int) -> TAGI:
-    """TAGI, which learns each return once."""
+    """Return a TAGI learner of state values, which learns each return once."""
     return TAGI(net, likelihood, gain=1.0, seed=seed, robust=False)

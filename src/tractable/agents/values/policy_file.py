@@ -1,4 +1,4 @@
-"""An agent with a policy of its own as one file, and back."""
+"""Save and load an agent with a policy network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def save(agent: PolicyAgent, path: str | Path) -> None:
 
 
 def packed(agent: PolicyAgent) -> tuple[Tensors, Header]:
-    """An agent as named tensors and JSON values."""
+    """Return an agent as named tensors and JSON values."""
     tensors = _own(agent)
     critic = None
     if agent.critic is not None:
@@ -66,14 +66,14 @@ def _own(agent: PolicyAgent) -> Tensors:
 
 
 def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | None) -> PolicyAgent:
-    """The agent that a file holds; see ``PolicyAgent.load``."""
+    """Return the agent stored in a file; see ``PolicyAgent.load``."""
     tensors, header = model_file.read(path)
     with model_file.fitting(path):
         if header.get("agent") != kind.__name__:
             raise InvalidModelFile(f"{path} does not hold a {kind.__name__} agent")
         if header["own_net"] and net is None:
             raise InvalidModelFile(
-                f"the policy's network was given by hand: give load({path}, net=)"
+                f"the agent was constructed with net=: pass the same network, load({path}, net=)"
             )
         env = open_environment(known_environment(header["env"]) if env is None else env)
         actions = tensors["arrays/episode_actions"].tolist()
@@ -94,7 +94,7 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
 
 
 def _options(kind: type[PolicyAgent], header: Header, tensors: Tensors) -> dict[str, Any]:
-    """The constructor's arguments, none of which asks for more than the file has room for."""
+    """Return the constructor arguments; raise if one exceeds what the file has data for."""
     options = dict(checks.finite(header["options"], "options"))
     room = model_file.numbers_in(tensors)
     hidden = [checks.at_most(width, room, "hidden") for width in options["hidden"]]
@@ -118,7 +118,9 @@ def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list
     for k, one in enumerate(agent.actor.net.parameters()):
         state = {n: t.clone() for n, t in part(tensors, f"adam/{k}/").items()}
         if bool((state["exp_avg_sq"] < 0).any()) or not float(state["step"]) >= 0:
-            raise InvalidModelFile("the optimizer in the file has numbers that it cannot have")
+            raise InvalidModelFile(
+                "the optimizer state in the file has negative second moments or steps"
+            )
         if float(state["step"]):
             agent.actor.optimizer.state[one] = state
     arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
@@ -127,18 +129,18 @@ def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list
     agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
     agent.log = [{str(k): float(v) for k, v in record.items()} for record in header["log"]]
     if any(not 0 <= action < agent.actions for action in actions):
-        raise InvalidModelFile("the episode in the file has actions that there are not")
+        raise InvalidModelFile("the episode in the file has actions outside the action space")
     seed = checks.of_type(header["episode_seed"], int, "episode_seed")
     if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
-            "the episode cannot be taken up: the environment does not repeat itself from the same "
+            "the episode cannot be resumed: the environment is not reproducible from the same "
             "seed and actions (another version, or not seeded)"
         )
     agent.rng.bit_generator.state = json.loads(header["rng"])
 
 
 def rescue(agent: PolicyAgent, path: str | Path | None) -> str:
-    """Save an agent whose environment failed; where to."""
+    """Save an agent whose environment failed; return the path of the file."""
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="tractable-")) / "agent.safetensors"
     save(agent, path)

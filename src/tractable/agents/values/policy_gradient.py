@@ -1,4 +1,4 @@
-"""Policies that climb the gradient of their own return, from whole episodes (E 19.22 to 19.36)."""
+"""Policy gradients (REINFORCE) estimated from whole episodes (E 19.22 to 19.36)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ Baseline = Literal["none", "mean", "component", "state"]
 
 
 class PolicyGradient(PolicyAgent):
-    """REINFORCE, with a choice of baselines.
+    """REINFORCE with a choice of baselines.
 
     Args:
         env: a Gymnasium environment with ``Discrete`` actions, or its name.
-        net: preferences of all actions; by default tanh layers of ``hidden`` units.
-        baseline: what is taken off the returns: ``"none"``; their ``"mean"``; for each parameter
-            the one that leaves least variance (``"component"``, E 19.36); or what a learner
-            expects in the ``"state"`` (E 19.37).
-        critic: what makes the learner of states' values, for ``"state"``; by default TAGI.
-        episodes: whole episodes per update.
+        net: network of the logits of all actions; default: tanh layers of ``hidden`` units.
+        baseline: quantity subtracted from the returns: ``"none"``; their ``"mean"``; for each
+            parameter the one with the smallest variance (``"component"``, E 19.36); or the value
+            that a learner predicts for the ``"state"`` (E 19.37).
+        critic: function from a network, a likelihood and ``seed=`` to the learner of state values,
+            for ``"state"``; default: TAGI.
+        episodes: number of whole episodes per update.
         hidden: units of the hidden layers of both networks.
         lr: learning rate of the policy.
-        gamma: discount.
-        discounted: whether step t counts ``gamma^t`` as much, as the gradient of the first
-            state's value has it; practice leaves it out.
-        sigma: standard deviation of returns around a state's value, in units of all returns'.
-        seed: of networks, actions and episodes.
+        gamma: discount factor.
+        discounted: whether to weight step t by ``gamma^t``, as in the gradient of the first
+            state's value; it is usually omitted in practice.
+        sigma: standard deviation of returns around a state's value, relative to the standard
+            deviation of all returns.
+        seed: seed of the networks, the actions and the episodes.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class PolicyGradient(PolicyAgent):
         if episodes < 1:
             raise ValueError(f"episodes must be at least 1, got {episodes}")
         if critic is not None and baseline != "state":
-            raise ValueError(f"a critic goes with baseline='state', not with {baseline!r}")
+            raise ValueError(f"a critic goes with baseline='state' only, got baseline={baseline!r}")
         self.baseline, self.batch, self.discounted = baseline, episodes, discounted
         maker = (critic or default_critic) if baseline == "state" else None
         super().__init__(
@@ -68,7 +70,7 @@ class PolicyGradient(PolicyAgent):
         )
 
     def enough(self, steps: int, finished: int) -> bool:
-        """Whole episodes."""
+        """Return whether enough whole episodes have been collected."""
         return finished >= self.batch
 
     def gradient(
@@ -79,14 +81,17 @@ class PolicyGradient(PolicyAgent):
         ends: Any,
         weights: Any = None,
     ) -> Tensor:
-        """The gradient of the return by all parameters, estimated from whole episodes.
+        """Return the gradient of the return by all parameters, estimated from whole episodes.
 
         Args:
-            observations: one row per step, the episodes one after the other.
-            actions: what was done.
-            rewards: what it gave.
+            observations: one row per step; the episodes are concatenated.
+            actions: action of each step.
+            rewards: reward of each step.
             ends: whether the episode ended with the step.
-            weights: how much each step's episode counts; by default one over their number.
+            weights: weight of each step's episode; default: one over the number of episodes.
+
+        Returns:
+            The flat gradient, ``[parameters]``.
         """
         flat, _ = self.encoding.flat(observations)
         rows, stops = self.inputs(flat), torch.as_tensor(np.asarray(ends, dtype=bool))
@@ -103,7 +108,7 @@ class PolicyGradient(PolicyAgent):
         return self._pulled(rows, actions, share * (returns - self._expected(rows, returns, share)))
 
     def _expected(self, rows: Any, returns: Tensor, share: Tensor) -> Tensor:
-        """The baseline of every step."""
+        """Return the baseline of every step."""
         if self.baseline == "mean":
             return (share * returns).sum() / share.sum() * torch.ones_like(returns)
         if self.critic is None:
@@ -111,7 +116,7 @@ class PolicyGradient(PolicyAgent):
         return torch.from_numpy(self.critic.values()(rows)[0][:, 0].astype(np.float64))
 
     def _pulled(self, rows: Any, actions: Any, pull: Tensor) -> Tensor:
-        """Sum of scores, each times its pull."""
+        """Return the weighted sum of the gradients of the log-probabilities."""
         taken = torch.as_tensor(np.asarray(actions), dtype=torch.int64).unsqueeze(1)
         chances = self.actor.log_probabilities(rows).gather(1, taken).squeeze(1)
         total = (pull.to(chances.dtype) * chances).sum()
@@ -119,7 +124,7 @@ class PolicyGradient(PolicyAgent):
         return torch.cat([part.reshape(-1) for part in parts])
 
     def improve(self, seen: Horizon) -> dict[str, float]:
-        """One step up the gradient; then the critic learns the returns."""
+        """Make one step along the gradient, then train the critic on the returns."""
         ends, actions = seen.terminal | seen.ends, seen.actions[:, 0]
         rewards = self.normalizer.reward(seen.rewards)
         shape = (len(rewards), *self.encoding.shape)
@@ -136,7 +141,7 @@ class PolicyGradient(PolicyAgent):
         return {"gradient": float(gradient.norm())}
 
     def options(self) -> dict[str, Any]:
-        """See ``PolicyAgent``."""
+        """Return the constructor arguments, except environment and networks, as JSON values."""
         return {
             "baseline": self.baseline, "episodes": self.batch, "hidden": list(self.hidden),
             "lr": self.lr, "gamma": self.gamma, "discounted": self.discounted,
@@ -145,7 +150,7 @@ class PolicyGradient(PolicyAgent):
 
 
 def _discounts(ends: Tensor, gamma: float) -> Tensor:
-    """``gamma^t`` with t counted from 0 in each episode."""
+    """Return ``gamma^t`` with t counted from 0 in each episode."""
     found, weight = torch.empty(len(ends), dtype=torch.float64), 1.0
     for t, end in enumerate(ends.tolist()):
         found[t] = weight

@@ -1,12 +1,12 @@
-"""Acting by values that a network learns, and that it knows how well it knows.
+"""Q-learning agent with a Bayesian network of action values.
 
-The network has an output for every action.  A horizon of steps is taken, every step gets a
-Gaussian target (``tractable.agents.values.targets``), and the learner learns the targets of the
-actions that were taken, drawn from those of late.  With TAGI that is in closed form: no gradient,
-and no need of a target network or an epsilon, because targets carry the variance of the values
-they are made of, and because actions are chosen under a draw of the weights (Thompson sampling).
-Both can be had, though: the book's DQN (E 19.16 to 19.21) is a setting; and the replay memory can
-be done without (``replay=0``), each horizon learnt once as it comes.
+The network has one output per action.  The agent acts for a horizon of steps and computes a
+Gaussian target for every step (``tractable.agents.values.targets``).  The learner is then trained
+on the targets of the actions taken, in rows drawn from a replay buffer.  With TAGI the update is in
+closed form: it needs no gradient, no target network and no epsilon, because targets include the
+variance of the bootstrapped values, and because actions are chosen under a draw of the weights
+(Thompson sampling).  Other variants are settings: the book's DQN (E 19.16 to 19.21), and training
+without a replay buffer (``replay=0``), in which each horizon is learned once.
 
 Source: Prince, "Understanding Deep Learning" (2023), chapter 19; Nguyen & Goulet, "Analytically
 tractable Bayesian deep Q-learning" (2021), for TAGI with one output per action.
@@ -42,30 +42,31 @@ from tractable.training import Progress
 
 Array = NDArray[np.float64]
 Callback = Callable[["QAgent"], bool | None]
-"""Called with the agent; True stops."""
+"""Function called with the agent; returning True stops training."""
 
 
 class QAgent:
-    """An agent for environments with numbered actions.
+    """Q-learning agent for environments with discrete actions.
 
     Args:
         env: a Gymnasium environment with ``Discrete`` actions, or its name; observations may be
             a ``Box`` or ``Discrete``.
-        net: a network with an output for every action; by default linear layers of ``hidden``
-            units.  One with embeddings gets the numbers of ``Discrete`` states.
-        learner: what makes a learner of a network, a likelihood and ``seed=``: a class such as
-            ``tractable.Backprop``, or a function; by default TAGI.
-        explore: how to try what does not look best, instead of Thompson sampling.
-        seed: of the networks, of the actions and of the environment's episodes.
+        net: network with one output per action; default: linear layers of ``hidden`` units.  A
+            network with embeddings receives the indices of ``Discrete`` states.
+        learner: function from a network, a likelihood and ``seed=`` to a learner, for example a
+            class such as ``tractable.Backprop``; default: TAGI.
+        explore: exploration strategy; None: Thompson sampling.
+        seed: seed of the networks, the actions and the environment's episodes.
         **settings: see ``QSettings``.
 
     Attributes:
-        critics: the networks, one for each of ``heads``.
-        normalizer: the running scales of observations and rewards.
-        teacher: makes targets and lets the networks learn them.
-        steps: environment steps so far.
-        episodes: for every finished episode: the step it ended at, its return and its length.
-        log: per horizon: steps, mean return, error and deviation of the values.
+        critics: networks, one for each of ``heads``.
+        normalizer: running statistics of observations and rewards.
+        teacher: object that computes targets and trains the networks on them.
+        steps: number of environment steps so far.
+        episodes: for every finished episode: the step at which it ended, its return and its
+            length.
+        log: per horizon: steps, mean return, mean error and standard deviation of the values.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class QAgent:
         self._begin()
 
     def _begin(self) -> None:
-        """Everything but the networks, as it is before the first step."""
+        """Initialize everything but the networks."""
         s, numbers = self.settings, 1 if self.encoding.discrete else self.encoding.width
         self.normalizer = Normalizer(
             numbers,
@@ -114,23 +115,23 @@ class QAgent:
         mean, _ = self.critics[0].values()(rows)
         if mean.shape != (1, self.actions):
             raise ValueError(
-                f"the network must have an output for each of {self.actions} actions, and gives "
-                f"the shape {tuple(mean.shape[1:])}"
+                f"the network must have an output for each of {self.actions} actions, got outputs "
+                f"of shape {tuple(mean.shape[1:])}"
             )
 
-    # --- what is known -------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------
 
     def inputs(self, flat: Array) -> Rows:
-        """Rows of the network's inputs; observations that are not scaled are not clipped either."""
+        """Return rows of network inputs; without scaling, observations are not clipped either."""
         normalizer = getattr(self, "normalizer", None) if self.settings.scale_observations else None
         return self.encoding.inputs(flat, normalizer.observation if normalizer else np.asarray)
 
     def reward(self, raw: Array) -> Array:
-        """Rewards as they are learnt; those that are not scaled are not clipped either."""
+        """Return rewards as they are learned; without scaling, they are not clipped either."""
         return self.normalizer.reward(raw) if self.settings.scale_rewards else raw
 
     def value(self, observation: Any) -> Gaussian:
-        """The value of every action, in the environment's own rewards, with its variance.
+        """Return the value of every action and its variance, in units of the raw rewards.
 
         Args:
             observation: one observation, or several rows.
@@ -145,12 +146,12 @@ class QAgent:
 
     @property
     def reward_scale(self) -> float:
-        """What rewards are divided by before they are learnt."""
+        """Number by which rewards are divided before they are learned."""
         scaled = self.normalizer.scale_rewards and self.normalizer.returns.count
         return float(self.normalizer.returns.deviation[0]) if scaled else 1.0
 
     def _moments(self, rows: Rows) -> tuple[Array, Array]:
-        """Of all heads together, by the law of total variance."""
+        """Return mean and variance over all heads, by the law of total variance."""
         found = [critic.values()(rows) for critic in self.critics]
         means = np.stack([mean for mean, _ in found]).astype(np.float64)
         variances = np.stack([variance for _, variance in found]).astype(np.float64)
@@ -165,14 +166,14 @@ class QAgent:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[Any, None]:
-        """The action at an observation (or a batch of them), as Stable-Baselines3 has it.
+        """Return the action at an observation (or a batch), as in Stable-Baselines3.
 
         Args:
             observation: one observation or several rows.
-            state: ignored; there is no memory.
+            state: ignored; the agent is not recurrent.
             episode_start: ignored.
-            deterministic: the best action by mean values (less ``pessimism`` deviations), instead
-                of exploring.
+            deterministic: return the action with the highest mean value (minus ``pessimism``
+                standard deviations), without exploration.
 
         Returns:
             The action, and None.
@@ -188,11 +189,11 @@ class QAgent:
         return (chosen[0] if single else chosen), None
 
     def _draw_seed(self) -> tuple[int, int]:
-        """Head and seed of the draw of the weights that an episode holds."""
+        """Draw the head and the seed of the weight draw that are used for an episode."""
         return int(self.rng.integers(len(self.critics))), int(self.rng.integers(2**31))
 
     def _acting(self) -> Values:
-        """What the episode under way is acted by."""
+        """Return the value function that chooses the actions of the current episode."""
         head, seed = self.held
         if self.explore is None and self.settings.hold == "episode":
             return self.critics[head].drawn(seed, self.settings.temper)
@@ -219,19 +220,20 @@ class QAgent:
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 100,
     ) -> Self:
-        """Act and learn until the agent has taken ``total_timesteps`` more steps.
+        """Act and learn until the agent has taken ``total_timesteps`` more steps; return the agent.
 
         Args:
-            total_timesteps: steps of the environment, rounded up to whole horizons.
-            callback: called with the agent after every horizon; True stops.
-            progress_bar: show one; None: on a terminal only.
+            total_timesteps: number of environment steps, rounded up to whole horizons.
+            callback: function called with the agent after every horizon; returning True stops
+                training.
+            progress_bar: whether to show a progress bar; None: only in a terminal.
             checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
-                the end; ``load`` goes on from it bit for bit.
-            checkpoint_every: horizons between two checkpoints.
+                the end; an agent loaded from it continues with bit-identical results.
+            checkpoint_every: number of horizons between two checkpoints.
 
         Raises:
-            EnvironmentFault: the environment returned NaN or infinite values.  The agent, as it
-                was at the last horizon's end, is saved to the file that the error names.
+            EnvironmentFault: the environment returned NaN or infinite values.  The agent, in its
+                state at the end of the last horizon, is saved to the file that the error names.
         """
         if total_timesteps < 1:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
@@ -256,12 +258,12 @@ class QAgent:
         return self
 
     def mean_reward(self, last: int = 100) -> float:
-        """Mean return of the last episodes; NaN before the first has ended."""
+        """Return the mean return of the last ``last`` episodes; NaN if none has ended yet."""
         recent = [episode[1] for episode in self.episodes[-last:]]
         return float(np.mean(recent)) if recent else float("nan")
 
     def _collect(self) -> Horizon:
-        """Act for one horizon."""
+        """Act for one horizon and return its steps."""
         episode, size = self.episode, self.settings.horizon
         if episode.take_up():
             self.held = self._draw_seed()
@@ -303,14 +305,14 @@ class QAgent:
     def update(
         self, observation: Any, action: int, reward: float, following: Any, *, done: bool = False
     ) -> None:
-        """Learn from one transition, wherever it comes from: E 19.15 with a network for a table.
+        """Learn from one transition of any origin: E 19.15 with a network instead of a table.
 
         Args:
-            observation: before the step.
-            action: what was done.
-            reward: what it gave.
-            following: the observation that it led to.
-            done: whether that ended the episode.
+            observation: observation before the step.
+            action: action taken.
+            reward: reward received.
+            following: observation after the step.
+            done: whether the step ended in a terminal state.
         """
         shape = (1, *self.encoding.shape)
         rows = offline.checked(
@@ -335,23 +337,23 @@ class QAgent:
         epochs: int = 40,
         progress_bar: bool | None = False,
     ) -> Self:
-        """Learn from what others did, without acting (offline).
+        """Train on logged transitions without acting (offline); return the agent.
 
-        Every epoch makes targets of the values of now, less ``pessimism`` deviations, and learns
-        all transitions; TAGI remembers about five epochs.  From then on the agent acts, with
-        ``deterministic=True``, on mean minus ``pessimism`` deviations: it stays away from what
-        the log does not show.
+        Every epoch computes targets from the current values minus ``pessimism`` standard deviations
+        and learns all transitions; the posterior of TAGI depends on about the last five epochs.
+        Afterwards, with ``deterministic=True``, the agent chooses the action with the highest mean
+        minus ``pessimism`` standard deviations, and so avoids actions that the log does not cover.
 
         Args:
             logged: arrays by name: ``observations``, ``actions``, ``rewards``,
                 ``next_observations``, ``terminals`` (whether the step ended in a terminal state;
-                one that was cut off did not).
-            pessimism: how many deviations to take off; 0 believes every value.
-            epochs: how often to learn all transitions.
-            progress_bar: show one; None: on a terminal only.
+                False for truncated episodes).
+            pessimism: number of standard deviations subtracted from the values; 0 uses the means.
+            epochs: number of passes over all transitions.
+            progress_bar: whether to show a progress bar; None: only in a terminal.
         """
         if not (np.isfinite(pessimism) and pessimism >= 0):
-            raise ValueError(f"pessimism must be a number of at least 0, got {pessimism}")
+            raise ValueError(f"pessimism must be finite and at least 0, got {pessimism}")
         if epochs < 1:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
         rows = offline.checked(self.encoding, self.actions, logged, self.settings.gamma)
@@ -361,32 +363,35 @@ class QAgent:
     # --- state ---------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file, atomically: networks, scales, draws, episode under way."""
+        """Write the agent to one file, atomically.
+
+        The file holds the networks, the statistics, the generator and the current episode.
+        """
         file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, env: Any = None, *, net: nn.Module | None = None) -> Self:
-        """Read an agent that ``save`` wrote; it goes on as if it had not stopped.
+        """Read an agent that ``save`` wrote; it continues as if it had not been interrupted.
 
         Args:
-            path: the file.
-            env: the environment; by default made from the name in the file.  The episode under
-                way is played again from its seed and its actions.
-            net: the network, where the file could not hold its architecture.
+            path: path of the file.
+            env: environment; default: created from the name in the file.  The interrupted episode
+                is replayed from its seed and its actions.
+            net: network; required if the file does not describe its architecture.
         """
         agent = file.load(cls, path, env, net)
         assert isinstance(agent, cls)
         return agent
 
     def options(self) -> dict[str, Any]:
-        """The constructor's arguments but environment and learner, as JSON values."""
+        """Return the constructor arguments, except environment and learner, as JSON values."""
         explore = None if self.explore is None else asdict(self.explore)
         return {"seed": self.seed, "explore": explore, **asdict(self.settings)}
 
 
 def _tagi(gain: float) -> MakeLearner:
     def make(net: nn.Module, likelihood: Normal, *, seed: int) -> TAGI:
-        # Not robust: a reward that nothing led to expect is what an agent looks for.
+        # No outlier rejection: a surprisingly high reward is what the agent searches for.
         return TAGI(net, likelihood, gain=gain, seed=seed, robust=False)
 
     return make

@@ -1,4 +1,4 @@
-"""Several seeds of one agent, side by side."""
+"""Train one agent with several seeds in parallel."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ def learn_seeds(
     *,
     processes: int | None = None,
 ) -> list[Any]:
-    """Let agents that differ in their seed learn at once, each in a process of its own.
+    """Train agents that differ only in their seed, each in its own process.
 
-    Every agent keeps its checkpoint in the folder; one whose file is there goes on from it, so that
-    a run that was stopped can be started again, and one that is done is only read.
+    Every agent has its checkpoint in the folder.  An agent whose file exists continues from it: a
+    run that was interrupted can be started again, and an agent that is already trained is only
+    loaded.
 
     Args:
-        make: makes an agent, given ``seed=``: a class or a ``functools.partial`` of one, such as
-            ``partial(QAgent, "CartPole-v1")``; something that can be pickled.  Every agent has
-            a copy of an environment or a network among its arguments.
-        seeds: one for each agent.
-        total_timesteps: steps that each agent is to have taken in the end.
-        folder: for the files, ``agent-SEED.safetensors``.
-        processes: how many at once; by default as many as there are cores.  What is learnt does
-            not depend on it.
+        make: function that returns an agent, given ``seed=``: a class or a ``functools.partial``
+            of one, such as ``partial(QAgent, "CartPole-v1")``.  It must be picklable.
+            Environments and networks among its arguments are copied for every agent.
+        seeds: one seed for each agent, all different.
+        total_timesteps: total number of steps of each agent, including those in its checkpoint.
+        folder: folder of the files ``agent-SEED.safetensors``.
+        processes: number of parallel processes; default: the number of cores.  It does not change
+            the results.
 
     Returns:
         The agents, in the order of the seeds.
     """
     if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"give different seeds, at least one; got {list(seeds)}")
+        raise ValueError(f"seeds must be one or more different seeds, got {list(seeds)}")
     if total_timesteps < 1:
         raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
     kind = _kind(make)
-    if not hasattr(kind, "load"):  # or what was learnt could not be read in the end
+    if not hasattr(kind, "load"):  # needed to load the trained agents
         raise TypeError(f"make must be a class of agents or a functools.partial of one, got {make}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def learn_seeds(
 def _learn(
     make: Callable[..., Any], steps: int, folder: Path, given: dict[str, Any], seed: int
 ) -> None:
-    """Train one agent, from its checkpoint if there is one."""
+    """Train one agent, starting from its checkpoint if there is one."""
     path, agent = _path(folder, seed), _made(make, seed)
     if path.is_file():
         agent = type(agent).load(path, agent.env, **given)
@@ -75,9 +76,9 @@ def _learn(
 
 
 def _made(make: Callable[..., Any], seed: int) -> Any:
-    """Return a new agent that shares neither environment nor network with those before it.
+    """Return a new agent that shares neither environment nor network with earlier ones.
 
-    A process of its own has copies of them in any case, so results are the same in one process.
+    Separate processes have their own copies in any case, so results in one process are the same.
     """
     return copy.deepcopy(make)(seed=seed)
 
@@ -89,7 +90,7 @@ def _given_net(make: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _check_files(kind: Any, make: Callable[..., Any], seed: int, given: dict[str, Any]) -> None:
-    """Raise now what loading the trained agents would raise after the training."""
+    """Save and load an untrained agent, so that errors are raised before the training."""
     agent = _made(make, seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.safetensors"

@@ -1,4 +1,4 @@
-"""What is chosen about learning values with a network."""
+"""Settings of Q-learning with a network."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ Hold = Literal["step", "episode"]
 
 @dataclass(frozen=True)
 class QSettings:
-    """Everything that is chosen; the defaults are the same for all environments.
+    """Settings of ``QAgent``; the defaults are the same for all environments.
 
     Attributes:
-        gamma: discount.
-        lam: mixing of longer returns: 0 bootstraps after one step, 1 at the end of the horizon.
-        n_step: bootstrap after exactly so many rewards; None mixes by ``lam`` instead, where
-            horizons are learnt as they come, and bootstraps after one where there is a replay.
-        hold: how long Thompson sampling holds a draw: ``"episode"`` draws all weights at its
-            beginning, ``"step"`` the values of all actions at every step.
-        temper: factor on the deviations that Thompson sampling draws with; 1 is Thompson's rule.
-        horizon: steps between two updates.
+        gamma: discount factor.
+        lam: weight of longer returns: 0 bootstraps after one step, 1 at the end of the horizon.
+        n_step: number of rewards before bootstrapping.  None: returns are mixed by ``lam``
+            without a replay buffer, and bootstrapped after one reward with it.
+        hold: how long Thompson sampling uses a draw: ``"episode"`` draws all weights at the
+            beginning of an episode, ``"step"`` draws the values of all actions at every step.
+        temper: factor on the standard deviations of Thompson sampling; 1 is Thompson's rule.
+        horizon: number of steps between two updates.
         batch_size: rows per update.
-        epochs: times each horizon is learnt.
+        epochs: number of passes over each horizon.
         hidden: units of the hidden layers, all ReLU.
         gain: factor on the prior variances of TAGI's weights.
-        sigma: first standard deviation of the targets' noise.
-        sigma_decay: factor on it after each horizon.
-        sigma_min: its least value.
-        memory: rows that TAGI remembers; None forgets nothing.  Targets are made of values that
-            are no longer believed a while later.  Other learners have no memory to state.
-        scale_observations: whether observations are scaled by running statistics.
-        scale_rewards: whether rewards are, by the deviation of their discounted sum.
-        heads: networks that learn side by side, each from its own values; a draw is of one.
-        double: the next action is chosen by the network that learns and valued by the target
-            network (by the next head, where there is no target network).
-        target_every: horizons after which the network that values the next step is renewed;
-            None: the values are always those of now.
-        replay: transitions that are kept and drawn from, evenly; 0 learns each horizon as it comes.
-        replays: batches drawn from it after each horizon.
-        surprising: transitions that are kept because they surprised most, and learnt again
-            after each horizon.
+        sigma: initial standard deviation of the targets' noise.
+        sigma_decay: factor applied to it after each horizon.
+        sigma_min: minimum of the standard deviation of the targets' noise.
+        memory: effective number of past rows in TAGI's posterior; None: nothing is forgotten.
+            Forgetting removes targets that were computed from outdated values.  Other learners
+            ignore it.
+        scale_observations: whether to scale observations by running statistics.
+        scale_rewards: whether to scale rewards by the standard deviation of their discounted sum.
+        heads: number of networks, each trained on targets from its own values; a draw uses one of
+            them.
+        double: whether the next action is chosen by the trained network and evaluated by the
+            target network (by the next head, if there is no target network).
+        target_every: number of horizons between two updates of the target network; None: there is
+            no target network.
+        replay: capacity of the replay buffer, sampled uniformly; 0: each horizon is learned when
+            it ends.
+        replays: number of batches drawn from the replay buffer after each horizon.
+        surprising: number of stored transitions with the largest standardized errors, which are
+            learned again after each horizon.
     """
 
     gamma: float = 0.99
@@ -68,7 +71,7 @@ class QSettings:
     surprising: int = 0
 
     def __post_init__(self) -> None:
-        """Check the values, naming the first that cannot be."""
+        """Raise if a setting is outside its domain."""
         _check_numbers(self)
         if self.hold not in get_args(Hold):
             raise ValueError(f"hold must be one of {', '.join(get_args(Hold))}; got {self.hold!r}")
@@ -78,7 +81,8 @@ class QSettings:
             )
         if self.double and self.target_every is None and self.heads < 2:
             raise ValueError(
-                "double=True needs a second network to value actions: give target_every= or heads="
+                "double=True needs a second network to evaluate actions: set target_every= or "
+                "heads= to at least 2"
             )
 
 
@@ -97,4 +101,4 @@ def _check_numbers(settings: QSettings) -> None:
         if not getattr(settings, name) > 0:
             raise ValueError(f"{name} must be positive, got {getattr(settings, name)}")
     if min(settings.hidden, default=1) < 1:
-        raise ValueError(f"hidden layers have at least one unit, got {settings.hidden}")
+        raise ValueError(f"hidden layers must have at least one unit, got {settings.hidden}")

@@ -1,4 +1,4 @@
-"""Values of actions in a table, learnt from experience alone (chapter 19 of the book)."""
+"""Tabular reinforcement learning of action values (chapter 19 of the book)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rule = Literal["q", "sarsa", "double", "monte-carlo"]
 
 
 def discounted_returns(rewards: Sequence[float], gamma: float) -> list[float]:
-    """What is still to come at each step, discounted (E 19.1).
+    """Return the discounted sum of future rewards at each step (E 19.1).
 
     >>> [round(value, 4) for value in discounted_returns([0, 0, 1, 0, 2], 0.9)]
     [2.1222, 2.358, 2.62, 1.8, 2.0]
@@ -27,11 +27,11 @@ def discounted_returns(rewards: Sequence[float], gamma: float) -> list[float]:
 
 
 def boltzmann(q: Tensor, tau: float) -> Tensor:
-    """Probabilities of actions that grow with their values (E 19.45); no value overflows.
+    """Return Boltzmann probabilities of actions, ``softmax(q / tau)`` (E 19.45), without overflow.
 
     Args:
-        q: values of actions, last.
-        tau: how far apart values must be to matter.
+        q: values of actions, in the last dimension.
+        tau: temperature, positive; differences of values far below it have little effect.
     """
     if not tau > 0:
         raise ValueError(f"tau must be positive, got {tau}")
@@ -40,25 +40,25 @@ def boltzmann(q: Tensor, tau: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Exploration:
-    """How often a table tries what does not look best.
+    """Exploration strategy: epsilon-greedy or Boltzmann.
 
     Args:
-        eps: probability of an action drawn evenly.
-        tau: temperature of a Boltzmann policy; the best action else.
+        eps: probability of a uniformly random action.
+        tau: temperature of a Boltzmann policy; None: the greedy action.
     """
 
     eps: float = 0.1
     tau: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Raise if ``eps`` is not a probability or ``tau`` is not positive."""
         if not 0 <= self.eps <= 1:
-            raise ValueError(f"eps is a probability, between 0 and 1; got {self.eps}")
+            raise ValueError(f"eps is a probability and must be between 0 and 1, got {self.eps}")
         if self.tau is not None and not self.tau > 0:
             raise ValueError(f"tau must be positive, got {self.tau}")
 
     def probabilities(self, q: Tensor) -> Tensor:
-        """Of each action, given its value; equally good ones share."""
+        """Return the probability of each action, given its value; ties share it equally."""
         if self.tau is not None:
             best = boltzmann(q, self.tau)
         else:
@@ -68,21 +68,21 @@ class Exploration:
 
 
 class Table:
-    """Values of actions in every state, learnt step by step.
+    """Tabular learner of action values.
 
-    * ``q``: towards r + gamma max q(s', .) (E 19.15);
-    * ``sarsa``: towards r + gamma q(s', a'), with the action that is then taken (E 19.14);
-    * ``double``: two tables; one, drawn anew each step, learns, its best action is valued by the
-      other (E 19.20);
-    * ``monte-carlo``: towards what was still to come in the episode, at the end of it (E 19.13).
+    * ``q``: target r + gamma max q(s', .) (E 19.15);
+    * ``sarsa``: target r + gamma q(s', a'), with the action that is taken next (E 19.14);
+    * ``double``: two tables; one of them, drawn at each step, is updated, and its best action is
+      evaluated by the other (E 19.20);
+    * ``monte-carlo``: target is the discounted return, at the end of the episode (E 19.13).
 
     Args:
         states: number of states.
         actions: number of actions.
-        rule: one of these.
-        gamma: discount.
-        step: how far a value moves towards its target.
-        seed: seed of actions, and of which of two tables learns.
+        rule: one of these update rules.
+        gamma: discount factor.
+        step: step size, the fraction of the distance to the target.
+        seed: seed of the actions, and of the choice between two tables.
 
     Attributes:
         q: values, ``[states, actions]``; the mean of both tables, for ``double``.
@@ -110,12 +110,12 @@ class Table:
 
     @property
     def q(self) -> Tensor:
-        """Values of actions."""
+        """Values of actions, ``[states, actions]``."""
         return self.tables.mean(0)
 
     @property
     def policy(self) -> Tensor:
-        """The best action of each state."""
+        """Best action of each state, ``[states]``."""
         return self.q.argmax(1)
 
     def update(
@@ -129,21 +129,21 @@ class Table:
         then: int | None = None,
         table: int | None = None,
     ) -> float:
-        """Learn from one step; returns the new value.
+        """Learn from one step; return the new value.
 
         Args:
-            state: where.
-            action: what was done.
-            reward: what it gave.
-            following: the next state.
-            done: whether that ended the episode.
-            then: the next action, for ``sarsa``.
-            table: which of two learns; by default one is drawn.
+            state: state before the step.
+            action: action taken.
+            reward: reward received.
+            following: next state.
+            done: whether the next state is terminal.
+            then: next action, for ``sarsa``.
+            table: index of the table to update, for ``double``; default: drawn at random.
         """
         if self.rule == "monte-carlo":
             raise TypeError("monte-carlo learns at the end of an episode: use learn_episode")
         if self.rule == "sarsa" and then is None and not done:
-            raise ValueError("sarsa needs the next action: then=")
+            raise ValueError("sarsa needs the next action: pass it with then=")
         _check_reward(reward, state)
         mine = 0
         if self.rule == "double":
@@ -164,7 +164,7 @@ class Table:
         return float(values.amax())
 
     def learn_episode(self, steps: Sequence[tuple[int, int, float]]) -> None:
-        """Learn from a whole episode: states, actions and rewards in their order."""
+        """Learn from a whole episode: (state, action, reward) tuples in temporal order."""
         for state, _, reward in steps:
             _check_reward(reward, state)
         rewards = [reward for _, _, reward in steps]
@@ -181,18 +181,18 @@ class Table:
         explore: Exploration | None = None,
         longest: int = 1_000,
     ) -> list[float]:
-        """Act in a Gymnasium environment and learn; returns the sum of rewards of each episode.
+        """Act in a Gymnasium environment and learn; return the sum of rewards of each episode.
 
         Args:
-            env: an environment with numbered states and actions.
-            episodes: how many.
-            explore: how; by default one action in ten is drawn evenly.
-            longest: steps after which an episode is cut off.
+            env: environment with ``Discrete`` states and actions.
+            episodes: number of episodes.
+            explore: exploration strategy; default: epsilon-greedy with ``eps=0.1``.
+            longest: number of steps after which an episode is truncated.
         """
         spaces = [getattr(env, f"{name}_space", None) for name in ("observation", "action")]
         if not all(hasattr(space, "n") for space in spaces):
             raise TypeError(
-                f"a table needs numbered states and actions (Discrete), got {spaces[0]} and "
+                f"a table needs Discrete states and actions, got {spaces[0]} and "
                 f"{spaces[1]}: see TAGIControl for continuous actions"
             )
         explore = Exploration() if explore is None else explore

@@ -1,11 +1,11 @@
-"""Targets of value networks: what was earned, and a Gaussian for what is still to come.
+"""Targets of value networks: observed rewards plus a Gaussian bootstrap value.
 
 With the value ``q ~ N(mean, variance)`` of the best next action, a target after n rewards is
 
     r_t + gamma r_{t+1} + ... + gamma^n q_{t+n},   of variance gamma^{2n} var q_{t+n};
 
-``tractable.agents.control.returns`` mixes them by lambda.  An episode's terminal state is worth
-nothing, for certain; one that was cut off goes on in value.  (The book's eq. 19.32 loses the first
+``tractable.agents.control.returns`` mixes them by lambda.  A terminal state has the value zero,
+with variance zero; a truncated episode is bootstrapped.  (The book's eq. 19.32 omits the first
 reward: its sum starts one step late.)
 """
 
@@ -25,17 +25,17 @@ __all__ = ["after_n", "mixed_targets", "n_step_rows"]
 def n_step_rows(
     rewards: Array, terminal: Flags, ends: Flags, *, gamma: float, n: int
 ) -> tuple[Array, NDArray[np.int64], Array]:
-    """The next n rewards of every step, summed; where they lead; the discount of what follows.
+    """Return the sum of the next n rewards of every step, the last step in it, and its discount.
 
     Args:
-        rewards: r_t.
+        rewards: r_t, ``[steps]``.
         terminal: whether step t ended in a terminal state.
-        ends: whether the segment ends with step t without being terminal.
-        gamma: discount.
-        n: how many rewards at most; fewer at the end of an episode or of the horizon.
+        ends: whether the segment ends with step t without a terminal state.
+        gamma: discount factor.
+        n: maximum number of rewards; there are fewer at the end of an episode or of the horizon.
 
     Returns:
-        The discounted sum, the last step that is in it, and the factor on the value after it
+        The discounted sum, the index of the last step in it, and the factor on the value after it
         (0 after a terminal state).
 
     >>> no = np.zeros(3, dtype=bool)
@@ -64,6 +64,6 @@ def after_n(
     gamma: float,
     n: int,
 ) -> tuple[Array, Array]:
-    """Mean and variance of the targets that bootstrap after n rewards; see ``mixed_targets``."""
+    """Return mean and variance of targets that bootstrap after n rewards; see ``n_step_rows``."""
     total, last, factor = n_step_rows(rewards, terminal, ends, gamma=gamma, n=n)
     return total + factor * next_mean[last], factor**2 * next_variance[last]

@@ -1,4 +1,4 @@
-"""Makes Gaussian targets of what was seen, and lets the value networks learn them."""
+"""Computation of Gaussian targets from transitions, and training of value networks on them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from tractable.agents.values.transitions import Latest, Surprising, Transitions
 Array = NDArray[np.float64]
 Actions = NDArray[np.int64]
 Note = tuple[float, float]
-"""Mean error of the values before they were learnt, and their mean deviation."""
+"""Mean absolute error of the values before they were updated, and their mean standard deviation."""
 
 
 class Teacher:
-    """What happens between two horizons.
+    """Updates of the value networks between two horizons.
 
     Args:
-        critics: the networks that learn.
-        settings: how.
-        inputs: rows of inputs, from rows of observations.
-        reward: rewards as they are learnt, from those of the environment.
-        numbers: of an observation.
-        rng: of the order of the rows.
+        critics: networks to train.
+        settings: settings of the agent.
+        inputs: function from rows of observations to rows of network inputs.
+        reward: function from the environment's rewards to scaled rewards.
+        numbers: number of entries of an observation.
+        rng: generator of the order of the rows.
 
     Attributes:
         sigma: standard deviation of the targets' noise.
-        pessimism: deviations that are taken from every value before the best is chosen.
-        horizons: learnt so far.
-        latest: the replay memory, if there is one.
-        surprising: transitions that are learnt again and again, if there are any.
+        pessimism: number of standard deviations subtracted from every value before the best
+            action is chosen.
+        horizons: number of horizons learned so far.
+        latest: replay buffer, or None.
+        surprising: transitions with the largest standardized errors, or None.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Teacher:
     # --- a horizon -----------------------------------------------------------------------
 
     def learn(self, seen: Horizon) -> Note:
-        """Learn what a horizon showed, and what is kept of earlier ones."""
+        """Train on the steps of a horizon and on stored transitions; return error and deviation."""
         s, actions = self.settings, seen.actions[:, 0].astype(np.int64)
         note = 0.0, 0.0
         if self.latest is None:
@@ -74,7 +75,7 @@ class Teacher:
         return note
 
     def end_horizon(self) -> None:
-        """Less noise from now on, and a new target network when it is time."""
+        """Decrease the noise of the targets, and update the target network when it is due."""
         s = self.settings
         self.horizons += 1
         self.set_sigma(max(self.sigma * s.sigma_decay, s.sigma_min))
@@ -82,7 +83,7 @@ class Teacher:
             self._renew_targets()
 
     def set_sigma(self, sigma: float) -> None:
-        """The standard deviation of the targets' noise from now on."""
+        """Set the standard deviation of the targets' noise."""
         self.sigma = sigma
         for critic in self.critics:
             critic.set_noise(sigma)
@@ -92,14 +93,14 @@ class Teacher:
             critic.renew_target()
 
     def _rows(self, seen: Horizon, actions: Actions, n: int) -> Transitions:
-        """The horizon's transitions, n steps each."""
+        """Return the horizon's transitions, with up to n steps each."""
         total, last, factor = n_step_rows(
             seen.rewards, seen.terminal, seen.ends, gamma=self.settings.gamma, n=n
         )
         return Transitions(seen.observations, actions, total, seen.reached[last], factor)
 
     def _learn_sequence(self, seen: Horizon, actions: Actions) -> Note:
-        """Learn a horizon once, by returns of several steps."""
+        """Train on a horizon in temporal order, with multi-step returns."""
         s = self.settings
         rows, reached = self.inputs(seen.observations), self.inputs(seen.reached)
         rewards = self.reward(seen.rewards)
@@ -117,7 +118,7 @@ class Teacher:
         return _mean(notes)
 
     def _ahead(self, k: int, reached: Rows) -> tuple[Array, Array]:
-        """Mean and variance of the best next action's value, for one of the networks."""
+        """Return mean and variance of the best next action's value, for network number ``k``."""
         critic = self.critics[k]
         mean, variance = critic.next_values()(reached)
         chooser = mean - self.pessimism * np.sqrt(variance)
@@ -127,24 +128,27 @@ class Teacher:
             mean, variance = self.critics[(k + 1) % len(self.critics)].values()(reached)
         best = chooser.argmax(1)
         at = np.arange(len(best))
-        centre, spread = (part[at, best].astype(np.float64) for part in (mean, variance))
-        return centre - self.pessimism * np.sqrt(spread), spread
+        center, spread = (part[at, best].astype(np.float64) for part in (mean, variance))
+        return center - self.pessimism * np.sqrt(spread), spread
 
     # --- single transitions --------------------------------------------------------------
 
     def relearn(
         self, rows: Transitions, memory: float | None = None, *, steps: int = 1
     ) -> tuple[Note, Array]:
-        """Learn transitions with targets of now; a note, and how much each surprised.
+        """Train on transitions with targets from the current values.
 
-        Rewards are scaled and bounded as of now.  A sum ``r_0 + gamma r_1 + ...`` of n of them is
-        bounded as n rewards at the bound are, by ``1 + gamma + ... + gamma^(n-1)`` times it: where
-        no single reward is beyond the bound, nothing is cut off.
+        Rewards are scaled and clipped with the current statistics.  A sum ``r_0 + gamma r_1 + ...``
+        of n rewards is clipped at ``1 + gamma + ... + gamma^(n-1)`` times the bound of one reward:
+        if no single reward exceeds the bound, nothing is clipped.
 
         Args:
             rows: transitions.
-            memory: rows to remember, instead of the setting.
-            steps: how many rewards a row sums at most.
+            memory: effective number of past rows, instead of the setting.
+            steps: maximum number of rewards summed in a row.
+
+        Returns:
+            Error and deviation of the values, and the mean standardized error of each transition.
         """
         s = self.settings
         inputs, reached = self.inputs(rows.observations), self.inputs(rows.reached)
@@ -163,7 +167,7 @@ class Teacher:
         return _mean(notes), surprise / len(self.critics)
 
     def _learn_surprising(self, kept: Surprising, rows: Transitions) -> None:
-        """Learn again what surprised most so far, and keep what surprises more."""
+        """Train again on the stored transitions, then store new ones with larger errors."""
         if kept.held:
             kept.judge(self.relearn(kept.all())[1])
         inputs, reached = self.inputs(rows.observations), self.inputs(rows.reached)
@@ -174,14 +178,14 @@ class Teacher:
     def _surprise(
         self, critic: Critic, rows: Rows, actions: Actions, mean: Array, variance: Array
     ) -> Array:
-        """How far targets are from what was expected, in deviations."""
+        """Return the absolute errors of the predicted values, in standard deviations."""
         expected, own = _taken(critic, rows, actions)
         found: Array = np.abs(mean - expected) / np.sqrt(own + variance + self.sigma**2)
         return found
 
 
 def _taken(critic: Critic, rows: Rows, actions: Actions) -> tuple[Array, Array]:
-    """Mean and variance of the actions that were taken."""
+    """Return mean and variance of the values of the actions taken."""
     mean, variance = critic.values()(rows)
     at = np.arange(len(actions))
     return mean[at, actions].astype(np.float64), variance[at, actions].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Transitions that are learnt again: the latest of them, or those that surprised most."""
+"""Stored transitions for repeated training: the latest ones, or those with the largest errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Transitions:
-    """Steps, one a row, as the environment gave them.
+    """Transitions, one per row, as returned by the environment.
 
     Attributes:
-        observations: before the step.
-        actions: what was done.
-        rewards: what it gave; the discounted sum, where several steps are one row.
-        reached: the observation that it led to.
-        factors: on the value of what was reached: gamma to the number of steps, 0 at an end.
+        observations: observations before the step, ``[rows, entries]``.
+        actions: actions taken.
+        rewards: rewards received; their discounted sum, where a row covers several steps.
+        reached: observations after the step.
+        factors: factor on the value of the observation after the step: gamma to the power of the
+            number of steps, 0 if that is terminal.
     """
 
     observations: Array
@@ -30,7 +31,7 @@ class Transitions:
 
     @classmethod
     def empty(cls, size: int, width: int) -> Transitions:
-        """Room for so many, all zeros."""
+        """Return ``size`` transitions of zeros."""
         shape = (size, width)
         return cls(
             np.zeros(shape), np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(shape),
@@ -38,44 +39,47 @@ class Transitions:
         )  # fmt: skip
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of transitions."""
         return len(self.rewards)
 
     def __getitem__(self, chosen: NDArray[np.int64] | slice) -> Transitions:
-        """Some of them."""
+        """Return the chosen transitions."""
         return Transitions(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def put(self, places: NDArray[np.int64], rows: Transitions) -> None:
-        """Write rows over those in these places."""
+        """Overwrite the transitions at these indices."""
         for field in fields(self):
             getattr(self, field.name)[places] = getattr(rows, field.name)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """By name, to be saved."""
+        """Return the arrays by name, to be saved."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 class Latest:
-    """The latest transitions; the oldest is overwritten."""
+    """Ring buffer of the latest transitions, sampled uniformly; the oldest is overwritten."""
 
     def __init__(self, capacity: int, width: int) -> None:
         self.rows = Transitions.empty(capacity, width)
         self.held = self.next = 0
 
     def add(self, rows: Transitions) -> None:
-        """Keep these."""
+        """Append transitions."""
         rows = rows[-len(self.rows) :] if len(rows) > len(self.rows) else rows
         self.rows.put((self.next + np.arange(len(rows))) % len(self.rows), rows)
         self.next = (self.next + len(rows)) % len(self.rows)
         self.held = min(self.held + len(rows), len(self.rows))
 
     def draw(self, size: int, rng: np.random.Generator) -> Transitions:
-        """Some of those held, evenly, with replacement."""
+        """Return up to ``size`` transitions drawn uniformly with replacement."""
         return self.rows[rng.integers(self.held, size=min(size, self.held))]
 
 
 class Surprising:
-    """The transitions whose rewards were farthest from what was expected, in deviations."""
+    """Buffer of the transitions with the largest standardized errors.
+
+    All of them are learned again after each horizon; they are not sampled with priorities.
+    """
 
     def __init__(self, capacity: int, width: int) -> None:
         self.rows = Transitions.empty(capacity, width)
@@ -83,7 +87,7 @@ class Surprising:
         self.held = 0
 
     def add(self, rows: Transitions, surprise: Array) -> None:
-        """Keep those of these and of the held ones that surprise most."""
+        """Keep the transitions with the largest errors among the new ones and the stored ones."""
         room = len(self.rows)
         order = np.argsort(-surprise, kind="stable")[:room]
         for k in order.tolist():
@@ -97,9 +101,9 @@ class Surprising:
             self.surprise[place] = surprise[k]
 
     def all(self) -> Transitions:
-        """Those held."""
+        """Return the stored transitions."""
         return self.rows[: self.held]
 
     def judge(self, surprise: Array) -> None:
-        """Take over how much those held surprise now."""
+        """Replace the errors of the stored transitions by their current values."""
         self.surprise[: self.held] = surprise
