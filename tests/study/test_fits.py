@@ -37,7 +37,7 @@ def test_capacity_by_size():
     assert found.sizes[0].train_error > 3 * found.sizes[2].train_error
     assert found.baseline == pytest.approx(0.5, abs=0.35)
     assert found.kind == "mean squared error"
-    assert "Size 32 has the least test error" in found.advice()
+    assert "Size 32 has the lowest test error" in found.advice()
     assert json.loads(found.to_json())["sizes"][0]["size"] == 1
     assert len(found.plot().lines) >= 2
 
@@ -132,10 +132,12 @@ def test_more_rows_of_a_wave_help():
     ("loss", "low", "high", "says"),
     [
         (0.441, 0.0, 0.30, "hardly help: the squared error is 0.441, and 80 rows instead of 40 "
-         "should leave it at 0.441 (take off 30 % at most)."),
-        (0.435, 0.0, 0.0, "should take it to 0.435 (take off nothing to speak of)."),
-        (0.35, 0.01, 0.4, "may help: 80 rows instead of 40 should take 1 to 40 % off"),
-        (0.35, 0.1, 0.4, "would help: 80 rows instead of 40 should take 10 to 40 % off"),
+         "should leave it at 0.441 (at most 30 % less)."),
+        (0.435, 0.0, 0.0, "should reduce it to 0.435 (a negligible reduction)."),
+        (0.35, 0.01, 0.4, "may help: 80 rows instead of 40 should reduce the "
+         "squared error by 1 to 40 %"),
+        (0.35, 0.1, 0.4, "would help: 80 rows instead of 40 should reduce the "
+         "squared error by 10 to 40 %"),
     ],
 )  # fmt: skip
 def test_advice_is_given_where_it_helps(loss, low, high, says):
@@ -196,7 +198,7 @@ def test_remedies_of_classes():
     )  # fmt: skip
     assert found.kind == "error rate"
     assert not any(r.helps for r in found.remedies)  # one split tells nothing
-    assert "which tells little" in found.advice()
+    assert "not significant" in found.advice()
 
 
 def test_dropout_stands_behind_activations():

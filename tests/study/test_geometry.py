@@ -181,7 +181,7 @@ def test_a_way_is_drawn_and_written():
     found = tr.study.descent(loss, [1.0, 1.0], "momentum", lr=0.02, steps=25)
     assert len(found.points) == 26
     assert found.losses[-1] < found.losses[0]
-    assert "came down" in found.advice()
+    assert "decreased" in found.advice()
     assert "function" not in json.loads(found.to_json())
     ax = found.plot()
     tr.study.descent(loss, [1.0, 1.0], "adam", lr=0.02, steps=25).plot(ax)

@@ -1,8 +1,8 @@
-"""Knowing your model: why its error is what it is, whether its doubt is true, what would help.
+"""Model diagnostics: error decomposition, calibration of the epistemic variance, and remedies.
 
 Every study returns a frozen ``Result``: ``print`` shows its table and its advice, ``plot()`` draws
-it, ``to_json()`` writes it.  Those that fit take a *maker*, a function from a seed to a learner
-that has seen nothing, and work on all cores.
+it, ``to_json()`` writes it.  Studies that train models take a *maker*, a function from a seed to an
+untrained learner, and use all cores.
 """
 
 from tractable.study.bias_variance import BiasVariance, bias_variance

@@ -1,18 +1,19 @@
-"""Why the error is what it is: noise, bias and variance, and whether the model's doubt is true.
+"""Bias-variance decomposition of the error, and calibration of the epistemic variance.
 
 For a learning procedure and a squared loss (of numbers, or of class probabilities: the Brier
 score), "Understanding Deep Learning" eq. 8.7,
 
     expected loss = noise + bias^2 + variance
 
-over data sets: how far targets scatter about their mean, how far the mean model is from it, and how
-far models of different data sets are from each other.  The last is what the epistemic variance of a
-Bayesian model claims to know, so the two are compared: their ratio is 1 if the model is honest.
+over data sets: the variance of targets about their mean, the squared distance between that mean and
+the average model, and the variance between models of different data sets.  The epistemic variance
+of a Bayesian model is an estimate of the last term, so the two are compared: their ratio is 1 if
+the model is calibrated.
 
-Exact: the sum, always; every term, for a list of all data sets that may come.  Unbiased: each term,
+Exact: the sum, always; every term, for a list of all possible data sets.  Unbiased: each term,
 for data sets drawn by a sampler.  Approximate, for a table of rows: data sets are drawn from it
 without replacement, whose variance is that of new data sets times ``1 - share`` (exactly so for
-averages), and the noise is the model's own, so that an error in it goes to the bias.
+averages), and the noise is estimated by the model, so that an error in it changes the bias.
 """
 
 from __future__ import annotations
@@ -45,24 +46,25 @@ if TYPE_CHECKING:
 
 Sampler = Callable[[torch.Generator], tuple[Any, Any]]
 HONEST = (0.8, 1.25)
-"""Ratios of the model's variance to the true one that count as right."""
+"""Range of the ratio of epistemic to true variance that counts as calibrated."""
 
 
 @dataclass(frozen=True)
 class BiasVariance(Result):
-    """The parts of an expected loss, means over the rows asked about.
+    """Terms of an expected loss, averaged over the evaluated rows.
 
     Attributes:
-        loss: expected squared error of a model of one data set, for a new target.
+        loss: expected squared error of a model trained on one data set, for a new target.
         noise: variance of targets about their mean.
-        bias_sq: squared distance of the mean model from that mean (the book's "bias" in eq. 8.7).
+        bias_sq: squared distance of the average model from that mean (the book's "bias" in
+            eq. 8.7).
         variance: variance of models of different data sets about their mean.
-        epistemic: the models' own mean variance; None if they have none to state.
-        errors: standard errors of these, by name, over data sets.
-        datasets: how many data sets were fitted.
-        rows: rows of each of them.
+        epistemic: mean epistemic variance predicted by the models; None if they predict none.
+        errors: standard errors of these over data sets, by name.
+        datasets: number of data sets.
+        rows: number of rows of each data set.
         noise_from: ``"known"`` or ``"the model"``.
-        log_prob: mean log density of targets, where there were any.
+        log_prob: mean log density of targets; None without targets.
     """
 
     loss: float
@@ -78,29 +80,29 @@ class BiasVariance(Result):
 
     @property
     def honesty(self) -> float | None:
-        """The model's own variance over the true one: 1 if honest, less if too sure."""
+        """Ratio of epistemic to true variance: 1 if calibrated, below 1 if overconfident."""
         if self.epistemic is None or not self.variance > 0:
             return None
         return self.epistemic / self.variance
 
     @property
     def doubt_of_error(self) -> float | None:
-        """The model's own variance over variance and bias together: what it should know of both."""
+        """Ratio of the epistemic variance to the sum of variance and squared bias."""
         error = self.variance + self.bias_sq
         return None if self.epistemic is None or not error > 0 else self.epistemic / error
 
     @property
     def main(self) -> str:
-        """The largest part: ``"noise"``, ``"bias"`` or ``"variance"``."""
+        """Name of the largest term: ``"noise"``, ``"bias"`` or ``"variance"``."""
         parts = {"noise": self.noise, "bias": self.bias_sq, "variance": self.variance}
         return max(parts, key=lambda name: parts[name])
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["part", "value", "share", "standard error"]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         names = ("noise", "bias_sq", "variance", "loss", "epistemic")
         found: list[list[Cell]] = []
         for name in names:
@@ -110,20 +112,20 @@ class BiasVariance(Result):
         return found
 
     def advice(self) -> str:
-        """Which part is largest, what helps against it, and how far to trust the doubt."""
+        """Return the largest term, what reduces it, and how well the model is calibrated."""
         words = {
             "noise": "noise: the model is nearly as good as these columns allow; look for columns "
             "that explain the rest",
-            "bias": "bias: the model is too stiff; more units, more epochs or a weaker prior "
-            "would help, more rows would not",
+            "bias": "bias: the model is not flexible enough; more units, more epochs or a weaker "
+            "prior would help, more rows would not",
             "variance": "variance: more rows, an ensemble or a stronger prior would help",
         }[self.main]
         return f"{words[0].upper()}{words[1:]}; {doubt_in_words(self.honesty)}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars of the parts; beside the variance, what the model believes it to be."""
+        """Draw bars of the terms and of the predicted epistemic variance."""
         ax = canvas(ax)
-        names = ["noise", "bias²", "variance", "its own doubt"]
+        names = ["noise", "bias²", "variance", "epistemic"]
         values = [self.noise, self.bias_sq, self.variance, self.epistemic or 0.0]
         errors = [self.errors.get(n, 0.0) for n in ("noise", "bias_sq", "variance", "epistemic")]
         shown = names if self.epistemic is not None else names[:3]
@@ -139,21 +141,21 @@ class BiasVariance(Result):
 
 
 def doubt_in_words(honesty: float | None) -> str:
-    """How far the model's own doubt is from the true one.
+    """Return a sentence that compares the epistemic variance with the true variance.
 
     >>> doubt_in_words(1.17)
-    "the model's own doubt is right within 17 %"
+    "the model's epistemic variance is right within 17 %"
     >>> doubt_in_words(0.4)
-    'the model is too sure: its own variance is 0.4 times the true one'
+    'the model is overconfident: its epistemic variance is 0.4 times the true one'
     """
     if honesty is None:
-        return "the model states no doubt of its own"
+        return "the model predicts no epistemic variance"
     low, high = HONEST
     if low <= honesty <= high:
         off = max(honesty, 1 / honesty) - 1
-        return f"the model's own doubt is right within {math.ceil(100 * off - 1e-9):.0f} %"
-    kind = "too sure" if honesty < 1 else "too unsure"
-    return f"the model is {kind}: its own variance is {honesty:.2g} times the true one"
+        return f"the model's epistemic variance is right within {math.ceil(100 * off - 1e-9):.0f} %"
+    kind = "overconfident" if honesty < 1 else "underconfident"
+    return f"the model is {kind}: its epistemic variance is {honesty:.2g} times the true one"
 
 
 def bias_variance(
@@ -173,38 +175,42 @@ def bias_variance(
     progress: bool | None = None,
     **options: Any,
 ) -> BiasVariance:
-    """The parts of the expected squared error, by fitting many data sets.
+    """Estimate the terms of the expected squared error by training on many data sets.
 
-    With ``X`` and ``y``, a share of the rows is kept for testing, and data sets are drawn from the
-    others.  With ``sampler``, data sets are drawn as they may come, and judged at ``at`` against
-    the ``truth`` there.
+    With ``X`` and ``y``, a fraction of the rows is kept for testing, and data sets are drawn from
+    the others.  With ``sampler``, new data sets are drawn, and models are evaluated at ``at``
+    against the ``truth`` there.
 
     Args:
-        make: a function from a seed to a learner that has seen nothing; each data set has a seed of
-            its own, so that the variance is also that of first weights.
-        X: inputs of the rows there are.
-        y: their targets: numbers, or classes as whole numbers.
-        sampler: instead of rows, a function from a generator to inputs and targets of a new data
-            set; or a list of all data sets that may come, each as likely: then terms are exact.
-        at: inputs to judge at, with ``sampler``.
-        truth: the mean of the target at each of them.
-        noise: variance of the noise, a number or one for each; by default the models' own.
-        datasets: how many to draw.
-        share: rows of each data set, as a share of those to draw from.
-        test: share of the rows to judge at.
-        seed: seed of the random number generator.
-        workers: fits at once; by default as many as there are cores.
-        progress: show a bar; by default on a terminal only.
+        make: function from a seed to an untrained learner; each data set has its own seed, so that
+            the variance includes that of the initial weights.
+        X: inputs, ``[rows, ...]``.
+        y: targets: numbers, or classes as integers.
+        sampler: function from a generator to inputs and targets of a new data set, used instead of
+            ``X`` and ``y``; or a list of all possible data sets, equally probable: the terms are
+            then exact.
+        at: inputs to evaluate at, with ``sampler``.
+        truth: mean of the target at each of them.
+        noise: variance of the noise, one number or one for each row; default: the models' estimate.
+        datasets: number of data sets to draw.
+        share: size of each data set, as a fraction of the rows to draw from.
+        test: fraction of the rows used for testing.
+        seed: random seed.
+        workers: number of parallel fits; default: the number of cores.
+        progress: whether to show a progress bar; default: only in a terminal.
         options: arguments of ``fit``.
+
+    Returns:
+        The terms with their standard errors.
     """
     if sampler is None:
         return _of_rows(
             make, X, y, noise, datasets, share, test, seed, workers, progress, options
         )  # fmt: skip
     if X is not None or y is not None:
-        raise ValueError("give the rows X and y, or a sampler, not both")
+        raise ValueError("pass either X and y or sampler=, not both")
     if at is None or truth is None:
-        raise ValueError("a sampler needs `at`, inputs to judge at, and the `truth` there")
+        raise ValueError("a sampler needs `at`, inputs to evaluate at, and the `truth` there")
     every = not callable(sampler)
     sets = list(sampler) if every else None  # type: ignore[arg-type]
     count = len(sets) if sets is not None else datasets
@@ -226,7 +232,9 @@ def bias_variance(
     means = torch.stack([s.mean for s in said])
     right = one_hot(as_tensor(truth, "truth"), means.shape[2])
     if right.shape != means.shape[1:]:
-        raise ValueError(f"truth has the shape {tuple(right.shape)}, predictions {means.shape[1:]}")
+        raise ValueError(
+            f"truth has shape {tuple(right.shape)}, predictions have {tuple(means.shape[1:])}"
+        )
     scatter = _noise(noise, said, right)
     return _put_together(
         said, lambda kept: _terms(means[kept], right, scatter, exact=every), found[0][1], noise
@@ -266,30 +274,30 @@ def _of_rows(
     means = torch.stack([s.mean for s in said])
     seen = one_hot(rows[1][held], means.shape[2])
     scatter = _noise(noise, said, seen)
-    drawn = 1 - size / len(pool)  # of the variance of new data sets, that these have
+    drawn = 1 - size / len(pool)  # variance of these data sets over that of new ones
 
     def terms(kept: Tensor) -> dict[str, float]:
         of = means[kept]
         loss = _mean((of - seen).square())
         variance = _mean(of.var(0, correction=1)) / drawn
-        rest = loss - variance - _mean(scatter)  # a truth to measure it against is not known
+        rest = loss - variance - _mean(scatter)  # the true function is unknown
         return {"loss": loss, "noise": _mean(scatter), "variance": variance, "bias_sq": rest}
 
     return _put_together(said, terms, size, noise)
 
 
 def split(rows: int, test: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows to learn from and rows to judge at, by chance."""
+    """Return random indices of training rows and of test rows."""
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
     held = min(max(1, round(test * rows)), rows - 2)
     return order[held:], order[:held]
 
 
 def _terms(means: Tensor, truth: Tensor, scatter: Tensor, *, exact: bool) -> dict[str, float]:
-    """Loss, bias and variance of models; unbiased, unless they are all that may come.
+    """Return loss, noise, bias and variance of models; unbiased, or exact for all data sets.
 
-    The squared distance of a mean of n models is too large by a share 1/n of their variance, which
-    is taken off: with ``s^2`` over n - 1 the sum stays what it is.
+    The squared distance of a mean of n models is biased upwards by 1/n of their variance, which is
+    subtracted: with ``s^2`` over n - 1, the sum of the terms is unchanged.
     """
     n = len(means)
     middle = means.mean(0)
@@ -301,22 +309,22 @@ def _terms(means: Tensor, truth: Tensor, scatter: Tensor, *, exact: bool) -> dic
 
 
 def _noise(given: Any, said: list[Said], like: Tensor) -> Tensor:
-    """Variance of the noise at each row and output."""
+    """Return the variance of the noise at each row and output."""
     if given is not None:
         known = torch.as_tensor(given, dtype=torch.float64)
         if bool((known < 0).any()) or not bool(torch.isfinite(known).all()):
-            raise ValueError("noise is a variance: it must be finite and not negative")
+            raise ValueError("noise is a variance and must be finite and not negative")
         return (known.unsqueeze(-1) if known.ndim == 1 else known).expand(like.shape)
     own = [part.noise for part in said]
     if any(part is None for part in own):
-        raise ValueError("the models state no noise of their own: give noise=, its variance")
+        raise ValueError("the models predict no noise variance: give noise=, the variance")
     return torch.stack([part for part in own if part is not None]).mean(0)
 
 
 def _put_together(
     said: list[Said], terms: Callable[[Tensor], dict[str, float]], rows: int, noise: Any
 ) -> BiasVariance:
-    """All terms, with their jackknife errors over data sets."""
+    """Return all terms, with their jackknife standard errors over data sets."""
     n = len(said)
     places = torch.arange(n)
     whole = terms(places)
@@ -346,5 +354,5 @@ def _put_together(
 
 
 def _mean(values: Tensor) -> float:
-    """Mean over rows of the sum over outputs."""
+    """Return the mean over rows of the sum over outputs."""
     return float(values.double().reshape(-1, values.shape[-1]).sum(-1).mean())

@@ -1,10 +1,10 @@
-"""How large a network should be: training and test error by size, and the learner's own evidence.
+"""Choice of the network size: training and test error by size, and the learner's evidence.
 
-Where a network can just fit every training row, the fit is at its most nervous, and the test error
-of a point estimate may rise to a peak before it falls again: double descent ("Understanding Deep
-Learning", section 8.4).  The size where that happens is the *interpolation threshold*: the first
-at which the training error is next to nothing.  A learner that weighs weights by a prior can be
-damped there, and its own evidence, which needs no test rows, can be compared with the test error.
+Near the size at which a network can just fit every training row, the test error of a point estimate
+may peak before it falls again: double descent ("Understanding Deep Learning", section 8.4).  That
+size is the *interpolation threshold*: the first at which the training error is close to zero.  A
+prior over the weights can damp the peak.  The evidence of such a learner, which needs no test rows,
+can be compared with the test error.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 SizedMaker = Callable[[int, int], Any]
 _EVIDENCE = ("log_evidence", "elbo")
 FITTED = 0.01
-"""Share of the error of a constant below which the training rows count as fitted."""
+"""Fraction of the error of a constant below which the training rows count as fitted."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What fits of one size came to, means over seeds.
+    """Results of one network size, averaged over seeds.
 
     Attributes:
-        size: as given to ``make``.
-        parameters: numbers that are learnt.
-        train_error: share of wrong classes, or mean squared error, on the rows learnt from.
-        test_error: the same on held-out rows.
+        size: size passed to ``make``.
+        parameters: number of parameters.
+        train_error: error rate, or mean squared error, on the training rows.
+        test_error: the same on the test rows.
         test_error_std: its standard deviation over seeds; None for one seed.
-        test_nll: mean negative log density of held-out targets.
-        evidence: log evidence, or a bound of it, for each row learnt from; None where the learner
-            has none.
+        test_nll: mean negative log density of the test targets.
+        evidence: log evidence, or a lower bound of it, per training row; None if the learner has
+            none.
     """
 
     size: int
@@ -65,14 +65,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Capacity(Result):
-    """Errors by size.
+    """Errors by network size.
 
     Attributes:
-        sizes: one entry for each size, smallest first.
+        sizes: one entry for each size, in increasing order.
         kind: ``"error rate"`` or ``"mean squared error"``.
-        baseline: the test error of always saying the mean, or the most frequent class.
-        train_rows: rows learnt from.
-        outputs: numbers or classes for each row.
+        baseline: test error of predicting the mean, or the most frequent class.
+        train_rows: number of training rows.
+        outputs: number of outputs or classes.
     """
 
     sizes: tuple[Size, ...]
@@ -83,27 +83,26 @@ class Capacity(Result):
 
     @property
     def threshold(self) -> int | None:
-        """The smallest size whose training rows are fitted; None if none is."""
+        """Smallest size at which the training rows are fitted; None if there is none."""
         fitted = [s.size for s in self.sizes if s.train_error <= FITTED * self.baseline]
         return min(fitted, default=None)
 
     @property
     def best(self) -> Size:
-        """The size of least test error."""
+        """Size with the smallest test error."""
         return min(self.sizes, key=lambda s: s.test_error)
 
     @property
     def best_by_evidence(self) -> Size | None:
-        """The size that the learner's own evidence prefers, without a test row."""
+        """Size with the largest evidence, which uses no test rows; None without evidence."""
         known = [s for s in self.sizes if s.evidence is not None]
         return max(known, key=lambda s: s.evidence or -math.inf, default=None)
 
     @property
     def peak(self) -> float:
-        """How far the test error rises after its first fall, over its least: 1 for no peak.
+        """Largest ratio of a test error to the smallest one before it; 1 without a peak.
 
-        The largest ratio of a test error to the least of those before it, where the error comes
-        down again after.
+        Only errors that are followed by a smaller error count.
         """
         errors = [s.test_error for s in self.sizes]
         ratios = [1.0]
@@ -114,7 +113,7 @@ class Capacity(Result):
 
     @property
     def rises(self) -> bool:
-        """Whether there is a peak beyond what seeds scatter, by two standard deviations."""
+        """Whether there is a peak larger than two standard deviations over seeds."""
         for i in range(1, len(self.sizes) - 1):
             here, before = self.sizes[i], min(s.test_error for s in self.sizes[:i])
             scatter = 2 * (here.test_error_std or 0.0)
@@ -124,11 +123,11 @@ class Capacity(Result):
         return False
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["size", "parameters", "train error", "test error", "std", "test NLL", "evidence"]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         return [
             [s.size, s.parameters, s.train_error, s.test_error, s.test_error_std, s.test_nll,
              s.evidence]
@@ -136,19 +135,19 @@ class Capacity(Result):
         ]  # fmt: skip
 
     def advice(self) -> str:
-        """The best size, and whether a peak stands in the way."""
-        words = f"Size {self.best.size} has the least test error, {self.best.test_error:.3g}"
+        """Return the best size, and whether the test error has a peak."""
+        words = f"Size {self.best.size} has the lowest test error, {self.best.test_error:.3g}"
         if self.rises:
-            words += f"; in between the error rises to {self.peak:.2g} times the least before it"
+            words += f"; with size, the error rises to {self.peak:.2g} times its previous minimum"
             if self.threshold is not None:
-                words += f", about where rows are just fitted (size {self.threshold})"
+                words += f", near the interpolation threshold (size {self.threshold})"
         chosen = self.best_by_evidence
         if chosen is not None:
             words += f"; the evidence prefers {chosen.size}"
         return f"{words}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Both errors by size, with the interpolation threshold marked."""
+        """Draw training and test error by size, with the interpolation threshold."""
         ax = canvas(ax)
         sizes = [s.size for s in self.sizes]
         test = [s.test_error for s in self.sizes]
@@ -184,20 +183,23 @@ def capacity(
     progress: bool | None = None,
     **options: Any,
 ) -> Capacity:
-    """Training and test error of networks of several sizes.
+    """Estimate training and test error of networks of several sizes.
 
     Args:
-        make: a function from a size and a seed to a learner that has seen nothing.
-        sizes: whatever makes networks larger: widths, depths.
-        X: inputs.
-        y: targets: numbers, or classes as whole numbers.
-        validation: inputs and targets to test on; by default a share of the rows.
-        test: that share.
-        seeds: fits of each size.
-        seed: seed of the random number generator.
-        workers: fits at once; by default as many as there are cores.
-        progress: show a bar; by default on a terminal only.
+        make: function from a size and a seed to an untrained learner.
+        sizes: network sizes, for example widths or depths.
+        X: inputs, ``[rows, ...]``.
+        y: targets: numbers, or classes as integers.
+        validation: test inputs and targets; default: a fraction of the rows.
+        test: that fraction.
+        seeds: number of fits of each size.
+        seed: random seed.
+        workers: number of parallel fits; default: the number of cores.
+        progress: whether to show a progress bar; default: only in a terminal.
         options: arguments of ``fit``.
+
+    Returns:
+        The errors of each size.
     """
     sizes = sorted(int(size) for size in sizes)
     if not sizes or sizes[0] < 1 or len(set(sizes)) < len(sizes):
@@ -269,7 +271,7 @@ def _baseline(train: Any, held: Any, classes: bool) -> float:
 
 
 def _evidence(learner: Any, rows: int) -> float | None:
-    """What the learner recorded of its evidence, for each row."""
+    """Return the last evidence in the learner's history, per row; None without one."""
     last = learner.history[-1] if learner.history else {}
     for key in _EVIDENCE:
         if key in last:

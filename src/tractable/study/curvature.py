@@ -1,11 +1,11 @@
-"""The curvature of a loss: extreme eigenvalues of its Hessian, and the largest step that is stable.
+"""Curvature of a loss: extreme eigenvalues of its Hessian, and the largest stable step size.
 
-A Hessian of a million parameters is never made: only its product with a vector is, by a second
-backward pass, and Lanczos' iteration finds the extreme eigenvalues from such products (Golub & Van
-Loan, "Matrix computations", section 10.1; all vectors are kept orthogonal).  Gradient descent near
-a minimum is stable for steps below ``2 / (largest eigenvalue)``.
+The Hessian of a large model is never formed.  Its products with vectors are computed by a second
+backward pass, and the Lanczos iteration finds the extreme eigenvalues from them (Golub & Van Loan,
+"Matrix computations", section 10.1; with full reorthogonalization).  Gradient descent near a
+minimum is stable for steps below ``2 / (largest eigenvalue)``.
 
-Exact: small Hessians, as a matrix.  Approximate: large ones, to the residual that is given.
+Exact: small Hessians, as a matrix.  Approximate: large ones, up to the reported residual.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Loss = Callable[[Tensor], Tensor]
 DENSE = 400
-"""Parameters up to which the whole matrix is made."""
-_FLAT = 1e-9  # of the largest eigenvalue: counts as none
+"""Number of parameters up to which the whole matrix is computed."""
+_FLAT = 1e-9  # eigenvalues below this fraction of the largest count as zero
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Curvature(Result):
     """Eigenvalues of a Hessian.
 
     Attributes:
-        parameters: numbers that the loss depends on.
-        largest: the largest eigenvalue.
-        smallest: the smallest one, negative where the loss is not convex.
-        eigenvalues: those that were found, in order: all of a small matrix.
-        residual: bound of the error of the extreme ones, 0 for a small matrix.
-        rank: eigenvalues that are not zero to rounding; None where not all are known.
-        trace: sum of all eigenvalues; None where not all are known.
-        gradient: length of the gradient there.
-        loss: the loss there.
+        parameters: number of parameters.
+        largest: largest eigenvalue.
+        smallest: smallest eigenvalue, negative where the loss is not convex.
+        eigenvalues: computed eigenvalues in increasing order; all of them for a small matrix.
+        residual: bound of the error of the extreme eigenvalues, 0 for a small matrix.
+        rank: number of eigenvalues that are not zero to rounding; None if not all are known.
+        trace: sum of all eigenvalues; None if not all are known.
+        gradient: norm of the gradient.
+        loss: value of the loss.
     """
 
     parameters: int
@@ -59,51 +59,51 @@ class Curvature(Result):
 
     @property
     def stable_step(self) -> float:
-        """The learning rate above which gradient descent diverges: 2 / largest eigenvalue."""
+        """Learning rate above which gradient descent diverges: 2 / largest eigenvalue."""
         return 2 / self.largest if self.largest > 0 else math.inf
 
     @property
     def convex(self) -> bool:
-        """Whether no eigenvalue is negative, to rounding."""
+        """Whether no eigenvalue is negative, up to rounding."""
         return self.smallest >= -max(_FLAT * abs(self.largest), self.residual)
 
     @property
     def condition(self) -> float:
-        """Largest over smallest eigenvalue: how slowly the slowest direction is learnt."""
+        """Condition number: ratio of the largest to the smallest eigenvalue."""
         if not self.convex or self.smallest <= _FLAT * self.largest:
             return math.inf
         return self.largest / self.smallest
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["", "value"]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         return [
             ["parameters", self.parameters],
             ["largest eigenvalue", self.largest],
             ["smallest eigenvalue", self.smallest],
-            ["error of these", self.residual],
+            ["error bound", self.residual],
             ["rank", self.rank],
             ["largest stable step", self.stable_step],
-            ["length of the gradient", self.gradient],
+            ["norm of the gradient", self.gradient],
             ["loss", self.loss],
         ]
 
     def advice(self) -> str:
-        """The step, and what kind of place this is."""
+        """Return the largest stable step, and whether the point is a unique minimum."""
         words = f"Plain gradient descent is stable here for steps below {self.stable_step:.3g}"
         if self.rank is not None and self.rank < self.parameters:
             flat = self.parameters - self.rank
             words += f"; the Hessian has rank {self.rank} of {self.parameters}: {flat} directions "
-            words += "of the weights make no difference (several solutions, unless a prior decides)"
+            words += "of the weights do not change the loss (no unique minimum without a prior)"
         elif not self.convex:
-            words += "; the loss curves downwards in some direction: this is no minimum"
+            words += "; the curvature is negative in some direction: this is no minimum"
         return f"{words}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The eigenvalues that were found, by size."""
+        """Draw the computed eigenvalues in decreasing order."""
         ax = canvas(ax)
         values = sorted(self.eigenvalues, reverse=True)
         ax.plot(range(1, len(values) + 1), values, "o", color=COLORS[0], markersize=4)
@@ -120,21 +120,24 @@ def curvature(
     vectors: int = 60,
     seed: int = 0,
 ) -> Curvature:
-    """The curvature of a model's loss at its mean weights, or of any function at a point.
+    """Compute the curvature of a model's loss at its mean weights, or of a function at a point.
 
     Args:
-        model: a learner, whose loss is the mean over rows of the negative log-likelihood (a prior
-            is left out); or a function from a vector to a number.
+        model: a learner, whose loss is the mean negative log-likelihood over rows (without the
+            prior); or a function from a vector to a number.
         X: inputs; for a function, the point.
-        y: targets; nothing for a function.
-        vectors: products with the Hessian that a large one may cost.
-        seed: seed of the random number generator for the first vector.
+        y: targets; None for a function.
+        vectors: maximum number of Hessian-vector products for a large Hessian.
+        seed: random seed of the first Lanczos vector.
+
+    Returns:
+        The eigenvalues and derived quantities.
     """
     if isinstance(model, Learner):
         loss, point = loss_of_weights(model, X, y)
     else:
         if y is not None:
-            raise ValueError("a function has no targets: give curvature(function, point)")
+            raise ValueError("a function has no targets: call curvature(function, point)")
         loss, point = model, torch.as_tensor(X).detach()
     if point.ndim != 1 or not point.is_floating_point():
         raise ValueError(f"the point must be a vector of numbers, got shape {tuple(point.shape)}")
@@ -163,8 +166,8 @@ class Products:
     """Products of a Hessian with vectors, at one point.
 
     Args:
-        loss: a function from a vector to a number, twice differentiable.
-        point: where.
+        loss: twice differentiable function from a vector to a number.
+        point: point at which the Hessian is taken.
     """
 
     def __init__(self, loss: Loss, point: Tensor) -> None:
@@ -177,10 +180,10 @@ class Products:
         self.value, self.slope = value.detach(), slope
         self.gradient = slope.detach()
         if not bool(torch.isfinite(self.gradient).all()):
-            raise ValueError("the gradient is not finite there")
+            raise ValueError("the gradient at the point is not finite there: choose another point")
 
     def __call__(self, vector: Tensor) -> Tensor:
-        """The Hessian times a vector."""
+        """Return the product of the Hessian and a vector."""
         if not self.slope.requires_grad:  # a linear loss
             return torch.zeros_like(vector)
         (found,) = torch.autograd.grad(
@@ -192,7 +195,7 @@ class Products:
 def lanczos(
     product: Callable[[Tensor], Tensor], size: int, steps: int, seed: int, like: Tensor
 ) -> tuple[Tensor, float]:
-    """Eigenvalues of the projection on a Krylov space, and the residual of the extreme ones."""
+    """Return eigenvalues of the projection on a Krylov space, and the extreme ones' residual."""
     generator = torch.Generator().manual_seed(seed)
     q = torch.randn(size, generator=generator, dtype=torch.float64)
     basis = [q / q.norm()]
@@ -201,7 +204,7 @@ def lanczos(
     for _ in range(min(steps, size)):
         w = product(basis[-1].to(like)).double().cpu()
         diagonal.append(float(w @ basis[-1]))
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # orthogonalizing twice suffices in floating point
             known = torch.stack(basis)
             w = w - known.T @ (known @ w)
         beside.append(float(w.norm()))
@@ -217,15 +220,15 @@ def lanczos(
 
 
 def loss_of_weights(model: Learner, X: Any, y: Any) -> tuple[Loss, Tensor]:
-    """The mean negative log-likelihood of rows as a function of the flat weights, and the means.
+    """Return the mean negative log-likelihood as a function of flat weights, and the mean weights.
 
     Args:
-        model: any learner of one network.
+        model: any learner with one network.
         X: inputs.
         y: targets.
     """
     if y is None:
-        raise ValueError("a learner's loss needs targets: give y")
+        raise ValueError("a learner's loss needs targets: pass y")
     x, targets = model.checked(X, y)
     network, likelihood = model.method.network, model.likelihood
     point = model.posterior.loc.detach().clone()

@@ -1,9 +1,9 @@
-"""The optimisers of the book, and the way each takes on a loss.
+"""Optimizers of the book, and their trajectories on a loss.
 
-torch has plain descent and Adam; its momentum and its Nesterov step are others than the book's,
-from the first step on ("Understanding Deep Learning", eqs. 6.11 and 6.12: the gradient is weighted
-by ``1 - beta`` and the momentum begins at zero).  Those, and the normalised step (eqs. 6.13, 6.14),
-are here as ``torch.optim.Optimizer``, so that learners take them:
+PyTorch provides plain gradient descent and Adam.  Its momentum and Nesterov steps differ from the
+book's from the first step on ("Understanding Deep Learning", eqs. 6.11 and 6.12: the gradient is
+weighted by ``1 - beta`` and the momentum starts at zero).  This module provides those and the
+normalized step (eqs. 6.13, 6.14) as ``torch.optim.Optimizer``, so that learners accept them:
 ``Backprop(..., optimizer=Momentum)``.
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class Momentum(Optimizer):
-    """``m <- beta m + (1 - beta) g``, ``w <- w - lr m``, with m = 0 at first (eq. 6.11).
+    """Momentum: ``m <- beta m + (1 - beta) g``, ``w <- w - lr m``, with m = 0 initially (eq. 6.11).
 
-    With ``nesterov`` the gradient is that of the place where the momentum alone would lead,
-    ``w - lr beta m`` (eq. 6.12).  A closure is then needed, which computes the loss anew.
+    With ``nesterov``, the gradient is evaluated at ``w - lr beta m``, the point that the momentum
+    alone would reach (eq. 6.12).  ``step`` then requires a closure that computes the loss.
 
     Args:
-        params: what to optimise.
-        lr: length of a step.
-        beta: share of the momentum that is kept.
-        nesterov: look ahead; ``step`` then wants a closure.
+        params: parameters to optimize.
+        lr: learning rate.
+        beta: decay factor of the momentum.
+        nesterov: whether to use Nesterov momentum; ``step`` then requires a closure.
     """
 
     def __init__(
@@ -52,11 +52,12 @@ class Momentum(Optimizer):
         super().__init__(params, {"lr": lr, "beta": beta, "nesterov": nesterov})
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step; with ``nesterov`` the closure is called at the place ahead."""
+        """Make one step; with ``nesterov``, the closure is called at the look-ahead point."""
         ahead = any(group["nesterov"] for group in self.param_groups)
         if ahead and closure is None:
             raise ValueError(
-                "Nesterov's step needs a closure: the gradient is that of a place ahead"
+                "Nesterov's step needs a closure, which computes the gradient at another point: "
+                "pass one to step()"
             )
         with torch.no_grad():
             moved = [(w, w.clone()) for group, w in self._all() if group["nesterov"]]
@@ -69,7 +70,7 @@ class Momentum(Optimizer):
             if closure is not None:
                 with torch.enable_grad():
                     loss = closure()
-        finally:  # back from the place ahead, whatever the closure met there
+        finally:  # restore the weights, even if the closure raised
             with torch.no_grad():
                 for w, before in moved:
                     w.copy_(before)
@@ -87,12 +88,12 @@ class Momentum(Optimizer):
 
 
 class NormalizedStep(Optimizer):
-    """``w <- w - lr g / (|g| + eps)``, entry by entry: only the sign counts (eqs. 6.13, 6.14).
+    """Normalized step: ``w <- w - lr g / (|g| + eps)``, elementwise (eqs. 6.13, 6.14).
 
     Args:
-        params: what to optimise.
+        params: parameters to optimize.
         lr: length of a step, the same in every direction.
-        eps: where the gradient is smaller, steps are too.
+        eps: steps are shorter where the gradient is smaller than this.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float = 1e-3, eps: float = 1e-8) -> None:
@@ -101,7 +102,7 @@ class NormalizedStep(Optimizer):
         super().__init__(params, {"lr": lr, "eps": eps})
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step."""
+        """Make one step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -116,7 +117,7 @@ class NormalizedStep(Optimizer):
 
 
 def nesterov(params: Iterable[Tensor], lr: float = 1e-3, beta: float = 0.9) -> Momentum:
-    """``Momentum`` that looks ahead; its steps want a closure."""
+    """Return ``Momentum`` with Nesterov steps, which require a closure."""
     return Momentum(params, lr, beta, nesterov=True)
 
 
@@ -131,13 +132,13 @@ METHODS: dict[str, Callable[..., Optimizer]] = {
 
 @dataclass(frozen=True)
 class Descent(Result):
-    """The way an optimiser took.
+    """Trajectory of an optimizer.
 
     Attributes:
-        method: its name.
-        points: where it was, from the start, ``[steps + 1, numbers]``.
-        losses: the loss at each.
-        lr: length of a step.
+        method: name of the optimizer.
+        points: weights at the start and after each step, ``[steps + 1, weights]``.
+        losses: loss at each point.
+        lr: learning rate.
     """
 
     method: str
@@ -148,32 +149,32 @@ class Descent(Result):
 
     @property
     def diverged(self) -> bool:
-        """Whether it ended higher than it began, or nowhere."""
+        """Whether the last loss is larger than the first or not finite."""
         last = self.losses[-1]
         return not math.isfinite(last) or last > self.losses[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """See ``Result``; without the function."""
+        """Return all fields but the function as plain values."""
         return {k: value for k, value in super().to_dict().items() if k != "function"}
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["step", "loss", *(f"w{i}" for i in range(min(len(self.points[0]), 4)))]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``; about ten steps of the way."""
+        """Return the rows of the table: about ten steps of the trajectory."""
         every = max(1, len(self.losses) // 10)
         places = sorted({*range(0, len(self.losses), every), len(self.losses) - 1})
         return [[i, self.losses[i], *self.points[i][:4]] for i in places]
 
     def advice(self) -> str:
-        """Whether it came down."""
+        """Return whether the loss decreased."""
         if self.diverged:
             return f"Steps of {self.lr:g} are too long: the loss went up."
-        return f"The loss came down from {self.losses[0]:.4g} to {self.losses[-1]:.4g}."
+        return f"The loss decreased from {self.losses[0]:.4g} to {self.losses[-1]:.4g}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The way over the contours of the loss, in two dimensions; else the loss by step."""
+        """Draw the trajectory over contours of a loss of two weights; else the loss by step."""
         ax = canvas(ax)
         if len(self.points[0]) != 2 or self.function is None:
             ax.plot(range(len(self.losses)), self.losses, color=COLORS[0], label=self.method)
@@ -204,16 +205,19 @@ def descent(
     steps: int = 100,
     **options: Any,
 ) -> Descent:
-    """The way that an optimiser takes on a loss.
+    """Compute the trajectory of an optimizer on a loss.
 
     Args:
-        loss: a function from a vector to a number.
-        start: where to begin.
+        loss: function from a vector to a number.
+        start: initial vector.
         method: ``"gradient"``, ``"momentum"``, ``"nesterov"``, ``"normalized"``, ``"adam"``, or
-            what makes a ``torch.optim.Optimizer``.
-        lr: length of a step.
-        steps: how many.
-        options: arguments of the optimiser, such as ``beta=0.9``.
+            a function that returns a ``torch.optim.Optimizer``.
+        lr: learning rate.
+        steps: number of steps.
+        options: arguments of the optimizer, such as ``beta=0.9``.
+
+    Returns:
+        The trajectory.
     """
     if isinstance(method, str) and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
@@ -243,7 +247,7 @@ def descent(
     else:
         points.append(tuple(w.detach().tolist()))
         losses.append(float(loss(w.detach())))
-    name = method if isinstance(method, str) else getattr(method, "__name__", "an optimiser")
+    name = method if isinstance(method, str) else getattr(method, "__name__", "an optimizer")
     return Descent(name, tuple(points), tuple(losses), lr, loss)
 
 

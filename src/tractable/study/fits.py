@@ -1,9 +1,9 @@
-"""Many independent fits of what a maker makes, on all cores, and what each says at some rows.
+"""Independent fits on all cores, and the predictions of each at given rows.
 
-A *maker* is a function from a seed to a learner that has seen nothing:
-``lambda seed: tr.TAGI(net, likelihood, seed=seed)``.  Learners of the compiled kernel share the
-cores as threads; others run in forked processes where the system has them.  What is found does not
-depend on how many work at once.
+A *maker* is a function from a seed to an untrained learner:
+``lambda seed: tr.TAGI(net, likelihood, seed=seed)``.  Learners of the compiled kernel run in
+threads; others run in forked processes where the system supports it.  The results do not depend on
+the number of parallel workers.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Maker = Callable[[int], Any]
 Rows = tuple[Tensor, Tensor]
 T = TypeVar("T")
 
-_DRAWS = 50  # of functions, for the doubt of class probabilities
+_DRAWS = 50  # posterior draws that estimate the epistemic variance of class probabilities
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a fitted model says at some rows.
+    """Predictions of a fitted model at given rows.
 
     Attributes:
         mean: expected target, ``[rows, outputs]`` (probabilities, for classes).
-        epistemic: the model's own variance of that mean, alike; None if it has none to state.
-        noise: the model's own variance of the noise, alike; None if it has none to state.
-        log_prob: log density of each target, where targets were given.
+        epistemic: epistemic variance of that mean, same shape; None if the model predicts none.
+        noise: predicted variance of the noise, same shape; None if the model predicts none.
+        log_prob: log density of each target; None without targets.
         seconds: processor time of the fit.
     """
 
@@ -56,11 +56,11 @@ class Said:
 
 
 def check_maker(make: Maker, seeds: tuple[int, int] = (0, 1)) -> bool:
-    """Refuse a maker that ignores its seed; whether what it makes trains beside other threads.
+    """Check a maker; return whether its learners can be trained in parallel threads.
 
     Raises:
-        TypeError: it makes no learner.
-        ValueError: it hands out one learner twice, a fitted one, or always the same seed.
+        TypeError: it returns no learner.
+        ValueError: it returns the same learner twice, a fitted one, or ignores its seed.
     """
     if not callable(make):
         raise TypeError(
@@ -84,10 +84,12 @@ def check_maker(make: Maker, seeds: tuple[int, int] = (0, 1)) -> bool:
 
 
 def checked_rows(x: Any, y: Any, least: int, what: str) -> Rows:
-    """Inputs and targets as tensors of as many rows, at least so many, finite."""
+    """Return inputs and targets as tensors; check their lengths and that they are finite."""
     inputs, targets = as_tensor(x, "inputs"), as_tensor(y, "targets")
     if len(inputs) != len(targets):
-        raise InvalidInput(f"{len(inputs)} rows of inputs and {len(targets)} targets")
+        raise InvalidInput(
+            f"got {len(inputs)} rows of inputs and {len(targets)} targets, expected as many"
+        )
     if len(inputs) < least:
         raise ValueError(f"{what} needs at least {least} rows, got {len(inputs)}")
     for name, part in (("inputs", inputs), ("targets", targets)):
@@ -99,7 +101,7 @@ def checked_rows(x: Any, y: Any, least: int, what: str) -> Rows:
 def fit_one(
     learner: Any, train: Rows, at: Tensor, y: Tensor | None, options: dict[str, Any]
 ) -> Said:
-    """Fit a learner and ask it."""
+    """Fit a learner and return its predictions."""
     started = time.thread_time()
     quiet = {"progress": False} if hasattr(learner, "fitted") else {}
     learner.fit(*train, **quiet, **options)
@@ -107,9 +109,9 @@ def fit_one(
 
 
 def said(learner: Any, at: Tensor, y: Tensor | None, seconds: float = 0.0) -> Said:
-    """What a fitted learner, or an estimator with ``predict``, says at some rows."""
+    """Return the predictions of a fitted learner, or of an estimator with ``predict``."""
     predicted = learner.predict(at)
-    if not hasattr(predicted, "mean") or not hasattr(predicted, "log_prob"):  # of numbers alone
+    if not hasattr(predicted, "mean") or not hasattr(predicted, "log_prob"):  # point predictions
         mean = torch.as_tensor(predicted).detach()
         return Said(_columns(mean), None, None, None, seconds)
     mean = predicted.mean.detach()
@@ -124,7 +126,7 @@ def said(learner: Any, at: Tensor, y: Tensor | None, seconds: float = 0.0) -> Sa
 
 
 def _spread_of_classes(learner: Any, at: Tensor) -> Tensor:
-    """Variance of class probabilities over functions drawn from what the learner knows."""
+    """Return the variance of class probabilities over posterior draws."""
     generator = torch.Generator().manual_seed(0)
     members = getattr(learner, "members", None) or [learner]
     draws = max(1, _DRAWS // len(members))
@@ -138,7 +140,7 @@ def _spread_of_classes(learner: Any, at: Tensor) -> Tensor:
 
 
 def one_hot(y: Tensor, outputs: int) -> Tensor:
-    """Targets as they compare with ``Said.mean``: numbers in columns, classes one-hot."""
+    """Return targets in the shape of ``Said.mean``: numbers in columns, classes one-hot."""
     if y.is_floating_point() or y.ndim > 1 or outputs == 1:
         return _columns(y.double())
     return torch.nn.functional.one_hot(y.long(), outputs).double()
@@ -148,7 +150,7 @@ def _columns(values: Tensor) -> Tensor:
     return values.unsqueeze(1) if values.ndim == 1 else values.flatten(1)
 
 
-# --- on all cores ------------------------------------------------------------------------------
+# --- parallel fits -----------------------------------------------------------------------------
 
 
 def run_all(
@@ -160,16 +162,16 @@ def run_all(
     progress: bool | None = None,
     label: str = "fits",
 ) -> list[T]:
-    """``[work(0), work(1), ...]``, several at once.
+    """Return ``[work(0), work(1), ...]``, computed in parallel.
 
     Args:
-        work: what to do for each number; its results must be small and, for processes, of plain
+        work: function of a number; its results must be small and, for processes, consist of plain
             values and tensors.
-        count: how many.
-        threads: whether the work releases Python, so that threads help; else processes are forked.
-        workers: how many at once; by default as many as there are cores.
-        progress: show a bar; by default on a terminal only.
-        label: what the bar says.
+        count: number of calls.
+        threads: whether the work releases the GIL, so that threads are used instead of processes.
+        workers: number of parallel workers; default: the number of cores.
+        progress: whether to show a progress bar; default: only in a terminal.
+        label: label of the progress bar.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -180,7 +182,7 @@ def run_all(
                 return _beside(work, count, many, threads, bar)
             except BrokenProcessPool:
                 warnings.warn(
-                    "the processes ended early (out of memory?): going on with one at a time",
+                    "the processes ended early (out of memory?): continuing with one at a time",
                     RuntimeWarning,
                     stacklevel=3,
                 )
@@ -207,12 +209,12 @@ def _beside(
 
 
 _work: Callable[[int], Any] | None = None
-"""What forked processes do: they have it from their parent, so that it need not be pickled."""
+"""Function that forked processes call; it is inherited, so that it need not be pickled."""
 
 
 def _call(number: int) -> Any:
     assert _work is not None
-    # Bytes, because tensors would be sent as files in shared memory.
+    # Pickled here, because tensors would be sent as files in shared memory.
     return pickle.dumps(_work(number))
 
 
@@ -228,11 +230,13 @@ def _pool(
     _work = work
     context = multiprocessing.get_context("fork")
     threads_before = torch.get_num_threads()
-    if threads_before != 1:  # here, because a fork has lost the threads that it would change
+    if threads_before != 1:  # before the fork: a forked process cannot change it
         torch.set_num_threads(1)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # about forking a process with threads
             with ProcessPoolExecutor(many, mp_context=context) as processes:
                 yield processes, _call
     finally:
@@ -248,17 +252,17 @@ def _can_fork() -> bool:
 
 
 def seeds_of(seed: int, count: int) -> list[int]:
-    """So many different seeds."""
+    """Return ``count`` random seeds."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(0, 2**31 - 1, (count,), generator=generator)
     return [int(s) for s in drawn]
 
 
 def parts_of(rows: int, folds: int, seed: int) -> Sequence[Tensor]:
-    """Rows by chance into parts of nearly equal size.
+    """Return random folds of nearly equal size, as indices of rows.
 
     Raises:
-        ValueError: fewer rows than folds.
+        ValueError: there are fewer rows than folds.
     """
     if folds < 2:
         raise ValueError(f"folds must be at least 2, got {folds}")

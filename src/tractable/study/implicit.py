@@ -1,14 +1,14 @@
-"""What gradient descent minimises without being told: the losses that its finite steps follow.
+"""Implicit regularization: the modified losses that gradient descent with finite steps minimizes.
 
-A step of gradient descent of length ``alpha`` goes where the flow along a modified loss goes,
+A step of gradient descent of length ``alpha`` follows the gradient flow of a modified loss,
 "Understanding Deep Learning" eqs. 9.8 to 9.10 and 9.14 to 9.20:
 
     descent on all rows      L + alpha/4 |dL|^2
     on batches (SGD)         L + alpha/4 |dL|^2 + alpha/4 mean_b |dL_b - dL|^2
 
-with L the mean over batches: places where the gradient is small, and the same in all batches, are
-preferred.  Since the mean of squares is the square of the mean and the mean squared deviation, the
-two penalties of SGD together are ``alpha/4 mean_b |dL_b|^2``.
+with L the mean over batches: points where the gradient is small, and the same in all batches, are
+preferred.  Since the mean of squares is the square of the mean plus the mean squared deviation, the
+two penalties of SGD sum to ``alpha/4 mean_b |dL_b|^2``.
 
 Exact: to second order in the step.
 """
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Implicit(Result):
-    """A loss, and what finite steps add to it.
+    """Loss and the terms that finite steps add to it.
 
     Attributes:
-        loss: the mean over batches.
-        descent: what gradient descent adds, ``alpha/4 |dL|^2``.
-        batches: what batches add to that, ``alpha/4 mean_b |dL_b - dL|^2``.
-        lr: the step ``alpha``.
-        number: how many batches.
+        loss: mean loss over batches.
+        descent: term added by gradient descent, ``alpha/4 |dL|^2``.
+        batches: term added by batches, ``alpha/4 mean_b |dL_b - dL|^2``.
+        lr: step size ``alpha``.
+        number: number of batches.
     """
 
     loss: float
@@ -52,36 +52,36 @@ class Implicit(Result):
 
     @property
     def of_descent(self) -> float:
-        """The loss that gradient descent on all rows follows."""
+        """Modified loss of gradient descent on all rows."""
         return self.loss + self.descent
 
     @property
     def of_sgd(self) -> float:
-        """The loss that steps on batches follow."""
+        """Modified loss of gradient descent on batches."""
         return self.loss + self.descent + self.batches
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["", "value"]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         return [
             ["loss", self.loss],
             ["added by descent", self.descent],
             ["added by batches", self.batches],
-            ["loss that descent follows", self.of_descent],
-            ["loss that SGD follows", self.of_sgd],
+            ["modified loss of descent", self.of_descent],
+            ["modified loss of SGD", self.of_sgd],
         ]
 
     def advice(self) -> str:
-        """Whether steps and batches regularise here."""
+        """Return the size of the implicit regularization relative to the loss."""
         share = (self.descent + self.batches) / abs(self.loss) if self.loss else math.inf
-        who = "mostly the batches" if self.batches > self.descent else "mostly the step"
-        return f"Steps of {self.lr:g} add {100 * share:.2g} % to the loss that is felt, {who}."
+        who = "batches" if self.batches > self.descent else "step size"
+        return f"Steps of {self.lr:g} add {100 * share:.2g} % to the loss, mostly due to the {who}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars of what is added."""
+        """Draw bars of the added terms."""
         ax = canvas(ax)
         ax.bar([0, 1], [self.descent, self.batches], 0.5, color=[COLORS[0], COLORS[1]])
         ax.set_xticks([0, 1], ["by descent", "by batches"])
@@ -89,11 +89,11 @@ class Implicit(Result):
 
 
 def modified_loss(losses: Loss | Sequence[Loss], lr: float) -> Loss:
-    """The loss that steps of length ``lr`` follow, as a function that can be differentiated.
+    """Return the modified loss of steps of length ``lr``, as a differentiable function.
 
     Args:
         losses: a loss of all rows (eq. 9.8), or one for each batch (eqs. 9.9, 9.10).
-        lr: length of a step.
+        lr: learning rate.
 
     >>> of_descent = modified_loss(lambda w: 0.5 * w @ w, lr=0.1)
     >>> of_descent(torch.tensor([1.0]))  # 1/2 + 0.1/4
@@ -103,7 +103,7 @@ def modified_loss(losses: Loss | Sequence[Loss], lr: float) -> Loss:
         raise ValueError(f"lr must be a positive number, got {lr}")
     parts: list[Loss] = [losses] if callable(losses) else list(losses)
     if not parts:
-        raise ValueError("there are no losses")
+        raise ValueError("losses is empty: pass at least one function")
 
     def loss(point: Tensor) -> Tensor:
         again = point.requires_grad
@@ -128,22 +128,25 @@ def implicit(
     batch_size: int = 32,
     seed: int = 0,
 ) -> Implicit:
-    """What steps of a length on batches of a size add to the loss, at a model's mean weights.
+    """Compute the terms that steps on batches add to the loss, at a model's mean weights.
 
     Args:
         model: a learner, whose loss is the mean negative log-likelihood; or functions from a
             vector to a number, one for each batch.
         X: inputs; for functions, the point.
-        y: targets; nothing for functions.
-        lr: length of a step.
-        batch_size: rows in a batch, drawn by chance; a smaller last one is left out.
-        seed: seed of the random number generator for the order of the rows.
+        y: targets; None for functions.
+        lr: learning rate.
+        batch_size: rows in a batch, drawn at random; an incomplete last batch is dropped.
+        seed: random seed of the order of the rows.
+
+    Returns:
+        The loss and the added terms.
     """
     if not (math.isfinite(lr) and lr > 0):
         raise ValueError(f"lr must be a positive number, got {lr}")
     if isinstance(model, Learner):
         if y is None:
-            raise ValueError("a learner's loss needs targets: give y")
+            raise ValueError("a learner's loss needs targets: pass y")
         rows, targets = torch.as_tensor(X), torch.as_tensor(y)
         if not 1 <= batch_size <= len(rows):
             raise ValueError(f"batch_size must be from 1 to {len(rows)} rows, got {batch_size}")
@@ -155,7 +158,7 @@ def implicit(
     else:
         losses, point = list(model), torch.as_tensor(X)
     if not losses:
-        raise ValueError("there are no batches")
+        raise ValueError("there are no batches: pass at least one function")
     leaf = point.detach().clone().requires_grad_()
     values, slopes = [], []
     for loss in losses:

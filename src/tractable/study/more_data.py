@@ -1,10 +1,10 @@
-"""Would more rows help?  The error by number of rows, extrapolated with an interval.
+"""Learning curve: the error by number of rows, extrapolated with an interval.
 
-The expected loss of fits of n rows is taken as ``a + b n^-c`` with ``a, b >= 0`` and ``c`` from 0.1
-to 2: what no number of rows removes, and what they do.  The interval is that of curves fitted to
-resampled repeats, with the scatter of the repeats about the curve.
+The expected loss of fits of n rows is modeled as ``a + b n^-c`` with ``a, b >= 0`` and ``c`` from
+0.1 to 2, where ``a`` is the irreducible part.  The interval is that of curves fitted to resampled
+repeats, with the variance of the repeats about the curve.
 
-Approximate: the law itself, most of all far beyond the rows there are.
+Approximate: the power law itself, most of all far beyond the available number of rows.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _POWERS = torch.linspace(0.1, 2.0, 39, dtype=torch.float64)
-_RESAMPLED = 400
+_RESAMPLED = 400  # bootstrap samples of the folds
 WORTH = 0.05
-"""Share of the error that twice the rows must take off, to be worth saying."""
+"""Minimum relative reduction of the error by twice the rows that is recommended."""
 LEVEL = 0.9
-"""Of the interval of an extrapolation."""
+"""Coverage of the interval of an extrapolation."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The loss to expect with so many rows.
+    """Expected loss for a number of training rows.
 
     Attributes:
-        rows: to learn from.
+        rows: number of training rows.
         loss: expected squared error (Brier score, for classes).
-        low: end of the 90 % interval.
-        high: other end.
-        saved_low: share of the loss of the rows there are that they would remove, at least.
-        saved_high: the same, at most (both ends of a 90 % interval).
+        low: lower end of the 90 % interval.
+        high: upper end of the 90 % interval.
+        saved_low: lower end of the 90 % interval of the relative reduction of the current loss.
+        saved_high: upper end of the same interval.
     """
 
     rows: int
@@ -65,15 +65,15 @@ class Expected:
 
 @dataclass(frozen=True)
 class MoreData(Result):
-    """The error by number of rows, and what more of them would bring.
+    """Error by number of rows, and its extrapolation.
 
     Attributes:
-        rows: numbers of rows that were fitted.
+        rows: numbers of training rows.
         losses: loss of each repeat, for each number of rows.
-        floor: ``a``: what no number of rows removes.
-        power: ``c``: how fast the rest falls.
-        now: the loss of all rows there are, by the curve.
-        later: the loss of more.
+        floor: ``a``: irreducible part of the loss.
+        power: ``c``: exponent of the decrease of the rest.
+        now: expected loss for all available rows, by the curve.
+        later: expected loss for more rows.
     """
 
     rows: tuple[int, ...]
@@ -84,11 +84,11 @@ class MoreData(Result):
     later: tuple[Expected, ...]
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["rows", "loss", "low", "high", ""]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         found: list[list[Cell]] = [
             [n, sum(group) / len(group), min(group), max(group), "measured"]
             for n, group in zip(self.rows, self.losses, strict=True)
@@ -96,28 +96,28 @@ class MoreData(Result):
         return found + [[e.rows, e.loss, e.low, e.high, "expected"] for e in self.later]
 
     def advice(self) -> str:
-        """What the first extrapolation would bring; help is what the curve itself expects."""
+        """Return the effect of the first extrapolation; the advice follows the fitted curve."""
         more = self.later[0]
         saved = 1 - more.loss / self.now.loss if self.now.loss > 0 else 0.0
         before, after = f"{self.now.loss:.3g}", f"{more.loss:.3g}"
         low, high = (f"{100 * share:.0f}" for share in (more.saved_low, more.saved_high))
         rows = f"{more.rows} rows instead of {self.now.rows}"
         if saved < WORTH:
-            change = f"leave it at {after}" if before == after else f"take it to {after}"
-            most = f"take off {high} % at most" if high != "0" else "take off nothing to speak of"
+            change = f"leave it at {after}" if before == after else f"reduce it to {after}"
+            most = f"at most {high} % less" if high != "0" else "a negligible reduction"
             return (
                 f"More rows would hardly help: the squared error is {before}, and {rows} should "
                 f"{change} ({most})."
             )
         words = (
-            f"{rows} should take {low} to {high} % off the squared error, from {before} to {after}"
+            f"{rows} should reduce the squared error by {low} to {high} %, from {before} to {after}"
         )
         if more.saved_low >= WORTH:
             return f"More rows would help: {words}."
         return f"More rows may help: {words}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """What was measured, and the curve through it and beyond."""
+        """Draw the measured losses and the fitted curve with its extrapolation."""
         ax = canvas(ax)
         for n, group in zip(self.rows, self.losses, strict=True):
             ax.plot([n] * len(group), group, "o", color=COLORS[0], alpha=0.4, markersize=4)
@@ -135,7 +135,7 @@ class MoreData(Result):
         ax.set_xticks(places, [f"{n}" for n in places], rotation=45)
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
-        quiet(ax, xlabel="rows to learn from", ylabel="squared error")
+        quiet(ax, xlabel="training rows", ylabel="squared error")
         legend(ax)
         return ax
 
@@ -153,19 +153,22 @@ def more_data(
     progress: bool | None = None,
     **options: Any,
 ) -> MoreData:
-    """The loss on held-out folds by number of rows, extrapolated.
+    """Estimate the loss on held-out folds by number of rows, and extrapolate it.
 
     Args:
-        make: a function from a seed to a learner that has seen nothing.
-        X: inputs.
-        y: targets: numbers, or classes as whole numbers.
-        shares: shares of the rows outside a fold, to learn from.
-        folds: parts of the rows that are held out in turn, each a repeat.
-        times: how many times the rows there are to extrapolate to.
-        seed: seed of the random number generator.
-        workers: fits at once; by default as many as there are cores.
-        progress: show a bar; by default on a terminal only.
+        make: function from a seed to an untrained learner.
+        X: inputs, ``[rows, ...]``.
+        y: targets: numbers, or classes as integers.
+        shares: fractions of the rows outside a fold that are used for training.
+        folds: number of cross-validation folds, each a repeat.
+        times: extrapolated numbers of rows, as multiples of the available number.
+        seed: random seed.
+        workers: number of parallel fits; default: the number of cores.
+        progress: whether to show a progress bar; default: only in a terminal.
         options: arguments of ``fit``.
+
+    Returns:
+        The learning curve and its extrapolation.
     """
     if len(shares) < 3 or not all(0 < share <= 1 for share in shares):
         raise ValueError(f"shares must be three or more, each up to 1, got {tuple(shares)}")
@@ -177,7 +180,9 @@ def more_data(
     learnt = len(rows[0]) - len(parts[0])
     sizes = sorted({max(2, round(share * learnt)) for share in shares})
     if len(sizes) < 3:
-        raise ValueError(f"{len(rows[0])} rows are too few to see a curve in: sizes {sizes}")
+        raise ValueError(
+            f"{len(rows[0])} rows are too few to see a curve: need 3 different sizes, got {sizes}"
+        )
 
     def work(number: int) -> float:
         size, fold = sizes[number // folds], number % folds
@@ -197,25 +202,25 @@ def more_data(
 
 
 def loss_of(found: Said, y: Tensor) -> float:
-    """Squared error of the mean, summed over outputs; the Brier score, for classes."""
+    """Return the squared error of the mean, summed over outputs; the Brier score, for classes."""
     return float((found.mean - one_hot(y, found.mean.shape[1])).square().sum(-1).mean())
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves ``a + b n^-c``, one for each row of means they were fitted to."""
+    """Curves ``a + b n^-c``, one for each row of means."""
 
     floor: Tensor
     scale: Tensor
     power: Tensor
 
     def at(self, rows: Tensor) -> Tensor:
-        """The losses at these numbers of rows, ``[curves, numbers]``."""
+        """Return the losses at these numbers of rows, ``[curves, numbers]``."""
         return self.floor[:, None] + self.scale[:, None] * rows ** -self.power[:, None]
 
 
 def fitted_curves(rows: Sequence[int], means: Tensor) -> Curves:
-    """Least squares with ``a, b >= 0``; each mean is weighed so that relative errors count alike.
+    """Fit curves by weighted least squares with ``a, b >= 0``; weights make the errors relative.
 
     Args:
         rows: numbers of rows, ``[sizes]``.
@@ -235,7 +240,7 @@ def fitted_curves(rows: Sequence[int], means: Tensor) -> Curves:
         (a, b),
         (zero, suy / suu),
         ((sy / s).expand_as(a), zero),
-    ]  # both, and each alone, at its bound
+    ]  # unconstrained, and with either coefficient at its bound 0
     misfits = torch.stack(
         [
             (w * (y - p[..., None] - q[..., None] * u).square()).sum(-1)
@@ -264,7 +269,7 @@ def _extrapolated(
     places = torch.tensor([have, *(round(have * t) for t in times)], dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
     folds = table.shape[1]
-    # A fold is a repeat of all sizes: what its test rows are like is common to them.
+    # Folds are resampled for all sizes together: all sizes share the test rows of a fold.
     picks = torch.randint(0, folds, (_RESAMPLED, folds), generator=generator)
     many = fitted_curves(rows, table[:, picks].mean(2).T).at(places)
     saved = 1 - many / many[:, :1]

@@ -1,11 +1,11 @@
-"""How much of the input each position of a layer sees: the receptive field, from the operations.
+"""Receptive field of each layer, computed from the executed operations.
 
-The network is run once, and every torch function that mixes positions (convolutions, pools) or
-passes them on (activations, sums, concatenations of channels) says what its output sees: a window
-of so many positions, at steps of so many.  Of a sum of branches it is the largest window.  What
-follows a function that is not known here has no field to state.
+The network is run once.  Every torch function that mixes positions (convolutions, pooling) or keeps
+them (activations, sums, concatenations of channels) sets the receptive field of its output: the
+size of a window of positions and the stride between windows.  A sum of branches has the largest
+window.  The field is unknown after any other function.
 
-Exact: for the functions named, away from the border, where padding cuts windows off.
+Exact: for the functions named, away from the border, where padding truncates windows.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from torch.overrides import TorchFunctionMode
 
 @dataclass(frozen=True)
 class Field:
-    """What a position of a layer sees, by spatial dimension.
+    """Receptive field of a position of a layer, by spatial dimension.
 
     Attributes:
-        size: positions of the input in the window.
-        step: positions of the input between the windows of neighbours.
+        size: number of input positions in the window.
+        step: number of input positions between the windows of adjacent outputs.
     """
 
     size: tuple[int, ...]
     step: tuple[int, ...]
 
     def after(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Field:
-        """What is seen after a window of this kind."""
+        """Return the receptive field after a window with these parameters."""
         size = tuple(
             s + (k - 1) * d * j
             for s, j, k, d in zip(self.size, self.step, kernel, dilation, strict=True)
@@ -42,7 +42,7 @@ class Field:
 
     @classmethod
     def widest(cls, fields: Sequence[Field]) -> Field | None:
-        """Of branches that come together; None if their steps differ."""
+        """Return the receptive field of a sum of branches; None if their strides differ."""
         if len({field.step for field in fields}) != 1:
             return None
         sizes = zip(*(field.size for field in fields), strict=True)
@@ -65,7 +65,7 @@ _ALONG = set(
 
 
 class Fields(TorchFunctionMode):
-    """Follows the receptive field of every tensor that is made inside the block.
+    """Mode that tracks the receptive field of every tensor created inside the block.
 
     Args:
         x: the input, ``[rows, channels, positions...]``.
@@ -77,17 +77,17 @@ class Fields(TorchFunctionMode):
         self.known: dict[int, tuple[Tensor, Field]] = {id(x): (x, Field(ones, ones))}
 
     def of(self, tensor: Any) -> Field | None:
-        """The field of a tensor, if it is known."""
+        """Return the receptive field of a tensor, or None if it is unknown."""
         found = self.known.get(id(tensor))
         return None if found is None else found[1]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run a function, and note what its output sees."""
+        """Run a function, and record the receptive field of its output."""
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         field = self._after(func, args, kwargs, out)
         if field is not None and isinstance(out, Tensor) and out.ndim == 2 + len(field.size):
-            self.known[id(out)] = (out, field)  # the tensor as well, so that its id stays its own
+            self.known[id(out)] = (out, field)  # keep the tensor, so that its id is not reused
         return out
 
     def _after(self, func: Any, args: Any, kwargs: Any, out: Any) -> Field | None:
@@ -109,7 +109,7 @@ class Fields(TorchFunctionMode):
 def _window(
     func: Callable[..., Any], dims: int, args: Any, kwargs: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Kernel, stride and dilation of a call."""
+    """Return kernel size, stride and dilation of a call."""
     if func in _CONVOLUTIONS:
         names = ["input", "weight", "bias", "stride", "padding", "dilation", "groups"]
     elif "max" in func.__name__:

@@ -1,10 +1,10 @@
-"""The linear regions of a network of piecewise linear activations, counted exactly.
+"""Exact count of the linear regions of a network with piecewise linear activations.
 
-Such a network is affine on each cell of a partition of its inputs.  Layer by layer, a cell is cut
-where a unit's pre-activation, affine there, crosses a kink of the activation.  In one dimension
-cells are intervals, in two convex polygons; in more they are not counted.
+Such a network is affine on each cell of a partition of its inputs.  Layer by layer, a cell is
+divided where the pre-activation of a unit, which is affine there, crosses a kink of the activation.
+Cells are intervals in one dimension and convex polygons in two; more dimensions are not supported.
 
-Exact: to rounding; cells thinner than about 1e-9 of the box are left out.
+Exact: to rounding; cells thinner than about 1e-9 of the box are omitted.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 Kinks = Mapping[type[nn.Module], Sequence[float]]
 MOST = 200_000
-"""Cells that are counted at most."""
-_THIN = 1e-9  # of the size of the box
+"""Maximum number of cells."""
+_THIN = 1e-9  # cells thinner than this fraction of the box are omitted
 _PASS = (nn.Identity, nn.Dropout, nn.Flatten)
 
 
 @dataclass(frozen=True)
 class Regions(Result):
-    """The cells of a network in a box.
+    """Linear regions of a network in a box.
 
     Attributes:
-        count: cells with a pattern of active units of their own.
-        pieces: cells that are left when neighbours with the same affine output are joined (in one
+        count: number of cells with different patterns of active units.
+        pieces: number of cells after joining adjacent ones with the same affine output (in one
             dimension); None in two.
-        joints: where the output bends or jumps, in one dimension.
+        joints: inputs where the output has a kink or a jump, in one dimension.
         slopes: slope of the first output on each piece, from left to right.
         sizes: length or area of each cell.
-        most: what no network with these layers can exceed; None for two or more hidden layers
-            in two dimensions.
+        most: upper bound of ``count`` for networks with these layers; None for two or more hidden
+            layers in two dimensions.
         outlines: corners of each cell, in two dimensions.
         box: lower and upper end of each input.
     """
@@ -59,27 +59,27 @@ class Regions(Result):
     box: tuple[tuple[float, float], ...]
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["", "value"]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         return [
             ["linear regions", self.count],
             ["pieces of the output", self.pieces],
-            ["at most", self.most],
-            ["smallest, share of the box", min(self.sizes) / sum(self.sizes)],
-            ["largest, share of the box", max(self.sizes) / sum(self.sizes)],
+            ["upper bound", self.most],
+            ["smallest, fraction of the box", min(self.sizes) / sum(self.sizes)],
+            ["largest, fraction of the box", max(self.sizes) / sum(self.sizes)],
         ]
 
     def advice(self) -> str:
-        """How much of the network's freedom the box sees."""
+        """Return the number of regions and its upper bound."""
         if self.most is None:
             return f"The network is affine on each of {self.count} cells of the box."
         return f"The network uses {self.count} of at most {self.most} linear regions in the box."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The output's joints along the line, or the cells on the plane."""
+        """Draw the output in one dimension, or the cells in two."""
         ax = canvas(ax)
         if len(self.box) == 1:
             low, high = self.box[0]
@@ -89,7 +89,7 @@ class Regions(Result):
                 heights.append(heights[-1] + slope * (b - a))
             ax.plot(places, heights, color=COLORS[0], linewidth=1.8)
             ax.plot(places[1:-1], heights[1:-1], "o", color=COLORS[1], markersize=4)
-            return quiet(ax, xlabel="input", ylabel="output, less its value at the left end")
+            return quiet(ax, xlabel="input", ylabel="output minus its value at the left end")
         from matplotlib.collections import PolyCollection
 
         colors = [COLORS[i % len(COLORS)] for i in range(len(self.outlines))]
@@ -109,15 +109,18 @@ class Regions(Result):
 
 
 def regions(net: nn.Module, box: Any, *, kinks: Kinks | None = None) -> Regions:
-    """The linear regions of a network in a box of one or two inputs.
+    """Count the linear regions of a network in a box of one or two inputs.
 
     Args:
         net: a chain of linear layers and piecewise linear activations (``nn.Sequential``).
-        box: lower and upper end, ``(-1, 1)``; of two inputs ``[(-1, 1), (-1, 1)]``.
-        kinks: where activations of your own bend or jump, by their class.
+        box: lower and upper end, ``(-1, 1)``; for two inputs ``[(-1, 1), (-1, 1)]``.
+        kinks: positions of the kinks or jumps of additional activations, by class.
+
+    Returns:
+        The regions.
 
     Raises:
-        ValueError: more than two inputs, or a layer that is not piecewise linear.
+        ValueError: there are more than two inputs, or a layer is not piecewise linear.
     """
     ends = torch.as_tensor(box, dtype=torch.float64)
     ends = ends[None] if ends.ndim == 1 else ends
@@ -131,11 +134,13 @@ def regions(net: nn.Module, box: Any, *, kinks: Kinks | None = None) -> Regions:
     inputs = first.in_features
     if inputs > 2 or len(ends) > 2:
         raise ValueError(
-            f"regions are counted for one or two inputs, not {max(inputs, len(ends))}: fix the "
-            f"others, nn.Sequential(nn.Linear(2, {inputs}), net) with the plane's directions"
+            f"regions are counted for one or two inputs, not {max(inputs, len(ends))}: restrict "
+            f"the network to a plane with nn.Sequential(nn.Linear(2, {inputs}), net)"
         )
     if len(ends) != inputs:
-        raise ValueError(f"the network has {inputs} inputs, and the box {len(ends)}")
+        raise ValueError(
+            f"the network has {inputs} inputs, and the box {len(ends)}: pass one pair for each"
+        )
     cells = [_Cell.whole(ends)]
     widths = []
     for layer in chain:
@@ -147,16 +152,16 @@ def regions(net: nn.Module, box: Any, *, kinks: Kinks | None = None) -> Regions:
         bends = _kinks_of(module, known)
         if bends is None:
             raise ValueError(
-                f"{layer.described} is not known to be piecewise linear: regions are those of "
-                f"{', '.join(sorted(k.__name__ for k in known))}; give "
-                f"kinks={{{type(module).__name__}: (0.0,)}} if it bends there"
+                f"{layer.described} is not known to be piecewise linear; supported are "
+                f"{', '.join(sorted(k.__name__ for k in known))}; pass "
+                f"kinks={{{type(module).__name__}: (0.0,)}} if it has a kink at 0"
             )
         scale = float((ends[:, 1] - ends[:, 0]).max())
         for kink in bends:
             for unit in range(widths[-1]):
                 cells = [part for cell in cells for part in cell.cut(unit, kink, scale)]
                 if len(cells) > MOST:
-                    raise ValueError(f"more than {MOST} regions: take a smaller box")
+                    raise ValueError(f"there are more than {MOST} regions: use a smaller box")
         cells = [cell.activated(module) for cell in cells]
     return _counted(cells, ends, _most(inputs, widths[:-1]))
 
@@ -180,15 +185,19 @@ KINKS: dict[type[nn.Module], Any] = {
     nn.Hardshrink: lambda m: (-m.lambd, m.lambd),
     nn.Softshrink: lambda m: (-m.lambd, m.lambd),
 }
-"""Where the piecewise linear activations of torch bend or jump."""
+"""Kinks or jumps of the piecewise linear activations of torch."""
 
 
 def most_regions(inputs: int, widths: Sequence[int]) -> int:
-    """The largest number of linear regions that is known to be reached, by inputs and widths.
+    """Return the largest number of linear regions that is known to be attained.
 
     For one hidden layer ``sum_j C(D, j)`` over ``j <= inputs``, which is the maximum; for K layers
     of D units the book's eq. 4.17, ``(D // inputs + 1)^(inputs (K - 1)) sum_j C(D, j)``, which
-    special weights reach.
+    special weights attain.
+
+    Args:
+        inputs: number of inputs.
+        widths: number of units of each hidden layer.
 
     >>> most_regions(2, [3]), most_regions(1, [5] * 10)
     (7, 60466176)
@@ -204,14 +213,14 @@ def most_regions(inputs: int, widths: Sequence[int]) -> int:
 def _most(inputs: int, widths: Sequence[int]) -> int | None:
     if not widths:
         return 1
-    if inputs == 1:  # every unit of a layer may bend once in every region there is
+    if inputs == 1:  # every unit of a layer may add one kink in every existing region
         return math.prod(width + 1 for width in widths)
     return most_regions(inputs, widths) if len(widths) == 1 else None
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A convex cell: its corners, and the affine map ``A x + c`` on it."""
+    """Convex cell: its corners, and the affine map ``A x + c`` on it."""
 
     corners: Tensor  # [corners, inputs]: two ends, or a polygon in order
     A: Tensor
@@ -233,7 +242,7 @@ class _Cell:
         return _Cell(self.corners, w @ self.A, w @ self.c + b.double())
 
     def cut(self, unit: int, kink: float, scale: float) -> list[_Cell]:
-        """Both sides of where a unit crosses a kink, or the cell itself."""
+        """Return both sides of the line where a unit crosses a kink, or the cell itself."""
         height = self.corners @ self.A[unit] + (self.c[unit] - kink)
         reach = float(self.A[unit].norm()) * scale * _THIN
         if bool((height <= reach).all()) or bool((height >= -reach).all()):
@@ -251,7 +260,7 @@ class _Cell:
         return [_Cell(part, self.A, self.c) for part in halves]
 
     def activated(self, module: nn.Module) -> _Cell:
-        """The activation is affine here: its value and slope at the middle say all."""
+        """Apply the activation, which is affine here, given by value and slope at the center."""
         middle = self.corners.mean(0)
         z = (self.A @ middle + self.c).requires_grad_()
         with torch.enable_grad():
@@ -274,7 +283,7 @@ class _Cell:
 
 
 def _half(corners: Tensor, height: Tensor) -> Tensor:
-    """The part of a polygon where the height is not positive (Sutherland and Hodgman)."""
+    """Return the part of a polygon where the height is not positive (Sutherland and Hodgman)."""
     kept = []
     n = len(corners)
     for i in range(n):

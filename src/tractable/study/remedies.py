@@ -1,8 +1,8 @@
-"""What would help: the remedies of chapter 9 of the book, and the other learners, side by side.
+"""Comparison of the regularization methods of chapter 9 of the book and of the other learners.
 
-Each remedy learns from the same rows with the same number of row visits (epochs times rows times
-members), at each of a few strengths; the strength is chosen on validation rows, and what is
-reported is measured once on test rows.
+Each remedy is trained on the same rows with the same number of row visits (epochs times rows times
+members), with several values of its hyper-parameter.  The value is chosen on validation rows; the
+reported results are measured once on test rows.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn
 
 @dataclass(frozen=True)
 class Remedy:
-    """How one remedy did.
+    """Result of one remedy.
 
     Attributes:
-        name: what was done.
-        strength: the one chosen on validation rows, in words.
-        nll: mean negative log density of test targets.
-        error: root mean squared error, or share of wrong classes, on test rows.
-        gain: how much lower the NLL is than with nothing, mean over splits.
-        gain_error: standard error of that, over splits; None for one split.
+        name: name of the remedy.
+        strength: hyper-parameter chosen on the validation rows, as text.
+        nll: mean negative log density of the test targets.
+        error: root mean squared error, or error rate, on the test rows.
+        gain: decrease of the NLL relative to a plain network, averaged over splits.
+        gain_error: standard error of the gain over splits; None for one split.
         seconds: processor time of a fit.
     """
 
@@ -67,21 +67,21 @@ class Remedy:
 
     @property
     def helps(self) -> bool:
-        """Whether it is better than nothing by more than two standard errors."""
+        """Whether the gain is larger than two standard errors."""
         known = self.gain_error is not None and self.name != PLAIN
         return known and self.gain > 2 * (self.gain_error or 0.0)
 
 
 @dataclass(frozen=True)
 class Remedies(Result):
-    """All remedies, the best first.
+    """Results of all remedies, the best first.
 
     Attributes:
-        remedies: by their NLL on test rows.
-        kind: what ``error`` is.
-        splits: how many splits of the rows.
-        visits: how often a row was learnt from, in each fit.
-        left_out: remedies that do not go with this network or target, and why.
+        remedies: results, sorted by the NLL on test rows.
+        kind: name of the measure in ``error``.
+        splits: number of random splits of the rows.
+        visits: number of times that each fit visits a row.
+        left_out: remedies that do not apply to this network or target, and why.
     """
 
     remedies: tuple[Remedy, ...]
@@ -92,40 +92,41 @@ class Remedies(Result):
 
     @property
     def best(self) -> Remedy:
-        """The one of least NLL."""
+        """Remedy with the smallest NLL."""
         return self.remedies[0]
 
     def __getitem__(self, name: str) -> Remedy:
-        """A remedy by its name."""
+        """Return a remedy by its name."""
         for remedy in self.remedies:
             if remedy.name == name:
                 return remedy
         raise KeyError(f"no remedy {name!r}; there are {', '.join(r.name for r in self.remedies)}")
 
     def header(self) -> list[str]:
-        """See ``Result``."""
+        """Return the names of the table's columns."""
         return ["remedy", "strength", "test NLL", self.kind, "gain", "± error", "seconds"]
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         return [
             [r.name, r.strength, r.nll, r.error, r.gain, r.gain_error, r.seconds]
             for r in self.remedies
         ]
 
     def advice(self) -> str:
-        """The best remedy, if any helps."""
+        """Return the best remedy, if any helps."""
         helping = [r for r in self.remedies if r.helps]
         if self.splits == 1:
-            return f"Best on one split, which tells little, was: {self.best.name}."
+            name = self.best.name
+            return f"{name} is best on one split, which is not significant: use splits=3 or more."
         if not helping:
             return "No remedy is better than a plain network by more than two standard errors."
         best = helping[0]
         kind = f" ({best.strength})" if best.strength else ""
-        return f"Try {best.name}{kind}: {best.gain:.2g} nats a row better than a plain network."
+        return f"Try {best.name}{kind}: {best.gain:.2g} nats per row better than a plain network."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Gains over a plain network, with twice their standard errors."""
+        """Draw gains over a plain network, with two standard errors."""
         ax = canvas(ax, (6.4, 0.4 * len(self.remedies) + 1))
         shown = [r for r in reversed(self.remedies) if r.name != PLAIN]
         for i, remedy in enumerate(shown):
@@ -134,18 +135,18 @@ class Remedies(Result):
                         capsize=3, markersize=5)  # fmt: skip
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.set_yticks(range(len(shown)), [f"{r.name} {r.strength}".strip() for r in shown])
-        return quiet(ax, xlabel="nats a row better than a plain network", ylabel="")
+        return quiet(ax, xlabel="gain over a plain network (nats per row)", ylabel="")
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """One remedy at one strength."""
+    """One remedy with one value of its hyper-parameter."""
 
     name: str
     strength: str
     make: Callable[[int], Any]
     share: float = 1.0
-    """Of the epochs, so that row visits are equal."""
+    """Fraction of the epochs, so that all remedies have the same number of row visits."""
     rows: Callable[[Rows, torch.Generator], Rows] | None = None
     stopping: int | None = None
 
@@ -166,24 +167,27 @@ def remedies(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Remedies:
-    """Every remedy on the same rows, at the same budget.
+    """Compare all remedies on the same rows, with the same training budget.
 
     Args:
         net: the network.
-        X: inputs, standardised.
-        y: targets: numbers, or classes as whole numbers from 0.
-        likelihood: what targets mean; by default ``Normal()`` for numbers, ``Softmax`` for classes.
-        augment: a function of inputs, targets and a generator that makes other rows that are as
-            true: shifted images, for example.
-        only: names of remedies, to try no others.
-        epochs: how often a plain network learns every row; by default as ``fit`` has it.
+        X: standardized inputs, ``[rows, ...]``.
+        y: targets: numbers, or classes as integers from 0.
+        likelihood: likelihood of the targets; default: ``Normal()`` for numbers, ``Softmax`` for
+            classes.
+        augment: function from inputs, targets and a generator to augmented inputs and targets, for
+            example shifted images.
+        only: names of the remedies to compare; default: all.
+        epochs: number of passes of a plain network over the rows; default: that of ``fit``.
         batch_size: rows per update.
-        lr: learning rate of the gradient learners.
-        splits: how often rows are split anew into 60 % to learn from, 20 % to choose on and 20 %
-            to test on.
-        seed: seed of the random number generator.
-        workers: fits at once; by default as many as there are cores.
-        progress: show a bar; by default on a terminal only.
+        lr: learning rate of the gradient-based learners.
+        splits: number of random splits into 60 % training, 20 % validation and 20 % test rows.
+        seed: random seed.
+        workers: number of parallel fits; default: the number of cores.
+        progress: whether to show a progress bar; default: only in a terminal.
+
+    Returns:
+        The results, the best first.
     """
     rows = checked_rows(X, y, 20, "remedies")
     if splits < 1:
@@ -250,8 +254,8 @@ def _tried(
     chosen, found = said(learner, *validation), said(learner, *test)
     if chosen.log_prob is None or found.log_prob is None:
         raise TypeError(
-            f"remedies compares log densities, and {type(learner).__name__} predicts numbers "
-            f"alone: give a function that makes a learner of tractable"
+            f"remedies compares log densities, but {type(learner).__name__} predicts only "
+            f"numbers: use a learner of tractable"
         )
     if classes:
         error = float((found.mean.argmax(-1) != test[1]).double().mean())
@@ -267,7 +271,7 @@ def _tried(
 
 
 def _ranked(trials: list[_Trial], groups: list[list[dict[str, float]]]) -> list[Remedy]:
-    """The best strength of each on validation rows, by NLL on test rows."""
+    """Return each remedy with its best value on validation rows, sorted by NLL on test rows."""
     best: dict[str, tuple[float, _Trial, list[dict[str, float]]]] = {}
     for trial, group in zip(trials, groups, strict=True):
         score = _mean([run["validation"] for run in group])
@@ -297,7 +301,7 @@ def _mean(values: Sequence[float]) -> float:
 def _trials(
     net: nn.Module, likelihood: Likelihood, augment: Augment | None, lr: float
 ) -> tuple[list[_Trial], dict[str, str]]:
-    """All that go with this network and target; why the others do not."""
+    """Return all trials that apply to this network and target, and why the others do not."""
     plain = partial(_made, Backprop, net, likelihood, lr=lr)
     trials = [_Trial(PLAIN, "", plain)]
     for s in _PRIORS:
@@ -311,11 +315,11 @@ def _trials(
     if augment is not None:
         trials.append(_Trial("augmentation", "", plain, 1 / COPIES, _augmented(augment)))
     else:
-        left_out["augmentation"] = "give augment=, a function that makes rows as true"
+        left_out["augmentation"] = "pass augment=, a function that returns augmented rows"
     for p in (0.05, 0.2):
         dropped = with_dropout(net, p)
         if dropped is None:
-            left_out["dropout"] = "the network is no chain with activations to put it behind"
+            left_out["dropout"] = "the network is not a chain of layers with hidden activations"
             break
         make = partial(_made, Backprop, dropped, likelihood, lr=lr)
         trials.append(_Trial("dropout", f"p = {p:g}", make))
@@ -325,7 +329,7 @@ def _trials(
             make = partial(_made, Backprop, net, soft, lr=lr)
             trials.append(_Trial("smoothing", f"{p:g}", make))
     else:
-        left_out["smoothing"] = "labels are smoothed, and these targets have none"
+        left_out["smoothing"] = "labels are smoothed, but these targets are not class labels"
     together = partial(_made, Ensemble, net, likelihood, n=MEMBERS, lr=lr)
     trials.append(_Trial(f"ensemble of {MEMBERS}", "", together, 1 / MEMBERS))
     trials.append(_Trial("Laplace", "", partial(_made, Laplace, net, likelihood, lr=lr)))
@@ -348,7 +352,7 @@ _PRIORS = (0.1, 0.3, 1.0)
 
 
 def with_dropout(net: nn.Module, share: float) -> nn.Sequential | None:
-    """A chain with dropout behind every activation but one that is the last; None if it is none."""
+    """Return a chain with dropout after every hidden activation; None if there is none."""
     chain = [layer.module for layer in layers(net)]
     found: list[nn.Module] = []
     for i, module in enumerate(chain):
@@ -361,7 +365,7 @@ def with_dropout(net: nn.Module, share: float) -> nn.Sequential | None:
 
 
 def _noisy(sigma: float) -> Callable[[Rows, torch.Generator], Rows]:
-    """Several copies of the rows, each with noise of its own in standard deviations of a column."""
+    """Return a function that repeats the rows with noise, in units of each column's deviation."""
 
     def made(rows: Rows, generator: torch.Generator) -> Rows:
         x = rows[0] if rows[0].is_floating_point() else rows[0].float()

@@ -1,4 +1,4 @@
-"""What every study returns: a frozen record that can be read, drawn and written as JSON."""
+"""Base class of the results of studies: a frozen record with a table, a figure and a JSON form."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ Cell = str | float | int | None
 
 
 class Result(ABC):
-    """A frozen dataclass with a table, a figure and a JSON form; ``print`` shows the table."""
+    """Frozen dataclass with a table, a figure and a JSON form; ``print`` shows the table."""
 
     @abstractmethod
     def header(self) -> list[str]:
-        """Names of the table's columns."""
+        """Return the names of the table's columns."""
 
     @abstractmethod
     def cells(self) -> list[list[Cell]]:
-        """Rows of the table."""
+        """Return the rows of the table."""
 
     @abstractmethod
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the result on these axes, or on new ones; returns them."""
+        """Draw the result on the given axes, or on new ones; return the axes."""
 
     def advice(self) -> str:
-        """What follows for whoever trains the model, in a sentence; empty if nothing does."""
+        """Return a recommendation in one sentence; empty if there is none."""
         return ""
 
     def table(self) -> str:
-        """The result as lines of text, columns aligned."""
+        """Return the table as text with aligned columns."""
         lines = [self.header(), *([shown(cell) for cell in row] for row in self.cells())]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         right = [_numeric([row[i] for row in self.cells()]) for i in range(len(widths))]
@@ -57,13 +57,13 @@ class Result(ABC):
         return "\n".join(part for part in (self.table(), self.advice()) if part)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values; numbers that JSON cannot hold are None."""
+        """Return all fields as plain values; numbers that JSON cannot represent become None."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         held = {field.name: plain(getattr(self, field.name)) for field in fields}
         return {"study": type(self).__name__, **held, "advice": self.advice()}
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The same as text, and written to a file if one is named."""
+        """Return the result as JSON text, and write it to a file if ``path`` is given."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
         if path is not None:
             write_text(Path(path), text + "\n")
@@ -71,7 +71,7 @@ class Result(ABC):
 
 
 def shown(cell: Cell) -> str:
-    """A cell of a table as text.
+    """Return a cell of a table as text.
 
     >>> [shown(cell) for cell in (0.012346, 3, None, "Linear", float("nan"), 123456.0)]
     ['0.01235', '3', '–', 'Linear', '–', '1.235e+05']
@@ -82,7 +82,7 @@ def shown(cell: Cell) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Tensors, arrays, tuples and dataclasses as JSON values."""
+    """Convert tensors, arrays, tuples and dataclasses to JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Tensor | np.ndarray | np.generic):

@@ -1,8 +1,8 @@
-"""A network layer by layer: shapes, parameters, what it sees, and whether signals pass through it.
+"""Summary of a network by layer: shapes, parameters, receptive fields and signal propagation.
 
-Signals should neither fade nor grow from layer to layer, forwards or backwards ("Understanding Deep
-Learning", section 7.5: for ReLU units, weights of variance 2 / fan-in keep their size).  Units that
-are zero for every row are dead: they learn nothing.
+The variance of signals and of gradients should neither decrease nor increase strongly from layer to
+layer ("Understanding Deep Learning", section 7.5: for ReLU units, weights of variance 2 / fan-in
+preserve it).  Units that are constant for all rows are dead: they do not learn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FADES = 1e-3
-"""Ratio of the scales of two layers below which, or above whose inverse, signals are lost."""
+"""Ratio of two layers' scales below which signals vanish; above 1 / FADES they explode."""
 _ACTIVATIONS = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU, nn.Hardswish,
     nn.Hardtanh, nn.Softplus, nn.Mish, nn.PReLU, nn.SELU,
@@ -37,19 +37,21 @@ _ACTIVATIONS = (
 
 @dataclass(frozen=True)
 class LayerSummary:
-    """One layer.
+    """Summary of one layer.
 
     Attributes:
-        name: its path in the network.
-        kind: its class.
-        shape: shape of its output, without the rows.
-        parameters: numbers that it learns.
-        field: receptive field, one number for each spatial dimension; None if it is not known.
+        name: path of the layer in the network.
+        kind: class name.
+        shape: shape of the output, without the rows.
+        parameters: number of parameters.
+        field: receptive field, one number for each spatial dimension; None if unknown.
         forward: standard deviation of the output over rows and units.
         backward: standard deviation of the gradient with respect to the output.
-        dead: share of an activation's units that are constant for all rows; None for others.
-        snr: median signal-to-noise ratio ``|mean| / std`` of its weights; None without variances.
-        pruned: share of its weights that are exactly zero without variance; None without variances.
+        dead: fraction of an activation's units that are constant for all rows; None for other
+            layers.
+        snr: median signal-to-noise ratio ``|mean| / std`` of the weights; None without variances.
+        pruned: fraction of the weights that are exactly zero without variance; None without
+            variances.
     """
 
     name: str
@@ -66,12 +68,12 @@ class LayerSummary:
 
 @dataclass(frozen=True)
 class Summary(Result):
-    """A network layer by layer.
+    """Summary of a network by layer.
 
     Attributes:
-        layers: in the order of their calls.
-        parameters: all numbers that are learnt.
-        rows: rows that were run.
+        layers: layers in the order of their calls.
+        parameters: number of all parameters.
+        rows: number of rows in the forward pass.
     """
 
     layers: tuple[LayerSummary, ...]
@@ -79,12 +81,12 @@ class Summary(Result):
     rows: int
 
     def header(self) -> list[str]:
-        """See ``Result``."""
-        return ["layer", "kind", "output", "parameters", "sees", "forward", "backward", "dead",
+        """Return the names of the table's columns."""
+        return ["layer", "kind", "output", "parameters", "field", "forward", "backward", "dead",
                 "SNR", "pruned"]  # fmt: skip
 
     def cells(self) -> list[list[Cell]]:
-        """See ``Result``."""
+        """Return the rows of the table."""
         found: list[list[Cell]] = [
             [
                 la.name, la.kind, "x".join(map(str, la.shape)), la.parameters,
@@ -98,7 +100,7 @@ class Summary(Result):
         return [*found, total]
 
     def advice(self) -> str:
-        """What stands in the way of learning, if anything does."""
+        """Return the problems of signal propagation, if there are any."""
         said = []
         stopped = [la.name for la in self.layers if la.backward == 0]
         if stopped:
@@ -110,7 +112,7 @@ class Summary(Result):
         if dead:
             said.append(
                 f"{100 * (dead[0].dead or 0):.0f} % of the units of {dead[0].name} are dead: lower "
-                "the learning rate or begin anew"
+                "the learning rate or reinitialize the network"
             )
         for way in ("forward", "backward"):
             sizes = [getattr(la, way) for la in self.layers if la.parameters]
@@ -120,15 +122,15 @@ class Summary(Result):
             if not FADES < ratio < 1 / FADES:
                 grows = "grow" if ratio > 1 else "fade"
                 said.append(
-                    f"signals {grows} {way}s by a factor {ratio:.1g}: for ReLU units begin with "
-                    "weights of variance 2 / fan-in (torch's own are 1 / (3 fan-in))"
+                    f"signals {grows} {way}s by a factor {ratio:.1g}: for ReLU units, use initial "
+                    "weights of variance 2 / fan-in (torch's default is 1 / (3 fan-in))"
                 )
         if not said:
             return "Signals pass through all layers, forwards and backwards."
         return f"{'; '.join(said)}.".capitalize() if said[0][0].islower() else f"{'; '.join(said)}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Forward and backward scale by layer."""
+        """Draw the scales of outputs and gradients by layer."""
         ax = canvas(ax)
         places = range(len(self.layers))
         ax.plot(places, [la.forward for la in self.layers], "o-", color=COLORS[0],
@@ -143,14 +145,14 @@ class Summary(Result):
 
 
 def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0) -> Summary:
-    """A network layer by layer, as it is for these rows.
+    """Return a summary of a network by layer, for these rows.
 
     Args:
-        model: a learner, at its mean weights (one member of an ensemble); or a module.
-        x: inputs (on the meta device, only shapes, counts and fields are found).
-        y: targets, for the gradient of a learner's loss; without them it is that of a random
-            combination of the outputs.
-        seed: seed of the random number generator for that combination.
+        model: a learner, used at its mean weights (one member of an ensemble); or a module.
+        x: inputs (on the meta device, only shapes, counts and receptive fields are computed).
+        y: targets, for the gradient of a learner's loss; without them, the gradient is that of a
+            random combination of the outputs.
+        seed: random seed of that combination.
     """
     module, posterior, likelihood = _parts(model)
     if isinstance(model, Learner):
@@ -161,7 +163,7 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
         if rows.is_floating_point() and like is not None:
             rows = rows.to(like)
     if not isinstance(rows, Tensor):
-        raise TypeError("summary takes networks of one input")
+        raise TypeError("summary supports only networks with one input tensor")
     was = module.training
     module.eval()
     try:
@@ -194,7 +196,7 @@ Seen = tuple[str, nn.Module, Tensor, tuple[int, ...] | None]
 def _run(
     module: nn.Module, rows: Tensor, y: Any, likelihood: Any, seed: int
 ) -> tuple[list[Seen], dict[int, Tensor]]:
-    """What each layer gave, and the gradient of the loss with respect to it."""
+    """Return the output of each layer, and the gradient of the loss with respect to it."""
     seen: list[Seen] = []
     x = rows.clone()
     if x.is_floating_point():
@@ -221,7 +223,7 @@ def _run(
 
 @contextmanager
 def _watched(module: nn.Module, seen: list[Seen], fields: Fields) -> Iterator[None]:
-    """Every layer without layers inside notes what it gave."""
+    """Record the output of every layer that contains no other layers."""
     handles = []
     leaves = [(name, part) for name, part in module.named_modules() if not any(part.children())]
 
@@ -258,13 +260,13 @@ def _count(part: nn.Module) -> int:
 
 
 def _std(values: Tensor) -> float:
-    if values.is_meta or not values.numel():  # shapes without numbers
+    if values.is_meta or not values.numel():  # meta tensors have no values
         return math.nan
     return float(values.detach().double().flatten().std(correction=0))
 
 
 def _dead(part: nn.Module, out: Tensor) -> float | None:
-    """Share of units that give the same for all rows (and positions)."""
+    """Return the fraction of units that are constant for all rows (and positions)."""
     if not isinstance(part, _ACTIVATIONS) or len(out) < 2 or out.is_meta:
         return None
     units = out.detach().transpose(0, 1).flatten(1) if out.ndim > 1 else out.detach()[None]
@@ -274,7 +276,7 @@ def _dead(part: nn.Module, out: Tensor) -> float | None:
 def _certainty(
     posterior: Posterior | None, name: str, part: nn.Module
 ) -> tuple[float | None, float | None]:
-    """Median signal-to-noise ratio of a layer's weights, and the share that was pruned."""
+    """Return the median signal-to-noise ratio of a layer's weights, and the pruned fraction."""
     if posterior is None or not bool((posterior.variance > 0).any()):
         return None, None
     own = [n for n in posterior if n.rpartition(".")[0] == name]
