@@ -45,7 +45,7 @@ def close(got: Tensor, want: Tensor, allowed: Tensor | float, what: str) -> None
 class Weights(LearnerCase):
     """Does ``posterior`` show the weights that ``sample`` draws and ``outputs`` predicts with?"""
 
-    def linear(self, seed: int = 0, scale: float = 1.0) -> Any:
+    def linear_model(self, seed: int = 0, scale: float = 1.0) -> Any:
         """A fitted learner of one linear layer."""
         if not self.linear:
             pytest.skip("a network of one linear layer cannot be learned")
@@ -70,7 +70,7 @@ class Weights(LearnerCase):
 
     @pytest.mark.parametrize(("seed", "scale"), [(0, 1.0), (1, 0.3), (2, 3.0)])
     def test_drawn_weights_are_those_of_the_posterior(self, seed: int, scale: float) -> None:
-        model = self.linear(seed, scale)
+        model = self.linear_model(seed, scale)
         drawn, (mean, variance) = self.drawn_weights(model), self.moments(model)
         error = _STANDARD_ERRORS * (drawn.var(0) / _DRAWS).sqrt()
         close(drawn.mean(0), mean, error + 1e-9, "mean of drawn weights, and of the posterior")
@@ -80,7 +80,7 @@ class Weights(LearnerCase):
         close(off.mean(0), variance, error + 1e-12 + variance * 1e-2, what)
 
     def test_drawn_functions_have_the_moments_of_the_outputs(self) -> None:
-        model = self.linear()
+        model = self.linear_model()
         x = linear_data(5, 2.0)[0].double()
         drawn = model.sample(x, _DRAWS, torch.Generator().manual_seed(4))
         mean, variance = model.outputs(x).moments()
@@ -93,7 +93,7 @@ class Weights(LearnerCase):
 
     def test_a_pruned_learner_is_pruned_at_once(self) -> None:
         """Its posterior, the weights it draws, and its predictions, before it learns more."""
-        model = self.linear()
+        model = self.linear_model()
         if type(model.method).prune is Method.prune:
             pytest.skip("it cannot be pruned")
         model.prune(0.5)
@@ -112,7 +112,7 @@ class Weights(LearnerCase):
 
     def test_copies_and_files_draw_the_same(self, tmp_path: Path) -> None:
         """Also after pruning: draws show all that a method keeps besides its posterior."""
-        model = self.linear()
+        model = self.linear_model()
         if type(model.method).prune is not Method.prune:
             model.prune(0.3)
         x = linear_data(7, 1.0)[0].double()
