@@ -3,6 +3,7 @@
 from tractable.generative.autoencoder import Autoencoder, kl_to_prior, slerp
 from tractable.generative.autoregressive import Autoregressive
 from tractable.generative.base import Generative
+from tractable.generative.causal_lm import CausalLM
 from tractable.generative.columns import Columns, DiscreteColumns
 from tractable.generative.diffusion import Diffusion
 from tractable.generative.flows import Chain, Flow, LogDensity, flow, reverse_fit
@@ -17,6 +18,7 @@ from tractable.generative.vae import VAE
 
 __all__ = [
     "Autoregressive",
+    "CausalLM",
     "Chain",
     "GAN",
     "VAE",

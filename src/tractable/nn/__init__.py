@@ -1,8 +1,7 @@
-"""Modules that torch lacks, and what is built on them: plain modules, for every learner."""
+"""Neural network modules that `torch.nn` does not have. Every learner accepts them."""
 
-from tractable.nn.causal_lm import CausalLM
 from tractable.nn.causal_transformer import CausalTransformer
 from tractable.nn.steady_state import SteadyState
 from tractable.nn.truncated import Truncated
 
-__all__ = ["CausalLM", "CausalTransformer", "SteadyState", "Truncated"]
+__all__ = ["CausalTransformer", "SteadyState", "Truncated"]

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import tractable as tr
+from tractable.generative.causal_lm import CausalLM, chosen
 from tractable.likelihoods import Categorical, Normal, PerStep, Softmax
-from tractable.nn import CausalLM, CausalTransformer
-from tractable.nn.causal_lm import chosen
+from tractable.nn import CausalTransformer
 
 VOCABULARY, CONTEXT = 3, 6
 
