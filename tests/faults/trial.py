@@ -205,7 +205,8 @@ def _answer(
     paths = [str(folder / "src"), str(folder / "studies")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     own = str(ROOT)
-    sys.path[:] = [*paths, *(p for p in sys.path if not p.startswith(own) and p)]
+    kept = [p for p in sys.path if p and (not p.startswith(own) or "site-packages" in p)]
+    sys.path[:] = [*paths, *kept]
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
         if name != __name__:
             del sys.modules[name]
