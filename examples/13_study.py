@@ -30,7 +30,7 @@ def main() -> None:
     torch.set_num_threads(1)
     at = torch.linspace(-0.9, 0.9, 50).unsqueeze(1)
     truth = torch.sin(4 * at[:, 0])
-    parts = tr.study.bias_variance(
+    parts = tr.diagnostics.bias_variance(
         make, sampler=sampler, at=at, truth=truth, noise=NOISE**2, datasets=10, epochs=40
     )
     total = parts.noise + parts.bias_sq + parts.variance

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tractable import (
         adversarial,
         attacks,
+        diagnostics,
         errors,
         forecast,
         generative,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         plots,
         priors,
         rules,
-        study,
     )
     from tractable.errors import NoMomentRule
     from tractable.gaussian import Gaussian, moment_rule
@@ -63,6 +63,7 @@ __all__ = [
     "adversarial",
     "attacks",
     "coverage",
+    "diagnostics",
     "errors",
     "forecast",
     "generative",
@@ -74,7 +75,6 @@ __all__ = [
     "plots",
     "priors",
     "rules",
-    "study",
 ]
 
 _HOMES = {

@@ -17,11 +17,11 @@ def mlp(*sizes: int, bias: bool = True) -> nn.Sequential:
 
 
 def count(net: nn.Module, inputs: int) -> int:
-    return tr.study.summary(net, torch.zeros(2, inputs)).parameters
+    return tr.diagnostics.summary(net, torch.zeros(2, inputs)).parameters
 
 
 def test_dnn_01_shapes_and_parameters():
-    found = tr.study.summary(mlp(5, 20, 10, 7, 4), torch.zeros(2, 5))
+    found = tr.diagnostics.summary(mlp(5, 20, 10, 7, 4), torch.zeros(2, 5))
     own = [layer.parameters for layer in found.layers if layer.parameters]
     assert own == [20 * 6, 10 * 21, 7 * 11, 4 * 8]
     assert found.parameters == 439
@@ -51,7 +51,7 @@ def test_dnn_04_a_zigzag():
     model = tr.Backprop(net, tr.likelihoods.Normal(1.0), init="net", dtype=torch.float64)
     x = torch.tensor([0, 1 / 6, 2 / 6, 4 / 6, 1], dtype=torch.float64)[:, None]
     assert model.predict(x).mean.flatten().tolist() == pytest.approx([0, 1, 0, 1, 0], abs=1e-9)
-    found = tr.study.regions(net, (0, 1))
+    found = tr.diagnostics.regions(net, (0, 1))
     assert found.joints == pytest.approx(joints.tolist())
     assert found.slopes == pytest.approx((6, -6, 3, -3))
 
@@ -62,8 +62,8 @@ def test_dnn_07_parameters_and_regions():
 
     for d, k, wanted in ((95, 1, 286), (5, 10, 286), (20, 10, 3841)):
         assert formula(d, k) == wanted == count(mlp(1, *[d] * k, 1), 1)
-    assert tr.study.most_regions(1, [95]) == 96
-    assert tr.study.most_regions(1, [5] * 10) == 60_466_176
+    assert tr.diagnostics.most_regions(1, [95]) == 96
+    assert tr.diagnostics.most_regions(1, [5] * 10) == 60_466_176
 
 
 def test_composed_folds_multiply_their_regions():
@@ -78,7 +78,9 @@ def test_composed_folds_multiply_their_regions():
             part[2].bias.zero_()
         chain += [*part]
     for copies in (1, 2, 3):
-        assert tr.study.regions(nn.Sequential(*chain[: 3 * copies]), (0, 1)).pieces == 3**copies
+        assert (
+            tr.diagnostics.regions(nn.Sequential(*chain[: 3 * copies]), (0, 1)).pieces == 3**copies
+        )
 
 
 def test_dnn_08_rescaling_leaves_the_function():

@@ -11,7 +11,7 @@ import tractable as tr
 
 def slopes(loss, at):
     """The gradient, as one step of plain descent of length 1 shows it."""
-    found = tr.study.descent(loss, at, lr=1.0, steps=1).points
+    found = tr.diagnostics.descent(loss, at, lr=1.0, steps=1).points
     return [a - b for a, b in zip(found[0], found[1], strict=True)]
 
 
@@ -135,7 +135,7 @@ def test_grd_11_signals_keep_fade_or_grow():
     assert ratios[4.0] == pytest.approx(1.1259e15, rel=1e-4)
     assert ratios[1 / 3] == pytest.approx(1.237e-39, rel=1e-3)
     x = torch.randn(8, 300, generator=torch.Generator().manual_seed(1))
-    found = {c: tr.study.summary(deep(c, 300), x) for c in (2.0, 1.0)}
+    found = {c: tr.diagnostics.summary(deep(c, 300), x) for c in (2.0, 1.0)}
     sizes = {c: (s.layers[0].forward, s.layers[-1].forward) for c, s in found.items()}
     assert 1 / 5 < sizes[2.0][1] / sizes[2.0][0] < 5
     assert (sizes[1.0][1] / sizes[1.0][0]) ** 2 == pytest.approx(ratios[1.0] * 2, rel=10)
@@ -165,6 +165,8 @@ class Heaviside(nn.Module):
 
 def test_grd_14_no_gradient_passes_a_step_function():
     net = nn.Sequential(nn.Linear(2, 4), Heaviside(), nn.Linear(4, 1))
-    found = tr.study.summary(net, torch.randn(10, 2, generator=torch.Generator().manual_seed(0)))
+    found = tr.diagnostics.summary(
+        net, torch.randn(10, 2, generator=torch.Generator().manual_seed(0))
+    )
     assert found.layers[0].backward == 0
     assert "no gradient reaches 0" in found.advice().lower()

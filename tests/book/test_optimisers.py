@@ -1,4 +1,4 @@
-"""Chapter 6, optimisers: OPT cases, through ``study.descent``, ``study.curvature`` and learners."""
+"""Chapter 6, optimizers: OPT cases, through ``descent``, ``curvature`` and learners."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch import nn
 import tractable as tr
 from tests.book.test_linear import loss as least_squares
 from tests.book.test_shallow import PHI, THETA, p38
-from tractable.study.curvature import Products
+from tractable.diagnostics.curvature import Products
 
 START = torch.tensor([1.0, 1.0], dtype=torch.float64)
 
@@ -19,11 +19,11 @@ def valley(phi):
 
 
 def trace(method, **options):
-    return tr.study.descent(valley, START, method, lr=0.02, steps=3, **options).points[1:]
+    return tr.diagnostics.descent(valley, START, method, lr=0.02, steps=3, **options).points[1:]
 
 
 def test_opt_01_hessian_of_the_linear_model():
-    found = tr.study.curvature(least_squares, torch.tensor([0.5, 0.25], dtype=torch.float64))
+    found = tr.diagnostics.curvature(least_squares, torch.tensor([0.5, 0.25], dtype=torch.float64))
     assert found.eigenvalues == pytest.approx((2.379500648, 33.620499352))
     assert found.largest * found.smallest == pytest.approx(80)
     assert found.trace == pytest.approx(8 + 28)
@@ -37,7 +37,7 @@ def test_opt_02_where_all_inputs_coincide_the_rank_says_so():
     def loss(phi):
         return ((phi[0] + 2 * phi[1] - torch.tensor([1.0, 3.0])) ** 2).sum()
 
-    found = tr.study.curvature(loss, torch.zeros(2, dtype=torch.float64))
+    found = tr.diagnostics.curvature(loss, torch.zeros(2, dtype=torch.float64))
     assert (found.rank, found.parameters) == (1, 2)
     assert "rank 1 of 2" in found.advice()
     assert found.condition == math.inf
@@ -49,7 +49,7 @@ def test_opt_03_gabor_model():
         return (torch.sin(inner) * torch.exp(-(inner**2) / 32) - y) ** 2
 
     at = torch.tensor([0.5, 10.0], dtype=torch.float64)
-    found = tr.study.descent(loss, at, lr=1.0, steps=1)
+    found = tr.diagnostics.descent(loss, at, lr=1.0, steps=1)
     assert found.losses[0] == pytest.approx(0.393006435, abs=1e-8)
     step = [float(at[i]) - found.points[1][i] for i in (0, 1)]
     assert step == pytest.approx([0.098756061, 0.008888045], abs=1e-8)
@@ -65,7 +65,7 @@ def test_opt_04_logistic_regression_through_a_learner():
     model = tr.Backprop(
         net, tr.likelihoods.Bernoulli(link="logit"), init="net", dtype=torch.float64
     )
-    found = tr.study.curvature(model, x, y)  # means over four rows
+    found = tr.diagnostics.curvature(model, x, y)  # means over four rows
     assert 4 * found.loss == pytest.approx(3.558033958)
     assert 4 * found.gradient == pytest.approx(math.hypot(0.299952021, -2.771138783))
     values = [4 * value for value in found.eigenvalues]
@@ -118,7 +118,7 @@ def test_opt_12_the_hessian_of_many_parameters_is_never_made():
     assert 100_000 * 100 / 4000 == 2500
     size = 1_000_000
     scales = torch.linspace(1, 50, size)
-    found = tr.study.curvature(
+    found = tr.diagnostics.curvature(
         lambda w: 0.5 * (scales * w * w).sum(), torch.zeros(size), vectors=12
     )
     assert found.parameters == size
@@ -126,7 +126,7 @@ def test_opt_12_the_hessian_of_many_parameters_is_never_made():
 
 
 def test_opt_14_the_largest_stable_step():
-    found = tr.study.curvature(valley, START)
+    found = tr.diagnostics.curvature(valley, START)
     assert found.stable_step == pytest.approx(2 / 20)
-    assert not tr.study.descent(valley, START, lr=0.099, steps=500).diverged
-    assert tr.study.descent(valley, START, lr=0.101, steps=500).diverged
+    assert not tr.diagnostics.descent(valley, START, lr=0.099, steps=500).diverged
+    assert tr.diagnostics.descent(valley, START, lr=0.101, steps=500).diverged

@@ -16,7 +16,7 @@ def test_per_01_parameters():
     net = nn.Sequential(
         nn.Linear(40, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)
     )
-    assert tr.study.summary(net, torch.zeros(2, 40)).parameters == 50_410
+    assert tr.diagnostics.summary(net, torch.zeros(2, 40)).parameters == 50_410
 
 
 class HalfOfTheMean:
@@ -36,7 +36,7 @@ def test_per_02_noise_bias_and_variance():
     """Four draws of mean 2 and variance 1: here 1 or 3, so that all data sets can be listed."""
     x = np.zeros((4, 1))
     sets = [(x, np.array(draws, dtype=float)) for draws in itertools.product((1, 3), repeat=4)]
-    found = tr.study.bias_variance(
+    found = tr.diagnostics.bias_variance(
         HalfOfTheMean, sampler=sets, at=x[:1], truth=[2.0], noise=1.0, workers=1
     )
     parts = (found.bias_sq, found.variance, found.noise, found.loss)

@@ -1,4 +1,4 @@
-"""Chapter 3, shallow networks: SHN cases, through ``study.regions`` and ``study.summary``."""
+"""Chapter 3, shallow networks: SHN cases, through ``regions`` and ``summary``."""
 
 import pytest
 import torch
@@ -39,14 +39,14 @@ def p38(activation: nn.Module) -> nn.Sequential:
 
 
 def test_shn_01_joints_and_slopes():
-    found = tr.study.regions(p38(nn.ReLU()), (-10, 10))
+    found = tr.diagnostics.regions(p38(nn.ReLU()), (-10, 10))
     assert found.joints == pytest.approx((0.5, 1.0, 11 / 7))
     assert found.slopes == pytest.approx((-0.462, -0.982, 0.188, 0.65))
     assert (found.count, found.pieces, found.most) == (4, 4, 4)
 
 
 def test_shn_02_slopes_add_up():
-    slopes = tr.study.regions(p38(nn.ReLU()), (-10, 10)).slopes
+    slopes = tr.diagnostics.regions(p38(nn.ReLU()), (-10, 10)).slopes
     assert slopes[2] == pytest.approx(slopes[0] + slopes[3])
 
 
@@ -80,13 +80,13 @@ def test_shn_04_hardswish_of_a_certain_gaussian():
 def test_shn_05_parameters(sizes, count):
     inputs, hidden, outputs = sizes
     net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
-    assert tr.study.summary(net, torch.zeros(2, inputs)).parameters == count
+    assert tr.diagnostics.summary(net, torch.zeros(2, inputs)).parameters == count
     assert count == (inputs + 1) * hidden + (hidden + 1) * outputs
 
 
 def test_shn_06_most_regions():
     cases = {(3, 2): 7, (5, 2): 16, (3, 3): 8, (95, 1): 96}
-    assert {case: tr.study.most_regions(case[1], [case[0]]) for case in cases} == cases
+    assert {case: tr.diagnostics.most_regions(case[1], [case[0]]) for case in cases} == cases
 
 
 @pytest.mark.parametrize("units", [3, 5])
@@ -95,8 +95,8 @@ def test_shn_06_lines_in_general_position_reach_it(units):
     with torch.no_grad():
         net[0].weight.copy_(torch.randn(units, 2, generator=torch.Generator().manual_seed(1)))
         net[0].bias.copy_(torch.randn(units, generator=torch.Generator().manual_seed(2)))
-    found = tr.study.regions(net, [(-1000, 1000), (-1000, 1000)])
-    assert found.count == found.most == tr.study.most_regions(2, [units])
+    found = tr.diagnostics.regions(net, [(-1000, 1000), (-1000, 1000)])
+    assert found.count == found.most == tr.diagnostics.most_regions(2, [units])
 
 
 def test_shn_08_relu_is_homogeneous_for_positive_factors_only():
@@ -110,7 +110,7 @@ def test_shn_08_relu_is_homogeneous_for_positive_factors_only():
 
 def test_shn_10_rect_bends_six_times():
     kinks = {Rect: (0.0, 1.0)}
-    found = tr.study.regions(p38(Rect()), (-10, 10), kinks=kinks)
+    found = tr.diagnostics.regions(p38(Rect()), (-10, 10), kinks=kinks)
     assert found.joints == pytest.approx((1 / 7, 0.5, 1, 11 / 7, 19 / 9, 3))
     assert found.pieces == 7
     assert found.slopes == pytest.approx((0,) * 7)
@@ -119,4 +119,4 @@ def test_shn_10_rect_bends_six_times():
 def test_shn_11_affine_units_make_an_affine_network():
     for unit in (Affine(), nn.Identity()):
         kinks = {Affine: ()}
-        assert tr.study.regions(p38(unit), (-5, 5), kinks=kinks).pieces == 1
+        assert tr.diagnostics.regions(p38(unit), (-5, 5), kinks=kinks).pieces == 1

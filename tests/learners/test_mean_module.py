@@ -138,6 +138,6 @@ def test_the_summary_of_a_network_is_at_its_running_statistics():
     x, y = rows(0, scale=5.0)
     model = tr.Backprop(NETWORKS["batch norm"](), NORMAL(0.1), lr=1e-2)
     model.fit(x, y, epochs=5, batch_size=32)
-    last = tr.study.summary(model, x, y).layers[-1]
+    last = tr.diagnostics.summary(model, x, y).layers[-1]
     assert last.forward == pytest.approx(float(model.mean_module()(x).detach().std(correction=0)))
-    assert tr.study.summary(model.mean_module(), x).layers[-1].forward == last.forward
+    assert tr.diagnostics.summary(model.mean_module(), x).layers[-1].forward == last.forward

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from tractable.diagnostics.result import Result, shown
 from tractable.persistence.files import write_text
 from tractable.plots.inline import inline
 from tractable.report.page import REPORT, environment
-from tractable.study.result import Result, shown
 
 
 @dataclass(frozen=True)

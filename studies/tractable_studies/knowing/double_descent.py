@@ -22,10 +22,10 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.cli.output import say
 from tractable.data import mnist
+from tractable.diagnostics import Capacity, capacity
 from tractable.likelihoods import Categorical, Softmax
 from tractable.persistence.files import write_text
 from tractable.report.results import Chart, Comparison
-from tractable.study import Capacity, capacity
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.knowing import DOUBLE_DESCENT

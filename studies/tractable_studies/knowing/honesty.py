@@ -1,8 +1,9 @@
-"""Whether each learner's own epistemic variance is its true variance over data sets, on UCI sets.
+"""Ratio of the predicted epistemic variance to the true variance over data sets, on UCI tables.
 
-``tractable.study.bias_variance`` on the standardised tables: half of three quarters of the rows is
-a data set, drawn anew for each fit; a ratio of 1 is honest, less too sure.  One network of 50 units
-for all; the learners have their defaults but for the rate and epochs below.
+Each fit uses a random half of three quarters of the standardized rows, see
+``tractable.diagnostics.bias_variance``.  The ratio is 1 for a calibrated learner and below 1 for an
+overconfident one.  All learners have one network of 50 units and their default options, except for
+the learning rate and number of epochs below.
 
     python -m tractable_studies.knowing.honesty
 """
@@ -19,9 +20,9 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.cli.output import say, show_table
 from tractable.data import UCI_NAMES, Standardizer, uci
+from tractable.diagnostics import bias_variance
 from tractable.likelihoods import Normal
 from tractable.report.results import Comparison
-from tractable.study import bias_variance
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.knowing import HONESTY

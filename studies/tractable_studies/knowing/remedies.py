@@ -1,7 +1,7 @@
-"""What helps a plain network on UCI sets: ``tractable.study.remedies`` at equal row visits.
+"""Regularization of a plain network on UCI tables, with equal numbers of row visits.
 
-The standardised tables, one network of 50 units; the strength of each remedy is chosen on
-validation rows over all splits, and what is reported is measured on test rows.
+One network of 50 units on the standardized tables.  The strength of each regularizer is selected on
+validation rows over all splits, and the reported results are measured on test rows.
 
     python -m tractable_studies.knowing.remedies
 """
@@ -16,8 +16,8 @@ from torch import nn
 
 from tractable.cli.output import say
 from tractable.data import UCI_NAMES
+from tractable.diagnostics import remedies
 from tractable.report.results import Comparison
-from tractable.study import remedies
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.knowing import REMEDIES

@@ -22,12 +22,12 @@ from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.prepare import Choices as TableChoices
 from tractable.cli.table.prepare import prepare
 from tractable.data import Standardizer
+from tractable.diagnostics import Result, bias_variance, capacity, more_data, remedies, summary
 from tractable.likelihoods import Categorical, Likelihood, Normal, Softmax
 from tractable.persistence.files import write_text
 from tractable.report.provenance import command, versions
 from tractable.report.study import StudyPage, write_study
 from tractable.report.words import duration
-from tractable.study import Result, bias_variance, capacity, more_data, remedies, summary
 
 RESULTS = "study.json"
 KINDS = {

@@ -5,16 +5,16 @@ it, ``to_json()`` writes it.  Studies that train models take a *maker*, a functi
 untrained learner, and use all cores.
 """
 
-from tractable.study.bias_variance import BiasVariance, bias_variance
-from tractable.study.capacity import Capacity, Size, capacity
-from tractable.study.curvature import Curvature, curvature
-from tractable.study.descent import Descent, Momentum, NormalizedStep, descent
-from tractable.study.implicit import Implicit, implicit, modified_loss
-from tractable.study.more_data import Expected, MoreData, more_data
-from tractable.study.regions import Regions, most_regions, regions
-from tractable.study.remedies import Remedies, Remedy, remedies
-from tractable.study.result import Result
-from tractable.study.summary import LayerSummary, Summary, summary
+from tractable.diagnostics.bias_variance import BiasVariance, bias_variance
+from tractable.diagnostics.capacity import Capacity, Size, capacity
+from tractable.diagnostics.curvature import Curvature, curvature
+from tractable.diagnostics.descent import Descent, Momentum, NormalizedStep, descent
+from tractable.diagnostics.implicit import Implicit, implicit, modified_loss
+from tractable.diagnostics.learning_curve import Expected, MoreData, more_data
+from tractable.diagnostics.regions import Regions, most_regions, regions
+from tractable.diagnostics.regularizers import Remedies, Remedy, remedies
+from tractable.diagnostics.result import Result
+from tractable.diagnostics.summary import LayerSummary, Summary, summary
 
 __all__ = [
     "BiasVariance",

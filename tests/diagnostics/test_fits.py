@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.study.capacity import Capacity, Size
-from tractable.study.fits import run_all, seeds_of
-from tractable.study.more_data import Expected, MoreData, fitted_curves
-from tractable.study.remedies import with_dropout
+from tractable.diagnostics.capacity import Capacity, Size
+from tractable.diagnostics.learning_curve import Expected, MoreData, fitted_curves
+from tractable.diagnostics.parallel_fits import run_all, seeds_of
+from tractable.diagnostics.regularizers import with_dropout
 
 
 def wave(rows=60, seed=0, noise=0.1):
@@ -30,7 +30,7 @@ def sized(width, seed):
 
 
 def test_capacity_by_size():
-    found = tr.study.capacity(sized, [32, 1, 4], *wave(), seeds=2, workers=1, epochs=30)
+    found = tr.diagnostics.capacity(sized, [32, 1, 4], *wave(), seeds=2, workers=1, epochs=30)
     assert [s.size for s in found.sizes] == [1, 4, 32]
     assert [s.parameters for s in found.sizes] == [4, 13, 97]
     assert found.best.size == 32
@@ -47,7 +47,7 @@ def test_the_evidence_of_the_learner_stands_beside_the_error():
         net = nn.Sequential(nn.Linear(1, width), nn.Tanh(), nn.Linear(width, 1))
         return tr.Laplace(net, tr.likelihoods.Normal(0.1), lr=0.02, seed=seed)
 
-    found = tr.study.capacity(make, [1, 8], *wave(), workers=1, epochs=120, batch_size=45)
+    found = tr.diagnostics.capacity(make, [1, 8], *wave(), workers=1, epochs=120, batch_size=45)
     assert found.best_by_evidence.size == 8 == found.best.size
     assert "the evidence prefers 8" in found.advice()
 
@@ -71,11 +71,11 @@ def test_a_peak_and_its_threshold():
 
 def test_bad_capacity():
     with pytest.raises(ValueError, match="different whole numbers"):
-        tr.study.capacity(sized, [2, 2], *wave())
+        tr.diagnostics.capacity(sized, [2, 2], *wave())
     with pytest.raises(ValueError, match="ignores its seed"):
-        tr.study.capacity(lambda width, seed: sized(width, 0), [2, 4], *wave())
+        tr.diagnostics.capacity(lambda width, seed: sized(width, 0), [2, 4], *wave())
     with pytest.raises(ValueError, match="seeds must be"):
-        tr.study.capacity(sized, [2], *wave(), seeds=0)
+        tr.diagnostics.capacity(sized, [2], *wave(), seeds=0)
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Mean:
 def test_more_rows_of_a_mean():
     """By theory twice 400 rows take 0.125 % off the loss: hardly worth it."""
     y = torch.randn(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = tr.study.more_data(Mean, torch.zeros(400, 1), y, workers=1)
+    found = tr.diagnostics.more_data(Mean, torch.zeros(400, 1), y, workers=1)
     assert found.rows == (32, 64, 128, 224, 320)
     assert found.later[0].rows == 800
     assert found.later[0].loss == pytest.approx(float(y.var()), rel=0.03)
@@ -121,7 +121,7 @@ def test_more_rows_of_a_mean():
 
 
 def test_more_rows_of_a_wave_help():
-    found = tr.study.more_data(
+    found = tr.diagnostics.more_data(
         lambda seed: sized(16, seed), *wave(80), workers=1, epochs=30, folds=4
     )
     assert found.now.loss > found.later[0].loss > found.later[1].loss
@@ -149,15 +149,15 @@ def test_advice_is_given_where_it_helps(loss, low, high, says):
 
 def test_bad_rows():
     with pytest.raises(ValueError, match="4 rows are fewer than 5 folds"):
-        tr.study.more_data(Mean, torch.zeros(4, 1), torch.zeros(4))
+        tr.diagnostics.more_data(Mean, torch.zeros(4, 1), torch.zeros(4))
     with pytest.raises(ValueError, match="folds must be at least 2"):
-        tr.study.more_data(Mean, torch.zeros(40, 1), torch.zeros(40), folds=1)
+        tr.diagnostics.more_data(Mean, torch.zeros(40, 1), torch.zeros(40), folds=1)
     with pytest.raises(ValueError, match="three or more"):
-        tr.study.more_data(Mean, torch.zeros(40, 1), torch.zeros(40), shares=(0.5, 1.0))
+        tr.diagnostics.more_data(Mean, torch.zeros(40, 1), torch.zeros(40), shares=(0.5, 1.0))
     with pytest.raises(ValueError, match="times must be above 1"):
-        tr.study.more_data(Mean, torch.zeros(40, 1), torch.zeros(40), times=(0.5,))
+        tr.diagnostics.more_data(Mean, torch.zeros(40, 1), torch.zeros(40), times=(0.5,))
     with pytest.raises(ValueError, match="too few to see a curve"):
-        tr.study.more_data(Mean, torch.zeros(3, 1), torch.zeros(3), folds=3)
+        tr.diagnostics.more_data(Mean, torch.zeros(3, 1), torch.zeros(3), folds=3)
 
 
 # --- remedies ----------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ NET = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
 
 def test_remedies_are_ranked_and_strengths_chosen():
     only = ["L2 prior", "dropout", "TAGI", "early stopping", "input noise"]
-    found = tr.study.remedies(
+    found = tr.diagnostics.remedies(
         NET, *wave(), only=only, epochs=10, splits=2, lr=0.01, workers=1, batch_size=36
     )
     assert {r.name for r in found.remedies} == {"nothing", *only}
@@ -192,7 +192,7 @@ def test_remedies_of_classes():
     def mirrored(x, y, generator):
         return x.flip(1), y
 
-    found = tr.study.remedies(
+    found = tr.diagnostics.remedies(
         net, x, y, augment=mirrored, only=["smoothing", "augmentation", "TAGI"], epochs=6,
         splits=1, workers=1, batch_size=36,
     )  # fmt: skip
@@ -210,13 +210,13 @@ def test_dropout_stands_behind_activations():
 
 def test_bad_remedies():
     with pytest.raises(ValueError, match="no remedy 'smoothing' here: labels are smoothed"):
-        tr.study.remedies(NET, *wave(), only=["smoothing"])
+        tr.diagnostics.remedies(NET, *wave(), only=["smoothing"])
     with pytest.raises(ValueError, match="no remedy 'luck' here; there are"):
-        tr.study.remedies(NET, *wave(), only=["luck"])
+        tr.diagnostics.remedies(NET, *wave(), only=["luck"])
     with pytest.raises(ValueError, match="at least 20 rows, got 8"):
-        tr.study.remedies(NET, *wave(8))
+        tr.diagnostics.remedies(NET, *wave(8))
     with pytest.raises(ValueError, match="splits must be"):
-        tr.study.remedies(NET, *wave(), splits=0)
+        tr.diagnostics.remedies(NET, *wave(), splits=0)
 
 
 # --- on all cores ------------------------------------------------------------------------------

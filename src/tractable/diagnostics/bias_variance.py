@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tractable.plots.canvas import COLORS, canvas, quiet
-from tractable.study.fits import (
+from tractable.diagnostics.parallel_fits import (
     Maker,
     Rows,
     Said,
@@ -38,7 +37,8 @@ from tractable.study.fits import (
     run_all,
     seeds_of,
 )
-from tractable.study.result import Cell, Result
+from tractable.diagnostics.result import Cell, Result
+from tractable.plots.canvas import COLORS, canvas, quiet
 from tractable.training.batches import as_tensor
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tractable.diagnostics.result import Cell, Result
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, quiet
-from tractable.study.result import Cell, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -47,7 +47,7 @@ def test_the_field_is_the_support_of_the_gradient(seed, dims):
     (slope,) = torch.autograd.grad(middle, x)
     places = slope[0, 0].nonzero()
     support = (places.amax(0) - places.amin(0) + 1).tolist()
-    found = tr.study.summary(net, x.detach()).layers[-1].field
+    found = tr.diagnostics.summary(net, x.detach()).layers[-1].field
     assert list(found) == support
 
 
@@ -65,13 +65,15 @@ class Branches(nn.Module):
 
 
 def test_of_branches_the_widest():
-    found = {la.name: la.field for la in tr.study.summary(Branches(), torch.ones(1, 1, 30)).layers}
+    found = {
+        la.name: la.field for la in tr.diagnostics.summary(Branches(), torch.ones(1, 1, 30)).layers
+    }
     assert found == {"short": (3,), "long": (7,), "last": (9,)}
 
 
 def test_what_mixes_positions_in_another_way_has_no_field():
     net = nn.Sequential(nn.Conv1d(1, 1, 3), nn.Flatten(), nn.Linear(8, 2))
-    assert [la.field for la in tr.study.summary(net, torch.ones(2, 1, 10)).layers] == [
+    assert [la.field for la in tr.diagnostics.summary(net, torch.ones(2, 1, 10)).layers] == [
         (3,), None, None,
     ]  # fmt: skip
 
@@ -81,7 +83,7 @@ def test_scales_and_dead_units():
     with torch.no_grad():
         net[0].bias[:3] = -100.0
     x = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
-    found = tr.study.summary(net, x)
+    found = tr.diagnostics.summary(net, x)
     assert found.layers[1].dead == 0.75
     assert "75 % of the units of 1 are dead" in found.advice()
     z = net[0](x)
@@ -94,21 +96,21 @@ def test_a_learner_at_its_means_with_its_certainty():
     y = x[:, :1]
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, y, epochs=2)
-    found = tr.study.summary(model, x, y)
+    found = tr.diagnostics.summary(model, x, y)
     ratio = torch.cat([model.posterior.snr()[n].flatten() for n in ("0.weight", "0.bias")])
     assert found.layers[0].snr == pytest.approx(float(ratio.median()))
     assert found.layers[0].pruned == 0
     assert found.layers[0].backward > 0
-    pruned = tr.study.summary(model.prune(0.5), x, y)
+    pruned = tr.diagnostics.summary(model.prune(0.5), x, y)
     share = sum(la.pruned * la.parameters for la in pruned.layers if la.parameters)
     assert share / pruned.parameters == pytest.approx(0.5, abs=0.02)
     assert len(found.table().splitlines()) == 5
     assert json.loads(found.to_json())["parameters"] == 33
     assert len(found.plot().lines) == 2
-    point = tr.study.summary(tr.Backprop(net, tr.likelihoods.Normal(0.1)), x)
+    point = tr.diagnostics.summary(tr.Backprop(net, tr.likelihoods.Normal(0.1)), x)
     assert point.layers[0].snr is None
     with pytest.raises(TypeError, match="a learner or a module, got str"):
-        tr.study.summary("net", x)
+        tr.diagnostics.summary("net", x)
 
 
 def test_a_layer_called_net_has_its_own_certainty():
@@ -122,6 +124,6 @@ def test_a_layer_called_net_has_its_own_certainty():
 
     x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
     for module in (Around(), nn.Linear(2, 1)):
-        (layer,) = tr.study.summary(tr.TAGI(module, tr.likelihoods.Normal(0.1)), x).layers
+        (layer,) = tr.diagnostics.summary(tr.TAGI(module, tr.likelihoods.Normal(0.1)), x).layers
         assert layer.name == "net"
         assert layer.snr is not None

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tractable.plots.canvas import COLORS, canvas, legend, quiet
-from tractable.study.fits import (
+from tractable.diagnostics.parallel_fits import (
     Maker,
     Said,
     check_maker,
@@ -29,7 +28,8 @@ from tractable.study.fits import (
     run_all,
     seeds_of,
 )
-from tractable.study.result import Cell, Result
+from tractable.diagnostics.result import Cell, Result
+from tractable.plots.canvas import COLORS, canvas, legend, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

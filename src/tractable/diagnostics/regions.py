@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from tractable.chain import layers
+from tractable.diagnostics.result import Cell, Result
 from tractable.plots.canvas import COLORS, canvas, quiet
-from tractable.study.result import Cell, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

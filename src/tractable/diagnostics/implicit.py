@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tractable.diagnostics.curvature import Loss, loss_of_weights
+from tractable.diagnostics.result import Cell, Result
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, quiet
-from tractable.study.curvature import Loss, loss_of_weights
-from tractable.study.result import Cell, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from tractable import priors
 from tractable.chain import layers
+from tractable.diagnostics.parallel_fits import Rows, checked_rows, one_hot, run_all, said
+from tractable.diagnostics.result import Cell, Result
 from tractable.learners import (
     TAGI,
     Backprop,
@@ -29,8 +31,6 @@ from tractable.learners import (
 )
 from tractable.likelihoods import Likelihood, Normal, Softmax
 from tractable.plots.canvas import COLORS, INK, canvas, quiet
-from tractable.study.fits import Rows, checked_rows, one_hot, run_all, said
-from tractable.study.result import Cell, Result
 from tractable.training.holdout import usual_epochs
 
 if TYPE_CHECKING:

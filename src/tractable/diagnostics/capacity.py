@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tractable.plots.canvas import COLORS, INK, canvas, legend, quiet
-from tractable.study.bias_variance import split
-from tractable.study.fits import (
+from tractable.diagnostics.bias_variance import split
+from tractable.diagnostics.parallel_fits import (
     Rows,
     Said,
     check_maker,
@@ -28,7 +27,8 @@ from tractable.study.fits import (
     said,
     seeds_of,
 )
-from tractable.study.result import Cell, Result
+from tractable.diagnostics.result import Cell, Result
+from tractable.plots.canvas import COLORS, INK, canvas, legend, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

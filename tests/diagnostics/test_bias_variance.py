@@ -40,7 +40,7 @@ def every_data_set():
 @pytest.mark.parametrize("penalty", [0.0, 2.5])
 def test_a_linear_model_of_all_data_sets_is_exact(penalty):
     """Against the closed form of ridge regression: f = x' G^-1 X' y, G = X'X + penalty."""
-    found = tr.study.bias_variance(
+    found = tr.diagnostics.bias_variance(
         lambda seed: Ridge(seed, penalty),
         sampler=list(every_data_set()),
         at=AT,
@@ -72,7 +72,7 @@ def test_drawn_data_sets_are_unbiased_and_still_add_up():
         return X, X @ TRUE + SIGMA * noise
 
     found = [
-        tr.study.bias_variance(
+        tr.diagnostics.bias_variance(
             lambda seed: Ridge(seed, 2.5), sampler=sampler, at=AT, truth=AT @ TRUE,
             noise=SIGMA**2, datasets=4, seed=seed, workers=1,
         )
@@ -106,7 +106,7 @@ def test_exact_bayesian_regression_is_honest():
         )  # fmt: skip
 
     at = torch.tensor([[-0.9], [0.1], [0.8]], dtype=torch.float64)
-    found = tr.study.bias_variance(
+    found = tr.diagnostics.bias_variance(
         make, sampler=sampler, at=at, truth=0.3 - 0.8 * at[:, 0], noise=0.16, datasets=100,
         workers=1, epochs=1, batch_size=30, off_data=False,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def blobs(rows=60):
 def test_classes_add_up_as_brier_scores_and_doubt_is_of_probabilities():
     x, y = blobs()
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
-    found = tr.study.bias_variance(
+    found = tr.diagnostics.bias_variance(
         lambda seed: tr.BayesByBackprop(net, tr.likelihoods.Softmax(3), seed=seed, lr=0.02),
         x, y, datasets=3, epochs=4, workers=1,
     )  # fmt: skip
@@ -158,12 +158,14 @@ def plain(seed):
 
 @pytest.mark.parametrize("make", [tagi, plain])
 def test_workers_change_nothing(table, make):
-    ours = [tr.study.bias_variance(make, *table, datasets=4, epochs=3, workers=n) for n in (1, 2)]
+    ours = [
+        tr.diagnostics.bias_variance(make, *table, datasets=4, epochs=3, workers=n) for n in (1, 2)
+    ]
     assert ours[0] == ours[1]
 
 
 def test_a_result_is_frozen_and_becomes_text_json_and_a_figure(table, tmp_path):
-    found = tr.study.bias_variance(tagi, *table, datasets=3, epochs=2, workers=1)
+    found = tr.diagnostics.bias_variance(tagi, *table, datasets=3, epochs=2, workers=1)
     assert found.noise_from == "the model"
     assert found.rows == 30
     with pytest.raises(AttributeError):
@@ -177,7 +179,7 @@ def test_a_result_is_frozen_and_becomes_text_json_and_a_figure(table, tmp_path):
 
 
 def test_bad_input(table):
-    study = tr.study.bias_variance
+    study = tr.diagnostics.bias_variance
     x, y = table
     with pytest.raises(ValueError, match=r"ignores its seed: make\(0\) and make\(1\) both"):
         study(lambda seed: tagi(0), x, y)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.study.curvature import DENSE, lanczos
+from tractable.diagnostics.curvature import DENSE, lanczos
 
 
 def net_of(*sizes, seed=0, act=nn.ReLU):
@@ -51,7 +51,7 @@ def dense_hessian(model, x, y):
 
 
 def test_eigenvalues_are_those_of_the_dense_hessian(model):
-    found = tr.study.curvature(*model)
+    found = tr.diagnostics.curvature(*model)
     values = torch.linalg.eigvalsh(dense_hessian(*model))
     assert found.eigenvalues == pytest.approx(values.tolist(), abs=1e-8)
     assert found.residual == 0
@@ -72,7 +72,7 @@ def test_a_large_model_takes_products_only():
     x = torch.randn(64, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     net = net_of(20, 30, 1, act=nn.Tanh)
     model = tr.Backprop(net, tr.likelihoods.Normal(1.0), init="net", dtype=torch.float64)
-    found = tr.study.curvature(model, x, x[:, :1])
+    found = tr.diagnostics.curvature(model, x, x[:, :1])
     assert found.parameters == 661 > DENSE
     assert found.rank is None
     assert found.residual < 0.01 * found.largest
@@ -85,7 +85,7 @@ def test_a_large_model_takes_products_only():
 
 def test_a_closure_that_fails_leaves_the_weights_where_they_were():
     w = torch.ones(2, requires_grad=True)
-    optimizer = tr.study.Momentum([w], lr=0.1, nesterov=True)
+    optimizer = tr.diagnostics.Momentum([w], lr=0.1, nesterov=True)
 
     def closure():
         loss = (w**2).sum()
@@ -105,18 +105,18 @@ def test_a_closure_that_fails_leaves_the_weights_where_they_were():
 def test_bad_curvature(model):
     learner, x, _ = model
     with pytest.raises(ValueError, match="needs targets"):
-        tr.study.implicit(learner, x, lr=0.1)
+        tr.diagnostics.implicit(learner, x, lr=0.1)
     with pytest.raises(ValueError, match="needs targets"):
-        tr.study.curvature(learner, x)
+        tr.diagnostics.curvature(learner, x)
     with pytest.raises(ValueError, match="no targets"):
-        tr.study.curvature(torch.sum, torch.ones(2), torch.ones(2))
+        tr.diagnostics.curvature(torch.sum, torch.ones(2), torch.ones(2))
     with pytest.raises(ValueError, match="a vector of numbers"):
-        tr.study.curvature(torch.sum, torch.ones(2, 2))
+        tr.diagnostics.curvature(torch.sum, torch.ones(2, 2))
     with pytest.raises(ValueError, match="one number"):
-        tr.study.curvature(lambda w: w * 2, torch.ones(2))
+        tr.diagnostics.curvature(lambda w: w * 2, torch.ones(2))
     with pytest.raises(ValueError, match="not finite there"):
-        tr.study.curvature(lambda w: w.sqrt().sum(), torch.zeros(2))
-    flat = tr.study.curvature(torch.sum, torch.ones(2))
+        tr.diagnostics.curvature(lambda w: w.sqrt().sum(), torch.zeros(2))
+    flat = tr.diagnostics.curvature(torch.sum, torch.ones(2))
     assert flat.stable_step == math.inf
 
 
@@ -125,7 +125,7 @@ def test_bad_curvature(model):
 def test_regions_in_one_dimension_are_where_the_slope_changes(seed, act):
     """Second differences on a fine grid find the same joints."""
     net = net_of(1, 5, 4, 1, seed=seed, act=act)
-    found = tr.study.regions(net, (-3, 3))
+    found = tr.diagnostics.regions(net, (-3, 3))
     grid = torch.linspace(-3, 3, 60_001, dtype=torch.float64)
     values = net(grid[:, None])[:, 0].detach()
     bent = (values[2:] - 2 * values[1:-1] + values[:-2]).abs() > 1e-9
@@ -144,7 +144,7 @@ def test_regions_in_one_dimension_are_where_the_slope_changes(seed, act):
 @pytest.mark.parametrize("seed", range(3))
 def test_regions_in_two_dimensions_are_the_patterns_of_a_grid(seed):
     net = net_of(2, 5, 4, 1, seed=seed)
-    found = tr.study.regions(net, [(-2, 2), (-1, 3)])
+    found = tr.diagnostics.regions(net, [(-2, 2), (-1, 3)])
     x = torch.linspace(-2, 2, 400, dtype=torch.float64)
     y = torch.linspace(-1, 3, 400, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(x, y, indexing="ij"), -1).reshape(-1, 2)
@@ -161,40 +161,40 @@ def test_regions_in_two_dimensions_are_the_patterns_of_a_grid(seed):
 
 def test_bad_regions():
     with pytest.raises(ValueError, match="one or two inputs, not 3"):
-        tr.study.regions(net_of(3, 2, 1), [(0, 1)] * 3)
+        tr.diagnostics.regions(net_of(3, 2, 1), [(0, 1)] * 3)
     with pytest.raises(ValueError, match=r"Tanh .* is not known to be piecewise linear"):
-        tr.study.regions(net_of(1, 2, 1, act=nn.Tanh), (0, 1))
+        tr.diagnostics.regions(net_of(1, 2, 1, act=nn.Tanh), (0, 1))
     with pytest.raises(ValueError, match="low < high"):
-        tr.study.regions(net_of(1, 2, 1), (1, 0))
+        tr.diagnostics.regions(net_of(1, 2, 1), (1, 0))
     with pytest.raises(ValueError, match="2 inputs, and the box 1"):
-        tr.study.regions(net_of(2, 2, 1), (0, 1))
+        tr.diagnostics.regions(net_of(2, 2, 1), (0, 1))
     with pytest.raises(ValueError, match="no linear layer"):
-        tr.study.regions(nn.ReLU(), (0, 1))
+        tr.diagnostics.regions(nn.ReLU(), (0, 1))
     with pytest.raises(ValueError, match="1 or more"):
-        tr.study.most_regions(0, [3])
+        tr.diagnostics.most_regions(0, [3])
 
 
 def test_a_way_is_drawn_and_written():
     def loss(p):
         return p[0] ** 2 + 10 * p[1] ** 2
 
-    found = tr.study.descent(loss, [1.0, 1.0], "momentum", lr=0.02, steps=25)
+    found = tr.diagnostics.descent(loss, [1.0, 1.0], "momentum", lr=0.02, steps=25)
     assert len(found.points) == 26
     assert found.losses[-1] < found.losses[0]
     assert "decreased" in found.advice()
     assert "function" not in json.loads(found.to_json())
     ax = found.plot()
-    tr.study.descent(loss, [1.0, 1.0], "adam", lr=0.02, steps=25).plot(ax)
+    tr.diagnostics.descent(loss, [1.0, 1.0], "adam", lr=0.02, steps=25).plot(ax)
     assert len(ax.lines) == 2
     assert found.table().splitlines()[0].split() == ["step", "loss", "w0", "w1"]
-    far = tr.study.descent(lambda p: (p**4).sum(), [100.0], lr=1.0, steps=50)
+    far = tr.diagnostics.descent(lambda p: (p**4).sum(), [100.0], lr=1.0, steps=50)
     assert far.diverged
     assert "too long" in far.advice()
 
 
 def test_the_books_momentum_trains_a_learner():
     x = torch.linspace(-1, 1, 40)[:, None]
-    for optimizer in (tr.study.Momentum, tr.study.NormalizedStep):
+    for optimizer in (tr.diagnostics.Momentum, tr.diagnostics.NormalizedStep):
         model = tr.Backprop(
             nn.Linear(1, 1), tr.likelihoods.Normal(0.3), lr=0.05, optimizer=optimizer
         ).fit(x, 2 * x, epochs=40)
@@ -204,14 +204,14 @@ def test_the_books_momentum_trains_a_learner():
 def test_bad_optimisers():
     w = torch.ones(2, requires_grad=True)
     with pytest.raises(ValueError, match=r"beta must lie in \[0, 1\)"):
-        tr.study.Momentum([w], beta=1.0)
+        tr.diagnostics.Momentum([w], beta=1.0)
     with pytest.raises(ValueError, match="needs a closure"):
-        tr.study.Momentum([w], nesterov=True).step()
+        tr.diagnostics.Momentum([w], nesterov=True).step()
     with pytest.raises(ValueError, match="lr must be a positive"):
-        tr.study.NormalizedStep([w], lr=-1.0)
+        tr.diagnostics.NormalizedStep([w], lr=-1.0)
     with pytest.raises(ValueError, match="method must be one of"):
-        tr.study.descent(torch.sum, w, "newton", lr=0.1)
+        tr.diagnostics.descent(torch.sum, w, "newton", lr=0.1)
     with pytest.raises(ValueError, match="start must be a vector"):
-        tr.study.descent(torch.sum, torch.ones(2, 2), lr=0.1)
+        tr.diagnostics.descent(torch.sum, torch.ones(2, 2), lr=0.1)
     with pytest.raises(ValueError, match="steps must be"):
-        tr.study.descent(torch.sum, w, lr=0.1, steps=0)
+        tr.diagnostics.descent(torch.sum, w, lr=0.1, steps=0)

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tractable.diagnostics.curvature import Loss
+from tractable.diagnostics.result import Cell, Result
 from tractable.plots.canvas import COLORS, canvas, quiet
-from tractable.study.curvature import Loss
-from tractable.study.result import Cell, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

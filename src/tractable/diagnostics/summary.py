@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from tractable.diagnostics.receptive_field import Fields
+from tractable.diagnostics.result import Cell, Result
 from tractable.learners.heads import sole
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, legend, quiet
 from tractable.posterior import Posterior
-from tractable.study.receptive import Fields
-from tractable.study.result import Cell, Result
 from tractable.training.batches import as_tensor
 
 if TYPE_CHECKING:
