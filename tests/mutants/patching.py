@@ -36,7 +36,7 @@ def replacements(path: str, before: str, after: str) -> dict[Any, CodeType] | No
     same = all((a.co_qualname, a.co_freevars) == (b.co_qualname, b.co_freevars) for a, b in pairs)
     if outside or not same or len(list(_codes(old))) != len(list(_codes(new))):
         return None
-    return {_key(a): b for a, b in pairs if (_key(a), a.co_consts) != (_key(b), b.co_consts)}
+    return {_key(a): b for a, b in pairs if a != b}
 
 
 def _without_functions(code: CodeType) -> Any:

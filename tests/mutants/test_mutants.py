@@ -102,6 +102,12 @@ def test_code_is_replaced_in_functions_that_exist(tmp_path):
     assert (inner(2), module["outer"](1)(1), method(4)) == (7, 2, 7)
 
 
+def test_a_name_of_the_same_length_is_replaced(tmp_path):
+    text = "def f(x):\n    return x.clamp_min(0)\n"
+    changed = patching.replacements("f.py", text, text.replace("clamp_min", "clamp_max"))
+    assert [code.co_names for code in changed.values()] == [("clamp_max",)]
+
+
 def test_what_an_import_executes_is_not_replaced():
     for old, new in (("size = 3", "size = 4"), ("x=1", "x=2")):
         assert patching.replacements("patched.py", PATCHED, PATCHED.replace(old, new)) is None
