@@ -20,7 +20,7 @@ from torch import Tensor
 
 import tractable as tr
 from benchmarks.networks import mlp
-from tractable import config
+from tractable import versions
 from tractable.learners import fit_many
 
 CASES: dict[str, tuple[tuple[int, ...], int]] = {
@@ -137,7 +137,7 @@ def main() -> dict[str, Any]:
     """Measure everything; returns the figures."""
     torch.set_num_threads(1)
     return {
-        "machine": config.describe(),
+        "machine": versions.describe(),
         "memory": memory(),
         "scaling": scaling(),
         "single": single(),

@@ -23,7 +23,7 @@ from torch._C import DisableTorchFunctionSubclass
 from tractable.errors import NoMomentRule, close_names
 
 if TYPE_CHECKING:
-    from tractable.rules.positions import Common
+    from tractable.rules.shared_variance import Common
 
 Rule = Callable[..., Any]
 View = Callable[[Tensor], Tensor]
@@ -37,7 +37,7 @@ _carried: ContextVar[bool] = ContextVar("messages_carried", default=False)
 def messages_carried(carried: bool = True) -> Iterator[None]:
     """Within this block, if ``carried``, messages are wanted: what would cut them is refused.
 
-    See ``tractable.rules.function``.
+    See ``tractable.rules.custom_function``.
     """
     token = _carried.set(carried)
     try:
@@ -64,7 +64,7 @@ class Gaussian(Tensor):
     loc: Tensor
     variance: Tensor
     common: Common | None = None
-    """What its positions have in common, where that is followed; see ``rules.positions``."""
+    """What its positions have in common, where that is followed; see ``rules.shared_variance``."""
     origin: tuple[Gaussian, View] | None = None
     """Of a view: what it is a view of, and how to take it again."""
     views: list[tuple[weakref.ref[Gaussian], View]] | None = None
@@ -186,7 +186,7 @@ class Gaussian(Tensor):
                 with DisableTorchFunctionSubclass():
                     return func(*args, **(kwargs or {}))
             rule = _find_rule(func)
-        if not torch.is_grad_enabled() and _carried.get() and _room("function").carries():
+        if not torch.is_grad_enabled() and _carried.get() and _room("custom_function").carries():
             with torch.enable_grad():
                 return rule(*args, **(kwargs or {}))
         return rule(*args, **kwargs) if kwargs else rule(*args)
@@ -303,7 +303,7 @@ def rule_of(function: Any) -> Rule | None:
     _fill_table()
     rule = _RULES.get(function)
     if rule is None:
-        rule = _room("mechanism").rule_for(function)
+        rule = _room("fallback").rule_for(function)
         if rule is not None:
             rule = _RULES[function] = _in_place_if_asked(function, rule)
     return rule
@@ -338,7 +338,7 @@ def _no_rule_message(function: Any) -> str:
     name = name_of(function)
     near = close_names(name.strip("_"), covered_functions())
     hint = f" The nearest that have one: {', '.join(near)}." if near else ""
-    caller = _room("function").enclosing()
+    caller = _room("custom_function").enclosing()
     where = f", which the autograd.Function {caller.__name__!r} calls" if caller else ""
     return (
         f"no moment rule for {name!r}{where}.{hint} Register one with "

@@ -11,7 +11,7 @@ import tractable as tr
 from docs import pages
 from tractable import rules
 
-RULES = [m.name for m in pkgutil.iter_modules(rules.__path__) if m.name != "carrier"]
+RULES = [m.name for m in pkgutil.iter_modules(rules.__path__) if m.name != "autograd"]
 PUBLIC = [getattr(tr, name) for name in tr.__all__]
 LEARNERS = [
     kind

@@ -56,11 +56,11 @@ SUITES: dict[str, tuple[str, ...]] = {
 """Test folders of each subpackage, which are run after the files of the fault."""
 
 ACTIVATION = partial(Fault, "moments/activation.py", "moments/test_activation.py")
-DERIVATIVE = partial(Fault, "moments/derivative.py", "infer/test_derivatives.py")
+DERIVATIVE = partial(Fault, "moments/input_derivative.py", "infer/test_derivatives.py")
 NORM = partial(Fault, "moments/norm.py", "rules/test_norm.py")
 CELLS = partial(Fault, "moments/recurrent.py", "rules/test_recurrent.py")
 ATTENTION = partial(Fault, "moments/softmax.py", "rules/test_attention.py")
-POSITIONS = partial(Fault, "moments/positions.py", "rules/test_positions.py")
+POSITIONS = partial(Fault, "moments/shared_variance.py", "rules/test_shared_variance.py")
 NORMAL = partial(Fault, "likelihoods/normal.py", "likelihoods/test_inferred_noise.py likelihoods/test_conformance.py::TestNormal")
 TREE = partial(Fault, "likelihoods/categorical.py", "likelihoods/test_likelihoods.py::test_class_prob")
 ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py::test_grades likelihoods/test_learnt.py::test_epoch")
@@ -85,21 +85,21 @@ FAULTS: list[Fault] = [
     CELLS("variance of the cell without that of the forget gate", "torch.addcmul(of_f, c_now, q_f, out=c_out)", "torch.mul(c_now, q_f, out=c_out)"),
     ATTENTION("variance of the queries not centered", "spread = shared.div_(_left_by_centering(p))", "spread = shared"),
     POSITIONS("variance of a mean not divided by the count", "alone = variance.mean(dims, keepdim=True) / count", "alone = variance.mean(dims, keepdim=True)"),
-    Fault("moments/message.py", "moments/test_message.py", "number of observations ignored", "rest = 1 - q / n", "rest = 1 - q"),
+    Fault("moments/conditioning.py", "moments/test_conditioning.py", "number of observations ignored", "rest = 1 - q / n", "rest = 1 - q"),
     # --- rules -------------------------------------------------------------------------------
     Fault("rules/arithmetic.py", "rules/test_arithmetic.py", "variance multiplied by alpha, not its square", "var_y = var_y * alpha**2", "var_y = var_y * abs(alpha)"),
     Fault("rules/arithmetic.py", "rules/test_arithmetic.py", "variance divided once by a constant", "input.variance / other / other", "input.variance / other"),
     Fault("rules/bilinear.py", "rules/test_arithmetic.py", "variance multiplied once by a constant", "x.variance * c * c", "x.variance * c"),
-    Fault("rules/contraction.py", "rules/test_dense.py rules/test_conformance.py", "copies of a broadcast index count as independent", "sizes[0][c] != sizes[1][c]", "False"),
+    Fault("rules/einsum.py", "rules/test_dense.py rules/test_conformance.py", "copies of a broadcast index count as independent", "sizes[0][c] != sizes[1][c]", "False"),
     Fault("rules/norm.py", "rules/test_conformance.py::TestTangent::test_moments_are_those_of_samples", "factor 2 dropped from the Jacobian of local response", "c = 2 * alpha * beta / size", "c = alpha * beta / size"),
-    Fault("rules/norm.py", "rules/test_mechanisms.py", "running variance of instance norm moves to the mean", "_follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)", "_follow(running_mean, running_var, spread.mean(0), centre.mean(0), momentum, eps)"),
+    Fault("rules/norm.py", "rules/test_fallback.py", "running variance of instance norm moves to the mean", "_follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)", "_follow(running_mean, running_var, spread.mean(0), centre.mean(0), momentum, eps)"),
     Fault("rules/reduction.py", "rules/test_dense.py rules/test_in_place.py", "variance of a mean divided by n once", "input.variance.mean(*args, **kwargs) / entries", "input.variance.mean(*args, **kwargs)"),
     Fault("rules/pool.py", "rules/test_max_pool.py", "variance of the first entry in place of the chosen one", "select(input.variance, indices, dims)", "select(input.variance, indices * 0, dims)"),
     Fault("rules/recurrent.py", "rules/test_recurrent.py", "squares of the states missing from messages to the weights", "d_var.mT @ (before * before)", "d_var.mT @ before"),
     Fault("rules/recurrent.py", "rules/test_recurrent.py", "last state of a packed row one step early", "state[ends - 1, rows]", "state[ends - 2, rows]"),
     Fault("rules/attention.py", "rules/test_attention.py", "causal mask sees one key ahead", "device=query.device).tril()", "device=query.device).tril(1)"),
-    Fault("rules/linear_maps.py", "rules/test_dense.py", "binomial coefficients of a difference not squared", "math.comb(n, k) ** 2 *", "math.comb(n, k) *"),
-    Fault("rules/positions.py", "rules/test_positions.py", "weight of a part not squared", "(part.shape[along] / total) ** 2", "(part.shape[along] / total)"),
+    Fault("rules/structural.py", "rules/test_dense.py", "binomial coefficients of a difference not squared", "math.comb(n, k) ** 2 *", "math.comb(n, k) *"),
+    Fault("rules/shared_variance.py", "rules/test_shared_variance.py", "weight of a part not squared", "(part.shape[along] / total) ** 2", "(part.shape[along] / total)"),
     # --- likelihoods -------------------------------------------------------------------------
     NORMAL("sign of the residual", "(y - mean) * precision, -precision", "(mean - y) * precision, -precision"),
     NORMAL("variance of a square without the mixed term", "2 * p * p + 4 * p * e * e).mean(0)", "2 * p * p + 2 * p * e * e).mean(0)"),

@@ -126,7 +126,7 @@ def test_messages_reach_every_parameter(
 def test_one_observed_value_tells_a_parameter_less_than_it_knows(
     net: ResNet18, images: Tensor, mode: Any
 ) -> None:
-    """``-var * d_var <= var_z / (var_z + noise)``, on which ``moments.message`` rests."""
+    """``-var * d_var <= var_z / (var_z + noise)``, on which ``moments.conditioning`` rests."""
     net.train()
     parameters, noise = states(net, share=1.0), 0.1
     leaves = [g.variance.requires_grad_() for g in parameters.values()]

@@ -1,7 +1,7 @@
 """Appendix B.3 read literally: scalars, one branch after another, the equations in their order.
 
-Misprints are put right as the docstring of ``tractable.moments.derivative`` says.  All layers are
-tanh or sigmoid, the input and the output too, as in the paper's four-layer example.
+Misprints are corrected as in the docstring of ``tractable.moments.input_derivative``.  All layers
+are tanh or sigmoid, the input and the output too, as in the paper's four-layer example.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.mutants.session import Session, main
 SUITES: dict[str, tuple[str, ...]] = {
     "moments": (
         "moments", "infer/test_derivatives.py", "rules/test_attention.py", "rules/test_norm.py",
-        "rules/test_recurrent.py", "rules/test_positions.py", "rules/test_dense.py",
+        "rules/test_recurrent.py", "rules/test_shared_variance.py", "rules/test_dense.py",
         "rules/test_max_pool.py",
     ),
     "rules": ("rules",),

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
 from tests.native import draw
-from tractable import config, native
+from tractable import native, versions
 from tractable.errors import UnsupportedByKernel
 from tractable.learners.engines import native as native_engine
 from tractable.likelihoods import Categorical, HeteroscedasticNormal, Normal
@@ -128,7 +128,7 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     loaded = tr.TAGI.load(tmp_path / "model")
     assert loaded.engine == "torch"
     assert torch.equal(loaded.posterior.loc, model.posterior.loc)
-    assert config.describe()["kernel"].startswith("not built")
+    assert versions.describe()["kernel"].startswith("not built")
     native_engine.notice_missing.cache_clear()
 
 
@@ -168,8 +168,8 @@ def test_integer_targets() -> None:
 
 
 def test_config_tells_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = config.describe()
+    facts = versions.describe()
     assert facts["kernel"] == "present"
     assert facts["instruction set"] in ("avx2", "baseline")
-    config.show()
+    versions.show()
     assert len(capsys.readouterr().out.splitlines()) == len(facts)

@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.rules import dense
 from tests.rules.cases import BILINEAR, LINEAR, Case, label
 from tractable import Gaussian
-from tractable.moments.message import condition
+from tractable.moments.conditioning import condition
 from tractable.testing.regimes import REGIMES, leaves, wrapped
 
 NOISE = 0.3

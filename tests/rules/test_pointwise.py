@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from tractable import Gaussian
 from tractable.rules.activation import activation_moments
-from tractable.rules.tangent import UNTAGGED, is_pointwise
+from tractable.rules.linearized import UNTAGGED, is_pointwise
 from tractable.testing.regimes import generator, normal, uniform
 
 OPTIONS: dict[str, tuple[Any, ...]] = {

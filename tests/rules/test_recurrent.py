@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable import Gaussian, activation_moments
-from tractable.rules.unrolled import states_apart
+from tractable.rules.recurrent_steps import states_apart
 from tractable.testing.regimes import generator, normal
 
 LAYERS: list[tuple[str, Any]] = [

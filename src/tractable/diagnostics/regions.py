@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tractable.chain import layers
 from tractable.diagnostics.result import Cell, Result
 from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.sequential import layers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from tractable import priors
-from tractable.chain import layers
 from tractable.diagnostics.parallel_fits import Rows, checked_rows, one_hot, run_all, said
 from tractable.diagnostics.result import Cell, Result
 from tractable.learners import (
@@ -31,6 +30,7 @@ from tractable.learners import (
 )
 from tractable.likelihoods import Likelihood, Normal, Softmax
 from tractable.plots.canvas import COLORS, INK, canvas, quiet
+from tractable.sequential import layers
 from tractable.training.holdout import usual_epochs
 
 if TYPE_CHECKING:

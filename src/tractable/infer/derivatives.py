@@ -1,16 +1,16 @@
 """Derivatives of the output with respect to the input, as Gaussians (appendix B).
 
-The formulas are in ``tractable.moments.derivative``; here they run over a trained network.
+The formulas are in ``tractable.moments.input_derivative``; here they run over a trained network.
 
 Supported: ``nn.Sequential`` (nested too) of ``nn.Linear`` and at most one activation between two
 of them, before the first or after the last: Tanh, Sigmoid, ReLU, LeakyReLU, Identity.  First
 derivatives with mean, variance and covariance with the input; of second derivatives the mean.
 
 Exact: the mean without variances (it is then autograd's derivative), and linear networks.
-Approximate: see ``tractable.moments.derivative``.  A layer that is used twice counts as two that
-are independent.  Activations are linearised (eq. 10) even if
-the model was trained with exact moments.  The mean of second derivatives takes layers as
-independent, and so is right to zeroth order in the variances of the weights.
+Approximate: see ``tractable.moments.input_derivative``.  A layer that is used twice counts as two
+that are independent.  Activations are linearized (eq. 10) even if the model was trained with exact
+moments.  The mean of second derivatives takes layers as independent, and so is right to zeroth
+order in the variances of the weights.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tractable import chain as walk
+from tractable import sequential as walk
 from tractable.errors import UnsupportedLayer
 from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
-from tractable.moments import bilinear, derivative, maps, slope
-from tractable.moments.derivative import SUMS, Sums, Weights
-from tractable.moments.slope import Slopes, Units
+from tractable.moments import bilinear, input_derivative, maps
+from tractable.moments.input_derivative import SUMS, Slopes, Sums, Units, Weights
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def chain(model: TAGI) -> Chain:
             slopes[-1] = _slopes(name, layer)
     if not weights:
         raise UnsupportedLayer(f"the network has no nn.Linear: {_SUPPORTED}")
-    return Chain(weights, biases, [s or slope.linear for s in slopes])
+    return Chain(weights, biases, [s or input_derivative.linear for s in slopes])
 
 
 def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Derivatives:
@@ -147,13 +146,13 @@ def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Deriva
     value = Gaussian.wrap(layers[-1].mean, layers[-1].variance)
     hessian = _hessian(net, layers) if order == 2 else None
     top = layers.pop()
-    branches = derivative.start(top)
+    branches = input_derivative.start(top)
     curvature = branches.mean
     for w in reversed(net.weights):
         low = layers.pop()
         if not layers:
-            curvature = derivative.input_covariance(branches, top, w, low)
-        branches = derivative.pull(branches, top, w, low, sums)
+            curvature = input_derivative.input_covariance(branches, top, w, low)
+        branches = input_derivative.pull(branches, top, w, low, sums)
         top = low
     covariance = curvature * x.variance.unsqueeze(1)
     return Derivatives(value, branches.mean, branches.variance, curvature, covariance, hessian)
@@ -194,7 +193,7 @@ def _moments(
 
 def _slopes(name: str, layer: nn.Module) -> Slopes:
     if isinstance(layer, nn.LeakyReLU):
-        return partial(slope.leaky_relu, negative_slope=layer.negative_slope)
+        return partial(input_derivative.leaky_relu, negative_slope=layer.negative_slope)
     for kind, slopes in _SLOPES.items():
         if type(layer) is kind:
             return slopes
@@ -203,9 +202,9 @@ def _slopes(name: str, layer: nn.Module) -> Slopes:
 
 
 _SLOPES: dict[type[nn.Module], Slopes] = {
-    nn.Tanh: slope.tanh,
-    nn.Sigmoid: slope.sigmoid,
-    nn.ReLU: slope.relu,
+    nn.Tanh: input_derivative.tanh,
+    nn.Sigmoid: input_derivative.sigmoid,
+    nn.ReLU: input_derivative.relu,
 }
 _SUPPORTED = (
     "derivatives cover nn.Sequential of nn.Linear with one activation between two of them "

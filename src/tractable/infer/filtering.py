@@ -26,7 +26,7 @@ from tractable.infer import observation
 from tractable.infer.observation import Observation
 from tractable.learners import TAGI
 from tractable.predictive import Predictive
-from tractable.rules.unrolled import States, states_apart
+from tractable.rules.recurrent_steps import States, states_apart
 
 State = dict[str, list[Gaussian]]
 """Of each recurrent layer by name, its tensors (h, or h and c), each ``[layers, rows, units]``."""

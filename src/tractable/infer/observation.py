@@ -17,7 +17,7 @@ from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical, Likelihood, Normal
 from tractable.likelihoods.base import take_at_most_all
-from tractable.moments import message
+from tractable.moments import conditioning
 from tractable.training.inputs import only_one
 
 
@@ -112,9 +112,9 @@ class Observation:
         Exact: the mean, for one output whose variance comes from this state and the noise.  It
         is 1 wherever the independence was true.
         """
-        weight = message.observed_power(self.d_mu, self.d_var)
+        weight = conditioning.observed_power(self.d_mu, self.d_var)
         power = _row_sums(state.variance * d_mu * d_mu)
-        return message.damping(weight, self.d_var, self.variance, power, _row_sums)
+        return conditioning.damping(weight, self.d_var, self.variance, power, _row_sums)
 
 
 def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Observation:
@@ -135,7 +135,9 @@ def posterior(
             gain = seen.gain(state, d_mu)
             n = (n * gain).clamp_min(1)
             d_mu, d_var = d_mu * _rows(gain, d_mu), d_var * _rows(gain, d_mu)
-        mean, variance = message.condition(state.loc, state.variance, d_mu, d_var, _rows(n, d_mu))
+        mean, variance = conditioning.condition(
+            state.loc, state.variance, d_mu, d_var, _rows(n, d_mu)
+        )
     if not bool(torch.isfinite(mean).all() & torch.isfinite(variance).all()):
         raise NonFiniteMessage(
             "the observation sent a message that is not finite: (a) it is too far from what the "

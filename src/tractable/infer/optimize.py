@@ -47,8 +47,8 @@ from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.infer.derivatives import Chain, chain, run
 from tractable.learners import TAGI
-from tractable.moments.message import published_shrinkage
-from tractable.moments.slope import sigmoid, tanh
+from tractable.moments.conditioning import published_shrinkage
+from tractable.moments.input_derivative import sigmoid, tanh
 from tractable.predictive import Predictive
 
 CONVERGED = "converged"

@@ -13,7 +13,7 @@ Exact: chains of linear layers that are one unit wide (then it is the Kalman smo
 output that is linear in the state, to the rounding of the prior: a posterior variance below about
 1e-16 of the prior variance (1e-7 in single precision) is too large.
 Approximate: states of one layer are treated as independent; where one row has several observed
-values, the variance follows ``tractable.moments.message``.
+values, the variance follows ``tractable.moments.conditioning``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tractable.infer import observation
 from tractable.infer.smoothing import smooth
 from tractable.learners import TAGI
 from tractable.likelihoods import PerStep
-from tractable.rules.unrolled import states_apart
+from tractable.rules.recurrent_steps import states_apart
 
 INPUT = "input"
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx, nn
 
-from tractable import chain
+from tractable import sequential
 
 _SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 
@@ -93,7 +93,7 @@ def branch_ends(net: nn.Module) -> tuple[str, ...]:
 
 def _path(net: nn.Module) -> tuple[int, int]:
     """Matrices on the longest path, and sums of branches."""
-    layers = [layer.module for layer in chain.layers(net)]
+    layers = [layer.module for layer in sequential.layers(net)]
     if all(_is_leaf(layer) for layer in layers):
         return sum(map(_matrices, layers)), 0
     graph = _traced(net)

@@ -11,7 +11,8 @@ direction.  With messages ``d_i`` to the outputs, ``g = sum of messages to a wei
     mu'    = mu + alpha v g
     var'   = var (1 - Q/N) / (1 - Q/N + Q)  with Q = -alpha v sum d_var, N = max(1, alpha n)
 
-where n is the number of observed values (``tractable.moments.message`` explains the last line).
+where n is the number of observed values (``tractable.moments.conditioning`` explains the last
+line).
 Exact: one observed value (then alpha = 1, and this is the published update); B alike
 observations move the mean as their joint posterior does.  For uncorrelated observations
 alpha = 1.  The variance is positive by construction.
@@ -38,7 +39,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tractable.moments.message import (
+from tractable.moments.conditioning import (
     damping,
     observed_power,
     published_shrinkage,

@@ -33,10 +33,10 @@ Kind = Literal["exact", "linearised", "automatic", "own", "none"]
 KINDS: tuple[Kind, ...] = ("exact", "linearised", "automatic", "own", "none")
 
 _EXACT = """
-    shape bilinear arithmetic reduction embedding pool contraction linear_maps interpolation
+    structural bilinear arithmetic reduction embedding pool einsum interpolation
 """.split()
 """Modules of rules whose moments are exact for independent entries."""
-_AUTOMATIC = ("mechanism", "tangent")
+_AUTOMATIC = ("fallback", "linearized")
 _CLOSED = ("relu", "leaky_relu", "abs", "absolute", "exp", "sin", "cos")
 """Activations with a closed form in the mode ``"exact"``."""
 _QUOTIENTS = ("div", "divide", "true_divide", "truediv", "rtruediv", "rdiv")

@@ -1,5 +1,5 @@
 // Moments of the derivative of the output by the inputs: the "nodes" sums of
-// tractable/moments/derivative.py, which is the definition that this must agree with.
+// tractable/moments/input_derivative.py, which is the definition that this must agree with.
 #include <algorithm>
 
 #include "learner.hpp"

@@ -54,7 +54,7 @@ struct Change {
 };
 
 // What is known of the derivative of the output by the units above a layer, each [width]; `bent`
-// is null where their slopes are constant (tractable/moments/derivative.py).
+// is null where their slopes are constant (tractable/moments/input_derivative.py).
 struct Branches {
   const float* mean;
   const float* variance;

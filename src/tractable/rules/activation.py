@@ -21,7 +21,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
 from tractable.moments import activation as act
-from tractable.rules.carrier import Elementwise, Kernel, Rectifier, squared
+from tractable.rules.autograd import Elementwise, Kernel, Rectifier, squared
 
 Mode = Literal["auto", "linear", "exact"]
 MODES: tuple[Mode, ...] = ("auto", "linear", "exact")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.rules import positions
+from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of, multiply, scaled
 
 Operand = Gaussian | Tensor | float
@@ -29,7 +29,7 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
         assert isinstance(input, Gaussian)
         assert isinstance(other, Gaussian)
         both = var_x + var_y
-        return Gaussian.wrap(loc, both, positions.of_sum(input, other, alpha**2, both))
+        return Gaussian.wrap(loc, both, shared_variance.of_sum(input, other, alpha**2, both))
     part = input if isinstance(input, Gaussian) else other
     assert isinstance(part, Gaussian)
     variance = var_y if var_x is None else var_x

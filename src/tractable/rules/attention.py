@@ -25,7 +25,7 @@ from tractable.moments.softmax import (
     score_variance,
 )
 from tractable.rules.bilinear import moments_of
-from tractable.rules.mechanism import python_body
+from tractable.rules.fallback import python_body
 
 _MASKED = -1e30
 """Instead of minus infinity, which would make NaN of a row with nothing to attend to."""

@@ -17,9 +17,9 @@ from tractable.gaussian import Gaussian, moment_rule, spellings
 from tractable.moments import activation as act
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
-from tractable.rules import positions
+from tractable.rules import shared_variance
 from tractable.rules.activation import elementwise
-from tractable.rules.carrier import Bilinear
+from tractable.rules.autograd import Bilinear
 
 Operand = Gaussian | Tensor
 
@@ -43,7 +43,7 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
         return constant + b.reshape(shape)  # type: ignore[return-value]
     b_moments = (None, None) if b is None else moments_of(b)
     loc, variance = Bilinear.apply(map, *moments_of(x), *moments_of(w), *b_moments)
-    return Gaussian.wrap(loc, variance, positions.of_product(map, x, w, b, variance))
+    return Gaussian.wrap(loc, variance, shared_variance.of_product(map, x, w, b, variance))
 
 
 def scaled(x: Gaussian, loc: Tensor, variance: Tensor) -> Gaussian:

@@ -22,9 +22,9 @@ from torch.autograd.function import once_differentiable
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import norm
 from tractable.moments.maps import Scale
-from tractable.rules import positions
+from tractable.rules import shared_variance
+from tractable.rules.autograd import both
 from tractable.rules.bilinear import product
-from tractable.rules.carrier import both
 
 Operand = Gaussian | Tensor
 
@@ -116,7 +116,7 @@ def _by_channels(
     w = _moments(input.loc.new_ones(input.shape[1]) if weight is None else weight)
     b = (None, None) if bias is None else _moments(bias)
     loc, variance, *made = Normalised.apply(*_moments(input), *w, *b, eps)
-    common = positions.of_channels(input, made, w, b[1], variance)
+    common = shared_variance.of_channels(input, made, w, b[1], variance)
     return Gaussian.wrap(loc, variance, common), made[0], made[1]
 
 

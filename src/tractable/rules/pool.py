@@ -1,9 +1,9 @@
 """Rules of the pooling functions; see ``tractable.moments.pool``.
 
 Exact: averages of independent entries, and of all positions of a layer that shares its weights.
-Approximate: averages of some positions that share weights (``tractable.moments.positions``); the
-maximum is the entry of greatest mean, with that entry's variance; overlapping windows share
-entries and count as independent.
+Approximate: averages of some positions that share weights
+(``tractable.moments.shared_variance``); the maximum is the entry of greatest mean, with that
+entry's variance; overlapping windows share entries and count as independent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.pool import adaptive_weights, select
-from tractable.rules import positions
+from tractable.rules import shared_variance
 
 Size = int | tuple[int, ...]
 
@@ -72,12 +72,12 @@ def _windows(
     if loc.shape[-dims:].numel() > few:
         variance = average * weight
     else:
-        pooled = positions.pooled_of(input)
+        pooled = shared_variance.pooled_of(input)
         if pooled is None or pooled.dims != at:
             return Gaussian.wrap(loc, average * weight)
-        variance = positions.averaged(input, pooled, average, inside, weight)[0]
+        variance = shared_variance.averaged(input, pooled, average, inside, weight)[0]
     whole = inside.mean() if isinstance(inside, Tensor) else inside
-    return Gaussian.wrap(loc, variance, positions.of_windows(input, variance, whole, at))
+    return Gaussian.wrap(loc, variance, shared_variance.of_windows(input, variance, whole, at))
 
 
 _FEW = 4

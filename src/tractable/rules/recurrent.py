@@ -1,8 +1,8 @@
 """Rules of the recurrent layers and cells; a layer and direction is one node of the graph.
 
 Moments and messages of all steps are in ``tractable.moments.recurrent``; what that leaves out is
-done step by step (``tractable.rules.unrolled``).  Packed sequences are padded, and each is read to
-its own end.
+done step by step (``tractable.rules.recurrent_steps``).  Packed sequences are padded, and each
+is read to its own end.
 
 Exact: the zero-variance limit is torch's own result, with its gradients.
 Approximate: gates that come from one state are taken as independent, and so are the uses of a
@@ -24,10 +24,10 @@ from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import bilinear
 from tractable.moments.maps import Linear
 from tractable.moments.recurrent import GRU, LSTM, Hidden, Layer, Ran, Simple
-from tractable.rules import unrolled
+from tractable.rules import recurrent_steps
 from tractable.rules.activation import current_mode
 from tractable.rules.bilinear import moments_of
-from tractable.rules.unrolled import Step
+from tractable.rules.recurrent_steps import Step
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _at_once(kind: Kind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[
 
 
 def _by_steps(kind: Kind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
-    found = unrolled.run(kind.step, x, first, w)
+    found = recurrent_steps.run(kind.step, x, first, w)
     return tuple(torch.stack([state[i] for state in found]) for i in range(kind.states))
 
 
@@ -135,7 +135,7 @@ def _directed(
 ) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: outputs of all steps, and the last state of each row."""
     projected = len(w) in (3, 5)
-    apart = current_mode() == "exact" or projected or unrolled.wanted()
+    apart = current_mode() == "exact" or projected or recurrent_steps.wanted()
     turned = _turned(x, ends) if reverse else x
     states = (_by_steps if apart else _at_once)(kind, turned, first, w)
     out = _turned(states[0], ends) if reverse else states[0]
@@ -245,10 +245,10 @@ def _check(x: Any, states: tuple[Any, ...]) -> None:
 
 
 KINDS = {
-    "rnn_tanh": Kind(Simple(relu=False), unrolled.simple(unrolled.tanh)),
-    "rnn_relu": Kind(Simple(relu=True), unrolled.simple(torch.relu)),
-    "gru": Kind(GRU(), unrolled.gru),
-    "lstm": Kind(LSTM(), unrolled.lstm, states=2),
+    "rnn_tanh": Kind(Simple(relu=False), recurrent_steps.simple(recurrent_steps.tanh)),
+    "rnn_relu": Kind(Simple(relu=True), recurrent_steps.simple(torch.relu)),
+    "gru": Kind(GRU(), recurrent_steps.gru),
+    "lstm": Kind(LSTM(), recurrent_steps.lstm, states=2),
 }
 for _name, _kind in KINDS.items():
     moment_rule(getattr(torch, _name))(_layers(_kind))

@@ -2,7 +2,7 @@
 
 Exact: for independent entries.
 Approximate: covariances between entries, where there are any, are dropped; but for what positions
-that share weights have in common, see ``tractable.moments.positions``.
+that share weights have in common, see ``tractable.moments.shared_variance``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.moments.positions import Pooled, count_of
-from tractable.rules import positions
-from tractable.rules.positions import Common
+from tractable.moments.shared_variance import Pooled, count_of
+from tractable.rules import shared_variance
+from tractable.rules.shared_variance import Common
 
 
 @moment_rule(*spellings("sum"))
@@ -49,7 +49,7 @@ def _over_positions(
     out: Any = None,
 ) -> tuple[Tensor, Common | None] | None:
     """Variance of a mean, and what its positions have in common; None if it is over none."""
-    pooled = positions.pooled_of(input)
+    pooled = shared_variance.pooled_of(input)
     if pooled is None or dtype is not None or input.numel() == 0:
         return None
     dim = axis if dim is None else dim
@@ -67,7 +67,7 @@ def _mean_over(
     """Over the positions ``here`` first, then over the rest, which is independent."""
     windows = input.variance.mean(here, keepdim=True)
     count = count_of(input.shape, here)
-    variance, whole = positions.averaged(input, pooled, windows, 1.0, 1 / count)
+    variance, whole = shared_variance.averaged(input, pooled, windows, 1.0, 1 / count)
     if rest:
         others = count_of(input.shape, rest)
         variance, whole = (v.mean(rest, keepdim=True) / others for v in (variance, whole))
@@ -75,7 +75,7 @@ def _mean_over(
     common = None
     if left:
         kept = variance
-        common = Common(lambda: positions.state(whole, kept, left))
+        common = Common(lambda: shared_variance.state(whole, kept, left))
     if keepdim:
         return variance, common
     shape, gone = variance.shape, (*here, *rest)

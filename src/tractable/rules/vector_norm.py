@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.rules.tangent import reduction
+from tractable.rules.linearized import reduction
 
 
 def _scaled_variance(y: Tensor, slope: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from tractable import config
+from tractable import versions
 from tractable.cli import network, output
 from tractable.cli.errors import BadUse
 from tractable.data import store
@@ -29,7 +29,7 @@ def facts() -> dict[str, object]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     folder = os.environ.get(store.FOLDER)
     return {
-        **config.describe(),
+        **versions.describe(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
         "gpu": gpu,
         **extras,

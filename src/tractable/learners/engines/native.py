@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tractable import chain, native
+from tractable import native, sequential
 from tractable.errors import NonFiniteUpdate, UnsupportedByKernel
 from tractable.gaussian import Gaussian
 from tractable.learners.batch_rule import BatchRule
@@ -101,11 +101,11 @@ def describe(
             f"{network.device}"
         )
     for name, module in network.module.named_modules():
-        if chain.hooked(module):
-            what = chain.Layer(name, module).described
+        if sequential.hooked(module):
+            what = sequential.Layer(name, module).described
             raise UnsupportedByKernel(f"engine='native' runs no hooks, and {what} has some")
     walk = _Walk()
-    for layer in chain.layers(network.module):
+    for layer in sequential.layers(network.module):
         walk.visit(layer)
     if not walk.layers or walk.names != list(network.shapes):
         raise UnsupportedByKernel("engine='native' takes no frozen or shared parameters")
@@ -135,7 +135,7 @@ class _Walk:
     names: list[str] = field(default_factory=list)
     flattens: bool = False
 
-    def visit(self, layer: chain.Layer) -> None:
+    def visit(self, layer: sequential.Layer) -> None:
         module, what = layer.module, layer.described
         if type(module) is nn.Linear:
             self._linear(module, layer.name)
@@ -144,7 +144,7 @@ class _Walk:
             steps = self.layers[-1][3] if self.layers else self.before
             steps.append((_ACTIVATIONS[type(module)], slope))
         elif isinstance(module, nn.Dropout) and self.layers:
-            pass  # the weights are uncertain already: see tractable.rules.shape
+            pass  # the weights are uncertain already: see tractable.rules.structural
         elif isinstance(module, nn.Flatten):
             if (module.start_dim, module.end_dim) != (1, -1):
                 raise UnsupportedByKernel(f"engine='native' flattens rows only, not as {what}")

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import tractable as tr
-from tractable.moments import positions as at
+from tractable.moments import shared_variance as at
 from tractable.rules import activation_moments
-from tractable.rules.positions import Common
+from tractable.rules.shared_variance import Common
 from tractable.testing.regimes import generator
 
 Posterior = dict[str, tr.Gaussian]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tractable.moments import bilinear, positions
+from tractable.moments import bilinear, shared_variance
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution
 
@@ -55,7 +55,7 @@ class Bilinear(torch.autograd.Function):
 
 
 class Averaged(torch.autograd.Function):
-    """V of a convolution; see ``tractable.moments.positions``."""
+    """V of a convolution; see ``tractable.moments.shared_variance``."""
 
     @staticmethod
     def forward(
@@ -63,7 +63,9 @@ class Averaged(torch.autograd.Function):
         var_w: Tensor | None, var_b: Tensor | None, out: torch.Size,
     ) -> Tensor:  # fmt: skip
         """V forward."""
-        found, squares, through = positions.convolution(map, x, incoming, w, var_w, var_b, out)
+        found, squares, through = shared_variance.convolution(
+            map, x, incoming, w, var_w, var_b, out
+        )
         ctx.groups = map.groups
         ctx.save_for_backward(squares, through)
         return found
@@ -73,7 +75,7 @@ class Averaged(torch.autograd.Function):
     def backward(ctx: Any, d_var: Tensor) -> Any:
         """Messages backward."""
         squares, through = ctx.saved_tensors
-        d_in, d_w, d_b = positions.convolution_messages(d_var, squares, through, ctx.groups)
+        d_in, d_w, d_b = shared_variance.convolution_messages(d_var, squares, through, ctx.groups)
         _, _, incoming, _, var_w, var_b, _ = ctx.needs_input_grad
         return (
             None, None, d_in if incoming else None, None,

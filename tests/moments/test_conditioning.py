@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tractable.moments.message import (
+from tractable.moments.conditioning import (
     condition,
     damping,
     observed_power,

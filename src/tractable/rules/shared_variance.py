@@ -1,15 +1,15 @@
 """Carries through a network what the positions of a state have in common.
 
-``Gaussian.common`` is either None or a ``Common``: a promise of ``moments.positions.Pooled``, kept
-when a mean over positions asks for it.  So networks that never average over positions pay nothing,
-except where no graph is recorded: there it is computed at once, because waiting would keep the
-states of all layers in memory.
+``Gaussian.common`` is either None or a ``Common``: a promise of
+``moments.shared_variance.Pooled``, kept when a mean over positions asks for it.  So networks that
+never average over positions pay nothing, except where no graph is recorded: there it is computed
+at once, because waiting would keep the states of all layers in memory.
 
 A rule that acts entry by entry, or takes some of the positions, hands on ``x.common``; one that
 ignores it loses it, and positions count as independent again.
 
 Exact: one layer on constant inputs, and functions that only move its entries.
-Approximate: all else; see ``tractable.moments.positions``.
+Approximate: all else; see ``tractable.moments.shared_variance``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.moments import positions as at
+from tractable.moments import shared_variance as at
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, Multiply, Scale
-from tractable.moments.positions import Pooled
-from tractable.rules.carrier import Averaged
+from tractable.moments.shared_variance import Pooled
+from tractable.rules.autograd import Averaged
 
 Operand = Gaussian | Tensor
 Make = Callable[[], Pooled | None]

@@ -18,8 +18,8 @@ from typing import Any
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, Rule, in_place, name_of, rule_of, spellings
-from tractable.rules.shape import constant
-from tractable.rules.tangent import is_pointwise, pointwise
+from tractable.rules.linearized import is_pointwise, pointwise
+from tractable.rules.structural import constant
 
 _BODIES = ("torch.nn.functional", "torch.functional")
 _NEVER = {"requires_grad_", "set_", "resize_", "resize_as_", "share_memory_", "rename_"}
