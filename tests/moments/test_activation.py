@@ -147,3 +147,34 @@ def test_relu_keeps_its_slope_as_booleans() -> None:
     assert slope.dtype == torch.bool
     assert slope.tolist() == [False, False, True]
     assert isinstance(value, Tensor)
+
+
+@pytest.mark.parametrize("mu", [-1.4, -0.3, 0.0, 0.8, 1.5])
+@pytest.mark.parametrize("sigma", [0.2, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("ours", "function", "width"),
+    [
+        (act.bounded_sigmoid, lambda z: 1 / (1 + math.exp(-z)), 2),
+        (act.bounded_tanh, math.tanh, 1),
+    ],
+)
+def test_bounded_moments_near_zero(
+    ours: Any, function: Any, width: float, mu: float, sigma: float
+) -> None:
+    """The mean within 0.005 of the range, the variance 0.9 to 1.3 times, as stated."""
+    mu, sigma = mu * width, sigma * width
+
+    def expected(value: Any) -> float:
+        edges = {"epsabs": 1e-12, "limit": 200}
+        low, high = mu - 10 * sigma, mu + 10 * sigma
+        found = integrate.quad(
+            lambda z: value(z) * stats.norm.pdf(z, mu, sigma), low, high, **edges
+        )
+        return float(found[0])
+
+    mean = expected(function)
+    variance = expected(lambda z: (function(z) - mean) ** 2)
+    got = ours(torch.tensor(mu, dtype=torch.float64), torch.tensor(sigma**2, dtype=torch.float64))
+    assert abs(got[0].item() - mean) < 0.005 * 2 / width
+    assert 0.9 < got[1].item() / variance < 1.3
+    assert got[2].item() ** 2 * sigma**2 <= got[1].item() * (1 + 1e-12)
