@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tractable.forecast.windows import Array, History, Layout, Level, rows_at, t
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import IncompleteNormal, Likelihood, Normal
+from tractable.nn import mlp
 from tractable.predictive import NormalPredictive, Predictive
 
 Origins = npt.NDArray[np.int64]
@@ -136,10 +136,7 @@ class Recipe:
 
 def dense(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     """Linear layers with rectifiers between them."""
-    layers: list[nn.Module] = []
-    for before, after in pairwise([inputs, *hidden, outputs]):
-        layers += [nn.Linear(before, after), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+    return mlp(inputs, hidden, outputs)
 
 
 @dataclass

@@ -7,7 +7,6 @@ answers in closed form, and knows how unsure it is.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ from tractable.generative.samplers import Guide, Sampler, Variance, Walk
 from tractable.generative.schedule import FORMS, Form, Schedule
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Normal
+from tractable.nn import mlp
 
 _ROWS_OF_NOISE = 50_000
 _EPOCHS = 8
@@ -171,11 +171,7 @@ class Diffusion(Learnt):
     def _network(self, inputs: int, outputs: int) -> nn.Module:
         if isinstance(self.net, nn.Module):
             return self.net
-        widths = [inputs, *self.net]
-        layers: list[nn.Module] = []
-        for a, b in itertools.pairwise(widths):
-            layers += [nn.Linear(a, b), nn.ReLU()]
-        return nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
+        return mlp(inputs, self.net, outputs)
 
     def _measured(self, learner: Learner, given: Tensor, target: Tensor, t: Tensor) -> Tensor:
         """Mean squared error of the row that the network sees, for every time and column.

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable.infer.optimize import limits, optimize
 from tractable.learners import TAGI
 from tractable.likelihoods import Normal
+from tractable.nn import mlp
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -152,13 +153,8 @@ class BlackBoxOptimizer:
         return pool[int(values.argmin())].double()
 
     def _learn(self, x: Tensor, scores: Tensor) -> TAGI:
-        net = nn.Sequential(
-            nn.Linear(x.shape[1], self.width),
-            nn.Tanh(),
-            nn.Linear(self.width, self.width),
-            nn.ReLU(),
-            nn.Linear(self.width, 1),
-        )
+        sizes = (self.width, self.width)
+        net = mlp(x.shape[1], sizes, 1, first_activation="tanh")
         seed = int(torch.randint(2**31, (1,), generator=self.generator))
         # Told values are exact: none is an outlier, and the steps need no limit.
         model = TAGI(net, Normal(self.noise), dtype=torch.float32, seed=seed, robust=False)

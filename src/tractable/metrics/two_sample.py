@@ -19,12 +19,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Bernoulli
 from tractable.metrics.distances import pair_of
+from tractable.nn import mlp
 from tractable.training.progress import Progress
 
 MakeLearner = Callable[[int, int], Learner]
@@ -137,10 +138,7 @@ def two_sample(
 
 
 def _tagi(columns: int, seed: int) -> Learner:
-    net = nn.Sequential(
-        nn.Linear(columns, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-    )
-    return TAGI(net, Bernoulli(), gain=0.1, seed=seed)
+    return TAGI(mlp(columns, (64, 64), 1), Bernoulli(), gain=0.1, seed=seed)
 
 
 def _dealt(rows: int, folds: int, generator: torch.Generator) -> Tensor:

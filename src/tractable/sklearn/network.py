@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
 from torch import nn
 
+from tractable.nn import mlp
 from tractable.sklearn.values import plain
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "leaky_relu": nn.LeakyReLU,
-    "tanh": nn.Tanh,
-    "sigmoid": nn.Sigmoid,
-    "softplus": nn.Softplus,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "elu": nn.ELU,
-}
 
 
 def dense(inputs: int, hidden: Any, outputs: int, activation: str) -> nn.Sequential:
@@ -31,7 +20,7 @@ def dense(inputs: int, hidden: Any, outputs: int, activation: str) -> nn.Sequent
         hidden: width of each hidden layer, or one number for a single one; empty for a linear
             model.
         outputs: number of outputs.
-        activation: one of ``ACTIVATIONS``.
+        activation: one of ``tractable.nn.mlp.ACTIVATIONS``.
 
     >>> dense(3, (8,), 1, "tanh")
     Sequential(
@@ -40,13 +29,7 @@ def dense(inputs: int, hidden: Any, outputs: int, activation: str) -> nn.Sequent
       (2): Linear(in_features=8, out_features=1, bias=True)
     )
     """
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
-    sizes = [inputs, *widths(hidden), outputs]
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers[:-1])
+    return mlp(inputs, widths(hidden), outputs, activation)
 
 
 def widths(hidden: Any) -> list[int]:

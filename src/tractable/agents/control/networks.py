@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from torch import nn
 
+from tractable.nn import mlp
+
 
 def policy_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     """Return the network of table 7, with a linear output."""
-    layers: list[nn.Module] = []
-    for units in hidden:
-        layers += [nn.Linear(inputs, units), nn.ReLU()]
-        inputs = units
-    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+    return mlp(inputs, hidden, outputs)
 
 
 def value_net(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:
@@ -19,6 +17,4 @@ def value_net(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:
 
     The first activation is tanh, so that the derivatives have a curvature.
     """
-    net = policy_net(inputs, hidden, 1)
-    net[1] = nn.Tanh()
-    return net
+    return mlp(inputs, hidden, 1, first_activation="tanh")

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Normal
+from tractable.nn import mlp
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -31,11 +32,7 @@ _HARDLY_SEEN = 1e30  # variance of targets without information, for gradient-bas
 
 def value_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     """Return linear layers with ReLU between them."""
-    layers: list[nn.Module] = []
-    for units in hidden:
-        layers += [nn.Linear(inputs, units), nn.ReLU()]
-        inputs = units
-    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+    return mlp(inputs, hidden, outputs)
 
 
 class Critic:
