@@ -125,3 +125,19 @@ def test_the_log_density_counts_log_noises_as_the_evidence_does() -> None:
         assert float(evidence) == pytest.approx(exact, rel=1e-6)
         (gradient,) = torch.autograd.grad(found.sum(), z)
         assert bool(torch.isfinite(gradient).all())
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-30, 1e-27, 1e-24, 1e-20])
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_without_variance_are_derivatives(seed: int, variance: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    z = 3 * torch.randn(50, 2, generator=generator, dtype=D)
+    y = torch.randn(50, 1, generator=generator, dtype=D)
+    likelihood = HeteroscedasticNormal()
+    z.requires_grad_()
+    (first,) = torch.autograd.grad(likelihood.log_prob(y, z).sum(), z, create_graph=True)
+    second = [torch.autograd.grad(first[:, k].sum(), z, retain_graph=True)[0][:, k] for k in (0, 1)]
+    z = z.detach()
+    d_mu, d_var = likelihood.messages(y, z, torch.full_like(z, variance))
+    assert torch.allclose(d_mu, first.detach(), rtol=1e-6)
+    assert torch.allclose(d_var, torch.stack(second, 1).clamp(max=0), rtol=1e-6)

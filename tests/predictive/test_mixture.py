@@ -112,5 +112,9 @@ def test_densities_of_each_number():
     assert torch.allclose(both.log_prob_of_each(y), counts.log_prob_of_each(y))
     normal = tr.likelihoods.Normal(0.3).predictive(z, none + 0.5)
     assert torch.allclose(normal.log_prob_of_each(y).sum(1), normal.log_prob(y))
+    angles = tr.likelihoods.VonMises(2.0, outputs=2).predictive(z, none)
+    exact = torch.distributions.VonMises(z, 2.0).log_prob(y)
+    assert torch.allclose(angles.log_prob_of_each(y), exact)
+    rows = tr.likelihoods.PerStep(tr.likelihoods.Poisson()).predictive(z[..., None], none[..., None])
     with pytest.raises(TypeError, match="whole rows only"):
-        tr.likelihoods.VonMises(2.0).predictive(z, none).log_prob_of_each(y)
+        rows.log_prob_of_each(y)

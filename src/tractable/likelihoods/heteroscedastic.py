@@ -36,6 +36,9 @@ _SOLVE = 4  # Newton steps, to the bound of the peak and to the peak
 _SCAN = 16  # intervals in which the peak is looked for
 _SMALL = 0.01  # variance of a log noise below which averages of derivatives are more accurate
 _LITTLE = 0.1  # share of the variance that is left, below which they are not
+# Variance of a log noise below which its nodes differ by rounding only, so that the share of the
+# variance that is left cannot be computed from them.
+_RESOLVED = 1e-24
 
 
 class HeteroscedasticNormal(Likelihood):
@@ -134,7 +137,8 @@ class HeteroscedasticNormal(Likelihood):
         d_mu_2 = (r * score).sum(0)
         by_scores = (r * (bend + (score - d_mu_2) ** 2)).sum(0)
         d_mu_2 = torch.where(v > _SMALL, moved / v, d_mu_2)
-        d_var_2 = torch.where((v > _SMALL) | (left < _LITTLE), (left - 1) / v, by_scores)
+        by_variance = (v > _SMALL) | ((left < _LITTLE) & (v > _RESOLVED))
+        d_var_2 = torch.where(by_variance, (left - 1) / v, by_scores)
         d_mu, d_var = torch.cat([d_mu_1, d_mu_2], -1), torch.cat([d_var_1, d_var_2], -1)
         return d_mu.to(mean.dtype), d_var.clamp(max=0).to(mean.dtype)
 

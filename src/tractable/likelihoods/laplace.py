@@ -84,7 +84,7 @@ class Laplace(LearntScale):
         std = variance.clamp_min(_LEAST_VARIANCE).sqrt()
         t, s = (y - mean) / std, std / self.parameter
         far = t.abs()  # in the lower half, and by symmetry
-        tail = ndtr(-far) + 0.5 * (_mills(far, s - far) - _mills(far, s + far))
+        tail = ndtr(-far) + 0.5 * (_mills(far, s, -1) - _mills(far, s, 1))
         return torch.where(t < 0, tail, 1 - tail)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments:
@@ -132,11 +132,16 @@ class Laplace(LearntScale):
         return {"scale": self.given, "outputs": self.outputs}
 
 
-def _mills(t: Tensor, x: Tensor) -> Tensor:
-    """``phi(t) R(x)`` with ``R = (1 - Phi) / phi``, where ``x`` is ``s - t`` or ``s + t``."""
+def _mills(t: Tensor, s: Tensor, sign: int) -> Tensor:
+    """Compute ``phi(t) R(x)`` with ``R = (1 - Phi) / phi`` and ``x = s + sign * t``.
+
+    ``phi(t) / phi(x)`` is computed from ``s`` and ``t``: the difference of the squares of ``x`` and
+    ``t`` has no digits where ``s`` is much smaller than ``t``, as without variance of the output.
+    """
+    x = s + sign * t
     density = torch.exp(-0.5 * t * t) / math.sqrt(2 * math.pi)
     inside = density * math.sqrt(math.pi / 2) * erfcx(x.clamp_min(0) / math.sqrt(2))
-    beyond = torch.exp((0.5 * (x - t) * (x + t)).clamp(max=0)) * ndtr(-x)
+    beyond = torch.exp((s * (0.5 * s + sign * t)).clamp(max=0)) * ndtr(-x)
     return torch.where(x >= 0, inside, beyond)
 
 
