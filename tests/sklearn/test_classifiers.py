@@ -210,18 +210,23 @@ def test_the_floor_and_the_weights_are_those_of_the_equation():
         np.testing.assert_allclose(found[row], np.array(wanted) / sum(wanted), rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4, 5])
-def test_balanced_probabilities_are_near_those_of_logistic_regression(seed):
-    """One row in ten is positive; log losses were .20 to .39, those of the other .13 to .17."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(1_200, 4))
-    y = (2 * X[:, 0] + np.sin(X[:, 1]) + 0.3 * rng.normal(size=1_200) > 2.8).astype(int)
-    train, test = slice(0, 300), slice(300, None)
-    model = TAGIClassifier(members=2, class_weight="balanced", random_state=0).fit(
-        X[train], y[train]
-    )
-    probs = model.predict_proba(X[test])
-    assert probs.min() > 0
-    line = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
-    other = log_loss(y[test], line.fit(X[train], y[train]).predict_proba(X[test]))
-    assert log_loss(y[test], probs) <= other + 0.02
+def test_balanced_probabilities_are_near_those_of_logistic_regression():
+    """One row in ten is positive; log losses were .20 to .39, those of the other .13 to .17.
+
+    The loss of one data set varies by .03 with the random seed of the fit, so that the mean over
+    four data sets is compared.
+    """
+    losses, others = [], []
+    for seed in (2, 3, 4, 5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1_200, 4))
+        y = (2 * X[:, 0] + np.sin(X[:, 1]) + 0.3 * rng.normal(size=1_200) > 2.8).astype(int)
+        train, test = slice(0, 300), slice(300, None)
+        model = TAGIClassifier(members=2, class_weight="balanced", random_state=0)
+        probs = model.fit(X[train], y[train]).predict_proba(X[test])
+        assert probs.min() > 0
+        losses.append(log_loss(y[test], probs))
+        line = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
+        others.append(log_loss(y[test], line.fit(X[train], y[train]).predict_proba(X[test])))
+    assert np.mean(losses) <= np.mean(others)
+    assert np.max(np.subtract(losses, others)) <= 0.04

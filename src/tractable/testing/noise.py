@@ -16,6 +16,7 @@ _SEEDS = 600
 """Seeds of the outputs whose rows make a data set."""
 _BATCH = 45
 _EM_STEPS = 30
+_PASSES = 4
 _SHORT = 1.0
 """Log likelihood that the noise learned from all rows may lack of that of the true noise."""
 
@@ -133,8 +134,11 @@ def learn(likelihood: Likelihood, y: Tensor, z: Tensor) -> None:
 
 
 def follow(likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor) -> None:
-    """Update the noise batch by batch, twice, as TAGI does."""
-    for _ in range(2 if len(y) > _BATCH else 1):
+    """Update the noise batch by batch, in several passes, as TAGI does.
+
+    An update is one EM step on one batch, so the noise is a few passes behind its limit.
+    """
+    for _ in range(_PASSES if len(y) > _BATCH else 1):
         for rows in torch.arange(len(y)).split(_BATCH):
             found = likelihood.update_noise(y[rows], mean[rows], variance[rows])
             likelihood.set_buffers(found)
