@@ -115,6 +115,7 @@ def test_densities_of_each_number():
     angles = tr.likelihoods.VonMises(2.0, outputs=2).predictive(z, none)
     exact = torch.distributions.VonMises(z, 2.0).log_prob(y)
     assert torch.allclose(angles.log_prob_of_each(y), exact)
-    rows = tr.likelihoods.PerStep(tr.likelihoods.Poisson()).predictive(z[..., None], none[..., None])
+    steps = tr.likelihoods.PerStep(tr.likelihoods.Poisson())
+    rows = steps.predictive(z[..., None], none[..., None])
     with pytest.raises(TypeError, match="whole rows only"):
         rows.log_prob_of_each(y)
