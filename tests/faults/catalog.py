@@ -113,8 +113,8 @@ FAULTS: list[Fault] = [
     Fault("likelihoods/student_t.py", "likelihoods/test_truth.py::test_heavy", "second message without the spread of the scores", "((pull - d_mu) ** 2 - 1 / total)", "(-1 / total)"),
     # --- predictive --------------------------------------------------------------------------
     Fault("predictive/normal.py", "predictive/test_units.py", "variances scaled once", "square = scale * scale", "square = scale * 1"),
-    Fault("predictive/normal.py", "predictive/test_units.py", "within and noise swapped", "self.location.squeeze(1), self.within.squeeze(1), self.noise.squeeze(1), self.novelty", "self.location.squeeze(1), self.noise.squeeze(1), self.within.squeeze(1), self.novelty"),
-    MIXTURE("variance between the draws lost", "self.draws.var(0, correction=0) + self.within.mean(0)", "self.within.mean(0)"),
+    Fault("predictive/normal.py", "predictive/test_units.py", "within and noise swapped", "            self.epistemic_variance.squeeze(1),\n            self.noise_variance.squeeze(1),", "            self.noise_variance.squeeze(1),\n            self.epistemic_variance.squeeze(1),"),
+    MIXTURE("variance between the draws lost", "self.means.var(0, correction=0) + self.epistemic_variance.mean(0)", "self.epistemic_variance.mean(0)"),
     MIXTURE("number of draws missing from the density", "return density.logsumexp(0) - math.log(len(density))", "return density.logsumexp(0)"),
     Fault("predictive/normal_mixture.py", "predictive/test_units.py", "tails lost in double precision", "return NormalMixturePredictive(*parts, novelty, tails)", "return NormalMixturePredictive(*parts, novelty)"),
     LOG_NORMAL("mean of the log-normal without half the variance", "return (mean + variance / 2).exp() - self.shift", "return (mean + variance).exp() - self.shift"),

@@ -76,5 +76,5 @@ def test_heavy_tails_make_far_values_less_surprising():
     at = torch.full((1, 2), y[288] + 5, dtype=torch.float64)
     assert found.probability[-1] == pytest.approx(2 * float(1 - predictive.cdf(at)[0, 0]), rel=1e-6)
     assert found.surprise[-1] == pytest.approx(
-        -float(predictive.log_prob_of_each(at)[0, 0]), rel=1e-6
+        -float(predictive.elementwise_log_prob(at)[0, 0]), rel=1e-6
     )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable.likelihoods import Categorical, Joint, Laplace, Likelihood, Normal, Ordinal, Softmax
-from tractable.likelihoods.joint import JointPredictive
+from tractable.predictive.joint import JointPredictive
 
 LABELS = [Softmax(3), Categorical(3), Categorical(3, link="probit"), Ordinal(3)]
 KINDS: list[tuple[Any, dict[str, Any]]] = [

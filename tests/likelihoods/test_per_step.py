@@ -77,7 +77,7 @@ def test_steps_are_rows_of_the_part(given: Any) -> None:
     )
     found = steps.predictive(mean, variance)
     torch.testing.assert_close(
-        found.log_prob_of_steps(y), part.predictive(*flat).log_prob(rows).reshape(2, 3)
+        found.step_log_prob(y), part.predictive(*flat).log_prob(rows).reshape(2, 3)
     )
     assert found.mean.shape[:2] == (2, 3)
 

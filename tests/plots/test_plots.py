@@ -31,7 +31,7 @@ def posterior():
 def test_bands_show_mean_intervals_data_and_draws(predictive):
     x, p = predictive
     shuffled = torch.randperm(30, generator=torch.Generator().manual_seed(1))
-    mixed = NormalPredictive(p.location[shuffled], p.epistemic[shuffled], p.aleatoric[shuffled])
+    mixed = NormalPredictive(p.loc[shuffled], p.epistemic[shuffled], p.aleatoric[shuffled])
     draws = torch.stack([mixed.mean + 1, mixed.mean - 1])
     ax = plots.bands(
         x[shuffled], mixed, levels=(0.5, 0.9), draws=draws, data=([0.2, 0.3], [1, 2]), label="net"

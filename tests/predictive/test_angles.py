@@ -67,7 +67,7 @@ def test_predictions_of_angles(kappa, variance, dtype):
             got = torch.stack([_at(ways, total, float(w)) for w in way.flatten()])
             assert got.tolist() == pytest.approx([q, q], abs=2e-4)
         assert exact.cdf(exact.quantile(q)).flatten().tolist() == pytest.approx([q, q], abs=1e-9)
-    drawn = p.unwound(p.sample(4_000, torch.Generator().manual_seed(0))).double() - exact.mean
+    drawn = p.unwrapped(p.sample(4_000, torch.Generator().manual_seed(0))).double() - exact.mean
     assert scipy.stats.kstest(
         drawn[:, 0, 0].numpy(), lambda x: _at(ways, total, torch.as_tensor(x)).numpy()
     ).pvalue > (1e-4 if dtype == D else 1e-6)
@@ -91,16 +91,16 @@ def test_modes(kappa, variance):
     assert off.abs().max() < 1e-9
     both = mixture([p, p]).mode
     assert (torch.remainder(both - z + math.pi, TURN) - math.pi).abs().max() < 1e-6
-    pooled = p.pooled(2)
-    top = pooled.log_prob_of_each(pooled.mode)
+    pooled = p.mixture_over_draws(2)
+    top = pooled.elementwise_log_prob(pooled.mode)
     for way in torch.linspace(-math.pi, math.pi, 500, dtype=D):
-        assert (pooled.log_prob_of_each(way.expand(2, 1)) <= top + 1e-6).all()
+        assert (pooled.elementwise_log_prob(way.expand(2, 1)) <= top + 1e-6).all()
 
 
 def test_a_mixture_of_narrow_angles_on_both_sides_of_half_a_turn():
     z = torch.tensor([[3.1], [-3.0]], dtype=D)
-    p = VonMises(1e5).predictive(z, torch.full_like(z, 1e-6)).pooled(2)
-    drawn = p.unwound(p.sample(20_000, torch.Generator().manual_seed(0)))
+    p = VonMises(1e5).predictive(z, torch.full_like(z, 1e-6)).mixture_over_draws(2)
+    drawn = p.unwrapped(p.sample(20_000, torch.Generator().manual_seed(0)))
     off = drawn - p.mean
     assert float(p.variance) == pytest.approx(float(off.square().mean()), rel=0.02)
     for q in (0.1, 0.4, 0.6, 0.9):

@@ -25,13 +25,13 @@ from tractable.likelihoods import (
 )
 from tractable.predictive import (
     CategoricalPredictive,
+    DistributionMixturePredictive,
     MixturePredictive,
     NormalPredictive,
-    PooledPredictive,
     Predictive,
     mixture,
 )
-from tractable.predictive.families import HeavyTails, NegativeBinomialCounts, PoissonCounts
+from tractable.predictive.cdfs import HeavyTails, NegativeBinomialCounts, PoissonCounts
 
 D = torch.float64
 MEAN = torch.tensor([[0.3], [1.2], [-0.5]], dtype=D)
@@ -110,7 +110,7 @@ def test_outputs_that_are_known_have_scipys_quantiles():
 @pytest.mark.parametrize("likelihood", NUMBERS.values(), ids=NUMBERS.keys())
 def test_copies_and_shapes(likelihood):
     p = likelihood.predictive(MEAN.float(), VARIANCE.float())
-    flat = p.flat()
+    flat = p.squeezed()
     assert flat.mean.shape == flat.quantile(0.5).shape == flat.sample(1)[0].shape == (3,)
     assert p.mean.dtype == torch.float32
     assert p.double().mean.dtype == D
@@ -118,14 +118,14 @@ def test_copies_and_shapes(likelihood):
     again = pickle.loads(pickle.dumps(p))
     assert torch.equal(again.log_prob(y), p.log_prob(y))
     novelty = torch.ones(3)
-    assert p.marked(novelty).novelty is novelty
+    assert p.with_novelty(novelty).novelty is novelty
     assert p.novelty is None
 
 
 @pytest.mark.parametrize("likelihood", [Laplace(0.4), StudentT(5.0, 0.3)])
 def test_numbers_can_be_widened_and_rescaled(likelihood):
     p = likelihood.predictive(MEAN, VARIANCE)
-    wide = p.widened(torch.full_like(MEAN, 0.5))
+    wide = p.with_extra_variance(torch.full_like(MEAN, 0.5))
     torch.testing.assert_close(wide.mean, p.mean)
     torch.testing.assert_close(wide.epistemic, p.epistemic + 0.5)
     torch.testing.assert_close(wide.aleatoric, p.aleatoric)
@@ -135,7 +135,9 @@ def test_numbers_can_be_widened_and_rescaled(likelihood):
     torch.testing.assert_close(other.quantile(0.9), 10 + 2 * p.quantile(0.9))
     y = p.quantile(0.3)
     torch.testing.assert_close(other.log_prob(10 + 2 * y), p.log_prob(y) - math.log(2))
-    torch.testing.assert_close(other.widened(torch.full_like(MEAN, 2.0)).mean, other.mean)
+    torch.testing.assert_close(
+        other.with_extra_variance(torch.full_like(MEAN, 2.0)).mean, other.mean
+    )
 
 
 def test_what_is_learnt_later_does_not_change_a_prediction():
@@ -148,7 +150,7 @@ def test_what_is_learnt_later_does_not_change_a_prediction():
 
 def test_without_a_distribution_function_quantiles_are_of_draws():
     angles = dist.VonMises(torch.zeros(1, 2, 1, dtype=D), torch.full((1, 2, 1), 4.0, dtype=D))
-    p = MixturePredictive(angles, torch.ones(1, 1, 1, dtype=D))
+    p = DistributionMixturePredictive(angles, torch.ones(1, 1, 1, dtype=D))
     assert not p.has_cdf
     assert p.quantile(0.9).numpy() == pytest.approx(scipy.stats.vonmises(4).ppf(0.9), rel=0.05)
     assert torch.equal(p.quantile(0.9), p.quantile(0.9))
@@ -180,14 +182,14 @@ class Coin(Predictive):
 
 def test_a_users_own_is_pooled_and_mixed():
     stacked = Coin(torch.tensor([2.0, 4.0, 6.0, 8.0], dtype=D))
-    pooled = stacked.pooled(2)
+    pooled = stacked.mixture_over_draws(2)
     assert pooled.mean.tolist() == [2.0, 3.0]
     assert pooled.aleatoric.tolist() == [(1 + 9) / 2, (4 + 16) / 2]
     assert pooled.epistemic.tolist() == [1.0, 1.0]
     assert pooled.log_prob(torch.tensor([0.0, 8.0])).exp().tolist() == pytest.approx([0.5, 0.25])
     drawn = pooled.sample(2000, torch.Generator().manual_seed(0))
     assert set(drawn[:, 0].tolist()) == {0.0, 2.0, 6.0}
-    assert stacked.pooled(1) is stacked
+    assert stacked.mixture_over_draws(1) is stacked
     both = mixture([Coin(torch.tensor([2.0, 4.0])), Coin(torch.tensor([6.0, 8.0]))])
     torch.testing.assert_close(both.mean.double(), pooled.mean)
     torch.testing.assert_close(both.variance.double(), pooled.variance)
@@ -208,7 +210,7 @@ def test_kinds_of_numbers_mix_but_not_with_classes():
 
 def test_pooled_counts_are_counts():
     z = torch.tensor([[1.0], [2.0], [1.5], [3.0]], dtype=D)
-    p = Poisson().predictive(z, torch.zeros_like(z)).pooled(2)
+    p = Poisson().predictive(z, torch.zeros_like(z)).mixture_over_draws(2)
     rates = z.exp().reshape(2, 2).numpy()
     share = [
         scipy.stats.poisson(rates[:, row]).cdf(np.arange(60)[:, None]).mean(1) for row in (0, 1)
@@ -223,7 +225,7 @@ def test_a_mixture_density_network_has_its_greatest_peak():
     z = torch.tensor([[1.0, 0.0, -2.0, 3.0], [-1.0, 0.0, -2.0, 3.0]], dtype=D)
     p = Mixture(Normal(0.4), 2).predictive(z, torch.full_like(z, 1e-4))
     torch.testing.assert_close(p.mode, torch.tensor([[-2.0], [3.0]], dtype=D), rtol=0, atol=1e-3)
-    assert isinstance(p, PooledPredictive)
+    assert isinstance(p, MixturePredictive)
     drawn = p.sample(20_000, torch.Generator().manual_seed(0))
     torch.testing.assert_close(drawn.mean(0), p.mean, rtol=0, atol=0.1)
     torch.testing.assert_close(drawn.var(0), p.variance, rtol=0.05, atol=0)
@@ -274,7 +276,7 @@ def test_expected_entropy_of_levels_and_logits():
 def test_angles_go_round():
     z = torch.tensor([[3.0], [-3.1]], dtype=D)
     p = VonMises(9.0).predictive(z, torch.zeros_like(z))
-    both = p.pooled(2)  # on either side of pi
+    both = p.mixture_over_draws(2)  # on either side of pi
     assert abs(float(both.mean)) > 3.0
     ways = torch.linspace(-math.pi, math.pi, 20_001, dtype=D)
     density = (9.0 * ways.cos()).softmax(0)
@@ -302,7 +304,7 @@ def test_correlated_draws():
     assert p.rescaled(1.0, 2.0).variance[0].tolist() == pytest.approx([2.4, 2.0])
     y = torch.ones(1, 2, dtype=D)
     want = p.log_prob(torch.ones(2, 2)).logsumexp(0) - math.log(2)
-    torch.testing.assert_close(p.pooled(2).log_prob(y)[0], want)
+    torch.testing.assert_close(p.mixture_over_draws(2).log_prob(y)[0], want)
 
 
 def test_parts_side_by_side():

@@ -60,16 +60,22 @@ FAULTS = {
     "cdf": lambda self, y: NormalPredictive.cdf(self, y + 0.01),
     "quantile": lambda self, q: NormalPredictive.quantile(self, q) + 0.01,
     "log_prob": lambda self, y: NormalPredictive.log_prob(self, y) + 0.01,
-    "log_prob_of_each": lambda self, y: NormalPredictive.log_prob_of_each(self, y) - 0.01,
-    "mean": property(lambda self: self.location + 0.01),
-    "mode": property(lambda self: self.location + 0.05),
-    "variance": property(lambda self: 1.02 * (self.within + self.noise)),
-    "aleatoric": property(lambda self: 1.1 * self.noise),
+    "elementwise_log_prob": lambda self, y: NormalPredictive.elementwise_log_prob(self, y) - 0.01,
+    "mean": property(lambda self: self.loc + 0.01),
+    "mode": property(lambda self: self.loc + 0.05),
+    "variance": property(lambda self: 1.02 * (self.epistemic_variance + self.noise_variance)),
+    "aleatoric": property(lambda self: 1.1 * self.noise_variance),
     "interval": lambda self, level=0.9: (self.quantile(0.1), self.quantile(0.9)),
-    "noisier": lambda self, factors: replace(self, within=self.within * factors, novelty=None),
-    "rescaled": lambda self, mean, scale: replace(self, location=mean + scale * self.location),
-    "flat": lambda self: NormalPredictive(self.location, self.within, self.noise),
-    "double": lambda self: NormalPredictive(self.location + 0.1, self.within, self.noise),
+    "with_noise_scaled": lambda self, factors: replace(
+        self, epistemic_variance=self.epistemic_variance * factors, novelty=None
+    ),
+    "rescaled": lambda self, mean, scale: replace(self, loc=mean + scale * self.loc),
+    "squeezed": lambda self: NormalPredictive(
+        self.loc, self.epistemic_variance, self.noise_variance
+    ),
+    "double": lambda self: NormalPredictive(
+        self.loc + 0.1, self.epistemic_variance, self.noise_variance
+    ),
 }
 
 

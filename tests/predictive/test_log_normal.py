@@ -46,12 +46,12 @@ def test_moments_of_a_mixture_by_drawing(scale):
     got = LogNormalPredictive(several().logarithm, scale)
     generator = torch.Generator().manual_seed(1)
     of = got.logarithm
-    which = torch.randint(len(of.draws), (n,), generator=generator)
+    which = torch.randint(len(of.means), (n,), generator=generator)
     noise = torch.randn(n, 3, 1, generator=generator, dtype=D)
-    f = of.draws[which] + of.within[which].sqrt() * noise
-    expected = scale.expectation(f, of.noise[which])
+    f = of.means[which] + of.epistemic_variance[which].sqrt() * noise
+    expected = scale.expectation(f, of.noise_variance[which])
     noise = torch.randn(n, 3, 1, generator=generator, dtype=D)
-    y = scale.inverse(f + of.noise[which].sqrt() * noise)
+    y = scale.inverse(f + of.noise_variance[which].sqrt() * noise)
     for truth, ours in ((y, got.variance), (expected, got.epistemic)):
         squares = (truth - truth.mean(0)).square()
         error = squares.std(0) / n**0.5
@@ -83,7 +83,7 @@ def test_the_scale_has_a_line_at_its_end():
 
 
 def _parts(mixture):
-    return mixture.draws, mixture.within, mixture.noise
+    return mixture.means, mixture.epistemic_variance, mixture.noise_variance
 
 
 def test_a_shift_moves_all_but_the_spread():
@@ -99,8 +99,8 @@ def test_a_shift_moves_all_but_the_spread():
 
 
 def test_doubt_off_the_data_widens_and_leaves_the_mean():
-    got = several().flat()
-    wide = got.widened(torch.tensor([0.0, 1.0, 50.0], dtype=D))
+    got = several().squeezed()
+    wide = got.with_extra_variance(torch.tensor([0.0, 1.0, 50.0], dtype=D))
     assert torch.allclose(wide.mean, got.mean)
     assert bool((wide.variance[1:] > 2 * got.variance[1:]).all())
     assert bool((wide.interval()[1][1:] > 2 * got.interval()[1][1:]).all())
@@ -116,4 +116,6 @@ def test_nothing_overflows_far_from_all_data_and_nothing_is_below_zero():
     narrow = single(within=0.0, noise=0.0)
     assert float(narrow.variance) == pytest.approx(0.0, abs=1e-12)
     assert float(narrow.mean) == pytest.approx(math.exp(0.4))
-    assert math.isfinite(float(single().flat().double().noisier(torch.ones(1, dtype=D)).mean))
+    assert math.isfinite(
+        float(single().squeezed().double().with_noise_scaled(torch.ones(1, dtype=D)).mean)
+    )

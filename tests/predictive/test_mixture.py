@@ -9,9 +9,9 @@ import torch
 import tractable as tr
 from tractable.predictive import (
     CategoricalPredictive,
+    MixturePredictive,
     NormalMixturePredictive,
     NormalPredictive,
-    PooledPredictive,
     mixture,
 )
 
@@ -24,8 +24,8 @@ def skewed():
 
 
 def cdf(predictive, row, at):
-    std = (predictive.within + predictive.noise).sqrt()
-    return scipy.stats.norm(predictive.draws[:, row], std[:, row]).cdf(at).mean()
+    std = (predictive.epistemic_variance + predictive.noise_variance).sqrt()
+    return scipy.stats.norm(predictive.means[:, row], std[:, row]).cdf(at).mean()
 
 
 @pytest.mark.parametrize("q", [0.001, 0.05, 0.5, 0.9, 0.999])
@@ -55,8 +55,8 @@ def test_the_law_of_total_variance(skewed):
 
 def test_density_is_the_mean_of_the_densities(skewed):
     y = torch.tensor([3.0, -1.0], dtype=torch.float64)
-    std = skewed.noise.sqrt()
-    truth = np.log(scipy.stats.norm(skewed.draws, std).pdf(y).mean(0))
+    std = skewed.noise_variance.sqrt()
+    truth = np.log(scipy.stats.norm(skewed.means, std).pdf(y).mean(0))
     assert skewed.log_prob(y).numpy() == pytest.approx(truth, rel=1e-12)
     far = skewed.log_prob(torch.tensor([1e4, 1e4]))
     assert torch.isfinite(far).all()
@@ -66,16 +66,16 @@ def test_rows_of_several_outputs_are_judged_together():
     draws = torch.zeros(4, 3, 2)
     p = NormalMixturePredictive(draws, draws, torch.ones_like(draws))
     assert p.log_prob(torch.zeros(3, 2)).shape == (3,)
-    assert p.flat() is p
-    column = NormalMixturePredictive(*(torch.ones(4, 3, 1) for _ in range(3))).flat()
+    assert p.squeezed() is p
+    column = NormalMixturePredictive(*(torch.ones(4, 3, 1) for _ in range(3))).squeezed()
     assert column.mean.shape == column.quantile(0.5).shape == (3,)
 
 
 def test_pooling_stacks_draws_and_averages_probabilities():
     stacked = NormalPredictive(torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.zeros(4), torch.ones(4))
-    assert stacked.pooled(2).mean.tolist() == [1.0, 2.0]
+    assert stacked.mixture_over_draws(2).mean.tolist() == [1.0, 2.0]
     probs = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
-    assert CategoricalPredictive(probs).pooled(2).probs.tolist() == [[0.75, 0.25]]
+    assert CategoricalPredictive(probs).mixture_over_draws(2).probs.tolist() == [[0.75, 0.25]]
 
 
 def test_an_ensemble_is_the_mixture_of_its_members():
@@ -102,20 +102,20 @@ def test_densities_of_each_number():
     none, y = torch.zeros_like(z), torch.tensor([[1.0, 0.0], [3.0, 2.0]], dtype=torch.float64)
     counts = tr.likelihoods.Poisson().predictive(z, none)
     exact = torch.distributions.Poisson(z.exp()).log_prob(y)
-    assert torch.allclose(counts.log_prob_of_each(y), exact)
+    assert torch.allclose(counts.elementwise_log_prob(y), exact)
     half = torch.tensor([[0.5, 0.0], [3.0, 2.0]], dtype=torch.float64)
-    assert counts.log_prob_of_each(half)[0, 0] == -torch.inf
+    assert counts.elementwise_log_prob(half)[0, 0] == -torch.inf
     wide = tr.likelihoods.Laplace(0.5).predictive(z, none).rescaled(1.0, 2.0)
     exact = torch.distributions.Laplace(1 + 2 * z, 1.0).log_prob(y)
-    assert torch.allclose(wide.log_prob_of_each(y), exact)
-    both = PooledPredictive((counts, counts), (1, 1), torch.tensor([[0.2] * 2, [0.8] * 2]))
-    assert torch.allclose(both.log_prob_of_each(y), counts.log_prob_of_each(y))
+    assert torch.allclose(wide.elementwise_log_prob(y), exact)
+    both = MixturePredictive((counts, counts), (1, 1), torch.tensor([[0.2] * 2, [0.8] * 2]))
+    assert torch.allclose(both.elementwise_log_prob(y), counts.elementwise_log_prob(y))
     normal = tr.likelihoods.Normal(0.3).predictive(z, none + 0.5)
-    assert torch.allclose(normal.log_prob_of_each(y).sum(1), normal.log_prob(y))
+    assert torch.allclose(normal.elementwise_log_prob(y).sum(1), normal.log_prob(y))
     angles = tr.likelihoods.VonMises(2.0, outputs=2).predictive(z, none)
     exact = torch.distributions.VonMises(z, 2.0).log_prob(y)
-    assert torch.allclose(angles.log_prob_of_each(y), exact)
+    assert torch.allclose(angles.elementwise_log_prob(y), exact)
     steps = tr.likelihoods.PerStep(tr.likelihoods.Poisson())
     rows = steps.predictive(z[..., None], none[..., None])
     with pytest.raises(TypeError, match="whole rows only"):
-        rows.log_prob_of_each(y)
+        rows.elementwise_log_prob(y)

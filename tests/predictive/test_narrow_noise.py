@@ -10,7 +10,7 @@ import torch
 import torch.distributions as dist
 
 from tractable.likelihoods import Family, Laplace, NegativeBinomial, Poisson, StudentT
-from tractable.predictive import search
+from tractable.predictive import root_finding
 
 D = torch.float64
 RATIOS = (2e-3, 0.05, 0.3, 1.0, 1e3)
@@ -49,7 +49,7 @@ def test_quantiles_and_density_of_numbers(kind, ratio):
         assert truth == pytest.approx(q, abs=2e-6)
         assert float(p.cdf(at)) == pytest.approx(q, abs=1e-9)
         slope = (p.cdf(at + 1e-4 * scale) - p.cdf(at - 1e-4 * scale)) / (2e-4 * scale)
-        assert float(p.log_prob_of_each(at).exp()) == pytest.approx(float(slope), rel=1e-3)
+        assert float(p.elementwise_log_prob(at).exp()) == pytest.approx(float(slope), rel=1e-3)
     assert float(p.variance) == pytest.approx(std**2 + noise(scale).var(), rel=1e-6)
 
 
@@ -153,7 +153,7 @@ def test_a_quantile_takes_few_evaluations(kind, ratio, monkeypatch):
     generator = torch.Generator().manual_seed(0)
     mean = torch.randn(10, 1, generator=generator, dtype=D)
     p = likelihood.predictive(mean, 0.05 + torch.rand(10, 1, generator=generator, dtype=D))
-    plain = search.invert
+    plain = root_finding.invert
 
     def counted(cdf, *arguments, **options):
         def count(y):
@@ -162,7 +162,7 @@ def test_a_quantile_takes_few_evaluations(kind, ratio, monkeypatch):
 
         return plain(count, *arguments, **options)
 
-    monkeypatch.setattr(search, "invert", counted)
+    monkeypatch.setattr(root_finding, "invert", counted)
     low, high = p.interval(0.9)
     assert (low < high).all()
     assert len(calls) <= (120 if kind == "beta" else 60)  # 200 bisections for each end would be 400

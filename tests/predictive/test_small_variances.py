@@ -8,12 +8,12 @@ import torch.distributions as dist
 
 from tractable.likelihoods import Laplace, MultivariateNormal, Poisson, StudentT
 from tractable.predictive import (
+    DistributionMixturePredictive,
     LogNormalPredictive,
     LogScale,
     MixturePredictive,
     NormalMixturePredictive,
     NormalPredictive,
-    PooledPredictive,
 )
 from tractable.testing import check_predictive
 
@@ -64,7 +64,7 @@ def test_members_of_correlated_predictions_agree(dtype):
 def test_more_correlated_noise_changes_density_and_samples():
     p = correlated()
     factors = torch.tensor([[4.0, 1.0]], dtype=D).expand(4, 2)
-    wide = p.noisier(factors)
+    wide = p.with_noise_scaled(factors)
     scale = torch.tensor([2.0, 1.0], dtype=D)
     total = torch.tensor([[0.5, 0.3], [0.3, 0.4]], dtype=D) * torch.outer(scale, scale)
     total = total + 0.1 * torch.eye(2, dtype=D)
@@ -78,10 +78,10 @@ def test_more_correlated_noise_changes_density_and_samples():
 def test_heavy_tails_of_correlated_noise():
     p = correlated()
     tails = torch.tensor([0.25, 1.0, 4.0], dtype=D)
-    heavy = p.tailed(tails)
+    heavy = p.with_noise_mixture(tails)
     y = torch.ones(4, 2, dtype=D)
     each = torch.stack(
-        [p.noisier(torch.full((4, 2), float(t), dtype=D)).log_prob(y) for t in tails]
+        [p.with_noise_scaled(torch.full((4, 2), float(t), dtype=D)).log_prob(y) for t in tails]
     )
     torch.testing.assert_close(heavy.log_prob(y), each.logsumexp(0) - math.log(3))
     torch.testing.assert_close(heavy.epistemic, p.epistemic)
@@ -115,13 +115,13 @@ def test_an_error_in_a_distribution_function_is_raised():
 
     one = torch.ones(2, 1)
     with pytest.raises(TypeError, match="unsupported operand"):
-        PooledPredictive((Broken(one, one, one),), (1,)).quantile(0.5)
+        MixturePredictive((Broken(one, one, one),), (1,)).quantile(0.5)
 
 
 def test_without_a_distribution_function_samples_serve_and_are_kept():
     angles = dist.VonMises(torch.zeros(1, 2, 1, dtype=D), torch.full((1, 2, 1), 4.0, dtype=D))
-    p = MixturePredictive(angles, torch.ones(1, 1, 1, dtype=D))
-    both = PooledPredictive((p, p), (1, 1))
+    p = DistributionMixturePredictive(angles, torch.ones(1, 1, 1, dtype=D))
+    both = MixturePredictive((p, p), (1, 1))
     assert not both.has_cdf
     calls = []
     object.__setattr__(p, "sample", lambda *given: calls.append(1) or type(p).sample(p, *given))

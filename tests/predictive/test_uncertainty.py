@@ -179,7 +179,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
         return torch.tensor([0.1])
 
     p = CategoricalPredictive(torch.tensor([[0.5, 0.5]]), expected_entropy=expected)
-    both = mixture([p, p.pooled(1)]).double()
+    both = mixture([p, p.mixture_over_draws(1)]).double()
     assert both.mean.shape == both.variance.shape == (1, 2)
     both.log_prob(torch.tensor([1]))
     both.sample(2)
@@ -202,7 +202,7 @@ def test_two_certain_members_that_contradict_each_other():
     no = CategoricalPredictive(torch.tensor([[1.0, 0.0]], dtype=D))
     for both in (
         mixture([yes, no]),
-        CategoricalPredictive(torch.cat([yes.probs, no.probs])).pooled(2),
+        CategoricalPredictive(torch.cat([yes.probs, no.probs])).mixture_over_draws(2),
     ):
         assert both.epistemic.item() == pytest.approx(LN2, rel=1e-15)
         assert both.aleatoric.item() == 0
@@ -233,7 +233,7 @@ def test_pooled_draws_approach_the_integral():
     draws = 20_000
     noise = torch.randn(draws, *mean.shape, generator=torch.Generator().manual_seed(3), dtype=D)
     z = (mean + variance.sqrt() * noise).flatten(0, 1)
-    pooled = likelihood.predictive(z, torch.zeros_like(z)).pooled(draws)
+    pooled = likelihood.predictive(z, torch.zeros_like(z)).mixture_over_draws(draws)
     exact = likelihood.predictive(mean, variance)
     torch.testing.assert_close(pooled.aleatoric, exact.aleatoric, rtol=0, atol=0.02)
     torch.testing.assert_close(pooled.epistemic, exact.epistemic, rtol=0, atol=0.02)
@@ -289,7 +289,7 @@ def test_every_learner_says_what_it_does_not_know(learner, likelihood):
         NormalMixturePredictive(torch.zeros(2, 3), torch.ones(2, 3), torch.ones(2, 3)),
         Bernoulli().predictive(torch.zeros(3, 1), torch.ones(3, 1)),
         Categorical(3).predictive(torch.zeros(3, 2), torch.ones(3, 2)),
-        Softmax(3).predictive(torch.eye(3).repeat(2, 1), torch.ones(6, 3)).pooled(2),
+        Softmax(3).predictive(torch.eye(3).repeat(2, 1), torch.ones(6, 3)).mixture_over_draws(2),
         mixture([Softmax(3).predictive(torch.zeros(3, 3), torch.ones(3, 3))] * 2),
     ],
     ids=lambda p: type(p).__name__,
@@ -304,7 +304,7 @@ def test_every_kind_is_kept_whole_by_pickle_and_widened_by_double(predictive):
         torch.testing.assert_close(getattr(wide, member), value.double(), rtol=1e-5, atol=1e-6)
     assert predictive == predictive
     assert "tensor" in repr(predictive)
-    assert torch.equal(predictive.flat().aleatoric, predictive.aleatoric)
+    assert torch.equal(predictive.squeezed().aleatoric, predictive.aleatoric)
 
 
 def test_what_a_kind_does_not_have_it_says():

@@ -17,7 +17,7 @@ def parts(shape, seed):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_column_becomes_one_number_per_row(seed):
     location, within, noise, novelty = parts((5, 1), seed)
-    flat = NormalPredictive(location, within, noise, novelty).flat()
+    flat = NormalPredictive(location, within, noise, novelty).squeezed()
     for found, wanted in zip(
         (flat.mean, flat.epistemic, flat.aleatoric, flat.variance),
         (location, within, noise, within + noise),
@@ -32,7 +32,7 @@ def test_a_column_becomes_one_number_per_row(seed):
 def test_other_units_change_variances_by_the_square(scale, seed):
     location, within, noise, novelty = parts((5, 2), seed)
     plain = NormalPredictive(location, within, noise, novelty)
-    for one in (plain, plain.pooled(1)):
+    for one in (plain, plain.mixture_over_draws(1)):
         other = one.rescaled(7.0, scale)
         torch.testing.assert_close(other.mean, 7 + scale * location)
         torch.testing.assert_close(other.epistemic, scale**2 * within)

@@ -65,7 +65,9 @@ def test_the_variance_within_parts_of_outputs():
     assert two.within().flatten().tolist() == pytest.approx([0.4, 0.4])
     drawn = Draws(torch.stack([mean, mean + 1]), noise)
     assert drawn.within().tolist() == [[0.0], [0.0]]
-    assert drawn.widened(0 * mean + 0.3).within().flatten().tolist() == pytest.approx([0.3, 0.3])
+    assert drawn.with_extra_variance(0 * mean + 0.3).within().flatten().tolist() == pytest.approx(
+        [0.3, 0.3]
+    )
 
 
 @pytest.mark.parametrize("members", [1, 3])

@@ -59,7 +59,7 @@ def test_fit_predict_save_load(kind: type[Any], name: str, tmp_path: Path) -> No
     assert (std > 0).all()
     ends = model.predict_interval(new, 0.9)
     assert (ends[:, 0] <= ends[:, 1]).all()
-    inside = model.predict_distribution(new).unwound(_tensor(seen)).numpy()
+    inside = model.predict_distribution(new).unwrapped(_tensor(seen)).numpy()
     assert np.mean((ends[:, 0] <= inside) & (inside <= ends[:, 1])) > 0.6
     assert np.isfinite(model.log_prob(new, seen)).all()
     assert model.sample(new, 3, random_state=0).shape == (3, 20)

@@ -67,7 +67,7 @@ def test_many_rows_spare_a_tenth_for_the_noise():
     seen = model.learner_.predict(x[out])
     best = seen.log_prob(t[out]).mean()
     for factor in (0.9, 1.1):  # no other noise suits the held-out rows better
-        other = tr.NormalPredictive(seen.location, seen.epistemic, factor * seen.aleatoric)
+        other = tr.NormalPredictive(seen.loc, seen.epistemic, factor * seen.aleatoric)
         assert other.log_prob(t[out]).mean() < best
     refit = TAGIRegressor(calibrate="refit", **settings).fit(X, y)
     assert not torch.equal(refit.learner_.posterior.loc, learner.posterior.loc)

@@ -30,7 +30,7 @@ def missed(errors, x=None, noise=1.0):
 @pytest.mark.parametrize("degrees", tails.DEGREES)
 def test_factors_make_students_t(degrees):
     one = torch.zeros(1, 1, dtype=torch.float64)
-    made = NormalPredictive(one, one, one + 1).tailed(tails.factors(degrees))
+    made = NormalPredictive(one, one, one + 1).with_noise_mixture(tails.factors(degrees))
     for at in (-4.0, -2.0, -1.0, -0.3, 0.0, 0.5, 1.5, 3.0):
         found = made.cdf(torch.tensor([[at]])).item()
         assert found == pytest.approx(stats.t.cdf(at, degrees), abs=0.01)
@@ -58,14 +58,17 @@ def some(outputs=2):
     rng = torch.Generator().manual_seed(0)
     draws = torch.randn(3, 4, outputs, generator=rng, dtype=torch.float64)
     made = NormalMixturePredictive(draws, 0.1 * ONE.expand_as(draws), 0.5 * draws.square() + 0.1)
-    return made, made.tailed(tails.factors(4))
+    return made, made.with_noise_mixture(tails.factors(4))
 
 
 def test_densities_distribution_functions_and_quantiles_agree():
     _, made = some(outputs=1)
     for row in range(2):
         alone = NormalMixturePredictive(
-            *(part[:, row : row + 1] for part in (made.draws, made.within, made.noise)),
+            *(
+                part[:, row : row + 1]
+                for part in (made.means, made.epistemic_variance, made.noise_variance)
+            ),
             tails=made.tails,
         )
 

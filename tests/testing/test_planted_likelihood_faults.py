@@ -202,7 +202,7 @@ class EvidenceWithoutVariance(Laplace):
 class SwappedParts(Normal):
     def predictive(self, mean, variance):
         p = super().predictive(mean, variance)
-        return type(p)(p.location, p.noise, p.within)
+        return type(p)(p.loc, p.noise_variance, p.epistemic_variance)
 
 
 class WideMean(HeteroscedasticNormal):

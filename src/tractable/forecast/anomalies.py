@@ -84,7 +84,7 @@ def _scored(said: rolling.Said, y: Array) -> tuple[Array, Array, Array, Array]:
 def _own_density(said: rolling.Said, y: Array, normal: Array) -> Array:
     """Log density of the first step under the forecast itself, where it has one."""
     try:
-        said.predictive.log_prob_of_each(said.predictive.mean.round())
+        said.predictive.elementwise_log_prob(said.predictive.mean.round())
     except TypeError:
         return normal
     return said.log_density(_first_of_all(said, y, np.nan))[..., 0]
@@ -96,7 +96,7 @@ def _own_tail(said: rolling.Said, inner: Array, normal: Array) -> Array:
     at = torch.from_numpy(_first_of_all(said, np.nan_to_num(inner), 0.0)).flatten(0, 1)
     try:
         share = found.cdf(at)
-        if found.whole:
+        if found.is_discrete:
             share = (share + found.cdf(at - 1)) / 2
     except TypeError:
         return normal

@@ -149,7 +149,7 @@ class Forecast:
         for at in np.ndindex(table.shape[1:]):
             every = (slice(None), *at)
             found[every] = np.interp(z[every], deviations, table[every])
-        return np.rint(found) if self.predictive.whole else found
+        return np.rint(found) if self.predictive.is_discrete else found
 
     # --- tables ----------------------------------------------------------------------------
 
@@ -192,9 +192,9 @@ def log_densities(predictive: Predictive, y: Array) -> Array:
     """Log density of every number by itself, NaN where it is; angles have an even share a row."""
     missing = np.isnan(y)
     mean = _numpy(predictive.mean)
-    at = torch.from_numpy(np.where(missing, np.rint(mean) if predictive.whole else mean, y))
+    at = torch.from_numpy(np.where(missing, np.rint(mean) if predictive.is_discrete else mean, y))
     try:
-        found = _numpy(predictive.log_prob_of_each(at))
+        found = _numpy(predictive.elementwise_log_prob(at))
     except TypeError:
         found = np.repeat(_numpy(predictive.log_prob(at))[:, None] / y.shape[1], y.shape[1], axis=1)
     made: Array = np.where(missing, np.nan, found)

@@ -290,7 +290,7 @@ class State:
 def _first(predictive: Any, steps: int) -> Any:
     """The first steps of a forecast."""
     if isinstance(predictive, NormalPredictive):
-        parts = (predictive.location, predictive.within, predictive.noise)
+        parts = (predictive.loc, predictive.epistemic_variance, predictive.noise_variance)
         return NormalPredictive(*(part[:, :steps] for part in parts))
     raise InvalidInput(
         f"this likelihood forecasts all its steps together: ask for {predictive.mean.shape[1]}"

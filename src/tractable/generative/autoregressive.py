@@ -333,7 +333,7 @@ class ChainDensity(Density):
 
     def _conditionals(self, y: Tensor, context: Tensor | None) -> Tensor:
         """Log density of every column given those before it."""
-        return self._predictive(y, context).log_prob_of_steps(y).reshape(y.shape)
+        return self._predictive(y, context).step_log_prob(y).reshape(y.shape)
 
     def _back(self, y: Tensor) -> Tensor:
         """From the order of the chain to that of the table."""

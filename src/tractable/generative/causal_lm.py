@@ -71,14 +71,14 @@ class CausalLM:
 
     def log_prob(self, tokens: Any) -> Tensor:
         """Log probability of each sequence, in nats; padding (-100) counts for nothing."""
-        return self.log_prob_of_steps(tokens).nansum(1)
+        return self.step_log_prob(tokens).nansum(1)
 
-    def log_prob_of_steps(self, tokens: Any) -> Tensor:
+    def step_log_prob(self, tokens: Any) -> Tensor:
         """Log probability of each token given those before it; NaN at padding."""
         y = self._tokens(tokens, padded=True)
         found = self.learner.predict(self._shifted(y))
         assert isinstance(found, StepsPredictive)
-        return found.log_prob_of_steps(y)
+        return found.step_log_prob(y)
 
     def generate(
         self,

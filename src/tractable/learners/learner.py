@@ -297,7 +297,7 @@ class Learner(Checking):
         x = self.inputs(X)
         outputs = self.outputs(x, batch_size=batch_size, **options)
         predictive = self._away_from_data(outputs, measurable(x))
-        return predictive.flat() if self.flat_targets in (None, True) else predictive
+        return predictive.squeezed() if self.flat_targets in (None, True) else predictive
 
     def _away_from_data(self, outputs: Outputs, at: Tensor | None) -> Predictive:
         """The distribution of the target, less sure where inputs are unlike the training rows."""
@@ -306,10 +306,10 @@ class Learner(Checking):
             return outputs.predictive()
         novelty, extra = known.away(at)
         if extra is None:
-            return outputs.predictive().marked(novelty)
+            return outputs.predictive().with_novelty(novelty)
         if self.likelihood.can_widen:
-            return outputs.predictive().widened(extra).marked(novelty)
-        return outputs.widened(extra).predictive().marked(novelty)
+            return outputs.predictive().with_extra_variance(extra).with_novelty(novelty)
+        return outputs.with_extra_variance(extra).predictive().with_novelty(novelty)
 
     def outputs(self, x: Inputs, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
         """What is known of the network's outputs at checked rows, without the noise.

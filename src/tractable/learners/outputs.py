@@ -30,7 +30,7 @@ class Outputs(ABC):
         """The distribution of the targets."""
 
     @abstractmethod
-    def widened(self, extra: Tensor) -> Outputs:
+    def with_extra_variance(self, extra: Tensor) -> Outputs:
         """The same means with more variance, ``extra`` for each row and output."""
 
 
@@ -54,7 +54,7 @@ class Moments(Outputs):
         """In closed form, by the likelihood."""
         return self.likelihood.predictive(self.mean, self.variance)
 
-    def widened(self, extra: Tensor) -> Moments:
+    def with_extra_variance(self, extra: Tensor) -> Moments:
         """See ``Outputs``."""
         return replace(self, variance=self.variance + extra)
 
@@ -82,9 +82,9 @@ class Draws(Outputs):
         if self.extra is not None:
             within = within + self.extra
         rows, within = self.values.flatten(0, 1), within.flatten(0, 1)
-        return self.likelihood.predictive(rows, within).pooled(len(self.values))
+        return self.likelihood.predictive(rows, within).mixture_over_draws(len(self.values))
 
-    def widened(self, extra: Tensor) -> Draws:
+    def with_extra_variance(self, extra: Tensor) -> Draws:
         """See ``Outputs``; every draw is as unsure."""
         return replace(self, extra=extra if self.extra is None else self.extra + extra)
 
@@ -110,9 +110,9 @@ class Mixed(Outputs):
         """The even mixture of the members' predictions."""
         return mixture([part.predictive() for part in self.parts])
 
-    def widened(self, extra: Tensor) -> Mixed:
+    def with_extra_variance(self, extra: Tensor) -> Mixed:
         """See ``Outputs``; every member is as unsure."""
-        return Mixed([part.widened(extra) for part in self.parts])
+        return Mixed([part.with_extra_variance(extra) for part in self.parts])
 
 
 def in_batches(

@@ -17,7 +17,7 @@ from tractable.errors import InvalidTarget
 from tractable.likelihoods import marginal, quadrature
 from tractable.likelihoods.base import Likelihood, real_targets
 from tractable.likelihoods.quadrature import Nodes
-from tractable.predictive.weighted import Exact, MixturePredictive
+from tractable.predictive.distribution_mixture import DistributionMixturePredictive, Exact
 
 Maker = Callable[[Tensor], Distribution]
 
@@ -186,10 +186,10 @@ class Family(Likelihood):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """By quadrature, in double precision."""
-        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
+        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
 
-    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log evidence of every number; all arguments in double precision."""
         mean, variance = self._grouped(mean), self._grouped(variance)
         nodes = self._nodes(y.detach(), mean.detach(), variance.detach())
@@ -229,7 +229,7 @@ class Family(Likelihood):
         nothing = torch.zeros_like(bend)
         return torch.where(known, score.detach(), nothing), torch.where(known, bend, nothing)
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: density, distribution function and samples.
 
         Approximate: mean and variance, by 61 nodes, or 19 for each of two outputs; quantiles, of
@@ -253,7 +253,7 @@ class Family(Likelihood):
             partial(marginal.sample, self.distribution, *moments),
             partial(_cumulative, now, *moments) if has_cdf else None,
         )
-        return MixturePredictive(self.distribution(z), weight, exact=exact, dtype=dtype)
+        return DistributionMixturePredictive(self.distribution(z), weight, exact=exact, dtype=dtype)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``; the function is not among them."""
@@ -261,7 +261,7 @@ class Family(Likelihood):
 
 
 def _density(likelihood: Family, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-    return likelihood.log_evidence_of_each(y, mean, variance)
+    return likelihood.elementwise_log_evidence(y, mean, variance)
 
 
 def _cumulative(likelihood: Family, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:

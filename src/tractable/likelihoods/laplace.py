@@ -13,7 +13,7 @@ from torch.special import erfcx, log_ndtr, ndtr
 from tractable.likelihoods import probit
 from tractable.likelihoods.learnt import LearntScale
 from tractable.likelihoods.per_output import Moments, over_nodes
-from tractable.predictive import MixturePredictive
+from tractable.predictive import DistributionMixturePredictive
 
 _LEAST_VARIANCE = 1e-24
 _LEAST_SCALE = 1e-6
@@ -68,10 +68,10 @@ class Laplace(LearntScale):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """In closed form, in double precision."""
-        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
+        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
 
-    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log evidence of every number, in double precision."""
         return self._log_density(y - mean, variance.clamp_min(_LEAST_VARIANCE))
 
@@ -119,7 +119,7 @@ class Laplace(LearntScale):
         """The scale itself."""
         return parameter
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: all members."""
         return over_nodes(self, mean, variance)
 

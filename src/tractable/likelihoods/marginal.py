@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from tractable.predictive import families
-from tractable.predictive.draws import portions, seeded
+from tractable.predictive import cdfs
+from tractable.predictive.sampling import chunk_sizes, seeded
 
 Conditional = Callable[[Tensor], Distribution]
 Share = Callable[[Tensor], Tensor]
@@ -109,9 +109,9 @@ def cumulative(conditional: Conditional, y: Tensor, mean: Tensor, variance: Tens
         variance: variance of the outputs.
     """
     if not bool(variance.any()):
-        return families.cdf(conditional(mean), y)
+        return cdfs.cdf(conditional(mean), y)
     std = variance.sqrt()
-    return expected_share(lambda e: families.cdf(conditional(mean + std * e), y), y)
+    return expected_share(lambda e: cdfs.cdf(conditional(mean + std * e), y), y)
 
 
 def cumulative_of_counts(
@@ -162,7 +162,7 @@ def cumulative_of_two(
         variance: variance of the outputs.
     """
     if not bool(variance.any()):
-        return families.cdf(conditional(mean), y)
+        return cdfs.cdf(conditional(mean), y)
     means, stds = mean.chunk(2, -1), variance.sqrt().chunk(2, -1)
 
     def given(first: Tensor, second: Tensor) -> Distribution:
@@ -181,7 +181,7 @@ def cumulative_of_two(
 
     def share(inner: Tensor, other: Tensor) -> Tensor:
         ways = (torch.where(swapped, other, inner), torch.where(swapped, inner, other))
-        return families.cdf(given(*ways), y)
+        return cdfs.cdf(given(*ways), y)
 
     total = torch.zeros_like(y)
     for at, part in zip(outer, weight, strict=True):  # one at a time, for memory
@@ -198,7 +198,7 @@ def sample(
 ) -> Tensor:
     """Return ``n`` targets: outputs are drawn, then targets given them."""
     std, found = variance.sqrt(), []
-    for few in portions(n, mean.numel()):
+    for few in chunk_sizes(n, mean.numel()):
         scores = torch.randn(few, *mean.shape, generator=generator, dtype=mean.dtype)
         z = mean + std * scores.to(mean.device)
         with seeded(generator, mean.device):
@@ -208,7 +208,7 @@ def sample(
 
 def has_cdf(conditional: Conditional, mean: Tensor) -> bool:
     """Return whether the distribution given the outputs has a distribution function."""
-    return families.has_cdf(conditional(mean))
+    return cdfs.has_cdf(conditional(mean))
 
 
 def normal_scores(like: Tensor, number: int, reach: float) -> tuple[Tensor, Tensor]:

@@ -27,7 +27,7 @@ from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.per_step import PerStep
 from tractable.likelihoods.scaling import best_scale
 from tractable.likelihoods.softmax import shrinkage
-from tractable.predictive import PooledPredictive, Predictive
+from tractable.predictive import MixturePredictive, Predictive
 
 
 class Mixture(Nested):
@@ -283,9 +283,9 @@ class Mixture(Nested):
         middle = (share * centres).sum(0)
         inner = (share**2 * torch.stack([part.epistemic for part in each])).sum(0)
         moved = (share * (centres - middle)) ** 2 * spread.T.reshape(shape)
-        total = PooledPredictive(tuple(each), (1,) * len(each), weights)
-        return PooledPredictive(
-            total.parts, total.draws, weights, torch.minimum(inner + moved.sum(0), total.variance)
+        total = MixturePredictive(tuple(each), (1,) * len(each), weights)
+        return MixturePredictive(
+            total.parts, total.n_draws, weights, torch.minimum(inner + moved.sum(0), total.variance)
         )
 
     def config(self) -> dict[str, Any]:

@@ -7,8 +7,6 @@ With a diagonal ``V`` of output variances and the noise covariance ``R`` the evi
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,8 +14,10 @@ from torch import Tensor
 
 from tractable.likelihoods.base import Likelihood, real_targets
 from tractable.likelihoods.learnt import FIRST_ROWS, remembered
-from tractable.predictive import NormalPredictive, PooledPredictive, Predictive
-from tractable.predictive.shapes import like
+from tractable.predictive.multivariate_normal import (
+    MultivariateNormalPredictive,
+    log_normal_density,
+)
 
 _LEAST_VARIANCE = 1e-8
 
@@ -92,7 +92,7 @@ class MultivariateNormal(Likelihood):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``log N(y; mean, V + R)``."""
-        return _log_normal(y, mean, variance, self.covariance)
+        return log_normal_density(y, mean, variance, self.covariance)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """``P (y - mean)`` and ``-diag P``."""
@@ -148,91 +148,19 @@ class MultivariateNormal(Likelihood):
         if not bool(values["rows"] > 0):
             raise ValueError("rows must be positive")
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> CorrelatedPredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> MultivariateNormalPredictive:
         """See ``Likelihood``."""
         noise = self.covariance.diagonal().to(mean.dtype).expand_as(mean)
-        return CorrelatedPredictive(mean, variance, noise, covariance=self.covariance.clone())
+        return MultivariateNormalPredictive(
+            mean, variance, noise, covariance=self.covariance.clone()
+        )
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
         return {"outputs": self.outputs, "covariance": self.given}
 
 
-@dataclass(frozen=True)
-class CorrelatedPredictive(NormalPredictive):
-    """Normal targets whose noise is correlated within a row.
-
-    Args:
-        covariance: covariance of the noise, one for all rows or one for each; its diagonal is
-            ``noise``.
-    """
-
-    covariance: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
-
-    def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row."""
-        return _log_normal(like(y, self.location), self.location, self.within, self.covariance)
-
-    def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of noisy targets."""
-        total = torch.diag_embed(self.within.double()) + self.covariance
-        shape = (n, *self.location.shape)
-        noise = torch.randn(shape, generator=generator, dtype=torch.float64).to(total.device)
-        drawn = (torch.linalg.cholesky(total) @ noise.unsqueeze(-1)).squeeze(-1)
-        return self.location + drawn.to(self.location.dtype)
-
-    def flat(self) -> CorrelatedPredictive:
-        """As it is: there are several outputs."""
-        return self
-
-    def double(self) -> CorrelatedPredictive:
-        """See ``Predictive``."""
-        plain = super().double()
-        return CorrelatedPredictive(
-            plain.location, plain.within, plain.noise, plain.novelty, self.covariance
-        )
-
-    def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> CorrelatedPredictive:
-        """See ``Predictive``."""
-        size = torch.as_tensor(scale, dtype=torch.float64).expand(self.covariance.shape[-1])
-        square = scale * scale
-        return replace(
-            self,
-            location=mean + scale * self.location,
-            within=self.within * square,
-            noise=self.noise * square,
-            covariance=self.covariance * torch.outer(size, size).to(self.covariance),
-        )
-
-    def noisier(self, factors: Tensor) -> CorrelatedPredictive:
-        """See ``Predictive``; the correlations of the noise stay."""
-        root = factors.to(self.covariance).expand(self.location.shape).sqrt()
-        covariance = self.covariance * root.unsqueeze(-1) * root.unsqueeze(-2)
-        return replace(self, noise=self.noise * factors, covariance=covariance)
-
-    def tailed(self, tails: Tensor) -> PooledPredictive:  # type: ignore[override]
-        """See ``Predictive``; the outputs of a row share a factor, so that correlations stay."""
-        parts = tuple(self.noisier(factor.expand_as(self.noise)) for factor in tails.to(self.noise))
-        weights = self.location.new_full((len(parts), len(self.location)), 1 / len(parts))
-        draws = (1,) * len(parts)
-        return PooledPredictive(parts, draws, weights, self.within, self.novelty)
-
-    def pooled(self, draws: int) -> Predictive:  # type: ignore[override]
-        """See ``Predictive``."""
-        return self if draws == 1 else PooledPredictive((self,), (draws,))
-
-
 def _even(matrix: Tensor) -> Tensor:
     """Exactly symmetric, and no direction without noise."""
     floor = _LEAST_VARIANCE * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     return 0.5 * (matrix + matrix.T) + floor
-
-
-def _log_normal(y: Tensor, mean: Tensor, variance: Tensor, covariance: Tensor) -> Tensor:
-    total = torch.diag_embed(variance.double()) + covariance
-    factor = torch.linalg.cholesky(total)
-    e = (y - mean).double().unsqueeze(-1)
-    white = torch.linalg.solve_triangular(factor, e, upper=False).squeeze(-1)
-    log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    size = 0.5 * y.shape[-1] * math.log(2 * math.pi)
-    return (-0.5 * (white * white).sum(-1) - log_root - size).to(mean.dtype)

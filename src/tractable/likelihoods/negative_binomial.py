@@ -14,7 +14,7 @@ from tractable.likelihoods.base import Heard
 from tractable.likelihoods.counts import count_targets
 from tractable.likelihoods.learnt import Learnt
 from tractable.likelihoods.per_output import Moments, PerOutput
-from tractable.predictive.families import NegativeBinomialCounts
+from tractable.predictive.cdfs import NegativeBinomialCounts
 
 _LEAST, _MOST = 1e-4, 1e8
 _SOLVE = 3

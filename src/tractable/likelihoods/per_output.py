@@ -14,7 +14,7 @@ from torch.distributions import Distribution
 from tractable.likelihoods import marginal, quadrature
 from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.quadrature import Nodes
-from tractable.predictive.weighted import Exact, MixturePredictive
+from tractable.predictive.distribution_mixture import DistributionMixturePredictive, Exact
 
 Moments = tuple[Tensor, Tensor, Tensor]
 
@@ -62,10 +62,10 @@ class PerOutput(Likelihood):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """By quadrature, output by output; in double precision."""
-        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
+        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return _in_range(found.flatten(1).sum(1), mean.dtype)
 
-    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log evidence of every number; all arguments in double precision."""
         nodes = self.nodes(y.detach(), mean.detach(), variance.detach())
         return quadrature.log_evidence(partial(self.log_density, y), nodes, mean, variance)
@@ -91,7 +91,7 @@ class PerOutput(Likelihood):
         d_mu, d_var = quadrature.messages(partial(self.slopes, y), z, weight, mean, variance)
         return d_mu.to(dtype), d_var.to(dtype)
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: density, distribution function and samples; mean and variance by 61 nodes."""
         return over_nodes(self, mean, variance)
 
@@ -106,7 +106,7 @@ class OfNumbers(Protocol):
     def distribution(self, z: Tensor) -> Distribution:
         """The distribution of every number, given the outputs."""
 
-    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log evidence of every number."""
 
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -120,7 +120,9 @@ class OfNumbers(Protocol):
         """Whether predictions can be made with more epistemic variance."""
 
 
-def over_nodes(likelihood: OfNumbers, mean: Tensor, variance: Tensor) -> MixturePredictive:
+def over_nodes(
+    likelihood: OfNumbers, mean: Tensor, variance: Tensor
+) -> DistributionMixturePredictive:
     """Return the prediction of a likelihood of single numbers, one output for each."""
     now = copy.deepcopy(likelihood)  # a noise that is learnt goes on changing
     return _predictive(now, mean.double(), variance.double(), mean.dtype)
@@ -128,7 +130,7 @@ def over_nodes(likelihood: OfNumbers, mean: Tensor, variance: Tensor) -> Mixture
 
 def _predictive(
     now: OfNumbers, mean: Tensor, variance: Tensor, dtype: torch.dtype
-) -> MixturePredictive:
+) -> DistributionMixturePredictive:
     z, weight = quadrature.prior_nodes(mean, variance)
     has_cdf = marginal.has_cdf(now.distribution, mean)
     exact = Exact(
@@ -138,11 +140,13 @@ def _predictive(
         *(now.moments(mean, variance) or ()),
     )
     widen = partial(_wider, now, mean, variance) if now.can_widen else None
-    return MixturePredictive(now.distribution(z), weight, exact=exact, widen=widen, dtype=dtype)
+    return DistributionMixturePredictive(
+        now.distribution(z), weight, exact=exact, widen=widen, dtype=dtype
+    )
 
 
 def _density(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-    return likelihood.log_evidence_of_each(y, mean, variance)
+    return likelihood.elementwise_log_evidence(y, mean, variance)
 
 
 def _cumulative(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
@@ -151,5 +155,5 @@ def _cumulative(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor
 
 def _wider(
     likelihood: OfNumbers, mean: Tensor, variance: Tensor, extra: Tensor
-) -> MixturePredictive:
+) -> DistributionMixturePredictive:
     return _predictive(likelihood, mean, variance + extra, mean.dtype)

@@ -12,7 +12,7 @@ from tractable.errors import InvalidInput, InvalidTarget
 from tractable.likelihoods.base import Heard, HeldOut, Likelihood, no_error_bars, of_kind
 from tractable.likelihoods.nested import Nested, described, made
 from tractable.predictive import StepsPredictive
-from tractable.predictive.steps import NO_LABEL, are_there
+from tractable.predictive.steps import NO_LABEL, is_observed
 
 
 class PerStep(Nested):
@@ -79,7 +79,7 @@ class PerStep(Nested):
                 f"steps, got shape {tuple(y.shape)}"
             )
         flat = y.flatten(0, steps - 1)
-        there = are_there(flat, partly=self.part.takes_missing)
+        there = is_observed(flat, partly=self.part.takes_missing)
         if not bool(there.any()):
             raise InvalidTarget(f"all targets are missing, from row 0 to {len(y) - 1}")
         try:
@@ -100,7 +100,7 @@ class PerStep(Nested):
         steps = outputs[0].ndim - 1
         flat = y.flatten(0, steps - 1)
         each = [z.flatten(0, -2) for z in outputs]
-        there = are_there(flat, partly=self.part.takes_missing)
+        there = is_observed(flat, partly=self.part.takes_missing)
         if bool(there.all()):
             return None, flat, each
         found = torch.nonzero(there).flatten()

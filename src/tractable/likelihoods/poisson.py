@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from tractable.likelihoods import marginal
 from tractable.likelihoods.counts import count_targets
 from tractable.likelihoods.per_output import Moments, PerOutput
-from tractable.predictive.families import PoissonCounts
+from tractable.predictive.cdfs import PoissonCounts
 
 Link = Literal["exp", "softplus"]
 

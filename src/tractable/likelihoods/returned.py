@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tractable.errors import InvalidTarget, Unsupported
 from tractable.likelihoods.base import Likelihood
-from tractable.predictive.returned import ReturnedPredictive
+from tractable.predictive.log_density import LogDensityPredictive
 
 
 class Returned(Likelihood):
@@ -54,9 +54,9 @@ class Returned(Likelihood):
             )
         return mean[..., 0]
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> ReturnedPredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> LogDensityPredictive:
         """The log density of each row."""
-        return ReturnedPredictive(mean[..., 0])
+        return LogDensityPredictive(mean[..., 0])
 
     def config(self) -> dict[str, Any]:
         """No arguments."""

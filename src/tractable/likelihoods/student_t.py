@@ -18,8 +18,8 @@ from torch import Tensor
 
 from tractable.likelihoods.learnt import LearntScale
 from tractable.likelihoods.per_output import Moments, over_nodes
-from tractable.predictive import MixturePredictive
-from tractable.predictive.families import HeavyTails
+from tractable.predictive import DistributionMixturePredictive
+from tractable.predictive.cdfs import HeavyTails
 
 _NODES = 160
 _FALL = 32.0
@@ -80,10 +80,10 @@ class StudentT(LearntScale):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Sum over the nodes of the precision, in double precision."""
-        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
+        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
 
-    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log evidence of every number, in double precision."""
         return self._terms(y - mean, variance)[0].logsumexp(0)
 
@@ -126,7 +126,7 @@ class StudentT(LearntScale):
         """The square of the scale."""
         return parameter * parameter
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> MixturePredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: all members."""
         return over_nodes(self, mean, variance)
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import real_targets
 from tractable.likelihoods.learnt import Learnt
-from tractable.predictive.angle import TERMS, AnglePredictive
+from tractable.predictive.circular import TERMS, CircularPredictive
 
 _WIDE = 0.5
 """Output variance from which the series is used: its least value is then 1e-4 of the greatest."""
@@ -149,10 +149,10 @@ class VonMises(Learnt):
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """In double precision; see the module."""
-        found = self.log_evidence_of_each(y.double(), mean.double(), variance.double())
+        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
 
-    def log_evidence_of_each(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log evidence of every angle; all arguments in double precision."""
         return self._looked_at(y, mean, variance)[0]
 
@@ -195,11 +195,11 @@ class VonMises(Learnt):
 
     # --- predictions -----------------------------------------------------------------------
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> AnglePredictive:
+    def predictive(self, mean: Tensor, variance: Tensor) -> CircularPredictive:
         """See ``Likelihood``."""
         m, v = mean.double().unsqueeze(0), variance.double().clamp_min(0).unsqueeze(0)
         shape = [1] * mean.ndim + [-1]
-        return AnglePredictive(
+        return CircularPredictive(
             m,
             v,
             self.parameter.double().reshape(shape).clone(),
@@ -237,4 +237,4 @@ def _terms(kappa: float, variance: float) -> int:
 
 
 def _density(likelihood: VonMises, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    return likelihood.log_evidence_of_each(y, mean, variance)
+    return likelihood.elementwise_log_evidence(y, mean, variance)

@@ -44,13 +44,13 @@ def nll(predictive: Predictive, y: Any) -> float:
 def rmse(predictive: Predictive, y: Any) -> float:
     """Root mean squared error of the predicted mean."""
     mean = predictive.mean
-    return float((predictive.unwound(_same_shape(y, mean)) - mean).square().mean().sqrt())
+    return float((predictive.unwrapped(_same_shape(y, mean)) - mean).square().mean().sqrt())
 
 
 def coverage(predictive: Predictive, y: Any, level: float = 0.9) -> float:
     """Share of observed values inside the central interval; calibrated means near ``level``."""
     low, high = predictive.interval(level)
-    seen = predictive.unwound(_same_shape(y, low))
+    seen = predictive.unwrapped(_same_shape(y, low))
     return float(((low <= seen) & (seen <= high)).double().mean())
 
 

@@ -38,7 +38,7 @@ class Predictive(ABC):
         return False
 
     @property
-    def whole(self) -> bool:
+    def is_discrete(self) -> bool:
         """Whether the target is a whole number, so that quantiles are."""
         return False
 
@@ -71,7 +71,7 @@ class Predictive(ABC):
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density (or log probability) of each observed row of ``y``."""
 
-    def log_prob_of_each(self, y: Tensor) -> Tensor:
+    def elementwise_log_prob(self, y: Tensor) -> Tensor:
         """Log density of every number by itself, in the shape of ``mean``."""
         raise TypeError(f"{type(self).__name__} has densities of whole rows only")
 
@@ -79,7 +79,7 @@ class Predictive(ABC):
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """``n`` draws of the targets, stacked in front."""
 
-    def unwound(self, y: Tensor) -> Tensor:
+    def unwrapped(self, y: Tensor) -> Tensor:
         """Targets as they compare with ``mean`` and ``interval``: of angles, whole turns off."""
         return y
 
@@ -134,38 +134,51 @@ class Predictive(ABC):
         """The predictive of ``mean + scale * target``: back to the units of the data."""
         raise TypeError(f"{type(self).__name__} cannot be rescaled: it has no unit of measurement")
 
-    def noisier(self, factors: Tensor) -> Predictive:
+    def with_noise_scaled(self, factors: Tensor) -> Predictive:
         """The same with the noise variance of each row and output multiplied by a factor."""
         raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
 
-    def tailed(self, tails: Tensor) -> Predictive:
+    def with_noise_mixture(self, tails: Tensor) -> Predictive:
         """The same with a noise of heavier tails: its variance times one of these factors, drawn
         with equal chances at every row and output.
         """
         raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
 
-    def widened(self, extra: Tensor) -> Predictive:
+    def with_extra_variance(self, extra: Tensor) -> Predictive:
         """The same mean with more epistemic variance, ``extra`` for each row and output."""
         raise TypeError(f"{type(self).__name__} cannot be widened: it is not of numbers")
 
-    def marked(self, novelty: Tensor) -> Self:
+    def with_novelty(self, novelty: Tensor) -> Self:
         """The same, with the ``novelty`` of each row beside it."""
         twin = copy.copy(self)
         object.__setattr__(twin, "novelty", novelty)
         return twin
 
-    def flat(self) -> Predictive:
+    def squeezed(self) -> Predictive:
         """The same, with a single output per row given flat, as the targets were."""
         return self
 
-    def mixed(self, others: Sequence[Predictive]) -> Predictive:
+    def mixture_with(self, others: Sequence[Predictive]) -> Predictive:
         """Return the even mixture of this and others of the same rows, of no particular kind."""
-        from tractable.predictive.pooled import pool
+        from tractable.predictive.mixtures import general_mixture
 
-        return pool([self, *others])
+        return general_mixture([self, *others])
 
-    def pooled(self, draws: int) -> Predictive:
+    def mixture_over_draws(self, draws: int) -> Predictive:
         """The even mixture of ``draws`` predictions, whose rows stand here one after the other."""
-        from tractable.predictive.pooled import PooledPredictive
+        from tractable.predictive.mixtures import MixturePredictive
 
-        return self if draws == 1 else PooledPredictive((self,), (draws,))
+        return self if draws == 1 else MixturePredictive((self,), (draws,))
+
+
+def match_shape(y: Tensor, reference: Tensor) -> Tensor:
+    """``y`` in the shape of ``reference``: a column of one output may be given flat."""
+    y = torch.as_tensor(y, dtype=reference.dtype, device=reference.device)
+    if y.shape == reference.shape:
+        return y
+    if y.numel() == reference.numel() and y.shape[:1] == reference.shape[:1]:
+        return y.reshape(reference.shape)
+    raise ValueError(
+        f"targets of shape {tuple(y.shape)} do not fit predictions of shape "
+        f"{tuple(reference.shape)}"
+    )

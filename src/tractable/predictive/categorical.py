@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tractable.predictive.base import Predictive
-from tractable.predictive.search import check_share
+from tractable.predictive.root_finding import check_probability
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class CategoricalPredictive(Predictive):
         """The lowest level that with those below has a share ``q``, where classes are ordered."""
         if not self.ordered:
             return super().quantile(q)
-        check_share(q)
+        check_probability(q)
         below = self.probabilities.cumsum(-1) < q
         return below.sum(-1).clamp(max=self.probabilities.shape[-1] - 1)
 
@@ -126,10 +126,10 @@ class CategoricalPredictive(Predictive):
         """Whether a row has several labels, which a mixture makes depend on each other."""
         return self.probabilities.ndim > 2
 
-    def pooled(self, draws: int) -> Predictive:
+    def mixture_over_draws(self, draws: int) -> Predictive:
         """Mean probabilities: for one label, the mixture is of the same kind."""
         if self.several:
-            return super().pooled(draws)
+            return super().mixture_over_draws(draws)
         return CategoricalPredictive(
             self.probabilities.unflatten(0, (draws, -1)).mean(0),
             self.binary,
@@ -144,7 +144,7 @@ class CategoricalPredictive(Predictive):
         return replace(self, probabilities=probs / probs.sum(-1, keepdim=True), novelty=novelty)
 
 
-def mean_probabilities(parts: Sequence[CategoricalPredictive]) -> CategoricalPredictive:
+def categorical_mixture(parts: Sequence[CategoricalPredictive]) -> CategoricalPredictive:
     """The even mixture of predictives of the same rows."""
     return CategoricalPredictive(
         torch.stack([part.probs for part in parts]).mean(0),

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.special import log_ndtr, ndtr
 
-from tractable.predictive import search
-from tractable.predictive.base import Predictive
+from tractable.predictive import root_finding
+from tractable.predictive.base import Predictive, match_shape
 from tractable.predictive.normal_mixture import NormalMixturePredictive
-from tractable.predictive.shapes import like
 
 _STARTS = 32
 _BESIDE = 9.0
@@ -140,28 +139,28 @@ class LogNormalPredictive(Predictive):
     def mean(self) -> Tensor:
         """Expected value of the target."""
         of = self.logarithm.components
-        calm = of.within
+        calm = of.epistemic_variance
         if self.growth is not None:
             calm = (calm - self.growth).clamp_min(0)
-        return self.scale.expectation(of.draws, calm + of.noise).mean(0)
+        return self.scale.expectation(of.means, calm + of.noise_variance).mean(0)
 
     @property
     def variance(self) -> Tensor:
         """Variance of the target."""
         of = self.logarithm.components
-        draws, total = of.draws.double(), (of.within + of.noise).double()
+        draws, total = of.means.double(), (of.epistemic_variance + of.noise_variance).double()
         between = self.scale.expectation(draws, total).var(0, correction=0)
-        return (self.scale.variance(draws, total).mean(0) + between).to(of.draws)
+        return (self.scale.variance(draws, total).mean(0) + between).to(of.means)
 
     @property
     def epistemic(self) -> Tensor:
         """Variance of the expected value over what is not known of the network."""
         of = self.logarithm.components
-        shape = (-1, *[1] * of.draws.ndim)
-        nodes, weights = (torch.from_numpy(part).to(of.draws) for part in (_NODES, _WEIGHTS))
-        f = of.draws + (2 * of.within).sqrt() * nodes.reshape(shape)
-        given = self.scale.expectation(f, of.noise.expand_as(f))
-        share = (weights / math.sqrt(math.pi) / len(of.draws)).reshape(shape)
+        shape = (-1, *[1] * of.means.ndim)
+        nodes, weights = (torch.from_numpy(part).to(of.means) for part in (_NODES, _WEIGHTS))
+        f = of.means + (2 * of.epistemic_variance).sqrt() * nodes.reshape(shape)
+        given = self.scale.expectation(f, of.noise_variance.expand_as(f))
+        share = (weights / math.sqrt(math.pi) / len(of.means)).reshape(shape)
         mean = (share * given).sum((0, 1))
         return (share * (given - mean).square()).sum((0, 1)).minimum(self.variance)
 
@@ -172,7 +171,7 @@ class LogNormalPredictive(Predictive):
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over its outputs; none below ``-shift``."""
-        y = like(y, self.logarithm.draws[0])
+        y = match_shape(y, self.logarithm.means[0])
         possible = y > -self.scale.shift
         inside = torch.where(possible, y, torch.ones_like(y))
         slope = self.scale.log_slope(inside)
@@ -183,7 +182,7 @@ class LogNormalPredictive(Predictive):
 
     def cdf(self, y: Tensor) -> Tensor:
         """That on the scale of the logarithm."""
-        y = like(y, self.logarithm.draws[0])
+        y = match_shape(y, self.logarithm.means[0])
         possible = y > -self.scale.shift
         inside = torch.where(possible, y, torch.ones_like(y))
         share = self.logarithm.cdf(self.scale.forward(inside))
@@ -197,24 +196,26 @@ class LogNormalPredictive(Predictive):
     def mode(self) -> Tensor:
         """The most probable value."""
         of = self.logarithm.components
-        starts = (of.draws - of.within - of.noise)[:: max(len(of.draws) // _STARTS, 1)].double()
+        starts = (of.means - of.epistemic_variance - of.noise_variance)[
+            :: max(len(of.means) // _STARTS, 1)
+        ].double()
 
         def density(z: Tensor) -> Tensor:
             return self.log_prob(self.scale.inverse(z))
 
-        step = (of.within + of.noise).mean(0).sqrt().double() / 4
+        step = (of.epistemic_variance + of.noise_variance).mean(0).sqrt().double() / 4
         alone = starts[0, 0].numel() == 1
-        found = search.climb(density, starts, step, whole=False, alone=alone)
-        return self.scale.inverse(found).to(of.draws)
+        found = root_finding.climb(density, starts, step, is_discrete=False, alone=alone)
+        return self.scale.inverse(found).to(of.means)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws on the scale of the logarithm, taken back."""
         return self.scale.inverse(self.logarithm.sample(n, generator))
 
-    def flat(self) -> LogNormalPredictive:
+    def squeezed(self) -> LogNormalPredictive:
         """One number per row instead of a column."""
-        logarithm, growth = self.logarithm.flat(), self.growth
-        if growth is not None and logarithm.draws.ndim < self.logarithm.draws.ndim:
+        logarithm, growth = self.logarithm.squeezed(), self.growth
+        if growth is not None and logarithm.means.ndim < self.logarithm.means.ndim:
             growth = growth.squeeze(-1)
         return replace(self, logarithm=logarithm, growth=growth)
 
@@ -224,15 +225,15 @@ class LogNormalPredictive(Predictive):
         novelty = None if self.novelty is None else self.novelty.double()
         return LogNormalPredictive(self.logarithm.double(), self.scale, growth, novelty)
 
-    def noisier(self, factors: Tensor) -> LogNormalPredictive:
+    def with_noise_scaled(self, factors: Tensor) -> LogNormalPredictive:
         """See ``Predictive``; the noise is that on the scale of the logarithm."""
-        return replace(self, logarithm=self.logarithm.noisier(factors))
+        return replace(self, logarithm=self.logarithm.with_noise_scaled(factors))
 
-    def tailed(self, tails: Tensor) -> LogNormalPredictive:
+    def with_noise_mixture(self, tails: Tensor) -> LogNormalPredictive:
         """See ``Predictive``; the noise is that on the scale of the logarithm."""
-        return replace(self, logarithm=self.logarithm.tailed(tails))
+        return replace(self, logarithm=self.logarithm.with_noise_mixture(tails))
 
-    def widened(self, extra: Tensor) -> LogNormalPredictive:
+    def with_extra_variance(self, extra: Tensor) -> LogNormalPredictive:
         """See ``Predictive``; ``extra`` is on the scale of the logarithm."""
         growth = extra if self.growth is None else self.growth + extra
-        return replace(self, logarithm=self.logarithm.widened(extra), growth=growth)
+        return replace(self, logarithm=self.logarithm.with_extra_variance(extra), growth=growth)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from tractable.predictive.base import Predictive
+from tractable.predictive.base import Predictive, match_shape
 from tractable.predictive.normal_mixture import NormalMixturePredictive
-from tractable.predictive.shapes import like
 
 
 @dataclass(frozen=True)
@@ -18,83 +17,86 @@ class NormalPredictive(Predictive):
     """A normal target: what the network is unsure of plus what the data hide.
 
     Args:
-        location: predicted means, one row per input.
-        within: variance that more data would remove (from the weights and the inputs).
-        noise: variance of the observation noise.
+        loc: predicted means, ``[rows, ...]``.
+        epistemic_variance: variance due to the weights and the inputs; more data reduces it.
+        noise_variance: variance of the observation noise.
         novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
-    location: Tensor
-    within: Tensor
-    noise: Tensor
+    loc: Tensor
+    epistemic_variance: Tensor
+    noise_variance: Tensor
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def mean(self) -> Tensor:
         """Expected value of the target."""
-        return self.location
+        return self.loc
 
     @property
     def epistemic(self) -> Tensor:
         """Variance that comes from the weights and the inputs."""
-        return self.within
+        return self.epistemic_variance
 
     @property
     def aleatoric(self) -> Tensor:
         """Variance of the noise."""
-        return self.noise
+        return self.noise_variance
 
     @property
     def variance(self) -> Tensor:
         """Epistemic plus aleatoric variance."""
-        return self.within + self.noise
+        return self.epistemic_variance + self.noise_variance
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over the outputs of the row."""
-        density = self.log_prob_of_each(y)
+        density = self.elementwise_log_prob(y)
         return density if density.ndim < 2 else density.flatten(1).sum(1)
 
-    def log_prob_of_each(self, y: Tensor) -> Tensor:
+    def elementwise_log_prob(self, y: Tensor) -> Tensor:
         """See ``Predictive``."""
-        y, variance = like(y, self.location), self.variance
-        return -0.5 * ((y - self.location) ** 2 / variance + variance.log() + math.log(2 * math.pi))
+        y, variance = match_shape(y, self.loc), self.variance
+        return -0.5 * ((y - self.loc) ** 2 / variance + variance.log() + math.log(2 * math.pi))
 
     def cdf(self, y: Tensor) -> Tensor:
         """Normal distribution function."""
-        return torch.special.ndtr((like(y, self.location) - self.location) / self.std)
+        return torch.special.ndtr((match_shape(y, self.loc) - self.loc) / self.std)
 
     @property
     def mode(self) -> Tensor:
         """The mean."""
-        return self.location
+        return self.loc
 
     def quantile(self, q: float) -> Tensor:
         """Normal quantile."""
         if not 0 < q < 1:
             raise ValueError(f"q must lie between 0 and 1, got {q}")
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).item()
-        return self.location + score * self.std
+        return self.loc + score * self.std
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of noisy targets."""
-        shape = (n, *self.location.shape)
+        shape = (n, *self.loc.shape)
         noise = torch.randn(
-            shape, generator=generator, dtype=self.location.dtype, device=self.location.device
+            shape, generator=generator, dtype=self.loc.dtype, device=self.loc.device
         )
-        return self.location + self.std * noise
+        return self.loc + self.std * noise
 
-    def flat(self) -> NormalPredictive:
+    def squeezed(self) -> NormalPredictive:
         """One number per row instead of a column."""
-        if self.location.ndim != 2 or self.location.shape[1] != 1:
+        if self.loc.ndim != 2 or self.loc.shape[1] != 1:
             return self
         return NormalPredictive(
-            self.location.squeeze(1), self.within.squeeze(1), self.noise.squeeze(1), self.novelty
+            self.loc.squeeze(1),
+            self.epistemic_variance.squeeze(1),
+            self.noise_variance.squeeze(1),
+            self.novelty,
         )
 
     def double(self) -> NormalPredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
-        parts = (self.location.double(), self.within.double(), self.noise.double())
+        parts = (self.loc.double(), self.epistemic_variance.double(), self.noise_variance.double())
         return NormalPredictive(*parts, novelty)
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalPredictive:
@@ -102,24 +104,24 @@ class NormalPredictive(Predictive):
         square = scale * scale
         return replace(
             self,
-            location=mean + scale * self.location,
-            within=self.within * square,
-            noise=self.noise * square,
+            loc=mean + scale * self.loc,
+            epistemic_variance=self.epistemic_variance * square,
+            noise_variance=self.noise_variance * square,
         )
 
-    def noisier(self, factors: Tensor) -> NormalPredictive:
+    def with_noise_scaled(self, factors: Tensor) -> NormalPredictive:
         """See ``Predictive``."""
-        return replace(self, noise=self.noise * factors)
+        return replace(self, noise_variance=self.noise_variance * factors)
 
-    def tailed(self, tails: Tensor) -> NormalMixturePredictive:
+    def with_noise_mixture(self, tails: Tensor) -> NormalMixturePredictive:
         """See ``Predictive``."""
-        return replace(self.pooled(1), novelty=self.novelty).tailed(tails)
+        return replace(self.mixture_over_draws(1), novelty=self.novelty).with_noise_mixture(tails)
 
-    def widened(self, extra: Tensor) -> NormalPredictive:
+    def with_extra_variance(self, extra: Tensor) -> NormalPredictive:
         """See ``Predictive``."""
-        return replace(self, within=self.within + extra)
+        return replace(self, epistemic_variance=self.epistemic_variance + extra)
 
-    def pooled(self, draws: int) -> NormalMixturePredictive:
+    def mixture_over_draws(self, draws: int) -> NormalMixturePredictive:
         """See ``Predictive``."""
-        parts = (self.location, self.within, self.noise)
+        parts = (self.loc, self.epistemic_variance, self.noise_variance)
         return NormalMixturePredictive(*(part.unflatten(0, (draws, -1)) for part in parts))

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from tractable.predictive import search
-from tractable.predictive.base import Predictive
-from tractable.predictive.shapes import like
+from tractable.predictive import root_finding
+from tractable.predictive.base import Predictive, match_shape
 
 _STARTS = 32
 """Draws that are tried as the mode, at most."""
@@ -21,34 +20,35 @@ class NormalMixturePredictive(Predictive):
     """An even mixture of normals, one per draw of the weights (or per member of an ensemble).
 
     Args:
-        draws: the mean that each draw predicts, draws stacked in front of the rows.
-        within: variance that a draw itself is unsure of; zero when a draw is one set of weights.
-        noise: variance of the observation noise in each draw.
+        means: mean predicted by each weight sample, ``[samples, rows, ...]``.
+        epistemic_variance: epistemic variance within each sample; zero where a sample is one set
+            of weights.
+        noise_variance: variance of the observation noise in each sample.
         novelty: how unlike the training rows each row is; see ``Predictive``.
-        tails: factors on ``noise``, each as likely as the others at every row and output: a noise
-            that is not normal but a scale mixture of normals.  None for 1 everywhere.
+        tails: factors on ``noise_variance``, equally likely at every row and output: the noise is
+            a scale mixture of normals.  None for a normal noise.
     """
 
-    draws: Tensor
-    within: Tensor
-    noise: Tensor
+    means: Tensor
+    epistemic_variance: Tensor
+    noise_variance: Tensor
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
     tails: Tensor | None = None
 
     @property
     def mean(self) -> Tensor:
         """Mean over the draws."""
-        return self.draws.mean(0)
+        return self.means.mean(0)
 
     @property
     def epistemic(self) -> Tensor:
         """Variance between the draws, plus what they are unsure of themselves."""
-        return self.draws.var(0, correction=0) + self.within.mean(0)
+        return self.means.var(0, correction=0) + self.epistemic_variance.mean(0)
 
     @property
     def aleatoric(self) -> Tensor:
         """Mean variance of the noise."""
-        noise = self.noise.mean(0)
+        noise = self.noise_variance.mean(0)
         return noise if self.tails is None else noise * self.tails.mean()
 
     @property
@@ -58,9 +58,9 @@ class NormalMixturePredictive(Predictive):
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log of the mean over draws of the density of each row, eq. (20)."""
-        y = like(y, self.draws[0])
+        y = match_shape(y, self.means[0])
         total = self._totals()
-        density = -0.5 * ((y - self.draws) ** 2 / total + total.log() + math.log(2 * math.pi))
+        density = -0.5 * ((y - self.means) ** 2 / total + total.log() + math.log(2 * math.pi))
         density = density.logsumexp(0) - math.log(len(density))  # over the tails of each output
         if density.ndim > 2:
             density = density.flatten(2).sum(2)
@@ -69,23 +69,25 @@ class NormalMixturePredictive(Predictive):
     def cdf(self, y: Tensor) -> Tensor:
         """Mean of the normal distribution functions."""
         std = self._totals().sqrt()
-        return torch.special.ndtr((like(y, self.draws[0]) - self.draws) / std).mean((0, 1))
+        return torch.special.ndtr((match_shape(y, self.means[0]) - self.means) / std).mean((0, 1))
 
     @property
     def mode(self) -> Tensor:
         """The most probable value near the draws; one of them, where a row has several outputs."""
-        few = self.draws[:: max(len(self.draws) // _STARTS, 1)].double()
+        few = self.means[:: max(len(self.means) // _STARTS, 1)].double()
         alone = few[0, 0].numel() == 1
-        found = search.climb(self.log_prob, few, self.std.double() / 4, whole=False, alone=alone)
-        return found.to(self.draws.dtype)
+        found = root_finding.climb(
+            self.log_prob, few, self.std.double() / 4, is_discrete=False, alone=alone
+        )
+        return found.to(self.means.dtype)
 
     def quantile(self, q: float) -> Tensor:
         """The root of the mixture's distribution function, by Newton steps inside a bracket."""
         if not 0 < q < 1:
             raise ValueError(f"q must lie between 0 and 1, got {q}")
         parts = self.components
-        std = (parts.within + parts.noise).sqrt()
-        std, draws = std.clamp_min(torch.finfo(std.dtype).tiny), parts.draws
+        std = (parts.epistemic_variance + parts.noise_variance).sqrt()
+        std, draws = std.clamp_min(torch.finfo(std.dtype).tiny), parts.means
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).item()
         own = draws + score * std
         low, high = own.amin(0), own.amax(0)  # the mixture's quantile lies among its parts'
@@ -107,9 +109,12 @@ class NormalMixturePredictive(Predictive):
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of noisy targets: first a set of weights (the same for all rows), then noise."""
-        device = self.draws.device
-        which = torch.randint(len(self.draws), (n,), generator=generator, device=device)
-        within, noise = self.within.expand_as(self.draws)[which], self.noise[which]
+        device = self.means.device
+        which = torch.randint(len(self.means), (n,), generator=generator, device=device)
+        within, noise = (
+            self.epistemic_variance.expand_as(self.means)[which],
+            self.noise_variance[which],
+        )
         if self.tails is not None:
             shape, many = noise.shape, len(self.tails)
             noise = (
@@ -117,24 +122,28 @@ class NormalMixturePredictive(Predictive):
             )
         std = (within + noise).sqrt()
         scores = torch.randn(std.shape, generator=generator, dtype=std.dtype, device=device)
-        return self.draws[which] + std * scores
+        return self.means[which] + std * scores
 
-    def flat(self) -> NormalMixturePredictive:
+    def squeezed(self) -> NormalMixturePredictive:
         """One number per row instead of a column."""
-        if self.draws.ndim != 3 or self.draws.shape[2] != 1:
+        if self.means.ndim != 3 or self.means.shape[2] != 1:
             return self
         return replace(
             self,
-            draws=self.draws.squeeze(2),
-            within=self.within.squeeze(2),
-            noise=self.noise.squeeze(2),
+            means=self.means.squeeze(2),
+            epistemic_variance=self.epistemic_variance.squeeze(2),
+            noise_variance=self.noise_variance.squeeze(2),
         )
 
     def double(self) -> NormalMixturePredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
         tails = None if self.tails is None else self.tails.double()
-        parts = (self.draws.double(), self.within.double(), self.noise.double())
+        parts = (
+            self.means.double(),
+            self.epistemic_variance.double(),
+            self.noise_variance.double(),
+        )
         return NormalMixturePredictive(*parts, novelty, tails)
 
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalMixturePredictive:
@@ -142,43 +151,43 @@ class NormalMixturePredictive(Predictive):
         square = scale * scale
         return replace(
             self,
-            draws=mean + scale * self.draws,
-            within=self.within * square,
-            noise=self.noise * square,
+            means=mean + scale * self.means,
+            epistemic_variance=self.epistemic_variance * square,
+            noise_variance=self.noise_variance * square,
         )
 
-    def noisier(self, factors: Tensor) -> NormalMixturePredictive:
+    def with_noise_scaled(self, factors: Tensor) -> NormalMixturePredictive:
         """See ``Predictive``."""
-        return replace(self, noise=self.noise * factors)
+        return replace(self, noise_variance=self.noise_variance * factors)
 
     @property
     def components(self) -> NormalMixturePredictive:
         """The same as a mixture of normals only, each factor of the noise a draw of its own."""
         if self.tails is None:
             return self
-        many = (len(self.tails), *[1] * (self.draws.ndim - 1))
-        within = self.within.repeat(many)
+        many = (len(self.tails), *[1] * (self.means.ndim - 1))
+        within = self.epistemic_variance.repeat(many)
         return replace(
             self,
-            draws=self.draws.repeat(many),
-            within=within,
-            noise=(self.noise * self._factors()).flatten(0, 1),
+            means=self.means.repeat(many),
+            epistemic_variance=within,
+            noise_variance=(self.noise_variance * self._factors()).flatten(0, 1),
             tails=None,
         )
 
-    def tailed(self, tails: Tensor) -> NormalMixturePredictive:
+    def with_noise_mixture(self, tails: Tensor) -> NormalMixturePredictive:
         """See ``Predictive``."""
-        return replace(self, tails=tails.to(self.noise))
+        return replace(self, tails=tails.to(self.noise_variance))
 
-    def widened(self, extra: Tensor) -> NormalMixturePredictive:
+    def with_extra_variance(self, extra: Tensor) -> NormalMixturePredictive:
         """See ``Predictive``; every draw is as unsure."""
-        return replace(self, within=self.within + extra)
+        return replace(self, epistemic_variance=self.epistemic_variance + extra)
 
     def _factors(self) -> Tensor:
         """Factors of the noise, in front of the draws."""
-        ones = self.noise.new_ones(1) if self.tails is None else self.tails
-        return ones.reshape(-1, *[1] * self.noise.ndim)
+        ones = self.noise_variance.new_ones(1) if self.tails is None else self.tails
+        return ones.reshape(-1, *[1] * self.noise_variance.ndim)
 
     def _totals(self) -> Tensor:
         """Variance of every normal: factors of the noise in front, then draws."""
-        return self.within + self.noise * self._factors()
+        return self.epistemic_variance + self.noise_variance * self._factors()

@@ -13,7 +13,7 @@ NO_LABEL = -100
 """The label of a step that has none, as in torch."""
 
 
-def are_there(y: Tensor, *, partly: bool = False) -> Tensor:
+def is_observed(y: Tensor, *, partly: bool = False) -> Tensor:
     """Return which rows of targets are not missing.
 
     Args:
@@ -52,9 +52,9 @@ class StepsPredictive(Predictive):
         return self.part.has_classes
 
     @property
-    def whole(self) -> bool:
+    def is_discrete(self) -> bool:
         """Whether the targets are whole numbers."""
-        return self.part.whole
+        return self.part.is_discrete
 
     @property
     def mean(self) -> Tensor:
@@ -109,25 +109,25 @@ class StepsPredictive(Predictive):
         """Of every step by itself."""
         return self._apart(self.part.cdf(torch.as_tensor(y).flatten(0, len(self.steps))))
 
-    def log_prob_of_steps(self, y: Tensor) -> Tensor:
+    def step_log_prob(self, y: Tensor) -> Tensor:
         """Log density of every step; NaN where its target is missing."""
         flat = torch.as_tensor(y).flatten(0, len(self.steps))
-        there = are_there(flat)
+        there = is_observed(flat)
         filled = flat.nan_to_num(0.0) if flat.is_floating_point() else flat.clamp_min(0)
         found = self.part.log_prob(filled)
         return self._apart(torch.where(there.to(found.device), found, torch.nan))
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Sum over the steps of a row that are there."""
-        return self.log_prob_of_steps(y).flatten(1).nansum(1)
+        return self.step_log_prob(y).flatten(1).nansum(1)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draws of every step by itself."""
         return self._apart(self.part.sample(n, generator), 1)
 
-    def pooled(self, draws: int) -> Predictive:
+    def mixture_over_draws(self, draws: int) -> Predictive:
         """See ``Predictive``."""
-        return StepsPredictive(self.part.pooled(draws), self.steps, self.novelty)
+        return StepsPredictive(self.part.mixture_over_draws(draws), self.steps, self.novelty)
 
     def double(self) -> StepsPredictive:
         """See ``Predictive``."""

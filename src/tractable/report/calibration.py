@@ -64,7 +64,7 @@ def covered(predictive: Predictive, y: object) -> list[float]:
     A count is inside if as many or fewer are likely enough, and fewer not too likely: two looks at
     the distribution function serve all levels, where each end of an interval is a search.
     """
-    if predictive.whole:
+    if predictive.is_discrete:
         seen = torch.as_tensor(y).to(predictive.mean).reshape(predictive.mean.shape)
         upto, below = predictive.cdf(seen), predictive.cdf(seen - 1)
         ends = [((1 - level) / 2, (1 + level) / 2) for level in LEVELS]

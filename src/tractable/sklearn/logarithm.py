@@ -104,7 +104,7 @@ def exponential(of: Predictive, scale: LogScale, growth: Tensor | None) -> LogNo
         growth: what was added to its epistemic variance off the data.
     """
     if isinstance(of, NormalPredictive):
-        of = of.pooled(1)
+        of = of.mixture_over_draws(1)
     if not isinstance(of, NormalMixturePredictive):
         raise TypeError(f"the logarithm of a target must be a mixture of normals, got {of!r}")
     return LogNormalPredictive(of, scale, growth, of.novelty)

@@ -128,7 +128,7 @@ class Regressor(RegressorMixin, Estimator):
         if self.log_scale_ is not None:
             growth = torch.stack([extra for _, extra in parts if extra is not None]).mean(0)
             predictive = logarithm.exponential(predictive, self.log_scale_, growth)
-        return predictive.flat() if self._flat else predictive
+        return predictive.squeezed() if self._flat else predictive
 
     def _predicted(self, x: Tensor) -> tuple[Predictive, Tensor | None]:
         """In the unit of the data or of its logarithm, and for the latter how much was widened."""
@@ -137,9 +137,9 @@ class Regressor(RegressorMixin, Estimator):
         if self.noise_model_ is not None:
             mean = predictive.mean.reshape(len(x), -1)
             factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
-            predictive = predictive.noisier(factors.reshape(predictive.mean.shape))
+            predictive = predictive.with_noise_scaled(factors.reshape(predictive.mean.shape))
         if self.noise_tails_ is not None:
-            predictive = predictive.tailed(self.noise_tails_)
+            predictive = predictive.with_noise_mixture(self.noise_tails_)
         growth = None if self.log_scale_ is None else self._growth(x, predictive)
         if self._kind().standardised:
             predictive = predictive.rescaled(scaler.mean, scaler.scale)

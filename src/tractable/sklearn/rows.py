@@ -85,7 +85,7 @@ def mixed(parts: Sequence[Predictive]) -> Predictive:
     """The mixture of predictions of the same rows with their gaps filled in several ways."""
     found = mixture(list(parts))
     novelty = [part.novelty for part in parts if part.novelty is not None]
-    return found.marked(torch.stack(novelty).mean(0)) if len(novelty) == len(parts) else found
+    return found.with_novelty(torch.stack(novelty).mean(0)) if len(novelty) == len(parts) else found
 
 
 def levels_of(x: Tensor) -> list[list[int]]:

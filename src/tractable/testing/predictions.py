@@ -61,7 +61,7 @@ class Predictions(LikelihoodCase):
             y = p.quantile(q)
             below = self.over(known.cdf(self.repeated(y)), mean)
             assert_close(p.cdf(y), below, 1.0, self.prediction_tolerance)
-            if p.whole:
+            if p.is_discrete:
                 assert bool((p.cdf(y) >= q - 1e-6).all())
                 assert bool((p.cdf(y - 1) <= q + 1e-6).all())
             else:
@@ -132,5 +132,5 @@ def offers_cdf(p: Predictive) -> bool:
 
 def is_angle(p: Predictive) -> bool:
     """Whether a full turn changes nothing."""
-    turned: Tensor = p.unwound(p.mean + 2 * math.pi)
+    turned: Tensor = p.unwrapped(p.mean + 2 * math.pi)
     return bool(torch.isclose(turned, p.mean, atol=1e-5).all())

@@ -8,7 +8,8 @@
 
 The density (or probability of each count) is integrated numerically; mass, mean, variance, ``cdf``,
 ``quantile``, ``mode`` and ``sample`` must agree with the integral, and so must the results of
-``rescaled``, ``noisier``, ``tailed``, ``widened``, ``marked``, ``flat``, ``double`` and ``pooled``.
+``rescaled``, ``with_noise_scaled``, ``with_noise_mixture``, ``with_extra_variance``,
+``with_novelty``, ``squeezed``, ``double`` and ``mixture_over_draws``.
 What a prediction does not offer is skipped: a ``TypeError`` whose message contains "cannot",
 "no ..." or "does not" is how a ``Predictive`` declines.  Any other error is an error.
 """
@@ -74,7 +75,7 @@ def check_predictive(
             standard deviation; variances may be off by ten times as much.
         draws: number of samples that are compared, within 5 standard errors.
         seed: seed of the samples.
-        transformations: also check what ``rescaled``, ``noisier``, ... return.
+        transformations: also check what ``rescaled``, ``with_noise_scaled``, ... return.
         check_mode: also check that no point that was looked at is more probable than ``mode``.
 
     Raises:
@@ -125,12 +126,16 @@ class _Case:
         """Log density of every number by itself, or None if only whole rows have one."""
         if self.single:
             return lambda y: self.p.log_prob(y).reshape(self.p.mean.shape)
-        return self.p.log_prob_of_each if _offers(self.p.log_prob_of_each, self.p.mean) else None
+        return (
+            self.p.elementwise_log_prob
+            if _offers(self.p.elementwise_log_prob, self.p.mean)
+            else None
+        )
 
     def sample(self, predictive: Predictive) -> Tensor:
         """Samples, with full turns removed where the target is an angle."""
         generator = torch.Generator().manual_seed(self.seed)
-        drawn: Tensor = self.p.unwound(predictive.sample(self.draws, generator)).double()
+        drawn: Tensor = self.p.unwrapped(predictive.sample(self.draws, generator)).double()
         return drawn
 
 
@@ -200,17 +205,19 @@ def _check_numbers(case: _Case, reference: Density | None) -> None:
     if has_quantile:
         _check_quantiles(case)
         if density is not None:
-            look = _check_counts if p.whole else _check_density
+            look = _check_counts if p.is_discrete else _check_density
             highest = look(case, density)
             if case.check_mode and case.single and _offers(lambda: p.mode):
                 at_mode = p.log_prob(p.mode).reshape(p.mean.shape)
                 short = (highest - at_mode).clamp_min(0)
                 zero = torch.zeros_like(short)
                 _agree(case, "a value is more probable than mode", short, zero, case.tolerance)
-            each = _offered(p.log_prob_of_each, p.quantile(0.3)) if case.single else None
+            each = _offered(p.elementwise_log_prob, p.quantile(0.3)) if case.single else None
             if each is not None:
                 own = density(p.quantile(0.3))
-                _agree(case, "log_prob_of_each is not log_prob", each, own, 1e-6 * (1 + own.abs()))
+                _agree(
+                    case, "elementwise_log_prob is not log_prob", each, own, 1e-6 * (1 + own.abs())
+                )
     drawn = case.sample(p)
     _agree(case, "the same generator gives other samples", case.sample(p), drawn, 0.0)
     _check_samples(case, drawn, has_quantile)
@@ -240,7 +247,7 @@ def _check_quantiles(case: _Case) -> None:
         return
     for q, at in zip(_SHARES, edges, strict=True):
         share = p.cdf(at)
-        if not p.whole:
+        if not p.is_discrete:
             want = torch.full_like(share, q)
             _agree(case, f"cdf(quantile({q:g}))", share, want, case.tolerance)
             continue
@@ -293,7 +300,7 @@ def _intervals(p: Predictive) -> tuple[Tensor, Tensor]:
 
 def _is_angle(p: Predictive) -> bool:
     """Whether a full turn changes nothing."""
-    turned: Tensor = p.unwound(p.mean + 2 * math.pi)
+    turned: Tensor = p.unwrapped(p.mean + 2 * math.pi)
     return bool(torch.isclose(turned, p.mean, atol=1e-5).all())
 
 
@@ -399,7 +406,7 @@ def _check_joint_density(case: _Case) -> None:
     normal, with half the covariance of the samples.
     """
     p = case.p
-    if p.whole:
+    if p.is_discrete:
         return
     generator = torch.Generator().manual_seed(case.seed + 2)
     drawn = p.sample(min(case.draws, 4000), generator)
@@ -492,7 +499,7 @@ def _check_rounded(case: _Case) -> None:
     for q in _SHARES[::3] if has_quantile else ():
         at = p.quantile(q)
         rounded = given.quantile(q)
-        allowed = 1e-3 * p.std.double() + 20 * eps * size + p.whole
+        allowed = 1e-3 * p.std.double() + 20 * eps * size + p.is_discrete
         _agree(case, f"quantile({q:g}) in single precision", rounded, at, allowed)
         y = at.to(given.mean.dtype)
         slack = 1e-4 + 20 * eps * float((size / p.std.double()).max())
@@ -501,10 +508,10 @@ def _check_rounded(case: _Case) -> None:
         want = p.log_prob(y.double())
         allowed = 10 * slack * (1 + want.abs())
         _agree(case, "log_prob in single precision", given.log_prob(y), want, allowed)
-        each = _offered(p.log_prob_of_each, y.double())
+        each = _offered(p.elementwise_log_prob, y.double())
         if each is not None:
-            got, allowed = given.log_prob_of_each(y), 10 * slack * (1 + each.abs())
-            _agree(case, "log_prob_of_each in single precision", got, each, allowed)
+            got, allowed = given.elementwise_log_prob(y), 10 * slack * (1 + each.abs())
+            _agree(case, "elementwise_log_prob in single precision", got, each, allowed)
     mode = _offered(lambda: p.mode) if case.check_mode and case.single else None
     if mode is not None:  # a flat peak: its height matters, not its place
         short = p.log_prob(mode) - p.log_prob(given.mode.double())
@@ -513,52 +520,56 @@ def _check_rounded(case: _Case) -> None:
 
 
 def _check_copies(case: _Case) -> None:
-    """``marked``, ``flat`` and ``pooled(1)`` change no number."""
+    """``with_novelty``, ``squeezed`` and ``mixture_over_draws(1)`` change no number."""
     given = case.given
-    marked = given.marked(torch.arange(len(given.mean), dtype=given.mean.dtype))
-    flat, double = marked.flat(), _offered(marked.double)
-    same = given.pooled(1)
+    marked = given.with_novelty(torch.arange(len(given.mean), dtype=given.mean.dtype))
+    flat, double = marked.squeezed(), _offered(marked.double)
+    same = given.mixture_over_draws(1)
     for name in _MEMBERS:
         own = getattr(given, name)
-        for what, twin in (("marked", marked), ("flat", flat), ("pooled(1)", same)):
+        for what, twin in (
+            ("with_novelty", marked),
+            ("squeezed", flat),
+            ("mixture_over_draws(1)", same),
+        ):
             value = getattr(twin, name).reshape(own.shape)
             _agree(case, f"{name} after {what}", value, own, 1e-6 * own.abs().double())
-    for what, copy in (("marked", marked), ("flat", flat), ("double", double)):
+    for what, copy in (("with_novelty", marked), ("squeezed", flat), ("double", double)):
         if copy is not None and copy.novelty is None:
             raise AssertionError(f"{case.name}: novelty is lost by {what}")
     if not given.has_classes and _offers(given.quantile, 0.5):
         own = given.quantile(0.7)
-        for what, twin in (("flat", flat), ("pooled(1)", same)):
+        for what, twin in (("squeezed", flat), ("mixture_over_draws(1)", same)):
             allowed = 1e-6 * own.abs().double()
             value = twin.quantile(0.7).reshape(own.shape)
             _agree(case, f"quantile after {what}", value, own, allowed)
         log_prob, y = given.log_prob(own), own.reshape(flat.mean.shape)
-        _agree(case, "log_prob after flat", flat.log_prob(y), log_prob, 1e-6)
+        _agree(case, "log_prob after squeezed", flat.log_prob(y), log_prob, 1e-6)
 
 
 def _check_transformations(case: _Case) -> None:
     """What other methods return is a distribution by itself, and the one that was asked for."""
     if case.p.has_classes:
         return
-    p = case.given.marked(torch.zeros_like(case.given.mean))
+    p = case.given.with_novelty(torch.zeros_like(case.given.mean))
     shape, ones = p.mean.shape, torch.ones_like(p.mean)
     factors = 1 + torch.arange(p.mean.numel(), dtype=ones.dtype).reshape(shape) % 4
     extra = p.variance.nan_to_num(1.0, 1.0, 1.0) * factors
     tails = torch.tensor([0.25, 1.0, 4.0], dtype=ones.dtype)
-    half = _offered(p.pooled, 2) if len(p.mean) % 2 == 0 else None
+    half = _offered(p.mixture_over_draws, 2) if len(p.mean) % 2 == 0 else None
     results: dict[str, Predictive | None] = {
         "rescaled(3, 2)": _offered(p.rescaled, 3.0, 2.0),
         "rescaled(3, -0.5)": _offered(p.rescaled, 3.0, -0.5),
-        "noisier": _offered(p.noisier, factors),
-        "tailed": _offered(p.tailed, tails),
-        "widened": _offered(p.widened, extra),
-        "pooled(2)": half,
+        "with_noise_scaled": _offered(p.with_noise_scaled, factors),
+        "with_noise_mixture": _offered(p.with_noise_mixture, tails),
+        "with_extra_variance": _offered(p.with_extra_variance, extra),
+        "mixture_over_draws(2)": half,
     }
     for what, result in results.items():
-        if result is None or (p.whole and "rescaled" in what):  # no whole numbers then
+        if result is None or (p.is_discrete and "rescaled" in what):  # no whole numbers then
             continue
         try:
-            if result.novelty is None and what != "pooled(2)":
+            if result.novelty is None and what != "mixture_over_draws(2)":
                 raise AssertionError(f"{case.name}: novelty is lost")
             check_predictive(
                 result, tolerance=case.tolerance, draws=case.draws, seed=case.seed,
@@ -587,6 +598,6 @@ def _check_rescaled(case: _Case, what: str, other: Predictive, scale: float) -> 
     own, end = p.quantile(0.2), 0.2 if scale > 0 else 0.8
     allowed = (case.tolerance + size) * abs(scale) * p.std
     _agree(case, f"quantile of {what}", other.quantile(end), 3 + scale * own, allowed)
-    change = 0.0 if p.whole else math.log(abs(scale)) * p.mean[0].numel()
+    change = 0.0 if p.is_discrete else math.log(abs(scale)) * p.mean[0].numel()
     got, want = other.log_prob(3 + scale * own), p.log_prob(own) - change
     _agree(case, f"log_prob of {what}", got, want, (1e-6 + float(size.max())) * (1 + want.abs()))

@@ -99,7 +99,7 @@ def nats(model: tr.Learner, text: Text) -> float:
     for rows in text.validation.split(50):
         p = model.predict(rows[:, :-1])
         assert isinstance(p, StepsPredictive)
-        found.append(-p.log_prob_of_steps(rows[:, 1:]))
+        found.append(-p.step_log_prob(rows[:, 1:]))
     return float(torch.cat(found).mean())
 
 

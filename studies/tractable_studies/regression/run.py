@@ -151,7 +151,7 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
     many = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
     predictive = model.predict(data.at, **many)
     if isinstance(predictive, NormalMixturePredictive):
-        low, high = (predictive.draws.quantile(q, 0) for q in (0.05, 0.95))
+        low, high = (predictive.means.quantile(q, 0) for q in (0.05, 0.95))
         width = high - low
     else:
         width = 2 * 1.6448536 * predictive.epistemic.sqrt()

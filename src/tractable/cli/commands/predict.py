@@ -222,7 +222,7 @@ def _score(model: TableModel, predictive: Predictive, y: Any, level: float) -> d
         seen = torch.tensor([names.index(label) for label in y])
         return {"rows": len(y), "right": float((predictive.labels == seen).sum())}
     seen = torch.as_tensor(y)
-    error = (predictive.unwound(seen) - predictive.mean).square().sum()
+    error = (predictive.unwrapped(seen) - predictive.mean).square().sum()
     inside = metrics.coverage(predictive, seen, level) * len(y)
     return {"rows": len(y), "square": float(error), "inside": inside}
 

@@ -59,7 +59,7 @@ def of_numbers(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: 
         "rmse": rmse,
         "rmse_of_the_mean": naive,
         "r2": 1 - (rmse / naive) ** 2 if naive else None,
-        "mae": float((predictive.unwound(seen) - predictive.mean).abs().mean()),
+        "mae": float((predictive.unwrapped(seen) - predictive.mean).abs().mean()),
         "log_density": float(predictive.log_prob(seen).mean()),
         "width_90": metrics.sharpness(predictive),
         "coverage": {f"{level:g}": share for level, share in zip(LEVELS, shares, strict=True)},

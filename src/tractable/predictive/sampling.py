@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-MOST_AT_ONCE = 1 << 22
+from tractable.predictive.base import Predictive
+
+MAX_NUMBERS = 1 << 22
 """Numbers drawn at once; more are drawn in parts."""
 
 
@@ -22,14 +25,14 @@ def seeded(generator: torch.Generator | None, device: torch.device) -> Iterator[
         yield
 
 
-def mixed(
+def sample_mixture(
     parts: Distribution, weights: Tensor, n: int, generator: torch.Generator | None
 ) -> Tensor:
     """``n`` draws of a mixture whose parts stand in front, a part for every entry by itself."""
     shape = torch.Size(torch.broadcast_shapes(parts.batch_shape, weights.shape))
     entries, edges = shape[1:], weights.expand(shape).cumsum(0)
     found = []
-    for few in portions(n, shape.numel()):
+    for few in chunk_sizes(n, shape.numel()):
         u = torch.rand(few, *entries, generator=generator, dtype=weights.dtype).to(weights.device)
         chosen = (edges.unsqueeze(0) <= u.unsqueeze(1)).sum(1).clamp(max=shape[0] - 1)
         with seeded(generator, weights.device):
@@ -38,9 +41,35 @@ def mixed(
     return torch.cat(found)
 
 
-def portions(n: int, size: int) -> Iterator[int]:
+def chunk_sizes(n: int, size: int) -> Iterator[int]:
     """``n`` as a sum of numbers of draws that fit in memory."""
-    most = max(MOST_AT_ONCE // max(size, 1), 1)
+    most = max(MAX_NUMBERS // max(size, 1), 1)
     while n > 0:
         yield min(n, most)
         n -= most
+
+
+_DRAWS = 4096
+_CACHE = "_sorted_samples"
+
+
+class SampledQuantiles(Predictive):
+    """A prediction that can give quantiles of 4,096 samples, which are always the same.
+
+    The samples are drawn once and kept, so that both ends of an interval come from the same ones;
+    they are not part of a copy by ``pickle``.
+    """
+
+    def quantile_of_samples(self, q: float) -> Tensor:
+        """Return a quantile of the samples, by linear interpolation."""
+        ordered: Tensor | None = self.__dict__.get(_CACHE)
+        if ordered is None:
+            ordered = self.sample(_DRAWS, torch.Generator().manual_seed(0)).sort(0).values
+            object.__setattr__(self, _CACHE, ordered)
+        place = q * (len(ordered) - 1)
+        below = min(int(place), len(ordered) - 2)
+        low, high = ordered[below].double(), ordered[below + 1].double()
+        return (low + (place - below) * (high - low)).to(ordered.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != _CACHE}

@@ -2,61 +2,68 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from tractable.predictive import search
+from tractable.predictive import root_finding
 from tractable.predictive.base import Predictive
-from tractable.predictive.draws import portions
-from tractable.predictive.sampled import SampledQuantiles
+from tractable.predictive.categorical import CategoricalPredictive, categorical_mixture
+from tractable.predictive.circular import CircularPredictive, circular_mixture
+from tractable.predictive.normal import NormalPredictive
+from tractable.predictive.normal_mixture import NormalMixturePredictive
+from tractable.predictive.sampling import SampledQuantiles, chunk_sizes
+from tractable.predictive.steps import StepsPredictive
 
 _MOST_STARTS = 32
 
 
 @dataclass(frozen=True)
-class PooledPredictive(SampledQuantiles):
+class MixturePredictive(SampledQuantiles):
     """A mixture of predictions of the same rows, whatever their kind.
 
-    Between the parts lies what is not known of the weights, so it counts as epistemic, unless
-    ``within`` says what does.  Mean, variance, density and distribution function are exact.
+    The variance between the parts counts as epistemic, because the parts differ in their weights,
+    unless ``epistemic_variance`` is given.
+
+    Exact: mean, variance, density and distribution function.
 
     Args:
         parts: the predictions.
-        draws: how many predictions stand in each part, one after the other along its rows.
+        n_draws: number of predictions in each part, stacked along its rows.
         weights: weight of each prediction in each row, ``[predictions, rows]``; even by default.
-        within: epistemic variance, where the parts are not draws of the weights.
+        epistemic_variance: epistemic variance, where the parts are not weight samples.
         novelty: how unlike the training rows each row is; see ``Predictive``.
     """
 
     parts: tuple[Predictive, ...]
-    draws: tuple[int, ...]
+    n_draws: tuple[int, ...]
     weights: Tensor | None = None
-    within: Tensor | None = None
+    epistemic_variance: Tensor | None = None
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
-    def whole(self) -> bool:
+    def is_discrete(self) -> bool:
         """See ``Predictive``."""
-        return any(part.whole for part in self.parts)
+        return any(part.is_discrete for part in self.parts)
 
     def stacked(self, look: Callable[[Predictive], Tensor]) -> Tensor:
         """What every prediction says of something, predictions in front of the rows."""
         found = [
             look(part).unflatten(0, (draws, -1))
-            for part, draws in zip(self.parts, self.draws, strict=True)
+            for part, draws in zip(self.parts, self.n_draws, strict=True)
         ]
         return found[0] if len(found) == 1 else torch.cat(found)
 
     def at(self, y: Tensor, ask: Callable[[Predictive, Tensor], Tensor]) -> Tensor:
         """What every prediction says of given targets."""
         y = torch.as_tensor(y)
-        copies = {n: y.repeat(n, *[1] * (y.ndim - 1)) for n in set(self.draws)}
+        copies = {n: y.repeat(n, *[1] * (y.ndim - 1)) for n in set(self.n_draws)}
         found = [
             ask(part, copies[n]).unflatten(0, (n, -1))
-            for part, n in zip(self.parts, self.draws, strict=True)
+            for part, n in zip(self.parts, self.n_draws, strict=True)
         ]
         return torch.cat(found)
 
@@ -93,15 +100,15 @@ class PooledPredictive(SampledQuantiles):
         """What the parts are unsure of, and what they disagree on."""
         if self.has_classes:
             return self.entropy - self.aleatoric
-        if self.within is not None:
-            return self.within
+        if self.epistemic_variance is not None:
+            return self.epistemic_variance
         return self.average(self.stacked(lambda part: part.epistemic)) + self.between
 
     @property
     def aleatoric(self) -> Tensor:
         """What is hidden within the parts."""
-        if self.within is not None:
-            return self.variance - self.within
+        if self.epistemic_variance is not None:
+            return self.variance - self.epistemic_variance
         hidden = self.average(self.stacked(lambda part: part.aleatoric))
         return torch.minimum(hidden, self.entropy) if self.has_classes else hidden
 
@@ -119,9 +126,9 @@ class PooledPredictive(SampledQuantiles):
         """Log of the mean density of each row."""
         return self._log_average(self.at(y, lambda part, rows: part.log_prob(rows)))
 
-    def log_prob_of_each(self, y: Tensor) -> Tensor:
+    def elementwise_log_prob(self, y: Tensor) -> Tensor:
         """See ``Predictive``."""
-        return self._log_average(self.at(y, lambda part, rows: part.log_prob_of_each(rows)))
+        return self._log_average(self.at(y, lambda part, rows: part.elementwise_log_prob(rows)))
 
     def _log_average(self, found: Tensor) -> Tensor:
         """Log of the weighted mean of densities."""
@@ -143,14 +150,14 @@ class PooledPredictive(SampledQuantiles):
 
     def quantile(self, q: float) -> Tensor:
         """The root of ``cdf``; where a part has none, a quantile of 4,096 samples."""
-        search.check_share(q)
+        root_finding.check_probability(q)
         if not self.has_cdf:
-            return self.sampled_quantile(q)
+            return self.quantile_of_samples(q)
         mean, std = self.mean, self.std
         start = mean.double()
         step = torch.where(torch.isfinite(std), std, 1 + mean.abs()).double()
         eps = torch.finfo(mean.dtype).eps
-        found = search.invert(self.cdf, q, start, step, whole=self.whole, eps=eps)
+        found = root_finding.invert(self.cdf, q, start, step, is_discrete=self.is_discrete, eps=eps)
         return found.to(mean.dtype)
 
     @property
@@ -160,7 +167,9 @@ class PooledPredictive(SampledQuantiles):
         few = means[:: max(len(means) // _MOST_STARTS, 1)].double()
         alone = few[0, 0].numel() == 1
         step = self.std.double() / 4
-        found = search.climb(self.log_prob, few, step, whole=self.whole, alone=alone)
+        found = root_finding.climb(
+            self.log_prob, few, step, is_discrete=self.is_discrete, alone=alone
+        )
         return found.to(means.dtype)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
@@ -168,7 +177,7 @@ class PooledPredictive(SampledQuantiles):
 
         Even draws see the same prediction in all rows.
         """
-        total = sum(self.draws)
+        total = sum(self.n_draws)
         if self.weights is None:
             which = torch.randint(total, (n, 1), generator=generator)
         else:
@@ -177,7 +186,7 @@ class PooledPredictive(SampledQuantiles):
         which = which.expand(n, rows)
         found = [
             self._picked(chosen, generator)
-            for chosen in which.split(list(portions(n, total * rows)))
+            for chosen in which.split(list(chunk_sizes(n, total * rows)))
         ]
         return torch.cat(found)
 
@@ -186,57 +195,116 @@ class PooledPredictive(SampledQuantiles):
         n, rows = which.shape
         drawn = [
             part.sample(n, generator).unflatten(1, (draws, -1))
-            for part, draws in zip(self.parts, self.draws, strict=True)
+            for part, draws in zip(self.parts, self.n_draws, strict=True)
         ]
         values = torch.cat(drawn, 1)  # [n, predictions, rows, ...]
         index = which.to(values.device).reshape(n, 1, rows, *[1] * (values.ndim - 3))
         return values.gather(1, index.expand(n, 1, *values.shape[2:])).squeeze(1)
 
-    def flat(self) -> Predictive:
+    def squeezed(self) -> Predictive:
         """See ``Predictive``."""
-        inner = self.within
+        inner = self.epistemic_variance
         if inner is not None and inner.ndim == 2 and inner.shape[1] == 1:
             inner = inner.squeeze(1)
-        return replace(self, parts=tuple(part.flat() for part in self.parts), within=inner)
+        return replace(
+            self, parts=tuple(part.squeezed() for part in self.parts), epistemic_variance=inner
+        )
 
-    def double(self) -> PooledPredictive:
+    def double(self) -> MixturePredictive:
         """See ``Predictive``."""
-        novelty, inner = (None if t is None else t.double() for t in (self.novelty, self.within))
+        novelty, inner = (
+            None if t is None else t.double() for t in (self.novelty, self.epistemic_variance)
+        )
         weights = None
         if self.weights is not None:
             weights = self.weights.double()
             weights = weights / weights.sum(0)
         parts = tuple(part.double() for part in self.parts)
-        return PooledPredictive(parts, self.draws, weights, inner, novelty)
+        return MixturePredictive(parts, self.n_draws, weights, inner, novelty)
 
-    def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> PooledPredictive:
+    def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> MixturePredictive:
         """See ``Predictive``."""
-        inner = None if self.within is None else self.within * scale * scale
+        inner = None if self.epistemic_variance is None else self.epistemic_variance * scale * scale
         return replace(
-            self, parts=tuple(part.rescaled(mean, scale) for part in self.parts), within=inner
+            self,
+            parts=tuple(part.rescaled(mean, scale) for part in self.parts),
+            epistemic_variance=inner,
         )
 
-    def widened(self, extra: Tensor) -> PooledPredictive:
+    def with_extra_variance(self, extra: Tensor) -> MixturePredictive:
         """See ``Predictive``; every part is as unsure."""
         parts = tuple(
-            part.widened(extra.repeat(n, *[1] * (extra.ndim - 1)))
-            for part, n in zip(self.parts, self.draws, strict=True)
+            part.with_extra_variance(extra.repeat(n, *[1] * (extra.ndim - 1)))
+            for part, n in zip(self.parts, self.n_draws, strict=True)
         )
         return replace(
-            self, parts=parts, within=None if self.within is None else self.within + extra
+            self,
+            parts=parts,
+            epistemic_variance=None
+            if self.epistemic_variance is None
+            else self.epistemic_variance + extra,
         )
 
 
-def pool(parts: Sequence[Predictive]) -> PooledPredictive:
+def general_mixture(parts: Sequence[Predictive]) -> MixturePredictive:
     """The even mixture of predictives of the same rows, one vote for each of their draws."""
     members: list[Predictive] = []
     draws: list[int] = []
     for part in parts:
-        even = isinstance(part, PooledPredictive) and part.weights is None
-        if isinstance(part, PooledPredictive) and even and part.within is None:
+        even = isinstance(part, MixturePredictive) and part.weights is None
+        if isinstance(part, MixturePredictive) and even and part.epistemic_variance is None:
             members += part.parts
-            draws += part.draws
+            draws += part.n_draws
         else:
             members.append(part)
             draws.append(1)
-    return PooledPredictive(tuple(members), tuple(draws))
+    return MixturePredictive(tuple(members), tuple(draws))
+
+
+def mixture(parts: list[Predictive]) -> Predictive:
+    """The even mixture of several predictives of the same rows, for example of an ensemble.
+
+    A part that is a mixture of draws itself counts with as many draws as it has.  Any kind of
+    predictive will do, but numbers and classes do not mix.
+    """
+    if not parts:
+        raise ValueError("a mixture needs at least one predictive")
+    steps = [part for part in parts if isinstance(part, StepsPredictive)]
+    if len(steps) == len(parts):
+        return StepsPredictive(mixture([part.part for part in steps]), steps[0].steps)
+    labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
+    if len(labels) == len(parts) and not any(part.several for part in labels):
+        return categorical_mixture(labels)
+    angles = [part for part in parts if isinstance(part, CircularPredictive)]
+    if len(angles) == len(parts):
+        return circular_mixture(angles)
+    stacked = [
+        part.mixture_over_draws(1) if isinstance(part, NormalPredictive) else part for part in parts
+    ]
+    normals = [part for part in stacked if isinstance(part, NormalMixturePredictive)]
+    if len(normals) == len(parts):
+        tails = normals[0].tails
+        if not all(_same(part.tails, tails) for part in normals):
+            many = math.lcm(*(1 if part.tails is None else len(part.tails) for part in normals))
+            normals, tails = [_spread(part, many) for part in normals], None
+        return NormalMixturePredictive(
+            torch.cat([part.means for part in normals]),
+            torch.cat([part.epistemic_variance for part in normals]),
+            torch.cat([part.noise_variance for part in normals]),
+            tails=tails,
+        )
+    if len({part.has_classes for part in parts}) > 1:
+        kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
+        raise TypeError(f"cannot mix predictives of these kinds: {kinds}")
+    return parts[0].mixture_with(parts[1:])
+
+
+def _spread(part: NormalMixturePredictive, many: int) -> NormalMixturePredictive:
+    """The same as normals only, ``many`` of them for each draw."""
+    tails = part.noise_variance.new_ones(1) if part.tails is None else part.tails
+    return part.with_noise_mixture(tails.repeat(many // len(tails))).components
+
+
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two noises have the same tails."""
+    return a is b or (a is not None and b is not None and torch.equal(a, b))

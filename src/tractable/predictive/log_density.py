@@ -12,7 +12,7 @@ from tractable.predictive.base import Predictive
 
 
 @dataclass(frozen=True)
-class ReturnedPredictive(Predictive):
+class LogDensityPredictive(Predictive):
     """The log density of each row of the inputs; nothing else is known without the module.
 
     Args:

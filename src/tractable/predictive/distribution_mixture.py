@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from tractable.predictive import draws, families, search
-from tractable.predictive.sampled import SampledQuantiles
-from tractable.predictive.shapes import like
+from tractable.predictive import cdfs, root_finding, sampling
+from tractable.predictive.base import match_shape
+from tractable.predictive.sampling import SampledQuantiles
 
 _STARTS = 24
 _FARTHEST = 3.0
@@ -45,20 +45,20 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class MixturePredictive(SampledQuantiles):
+class DistributionMixturePredictive(SampledQuantiles):
     """A weighted mixture of torch's distributions: of quadrature nodes, or of components.
 
     All is computed in double precision and given in ``dtype``.
 
     Approximate: quantiles are those of 4,096 samples where neither torch nor
-    ``tractable.predictive.families`` has the distribution function.
+    ``tractable.predictive.cdfs`` has the distribution function.
 
     Args:
         parts: a distribution with a batch shape of ``[parts, rows, outputs]``.
         weights: weights of the parts, which sum to one along the first dimension.
         density: log density of each row of targets, where it is known better than by the parts.
-        within: epistemic variance; by default what lies between the parts, which are then taken
-            for values of the network's outputs.
+        epistemic_variance: epistemic variance. Default: the variance between the parts, which are
+            then values of the network's outputs.
         exact: what is known better than by the parts; the parts then give the support only.
         widen: gives the same with more epistemic variance.
         dtype: precision of what is given.
@@ -71,9 +71,9 @@ class MixturePredictive(SampledQuantiles):
     parts: Distribution
     weights: Tensor
     density: Callable[[Tensor], Tensor] | None = field(default=None, compare=False, repr=False)
-    within: Tensor | None = None
+    epistemic_variance: Tensor | None = None
     exact: Exact | None = field(default=None, compare=False, repr=False)
-    widen: Callable[[Tensor], MixturePredictive] | None = field(
+    widen: Callable[[Tensor], DistributionMixturePredictive] | None = field(
         default=None, compare=False, repr=False
     )
     dtype: torch.dtype = torch.float64
@@ -91,11 +91,11 @@ class MixturePredictive(SampledQuantiles):
 
     def taken(self, y: Tensor) -> Tensor:
         """Targets of the caller, in the shape and the unit of the parts."""
-        y = like(y, self.centre)
+        y = match_shape(y, self.centre)
         return (y - self.offset) / self.unit
 
     @property
-    def whole(self) -> bool:
+    def is_discrete(self) -> bool:
         """See ``Predictive``."""
         return self._counts and isinstance(self.unit, float) and self.unit == 1.0
 
@@ -135,13 +135,13 @@ class MixturePredictive(SampledQuantiles):
     @property
     def epistemic(self) -> Tensor:
         """Variance of the expected target, over what is not known of the outputs."""
-        inner = self.between if self.within is None else self.within
+        inner = self.between if self.epistemic_variance is None else self.epistemic_variance
         return self.given(self.unit * self.unit * inner)
 
     @property
     def aleatoric(self) -> Tensor:
         """What is left of the variance once the outputs are known."""
-        inner = self.between if self.within is None else self.within
+        inner = self.between if self.epistemic_variance is None else self.epistemic_variance
         return self.given(self.unit * self.unit * (self._total - inner))
 
     # --- densities -------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class MixturePredictive(SampledQuantiles):
         found = self.density(y).masked_fill(never.flatten(1).any(1), -math.inf)
         return self._rounded(found - self._log_unit(y).flatten(1).sum(1))
 
-    def log_prob_of_each(self, y: Tensor) -> Tensor:
+    def elementwise_log_prob(self, y: Tensor) -> Tensor:
         """See ``Predictive``."""
         return self.given(self._each(y))
 
@@ -201,7 +201,7 @@ class MixturePredictive(SampledQuantiles):
         """See ``Predictive``."""
         if self.exact is not None:
             return self.exact.cdf is not None
-        return families.has_cdf(self.parts)
+        return cdfs.has_cdf(self.parts)
 
     def cdf(self, y: Tensor) -> Tensor:
         """Mean over the parts of the distribution function, of each output by itself."""
@@ -217,7 +217,7 @@ class MixturePredictive(SampledQuantiles):
             return self.exact.cdf(y)
         if self.exact is not None:
             raise TypeError(f"{type(self.parts).__name__} has no distribution function in torch")
-        return (self.weights * families.cdf(self.parts, y)).sum(0)
+        return (self.weights * cdfs.cdf(self.parts, y)).sum(0)
 
     @property
     def _falling(self) -> Tensor:
@@ -232,16 +232,16 @@ class MixturePredictive(SampledQuantiles):
 
     def quantile(self, q: float) -> Tensor:
         """The root of the distribution function; without one, of samples."""
-        search.check_share(q)
+        root_finding.check_probability(q)
         if not self.has_cdf:
-            return self.sampled_quantile(q)
+            return self.quantile_of_samples(q)
         centre, std = self.centre, self._total.sqrt()
         share = torch.where(self._falling.expand_as(centre), 1 - q, torch.full_like(centre, q))
         step = torch.where(torch.isfinite(std), std, 1 + centre.abs()).nan_to_num(1.0)
         start = torch.where(torch.isfinite(centre), centre, torch.zeros_like(centre))
         start = start + step * torch.special.ndtri(share).clamp(-_FARTHEST, _FARTHEST)
-        found = search.invert(
-            self._share, share, start, step / 4, whole=self._counts, strict=self._falling
+        found = root_finding.invert(
+            self._share, share, start, step / 4, is_discrete=self._counts, strict=self._falling
         )
         return self.given(self.offset + self.unit * found)
 
@@ -252,9 +252,11 @@ class MixturePredictive(SampledQuantiles):
         few = means[:: max(len(means) // _STARTS, 1)]
         plain = replace(self, column=False, dtype=torch.float64, offset=0.0, unit=1.0)
         one = self.density is None
-        density = plain.log_prob_of_each if one else plain.log_prob
+        density = plain.elementwise_log_prob if one else plain.log_prob
         alone = one or few[0, 0].numel() == 1
-        found = search.climb(density, few, plain.std / 4, whole=self._counts, alone=alone)
+        found = root_finding.climb(
+            density, few, plain.std / 4, is_discrete=self._counts, alone=alone
+        )
         return self.given(self.offset + self.unit * found)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
@@ -262,26 +264,28 @@ class MixturePredictive(SampledQuantiles):
         if self.exact is not None:
             drawn = self.exact.sample(n, generator)
         else:
-            drawn = draws.mixed(self.parts, self.weights, n, generator)
+            drawn = sampling.sample_mixture(self.parts, self.weights, n, generator)
         return self.given(self.offset + self.unit * drawn)
 
     # --- the same, otherwise ---------------------------------------------------------------
 
-    def flat(self) -> MixturePredictive:
+    def squeezed(self) -> DistributionMixturePredictive:
         """See ``Predictive``."""
         single = self.centre.ndim == 2 and self.centre.shape[1] == 1
         return replace(self, column=True) if single else self
 
-    def double(self) -> MixturePredictive:
+    def double(self) -> DistributionMixturePredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
         return replace(self, dtype=torch.float64, novelty=novelty)
 
-    def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> MixturePredictive:
+    def rescaled(
+        self, mean: Tensor | float, scale: Tensor | float
+    ) -> DistributionMixturePredictive:
         """See ``Predictive``."""
         return replace(self, offset=mean + scale * self.offset, unit=scale * self.unit)
 
-    def widened(self, extra: Tensor) -> MixturePredictive:
+    def with_extra_variance(self, extra: Tensor) -> DistributionMixturePredictive:
         """See ``Predictive``."""
         if self.widen is None:
             raise TypeError(f"a mixture of {type(self.parts).__name__} cannot be widened")

@@ -16,7 +16,7 @@ _NEVER_ZERO = 1e-300
 """Stands for a share that is reached exactly where it must be exceeded."""
 
 
-def check_share(q: float) -> None:
+def check_probability(q: float) -> None:
     """Refuse what is no share of the probability."""
     if not 0 < q < 1:
         raise ValueError(f"q must lie between 0 and 1, got {q}")
@@ -28,7 +28,7 @@ def invert(
     start: Tensor,
     step: Tensor,
     *,
-    whole: bool,
+    is_discrete: bool,
     strict: bool | Tensor = False,
     eps: float = 1e-15,
 ) -> Tensor:
@@ -39,7 +39,7 @@ def invert(
         q: the share, one for all entries or one for each.
         start: first guess, in double precision.
         step: how far the first bracket reaches to either side of it.
-        whole: whether only whole numbers count.
+        is_discrete: whether only integers are allowed.
         strict: where True, ``cdf`` must be greater than ``q``.
         eps: precision of the result, relative to its size and to ``step``.
     """
@@ -51,10 +51,10 @@ def invert(
         above = cdf(y).to(start.dtype) - share
         return torch.where(beyond & (above == 0), torch.full_like(above, -_NEVER_ZERO), above)
 
-    if whole:
+    if is_discrete:
         start, step = start.floor(), step.ceil().clamp_min(1)
     ends = _bracket(miss, start, step)
-    return _halve(miss, *ends[:2]) if whole else _interpolate(miss, *ends, eps * step, eps)
+    return _halve(miss, *ends[:2]) if is_discrete else _interpolate(miss, *ends, eps * step, eps)
 
 
 def _bracket(miss: Function, start: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -123,7 +123,7 @@ def _interpolate(
 
 
 def climb(
-    density: Function, starts: Tensor, step: Tensor, *, whole: bool, alone: bool = True
+    density: Function, starts: Tensor, step: Tensor, *, is_discrete: bool, alone: bool = True
 ) -> Tensor:
     """The best of several starts, and from there uphill with ever smaller steps.
 
@@ -131,22 +131,22 @@ def climb(
         density: log density of each row.
         starts: candidates, stacked in front of the rows.
         step: first step, in the shape of a candidate.
-        whole: whether only whole numbers count.
+        is_discrete: whether only integers are allowed.
         alone: whether a row is one number; otherwise the best of the starts is the answer.
     """
-    starts = starts.round() if whole else starts
+    starts = starts.round() if is_discrete else starts
     best, height = starts[0], density(starts[0])
     for candidate in starts[1:]:
         best, height = _better(best, height, candidate, density(candidate))
     if not alone:
         return best
-    step = step.ceil().clamp_min(1) if whole else step
+    step = step.ceil().clamp_min(1) if is_discrete else step
     for _ in range(_DOUBLINGS):
         before = height
         for way in (step, -step):
             best, height = _better(best, height, best + way, density(best + way))
         moved = (height > before).reshape(best.shape)
-        step = torch.where(moved, step, (step / 2).ceil() if whole else step / 2)
+        step = torch.where(moved, step, (step / 2).ceil() if is_discrete else step / 2)
     return best
 
 

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.distributions import VonMises
 
-from tractable.predictive import search
-from tractable.predictive.base import Predictive
-from tractable.predictive.draws import seeded
-from tractable.predictive.shapes import like
+from tractable.predictive import root_finding
+from tractable.predictive.base import Predictive, match_shape
+from tractable.predictive.sampling import seeded
 
 TERMS = 124
 """Fourier coefficients that an angle needs whose variance is at least ``_NARROW``."""
@@ -28,7 +27,7 @@ Density = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class AnglePredictive(Predictive):
+class CircularPredictive(Predictive):
     """Angles in radians: an even mixture of normal directions with von Mises noise.
 
     ``mean`` is the direction of the mean vector, between -pi and pi.  The variance is that of the
@@ -139,12 +138,12 @@ class AnglePredictive(Predictive):
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log density of each row, summed over its angles."""
-        found = self._each(like(y, self.centre)).flatten(2).sum(2)
+        found = self._each(match_shape(y, self.centre)).flatten(2).sum(2)
         return (found.logsumexp(0) - math.log(len(found))).to(self.dtype)
 
-    def log_prob_of_each(self, y: Tensor) -> Tensor:
+    def elementwise_log_prob(self, y: Tensor) -> Tensor:
         """See ``Predictive``."""
-        return self.given(self._of_each(like(y, self.centre)))
+        return self.given(self._of_each(match_shape(y, self.centre)))
 
     def _of_each(self, y: Tensor) -> Tensor:
         found = self._each(y)
@@ -172,21 +171,23 @@ class AnglePredictive(Predictive):
         offset = self.means - self.centre
         return (self._mass(way - offset) - self._mass(-math.pi - offset)).mean(0)
 
-    def unwound(self, y: Tensor) -> Tensor:
+    def unwrapped(self, y: Tensor) -> Tensor:
         """See ``Predictive``: within half a turn of the mean."""
         mean = self.mean
         return mean + torch.remainder(y - mean + math.pi, 2 * math.pi) - math.pi
 
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of the ways from -pi to that of ``y``."""
-        return self.given(self._share(_wrapped(like(y, self.centre) - self.centre)).clamp(0, 1))
+        return self.given(
+            self._share(_wrapped(match_shape(y, self.centre) - self.centre)).clamp(0, 1)
+        )
 
     def quantile(self, q: float) -> Tensor:
         """The mean direction plus a quantile of the way from it."""
-        search.check_share(q)
+        root_finding.check_probability(q)
         std = self._square(noise=True).sqrt()
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).clamp(-3, 3).to(std)
-        found = search.invert(self._share, q, score * std, std / 4, whole=False)
+        found = root_finding.invert(self._share, q, score * std, std / 4, is_discrete=False)
         return self.given(self.centre + found.clamp(-math.pi, math.pi))
 
     @property
@@ -196,7 +197,7 @@ class AnglePredictive(Predictive):
             return self.given(_wrapped(self.means[0]))
         few = self.means[:: max(len(self.means) // _MOST_STARTS, 1)]
         step = self._square(noise=True).sqrt() / 4
-        found = search.climb(self._of_each, few, step, whole=False)
+        found = root_finding.climb(self._of_each, few, step, is_discrete=False)
         return self.given(_wrapped(found))
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
@@ -212,17 +213,17 @@ class AnglePredictive(Predictive):
 
     # --- the same, otherwise ---------------------------------------------------------------
 
-    def flat(self) -> AnglePredictive:
+    def squeezed(self) -> CircularPredictive:
         """See ``Predictive``."""
         single = self.means.ndim == 3 and self.means.shape[2] == 1
         return replace(self, column=True) if single else self
 
-    def double(self) -> AnglePredictive:
+    def double(self) -> CircularPredictive:
         """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
         return replace(self, dtype=torch.float64, novelty=novelty)
 
-    def pooled(self, draws: int) -> AnglePredictive:
+    def mixture_over_draws(self, draws: int) -> CircularPredictive:
         """See ``Predictive``: a mixture of angles is of the same kind."""
         if draws == 1:
             return self
@@ -236,7 +237,7 @@ class AnglePredictive(Predictive):
         )
 
 
-def mean_angles(parts: Sequence[AnglePredictive]) -> AnglePredictive:
+def circular_mixture(parts: Sequence[CircularPredictive]) -> CircularPredictive:
     """The even mixture of predictives of the same rows, each with one vote."""
     many = math.lcm(*(len(part.means) for part in parts))
     copies = [many // len(part.means) for part in parts for _ in part.densities]
