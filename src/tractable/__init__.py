@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tractable import (
-        adversarial,
         attacks,
         diagnostics,
         errors,
@@ -60,7 +59,6 @@ __all__ = [
     "Predictive",
     "activation_moments",
     "activation_rule",
-    "adversarial",
     "attacks",
     "coverage",
     "diagnostics",

@@ -119,16 +119,6 @@ def test_every_row_may_have_a_size_of_its_own(data, norm):
     assert torch.allclose((fast - x).abs().amax(1), sizes, atol=1e-6)
 
 
-def test_the_former_names_are_the_same_functions():
-    for name in ("fgsm", "pgd", "robustness", "loss_gradient"):
-        assert getattr(tr.adversarial, name) is getattr(attacks, name)
-    from tractable.infer import Attack, Budget, attack
-
-    assert (Attack, Budget, attack) == (attacks.Attack, attacks.Budget, attacks.infer)
-    with pytest.raises(AttributeError, match="no attribute 'defend'"):
-        tr.infer.defend  # noqa: B018
-
-
 def test_bad_sizes_are_refused(data):
     model = tr.Backprop(nn.Linear(4, 2), tr.likelihoods.Softmax(2))
     with pytest.raises(ValueError, match="epsilon"):

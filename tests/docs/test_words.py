@@ -18,7 +18,7 @@ LEARNERS = [
     for kind in PUBLIC
     if isinstance(kind, type) and issubclass(kind, tr.Learner) and kind is not tr.Learner
 ]
-EXCLUDED_PATHS = {"adversarial.py", "agents", "attacks", "cli", "plots", "report"}
+EXCLUDED_PATHS = {"agents", "attacks", "cli", "plots", "report"}
 
 
 @pytest.mark.parametrize("module", RULES)

@@ -495,10 +495,10 @@ def test_an_attack_lowers_the_accuracy(structure):
     y = (x[:, 0] > x[:, 1]).long()
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
     model = tr.Laplace(net, Softmax(2), structure=structure, lr=1e-2).fit(x, y, epochs=30)
-    before, after = tr.adversarial.robustness(model, x, y, [0.0, 0.2], bounds=(0.0, 1.0))
+    before, after = tr.attacks.robustness(model, x, y, [0.0, 0.2], bounds=(0.0, 1.0))
     assert before > 0.9
     assert after < before - 0.1
-    moved = tr.adversarial.fgsm(model, x, y, 0.1, bounds=(0.0, 1.0))
+    moved = tr.attacks.fgsm(model, x, y, 0.1, bounds=(0.0, 1.0))
     assert model.predict(moved).log_prob(y).mean() < model.predict(x).log_prob(y).mean()
 
 

@@ -392,7 +392,7 @@ def numbers() -> Iterator[Case]:
     yield filled("control", "episode/observation", 0.0)
     yield filled("bandit_bbb", "replay/inputs", math.nan)
     yield filled("bandit_bbb", "replay/targets", math.inf)
-    yield filled("bandit_statistics", "statistics/0", math.nan)
+    yield filled("bandit_statistics", "learner/training/statistics", math.nan)
     yield tensor("tagi_classes", "likelihood/paths", lambda t: 5 * t, "of other signs")
     yield tensor("control", "episode/actions", lambda _: torch.zeros(10**6, 1), "a million steps")
     yield tensor(

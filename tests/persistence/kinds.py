@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.golden.make_format1 import HERE, data
 from tests.persistence import made
+from tests.persistence.made import data
 from tractable import agents, forecast, generative
 from tractable import sklearn as estimators
 from tractable.cli.table import model_file as tables
@@ -69,15 +69,14 @@ KINDS = {
     ),
     "control": Kind(agents.TAGIControl.load, actions),
 }
-GOLDEN = tuple(KINDS)
-"""Kinds whose good files are in the repository; the others are made when they are needed."""
 KINDS |= {
-    **dict.fromkeys(made.LEARNERS, LEARNER),
+    **dict.fromkeys((name for name in made.LEARNERS if name not in KINDS), LEARNER),
     **dict.fromkeys(made.FORECASTERS, Kind(forecast.Forecaster.load, made.forecasts)),
     **dict.fromkeys(made.GENERATIVE, Kind(generative.Generative.load, made.densities)),
     **{
         name: Kind(getattr(estimators, name.split("_")[0]).load, made.estimates)
         for name in made.ESTIMATORS
+        if name not in KINDS
     },
     "row_table": Kind(made.RowModel.load, lambda held: made.densities(held.model)),
     "q_agent": Kind(agents.QAgent.load, made.values),
@@ -89,7 +88,7 @@ KINDS |= {
 
 def good_file(name: str) -> Path:
     """Path of a good file of this kind."""
-    return HERE / f"{name}.tr" if name in GOLDEN else made.good_file(name)
+    return made.good_file(name)
 
 
 def contents(name: str) -> tuple[Tensors, Header]:

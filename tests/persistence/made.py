@@ -1,7 +1,7 @@
-"""Small good files of every kind of saved object, made when they are first needed.
+"""Small valid files of every kind of saved object, written when they are first needed.
 
-The files of ``tests/golden`` were written by earlier versions and do not cover everything that
-has a ``save`` method.  These do; ``test_every_kind_of_saved_object_has_a_file`` checks it.
+``test_every_kind_of_saved_object_has_a_file`` checks that there is one for every class with a
+``save`` method.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from typer.testing import CliRunner
 
 import tractable as tr
 from tractable import agents
 from tractable import generative as g
 from tractable import sklearn as estimators
+from tractable.cli.app import app
 from tractable.cli.errors import BadUse
 from tractable.cli.table import rows as row_tables
 from tractable.forecast import Forecaster
@@ -169,6 +171,11 @@ def estimator(method: str, kind: str, **more: Any) -> Any:
     return made(**options).fit(*table(kind))
 
 
+def first_table(labels: bool) -> tuple[Any, Any]:
+    x, y, classes = data()
+    return x.numpy(), np.array(["a", "bb", "ccc"])[classes.numpy()] if labels else y.numpy()
+
+
 def with_gaps() -> Any:
     x, y = table("Regressor")
     x = np.where(np.random.default_rng(2).random(x.shape) < 0.1, np.nan, x)
@@ -182,7 +189,51 @@ def estimates(found: Any) -> Any:
     return np.stack(found.predict(x, return_std=True))
 
 
-# --- learners that the golden files do not have ------------------------------------------------
+# --- learners ----------------------------------------------------------------------------------
+
+
+def data(rows: int = 60) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Inputs, numeric targets and labels."""
+    generator = torch.Generator().manual_seed(0)
+    x = 2 * torch.rand(rows, 2, generator=generator) - 1
+    y = x[:, 0] - 0.5 * x[:, 1] + 0.1 * torch.randn(rows, generator=generator)
+    return x, y, (y > 0).long() + (y > 0.5).long()
+
+
+def net(outputs: int = 1, *extra: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2, 8), *extra, nn.ReLU(), nn.Linear(8, outputs))
+
+
+def learner(model: tr.Learner, *, labels: bool = False) -> tr.Learner:
+    return model.fit(data()[0], data()[1 + labels], epochs=2, batch_size=16, progress=False)
+
+
+def bandit(model: tr.Learner, steps: int = 20, **options: Any) -> agents.Bandit:
+    agent = agents.Bandit(model, features=2, actions=2, **options)
+    x, y, _ = data()
+    for context, reward in zip(x[:steps].tolist(), y[:steps].tolist(), strict=True):
+        agent.learn(context, agent.act(context), reward)
+    return agent
+
+
+def control() -> agents.TAGIControl:
+    widths: Any = {"policy_hidden": (8,), "value_hidden": (8, 8)}
+    agent = agents.TAGIControl("Pendulum-v1", seed=1, horizon=32, batch_size=16, **widths)
+    return agent.learn(64)
+
+
+class CSVTable:
+    """Writes a model file by the command ``tractable fit``."""
+
+    def save(self, path: Path) -> None:
+        source = path.with_name("houses.csv")
+        rows = [f"{a},{'old' if b > 0 else 'new'},{c}" for a, b, c in ROWS.round(3).tolist()]
+        source.write_text("\n".join(["size,age,price", *rows]) + "\n")
+        folder = path.with_name("houses")
+        words = ["fit", str(source), "--target", "price", "--out", str(folder), "--epochs", "2"]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        next(folder.glob("*.tr")).rename(path)
 
 
 def laplace(structure: Any) -> tr.Learner:
@@ -191,6 +242,7 @@ def laplace(structure: Any) -> tr.Learner:
 
 
 Maker = Callable[[], Any]
+_like: Any = tr.likelihoods
 FORECASTERS: dict[str, Maker] = {
     "forecaster": forecaster,
     "forecaster_recursive": lambda: forecaster(strategy="recursive", spread="paths"),
@@ -211,7 +263,18 @@ GENERATIVE: dict[str, Maker] = {
     "vae": lambda: fitted(vae(), epochs=1),
     "vae_members": lambda: fitted(vae(members=2), epochs=1),
 }
+BANDITS: dict[str, Maker] = {
+    "bandit_tagi": lambda: bandit(tr.TAGI(nn.Linear(4, 1), _like.Normal(0.3))),
+    "bandit_bbb": lambda: bandit(tr.BayesByBackprop(nn.Linear(4, 1), _like.Normal(), draws=3)),
+    "bandit_statistics": lambda: bandit(
+        tr.BayesByBackprop(nn.Linear(4, 1), _like.Normal()), 21, replay=agents.Replay(batch_size=4)
+    ),
+    "bandit_ensemble": lambda: bandit(
+        tr.Ensemble(nn.Linear(4, 1), _like.Normal(), n=2), 21, replay=agents.Replay(batch_size=4)
+    ),
+}
 AGENTS: dict[str, Maker] = {
+    "control": control,
     "q_agent": q_agent,
     "q_agent_heads": lambda: q_agent(heads=2, double=True, surprising=10, target_every=1),
     "policy_gradient": lambda: agents.PolicyGradient("CartPole-v1", hidden=(6,), episodes=2).learn(
@@ -227,12 +290,33 @@ ESTIMATORS: dict[str, Maker] = {
         for method in ("TAGI", "BBB", "Net", "Laplace")
         for kind in ("Regressor", "Classifier")
     },
+    "regressor": lambda: estimators.TAGIRegressor((8,), random_state=0).fit(*first_table(False)),
+    "classifier": lambda: estimators.BBBClassifier((8,), epochs=2, draws=5, random_state=0).fit(
+        *first_table(True)
+    ),
     "TAGIRegressor_gaps": with_gaps,
     "TAGIClassifier_ordered": lambda: estimator("TAGI", "Classifier", ordered=["yes", "no"]),
 }
 LEARNERS: dict[str, Maker] = {
+    "tagi": lambda: learner(tr.TAGI(net(), _like.Normal())),
+    "tagi_norm": lambda: learner(tr.TAGI(net(1, nn.BatchNorm1d(8)), _like.Normal(0.1))),
+    "tagi_classes": lambda: learner(tr.TAGI(net(2), _like.Categorical(3)), labels=True),
+    "tagi_float64": lambda: learner(tr.TAGI(net(), _like.Normal(0.1), dtype=torch.float64)),
+    "bbb": lambda: learner(tr.BayesByBackprop(net(), _like.Normal(), draws=5, lr=1e-2)),
+    "bbb_mixture": lambda: learner(
+        tr.BayesByBackprop(
+            net(3), _like.Softmax(3), prior=tr.priors.ScaleMixture(0.5, 1.0, 0.05), draws=5
+        ),
+        labels=True,
+    ),
+    "backprop": lambda: learner(tr.Backprop(net(), _like.Normal(), prior=tr.priors.Laplace(1.0))),
+    "dropout": lambda: learner(
+        tr.Backprop(net(1, nn.Dropout(0.2)), _like.Normal(0.1), mc_dropout=True, draws=5)
+    ),
+    "ensemble": lambda: learner(tr.Ensemble(net(), _like.Normal(), n=2)),
+    "ensemble_tagi": lambda: learner(tr.Ensemble(net(), _like.Normal(), n=2, learner=tr.TAGI)),
     "laplace": lambda: laplace("diagonal"),
     "laplace_last_layer": lambda: laplace("last_layer"),
 }
-ROW_TABLES: dict[str, Maker] = {"row_table": row_model}
-MAKERS = {**ROW_TABLES, **FORECASTERS, **GENERATIVE, **AGENTS, **ESTIMATORS, **LEARNERS}
+ROW_TABLES: dict[str, Maker] = {"row_table": row_model, "table": CSVTable}
+MAKERS = {**ROW_TABLES, **BANDITS, **FORECASTERS, **GENERATIVE, **AGENTS, **ESTIMATORS, **LEARNERS}

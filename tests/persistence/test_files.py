@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tests.golden.make_format1 import data, net
 from tests.persistence.kinds import KINDS, write_good
+from tests.persistence.made import data, net
 from tractable import agents
 from tractable.learners import Learner
 from tractable.persistence import files, model_file

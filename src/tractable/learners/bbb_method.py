@@ -108,11 +108,6 @@ class BBBMethod(GradientMethod):
             raise ValueError(f"fresh={self.fresh} goes with prior= another fit's posterior")
         return Normal() if prior is None else as_prior(prior)
 
-    @classmethod
-    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Files of before a prior could be that of another fit."""
-        return {"widen": 1.0, "fresh": [], **options}
-
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
         return {

@@ -287,20 +287,6 @@ class EnsembleMethod(Method[EnsembleState]):
             member.generator.set_state(mine.pop("generator"))
             self.member.restore_training(member, mine, values[i])
 
-    def as_begun(self, options: dict[str, Any]) -> EnsembleMethod:
-        """See ``Method``."""
-        member = self.member.as_begun(options)
-        if member is self.member:
-            return self
-        return EnsembleMethod(
-            self.network, self.likelihood, n=self.n, member=member, kind=self.kind
-        )
-
-    @classmethod
-    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """See ``Method``."""
-        return files.kind_of(options["learner"]).method_class.stated(options)
-
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
         """See ``Method``; there are as many members as the file has states of."""

@@ -162,7 +162,6 @@ def unpack(
         kind = kind_of(header.get("learner"))
         written = dict(checks.finite(header["options"], "options"))
         checks.finite(header["likelihood"], "likelihood")
-        stated = kind.method_class.stated(written)
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
         if net is None:
@@ -174,11 +173,10 @@ def unpack(
             net = architecture.build(header["net"], model_file.numbers_in(tensors))
         if likelihood is None:
             likelihood = likelihood_of(dict(header["likelihood"]), tensors)
-        tensors = _completed(tensors, type(likelihood))
-        checks.arguments(kind, stated, "the learner")
-        kind.method_class.check_file(stated, net, tensors)
+        checks.arguments(kind, written, "the learner")
+        kind.method_class.check_file(written, net, tensors)
         learner = kind(
-            net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**stated, **options}
+            net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**written, **options}
         )
         restore_state(learner, tensors, header["training"])
         _take(learner, header)
@@ -189,19 +187,6 @@ def unpack(
             held, packed = ({n: of[n] for n in names} for of in (held, packed))
         checks.taken((held, entries), (packed, values))
     return learner
-
-
-def _completed(tensors: Tensors, kind: type[Likelihood]) -> Tensors:
-    """What a file holds, with what likelihoods have had only since it was written.
-
-    A learner has one likelihood, and the members of an ensemble have one each.
-    """
-    roots = {"likelihood/"}
-    members = {name.split("/")[1] for name in tensors if name.startswith("state/")}
-    if all(member.isdecimal() for member in members):
-        roots |= {f"state/{member}/likelihood/" for member in members}
-    added = {f"{root}{name}": t for root in roots for name, t in kind.added_buffers().items()}
-    return added | tensors
 
 
 def _support(learner: Learner, tensors: Tensors) -> Support | None:
@@ -216,30 +201,14 @@ def _support(learner: Learner, tensors: Tensors) -> Support | None:
 
 
 def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
-    """Take over a checkpoint of the same learner and plan, or raise and change nothing.
-
-    A run from before there was an option goes on as it began, without.
-    """
+    """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
     tensors, header = model_file.read(path)
-    held, options = learner.method, header.get("options")
-    try:
-        learner.method = held.as_begun(options if isinstance(options, dict) else {})
-        return _resume(learner, path, tensors, header, planned)
-    except BaseException:
-        learner.method = held
-        raise
-
-
-def _resume(
-    learner: Learner, path: str | Path, tensors: Tensors, header: Header, planned: Run
-) -> Run:
     with model_file.fitting(path):
         written = Run.from_header(header)
     problem = _other(learner, header) or planned.differs(written)
     if problem is not None:
         raise ValueError(f"cannot resume from {path}: {problem}")
     with model_file.fitting(path):
-        tensors = _completed(tensors, type(learner.state.likelihood))
         twin = copy.deepcopy(learner)
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
         restore_state(twin, tensors, header["training"])
@@ -255,15 +224,13 @@ def _resume(
 def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
     """What of a file must be found again in its learner, but for what the caller gave instead.
 
-    The file may be one of an estimator, which has more; and the name of a learner is a short one
-    in files of format 1.
+    The file may be one of an estimator, which has more.
     """
     roots = ("state/", "likelihood/", "training/", "support/")
     own = {k: t for k, t in tensors.items() if k == "generator" or k.startswith(roots)}
     entries = {key: header[key] for key in _ENTRIES if key not in without}
     options = header["options"].items()
-    short = {"learner", *without}
-    entries["options"] = {key: value for key, value in options if key not in short}
+    entries["options"] = {key: value for key, value in options if key not in without}
     return own, entries
 
 
@@ -275,8 +242,6 @@ def _other(learner: Learner, header: Header) -> str | None:
     mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
     for what in ("dtype", "net", "options", "likelihood"):
         theirs = header.get(what)
-        if what == "options" and isinstance(theirs, dict):
-            theirs = type(learner).method_class.stated(theirs)
         if what == "net" and None in (theirs, mine[what]):
             continue  # a network that JSON cannot say: shapes are compared later
         if theirs == mine[what]:

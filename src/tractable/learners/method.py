@@ -260,15 +260,6 @@ class Method(ABC, Generic[S]):
         """Options of ``outputs`` for the validation rows of every epoch."""
         return {}
 
-    def as_begun(self, options: dict[str, Any]) -> Method[S]:
-        """This method, or what it was when a checkpoint with these options was written."""
-        return self
-
-    @classmethod
-    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Options of a file, with what those that it does not name were when it was written."""
-        return options
-
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
         """Refuse options of a file that would cost more than the file can need."""

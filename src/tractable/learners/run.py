@@ -66,7 +66,7 @@ class Run:
         return None
 
     def to_header(self) -> dict[str, Any]:
-        """As JSON values, under the names of format 1."""
+        """Return the run as JSON values."""
         if not self.epochs:
             return {"epoch": self.epoch, "scale": self.scale, "plan": None}
         plan = {k: v for k, v in asdict(self).items() if k not in ("epoch", "scale")}

@@ -31,7 +31,6 @@ from tractable.learners.network import Network
 from tractable.learners.outputs import Moments, chunks, joined
 from tractable.learners.start import (
     INITS,
-    PUBLISHED,
     Init,
     Start,
     first_posterior,
@@ -90,7 +89,6 @@ class TAGIMethod(Method[TAGIState]):
         if init not in INITS:
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
-        self.asked_gain = gain
         self.start = Start.of(
             network, likelihood, init, gain, relative_variance, even_steps, branches
         )
@@ -126,31 +124,6 @@ class TAGIMethod(Method[TAGIState]):
             "engine": "torch" if self.asked_engine == "torch" else "auto",
             "robust": self.robust,
         }
-
-    def as_begun(self, options: dict[str, Any]) -> TAGIMethod:
-        """See ``Method``."""
-        mine = self.stated(options) | {"robust": self.robust and "robust" in options}
-        began = {**self.options(), "engine": self.asked_engine, "robust": mine["robust"]}
-        if "relative_variance" not in options:
-            began["relative_variance"] = 1.0
-            if self.asked_gain is None:
-                began["gain"] = mine.get("gain", PUBLISHED.gain)
-        if "even_steps" not in options:
-            began["even_steps"] = False
-        if "branches" not in options:
-            began["branches"] = 1.0
-        if self.moments == "auto" and options.get("moments") == "linear":
-            began["moments"] = "linear"  # the default before there was "auto"
-        now = {**self.options(), "engine": self.asked_engine}
-        if began == now:
-            return self
-        return TAGIMethod(self.network, self.likelihood, **{**began, "prior": self.inherited})
-
-    @classmethod
-    def stated(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Files of before an option was hold a learner without what it asks for."""
-        before = {"robust": False, "relative_variance": 1.0, "even_steps": False, "fresh": []}
-        return {**before, "branches": 1.0, "prior": None, "widen": 1.0, **options}
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
         """The prior, with means drawn or brought along."""

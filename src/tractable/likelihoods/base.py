@@ -213,11 +213,6 @@ class Likelihood(nn.Module, ABC):
         finally:
             self.set_buffers(held)
 
-    @classmethod
-    def added_buffers(cls) -> dict[str, Tensor]:
-        """Buffers that older files lack, with the values that make up for them."""
-        return {}
-
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """Refuse buffers of a file that this likelihood cannot have.
 

@@ -34,11 +34,6 @@ class Decisions(Likelihood):
         """See ``Likelihood``."""
         return True
 
-    @classmethod
-    def added_buffers(cls) -> dict[str, Tensor]:
-        """See ``Likelihood``."""
-        return {"noise_scale": torch.ones((), dtype=torch.float64)}
-
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """The factor of greatest held-out likelihood, of 101 between e^-5 and e^5.
 

@@ -61,11 +61,6 @@ class HeteroscedasticNormal(Likelihood):
         # On the noise of predictions, fitted to held-out rows; learning does not depend on it.
         self.register_buffer("noise_scale", torch.ones((), dtype=torch.float64))
 
-    @classmethod
-    def added_buffers(cls) -> dict[str, Tensor]:
-        """See ``Likelihood``."""
-        return {"noise_scale": torch.ones((), dtype=torch.float64)}
-
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A factor is positive."""
         super().check_buffers(values)

@@ -1,9 +1,9 @@
-"""Model files: tensors by safetensors, everything else as JSON in its header.
+"""Model files: tensors in safetensors format, everything else as JSON in the header.
 
-Format 2 has a SHA-256 of header and tensors, so damage is noticed; format 1, without it, is still
-read.  Reading runs no code from the file and imports nothing that it names.  Whatever is wrong
-with a file is an ``InvalidModelFile``: a loader builds its object inside ``fitting(path)``, which
-turns every other error into that one.
+A file contains a SHA-256 of its header and tensors, so that damage is noticed.  Reading runs no
+code from the file and imports nothing that it names.  Every defect of a file raises
+``InvalidModelFile``: a loader builds its object inside ``fitting(path)``, which converts all other
+errors to this one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tractable.errors import InvalidModelFile
 from tractable.persistence.files import write_bytes
 
 FORMAT = 2
-READABLE = (1, 2)
 LONGEST_HEADER = 10_000_000
 """Characters; a hundred thousand epochs have records of that length."""
 
@@ -63,12 +62,9 @@ def read(path: str | Path) -> tuple[Tensors, Header]:
         if "tractable" not in metadata:
             raise InvalidModelFile(f"{path} is a safetensors file, but not one of tractable")
         header = _header(path, metadata["tractable"])
-        if header["format"] != 1:
-            stated = header.pop("checksum", None)
-            if stated != _checksum(header, tensors):
-                raise InvalidModelFile(
-                    f"{path} is damaged: its checksum is not that of its contents"
-                )
+        expected = header.pop("checksum", None)
+        if expected != _checksum(header, tensors):
+            raise InvalidModelFile(f"{path} is damaged: its checksum is not that of its contents")
         for name in header.pop("complex", []):
             # A copy, because complex numbers must not lie across the bounds of words in memory.
             tensors[name] = torch.view_as_complex(tensors[name].clone())
@@ -121,9 +117,8 @@ def _header(path: Path, text: str) -> Header:
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         raise InvalidModelFile(f"{path} has a damaged header: {error}") from error
     found = header.get("format") if isinstance(header, dict) else None
-    if type(found) is not int or found not in READABLE:
-        known = " and ".join(map(str, READABLE))
-        raise InvalidModelFile(f"{path} has file format {found!r}, this version reads {known}")
+    if type(found) is not int or found != FORMAT:
+        raise InvalidModelFile(f"{path} has file format {found!r}, this version reads {FORMAT}")
     return dict(header)
 
 
