@@ -253,6 +253,8 @@ class Support:
         }
         if "slope" in given:
             wanted["slope"] = outputs(like.new_zeros(1, *shape))[0]
+        if "steep" in given and "slope" not in given:
+            raise InvalidModelFile("the file has slopes along columns, but no slope: damaged")
         if "steep" in given:
             wanted |= {"steep": like.new_empty(columns), "near": like}
         checks.matching(wanted, given, "support")
