@@ -41,9 +41,9 @@ def test_cnv_02_strides_and_dilations():
 def test_cnv_03_parameters():
     net = nn.Sequential(nn.Conv1d(3, 4, 3), nn.Conv1d(4, 10, 5))
     layers = tr.diagnostics.summary(net, torch.zeros(2, 3, 12)).layers
-    assert [layer.parameters for layer in layers] == [36 + 4, 200 + 10]
+    assert [layer.n_parameters for layer in layers] == [36 + 4, 200 + 10]
     image = tr.diagnostics.summary(nn.Sequential(nn.Conv2d(3, 10, 5)), torch.zeros(2, 3, 8, 8))
-    assert image.parameters == 750 + 10
+    assert image.n_parameters == 750 + 10
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_cnv_03_parameters():
 def test_cnv_04_receptive_fields(layers, fields):
     net = nn.Sequential(*(nn.Conv1d(1, 1, **layer) for layer in layers))
     found = tr.diagnostics.summary(net, torch.randn(1, 1, 64)).layers
-    assert [layer.field for layer in found] == [(size,) for size in fields]
+    assert [layer.receptive_field for layer in found] == [(size,) for size in fields]
 
 
 def alexnet() -> nn.Sequential:
@@ -82,15 +82,15 @@ def test_cnv_05_and_06_a_large_network():
     """On the meta device: nothing of its 62 million weights is made."""
     with torch.device("meta"):
         net, x = alexnet(), torch.empty(1, 3, 224, 224)
-    found = [layer for layer in tr.diagnostics.summary(net, x).layers if layer.parameters]
+    found = [layer for layer in tr.diagnostics.summary(net, x).layers if layer.n_parameters]
     weights = [34848, 614400, 884736, 1327104, 884736, 37748736, 16777216, 4096000]
     biases = [96, 256, 384, 384, 256, 4096, 4096, 1000]
-    assert [layer.parameters for layer in found] == [
+    assert [layer.n_parameters for layer in found] == [
         w + b for w, b in zip(weights, biases, strict=True)
     ]
     assert sum(biases) == 10_568
-    assert sum(layer.parameters for layer in found) == 62_378_344
-    assert [layer.field for layer in found[:3]] == [(11, 11), (51, 51), (99, 99)]
+    assert sum(layer.n_parameters for layer in found) == 62_378_344
+    assert [layer.receptive_field for layer in found[:3]] == [(11, 11), (51, 51), (99, 99)]
     sizes = [
         layer.shape[1:] for layer in tr.diagnostics.summary(net, x).layers if len(layer.shape) == 3
     ]

@@ -17,14 +17,14 @@ def mlp(*sizes: int, bias: bool = True) -> nn.Sequential:
 
 
 def count(net: nn.Module, inputs: int) -> int:
-    return tr.diagnostics.summary(net, torch.zeros(2, inputs)).parameters
+    return tr.diagnostics.summary(net, torch.zeros(2, inputs)).n_parameters
 
 
 def test_dnn_01_shapes_and_parameters():
     found = tr.diagnostics.summary(mlp(5, 20, 10, 7, 4), torch.zeros(2, 5))
-    own = [layer.parameters for layer in found.layers if layer.parameters]
+    own = [layer.n_parameters for layer in found.layers if layer.n_parameters]
     assert own == [20 * 6, 10 * 21, 7 * 11, 4 * 8]
-    assert found.parameters == 439
+    assert found.n_parameters == 439
     assert [layer.shape for layer in found.layers[::2]] == [(20,), (10,), (7,), (4,)]
 
 
@@ -41,18 +41,18 @@ def test_dnn_03_one_more_layer_or_unit():
 
 def test_dnn_04_a_zigzag():
     net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1)).double()
-    joints = torch.tensor([1 / 6, 2 / 6, 4 / 6], dtype=torch.float64)
+    breakpoints = torch.tensor([1 / 6, 2 / 6, 4 / 6], dtype=torch.float64)
     slopes = torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64)
     with torch.no_grad():
         net[0].weight.copy_(slopes[:, None])
-        net[0].bias.copy_(-slopes * joints)
+        net[0].bias.copy_(-slopes * breakpoints)
         net[2].bias.fill_(4.0)
         net[2].weight.copy_(torch.tensor([[-12.0, 9.0, -6.0]]))
     model = tr.Backprop(net, tr.likelihoods.Normal(1.0), init="net", dtype=torch.float64)
     x = torch.tensor([0, 1 / 6, 2 / 6, 4 / 6, 1], dtype=torch.float64)[:, None]
     assert model.predict(x).mean.flatten().tolist() == pytest.approx([0, 1, 0, 1, 0], abs=1e-9)
     found = tr.diagnostics.regions(net, (0, 1))
-    assert found.joints == pytest.approx(joints.tolist())
+    assert found.breakpoints == pytest.approx(breakpoints.tolist())
     assert found.slopes == pytest.approx((6, -6, 3, -3))
 
 
@@ -62,8 +62,8 @@ def test_dnn_07_parameters_and_regions():
 
     for d, k, wanted in ((95, 1, 286), (5, 10, 286), (20, 10, 3841)):
         assert formula(d, k) == wanted == count(mlp(1, *[d] * k, 1), 1)
-    assert tr.diagnostics.most_regions(1, [95]) == 96
-    assert tr.diagnostics.most_regions(1, [5] * 10) == 60_466_176
+    assert tr.diagnostics.max_regions(1, [95]) == 96
+    assert tr.diagnostics.max_regions(1, [5] * 10) == 60_466_176
 
 
 def test_composed_folds_multiply_their_regions():
@@ -79,7 +79,8 @@ def test_composed_folds_multiply_their_regions():
         chain += [*part]
     for copies in (1, 2, 3):
         assert (
-            tr.diagnostics.regions(nn.Sequential(*chain[: 3 * copies]), (0, 1)).pieces == 3**copies
+            tr.diagnostics.regions(nn.Sequential(*chain[: 3 * copies]), (0, 1)).n_pieces
+            == 3**copies
         )
 
 

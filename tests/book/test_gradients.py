@@ -11,7 +11,7 @@ import tractable as tr
 
 def slopes(loss, at):
     """The gradient, as one step of plain descent of length 1 shows it."""
-    found = tr.diagnostics.descent(loss, at, lr=1.0, steps=1).points
+    found = tr.diagnostics.descent(loss, at, lr=1.0, n_steps=1).points
     return [a - b for a, b in zip(found[0], found[1], strict=True)]
 
 
@@ -136,12 +136,12 @@ def test_grd_11_signals_keep_fade_or_grow():
     assert ratios[1 / 3] == pytest.approx(1.237e-39, rel=1e-3)
     x = torch.randn(8, 300, generator=torch.Generator().manual_seed(1))
     found = {c: tr.diagnostics.summary(deep(c, 300), x) for c in (2.0, 1.0)}
-    sizes = {c: (s.layers[0].forward, s.layers[-1].forward) for c, s in found.items()}
+    sizes = {c: (s.layers[0].output_std, s.layers[-1].output_std) for c, s in found.items()}
     assert 1 / 5 < sizes[2.0][1] / sizes[2.0][0] < 5
     assert (sizes[1.0][1] / sizes[1.0][0]) ** 2 == pytest.approx(ratios[1.0] * 2, rel=10)
-    assert found[2.0].advice() == "Signals pass through all layers, forwards and backwards."
-    assert "fade forwards" in found[1.0].advice()
-    assert "fade backwards" in found[1.0].advice()
+    assert found[2.0].recommendation() == "Signals pass through all layers, forwards and backwards."
+    assert "fade forwards" in found[1.0].recommendation()
+    assert "fade backwards" in found[1.0].recommendation()
 
 
 def test_grd_12_and_15_first_variances():
@@ -168,5 +168,5 @@ def test_grd_14_no_gradient_passes_a_step_function():
     found = tr.diagnostics.summary(
         net, torch.randn(10, 2, generator=torch.Generator().manual_seed(0))
     )
-    assert found.layers[0].backward == 0
-    assert "no gradient reaches 0" in found.advice().lower()
+    assert found.layers[0].gradient_std == 0
+    assert "no gradient reaches 0" in found.recommendation().lower()

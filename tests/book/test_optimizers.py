@@ -9,7 +9,7 @@ from torch import nn
 import tractable as tr
 from tests.book.test_linear import loss as least_squares
 from tests.book.test_shallow import PHI, THETA, p38
-from tractable.diagnostics.curvature import Products
+from tractable.diagnostics.curvature import HessianProducts
 
 START = torch.tensor([1.0, 1.0], dtype=torch.float64)
 
@@ -19,7 +19,7 @@ def valley(phi):
 
 
 def trace(method, **options):
-    return tr.diagnostics.descent(valley, START, method, lr=0.02, steps=3, **options).points[1:]
+    return tr.diagnostics.descent(valley, START, method, lr=0.02, n_steps=3, **options).points[1:]
 
 
 def test_opt_01_hessian_of_the_linear_model():
@@ -28,8 +28,8 @@ def test_opt_01_hessian_of_the_linear_model():
     assert found.largest * found.smallest == pytest.approx(80)
     assert found.trace == pytest.approx(8 + 28)
     assert found.rank == 2
-    assert found.convex
-    product = Products(least_squares, torch.zeros(2))
+    assert found.is_convex
+    product = HessianProducts(least_squares, torch.zeros(2))
     assert torch.stack([product(e) for e in torch.eye(2)]).tolist() == [[8, 12], [12, 28]]
 
 
@@ -38,9 +38,9 @@ def test_opt_02_where_all_inputs_coincide_the_rank_says_so():
         return ((phi[0] + 2 * phi[1] - torch.tensor([1.0, 3.0])) ** 2).sum()
 
     found = tr.diagnostics.curvature(loss, torch.zeros(2, dtype=torch.float64))
-    assert (found.rank, found.parameters) == (1, 2)
-    assert "rank 1 of 2" in found.advice()
-    assert found.condition == math.inf
+    assert (found.rank, found.n_parameters) == (1, 2)
+    assert "rank 1 of 2" in found.recommendation()
+    assert found.condition_number == math.inf
 
 
 def test_opt_03_gabor_model():
@@ -49,7 +49,7 @@ def test_opt_03_gabor_model():
         return (torch.sin(inner) * torch.exp(-(inner**2) / 32) - y) ** 2
 
     at = torch.tensor([0.5, 10.0], dtype=torch.float64)
-    found = tr.diagnostics.descent(loss, at, lr=1.0, steps=1)
+    found = tr.diagnostics.descent(loss, at, lr=1.0, n_steps=1)
     assert found.losses[0] == pytest.approx(0.393006435, abs=1e-8)
     step = [float(at[i]) - found.points[1][i] for i in (0, 1)]
     assert step == pytest.approx([0.098756061, 0.008888045], abs=1e-8)
@@ -67,7 +67,7 @@ def test_opt_04_logistic_regression_through_a_learner():
     )
     found = tr.diagnostics.curvature(model, x, y)  # means over four rows
     assert 4 * found.loss == pytest.approx(3.558033958)
-    assert 4 * found.gradient == pytest.approx(math.hypot(0.299952021, -2.771138783))
+    assert 4 * found.gradient_norm == pytest.approx(math.hypot(0.299952021, -2.771138783))
     values = [4 * value for value in found.eigenvalues]
     assert values == pytest.approx([0.80808112, 1.542531636])
 
@@ -119,14 +119,14 @@ def test_opt_12_the_hessian_of_many_parameters_is_never_made():
     size = 1_000_000
     scales = torch.linspace(1, 50, size)
     found = tr.diagnostics.curvature(
-        lambda w: 0.5 * (scales * w * w).sum(), torch.zeros(size), vectors=12
+        lambda w: 0.5 * (scales * w * w).sum(), torch.zeros(size), max_products=12
     )
-    assert found.parameters == size
+    assert found.n_parameters == size
     assert found.largest == pytest.approx(50, rel=0.05)
 
 
 def test_opt_14_the_largest_stable_step():
     found = tr.diagnostics.curvature(valley, START)
-    assert found.stable_step == pytest.approx(2 / 20)
-    assert not tr.diagnostics.descent(valley, START, lr=0.099, steps=500).diverged
-    assert tr.diagnostics.descent(valley, START, lr=0.101, steps=500).diverged
+    assert found.max_stable_lr == pytest.approx(2 / 20)
+    assert not tr.diagnostics.descent(valley, START, lr=0.099, n_steps=500).diverged
+    assert tr.diagnostics.descent(valley, START, lr=0.101, n_steps=500).diverged

@@ -16,7 +16,7 @@ def test_per_01_parameters():
     net = nn.Sequential(
         nn.Linear(40, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)
     )
-    assert tr.diagnostics.summary(net, torch.zeros(2, 40)).parameters == 50_410
+    assert tr.diagnostics.summary(net, torch.zeros(2, 40)).n_parameters == 50_410
 
 
 class HalfOfTheMean:
@@ -37,11 +37,11 @@ def test_per_02_noise_bias_and_variance():
     x = np.zeros((4, 1))
     sets = [(x, np.array(draws, dtype=float)) for draws in itertools.product((1, 3), repeat=4)]
     found = tr.diagnostics.bias_variance(
-        HalfOfTheMean, sampler=sets, at=x[:1], truth=[2.0], noise=1.0, workers=1
+        HalfOfTheMean, sample_dataset=sets, X_test=x[:1], y_mean=[2.0], noise_variance=1.0, n_jobs=1
     )
     parts = (found.bias_sq, found.variance, found.noise, found.loss)
     assert parts == pytest.approx((1, 0.0625, 1, 2.0625), abs=1e-12)
-    assert found.main == "noise" or found.bias_sq == found.noise
+    assert found.largest_term == "noise" or found.bias_sq == found.noise
 
 
 def test_per_04_fixed_hidden_units_and_an_exact_last_layer():

@@ -37,10 +37,10 @@ def test_reg_03_decoupled_decay_is_a_step_on_a_penalised_loss():
     leaf = W.clone().requires_grad_()
     (slope,) = torch.autograd.grad(loss(leaf), leaf)
     by_hand = (1 - decay) * W - alpha * slope
-    plain = tr.diagnostics.descent(penalised, W, lr=alpha, steps=1).points[1]
-    torchs = tr.diagnostics.descent(loss, W, lr=alpha, steps=1, weight_decay=decay / alpha).points[
-        1
-    ]
+    plain = tr.diagnostics.descent(penalised, W, lr=alpha, n_steps=1).points[1]
+    torchs = tr.diagnostics.descent(
+        loss, W, lr=alpha, n_steps=1, weight_decay=decay / alpha
+    ).points[1]
     assert plain == pytest.approx(by_hand.tolist())
     assert torchs == pytest.approx(by_hand.tolist())
 
@@ -59,7 +59,7 @@ def test_reg_05_noise_on_the_inputs():
     def by_hand(phi):
         return (phi[0] + phi[1] * X - Y).square().sum() + 4 * 0.04 * phi[1] ** 2
 
-    found = tr.diagnostics.descent(by_hand, [0.0, 0.0], lr=0.03, steps=2000).points[-1]
+    found = tr.diagnostics.descent(by_hand, [0.0, 0.0], lr=0.03, n_steps=2000).points[-1]
     assert found == pytest.approx((1.151162791, 1.065891473), abs=1e-5)
     assert float(by_hand(at)) == pytest.approx(2.8936)
 
@@ -97,7 +97,7 @@ def test_reg_08_a_step_follows_the_flow_of_the_modified_loss():
         return 0.5 * p.square().sum()
 
     start, alpha = torch.tensor([1.0], dtype=torch.float64), 0.1
-    step = tr.diagnostics.descent(loss, start, lr=alpha, steps=1).points[1][0]
+    step = tr.diagnostics.descent(loss, start, lr=alpha, n_steps=1).points[1][0]
     assert step == pytest.approx(0.9)
     modified = tr.diagnostics.modified_loss(loss, alpha)
     plain = float(flow(loss, start, alpha, 50)) - step
@@ -111,12 +111,12 @@ def test_reg_10_the_penalty_of_sgd():
     slopes = [torch.tensor(g, dtype=torch.float64) for g in gradients]
     batches = [partial(torch.dot, slope) for slope in slopes]
     at = torch.tensor([0.3, -0.7], dtype=torch.float64)
-    found = tr.diagnostics.implicit(batches, at, lr=4.0)
-    assert found.descent + found.batches == pytest.approx(6.416666667)
+    found = tr.diagnostics.implicit_regularization(batches, at, lr=4.0)
+    assert found.step_penalty + found.batch_penalty == pytest.approx(6.416666667)
     mean = torch.tensor(gradients, dtype=torch.float64).mean(0)
-    assert found.descent == pytest.approx(float(mean.square().sum()))
-    assert found.of_sgd == pytest.approx(float(tr.diagnostics.modified_loss(batches, 4.0)(at)))
-    assert found.of_descent == pytest.approx(found.loss + found.descent)
+    assert found.step_penalty == pytest.approx(float(mean.square().sum()))
+    assert found.sgd_loss == pytest.approx(float(tr.diagnostics.modified_loss(batches, 4.0)(at)))
+    assert found.descent_loss == pytest.approx(found.loss + found.step_penalty)
 
 
 def test_reg_11_norms():
@@ -132,18 +132,18 @@ def test_reg_11_norms():
 def test_steps_and_batches_of_a_model():
     x, y = X[:, None].repeat(4, 1), Y.repeat(4)
     model = tr.Backprop(nn.Linear(1, 1), tr.likelihoods.Normal(1.0), dtype=torch.float64)
-    found = tr.diagnostics.implicit(model, x, y, lr=0.1, batch_size=4)
-    assert found.number == 4
+    found = tr.diagnostics.implicit_regularization(model, x, y, lr=0.1, batch_size=4)
+    assert found.n_batches == 4
     assert found.loss == pytest.approx(tr.diagnostics.curvature(model, x, y).loss)
-    whole = tr.diagnostics.implicit(model, x, y, lr=0.1, batch_size=16)
-    assert whole.batches == 0
-    assert whole.descent == pytest.approx(found.descent)
-    assert 0.1 / 4 * tr.diagnostics.curvature(model, x, y).gradient ** 2 == pytest.approx(
-        whole.descent
+    whole = tr.diagnostics.implicit_regularization(model, x, y, lr=0.1, batch_size=16)
+    assert whole.batch_penalty == 0
+    assert whole.step_penalty == pytest.approx(found.step_penalty)
+    assert 0.1 / 4 * tr.diagnostics.curvature(model, x, y).gradient_norm ** 2 == pytest.approx(
+        whole.step_penalty
     )
     with pytest.raises(ValueError, match="from 1 to 16 rows"):
-        tr.diagnostics.implicit(model, x, y, lr=0.1, batch_size=17)
+        tr.diagnostics.implicit_regularization(model, x, y, lr=0.1, batch_size=17)
     with pytest.raises(ValueError, match="lr must be a positive"):
-        tr.diagnostics.implicit(model, x, y, lr=0.0)
+        tr.diagnostics.implicit_regularization(model, x, y, lr=0.0)
     with pytest.raises(ValueError, match="lr must be a positive"):
         tr.diagnostics.modified_loss([], -1.0)

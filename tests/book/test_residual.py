@@ -46,7 +46,7 @@ def test_res_02_derivative_of_later_blocks():
             layer.weight.fill_(w)
     net = nn.Sequential(*(Residual(layer) for layer in layers))
     found = tr.diagnostics.summary(net, torch.tensor([[1.0], [2.0], [-1.5]], dtype=DOUBLE), seed=1)
-    inside = [layer.backward for layer in found.layers]
+    inside = [layer.gradient_std for layer in found.layers]
     assert len(inside) == 4
     # The gradient at the first block's output, over that at the last one's: 1.2 * 0.7 * 1.1.
     assert inside[0] / inside[3] == pytest.approx(0.924)
@@ -100,8 +100,8 @@ def test_res_07_parameters_with_batch_norm():
         return nn.Sequential(*layers, nn.Linear(20, 1))
 
     x = torch.zeros(4, 1)
-    assert tr.diagnostics.summary(net(False), x).parameters == 3841
-    assert tr.diagnostics.summary(net(True), x).parameters == 4241
+    assert tr.diagnostics.summary(net(False), x).n_parameters == 3841
+    assert tr.diagnostics.summary(net(True), x).n_parameters == 4241
 
 
 def test_res_08_a_bottleneck():
@@ -111,8 +111,8 @@ def test_res_08_a_bottleneck():
     wide = nn.Sequential(*block(512, 512, 3))
     narrow = nn.Sequential(*block(512, 128, 1), *block(128, 128, 3), *block(128, 512, 1))
     x = torch.zeros(1, 512, 3, 3)
-    assert tr.diagnostics.summary(wide, x).parameters == 2_360_832
-    assert tr.diagnostics.summary(narrow, x).parameters == 280_832
+    assert tr.diagnostics.summary(wide, x).n_parameters == 2_360_832
+    assert tr.diagnostics.summary(narrow, x).n_parameters == 280_832
 
 
 @pytest.mark.parametrize(("scale", "wanted"), [(1.0, 32.0), (1 / math.sqrt(2), 1.0)])

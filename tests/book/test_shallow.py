@@ -40,9 +40,9 @@ def p38(activation: nn.Module) -> nn.Sequential:
 
 def test_shn_01_joints_and_slopes():
     found = tr.diagnostics.regions(p38(nn.ReLU()), (-10, 10))
-    assert found.joints == pytest.approx((0.5, 1.0, 11 / 7))
+    assert found.breakpoints == pytest.approx((0.5, 1.0, 11 / 7))
     assert found.slopes == pytest.approx((-0.462, -0.982, 0.188, 0.65))
-    assert (found.count, found.pieces, found.most) == (4, 4, 4)
+    assert (found.n_regions, found.n_pieces, found.upper_bound) == (4, 4, 4)
 
 
 def test_shn_02_slopes_add_up():
@@ -80,13 +80,13 @@ def test_shn_04_hardswish_of_a_certain_gaussian():
 def test_shn_05_parameters(sizes, count):
     inputs, hidden, outputs = sizes
     net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
-    assert tr.diagnostics.summary(net, torch.zeros(2, inputs)).parameters == count
+    assert tr.diagnostics.summary(net, torch.zeros(2, inputs)).n_parameters == count
     assert count == (inputs + 1) * hidden + (hidden + 1) * outputs
 
 
 def test_shn_06_most_regions():
     cases = {(3, 2): 7, (5, 2): 16, (3, 3): 8, (95, 1): 96}
-    assert {case: tr.diagnostics.most_regions(case[1], [case[0]]) for case in cases} == cases
+    assert {case: tr.diagnostics.max_regions(case[1], [case[0]]) for case in cases} == cases
 
 
 @pytest.mark.parametrize("units", [3, 5])
@@ -96,7 +96,7 @@ def test_shn_06_lines_in_general_position_reach_it(units):
         net[0].weight.copy_(torch.randn(units, 2, generator=torch.Generator().manual_seed(1)))
         net[0].bias.copy_(torch.randn(units, generator=torch.Generator().manual_seed(2)))
     found = tr.diagnostics.regions(net, [(-1000, 1000), (-1000, 1000)])
-    assert found.count == found.most == tr.diagnostics.most_regions(2, [units])
+    assert found.n_regions == found.upper_bound == tr.diagnostics.max_regions(2, [units])
 
 
 def test_shn_08_relu_is_homogeneous_for_positive_factors_only():
@@ -111,12 +111,12 @@ def test_shn_08_relu_is_homogeneous_for_positive_factors_only():
 def test_shn_10_rect_bends_six_times():
     kinks = {Rect: (0.0, 1.0)}
     found = tr.diagnostics.regions(p38(Rect()), (-10, 10), kinks=kinks)
-    assert found.joints == pytest.approx((1 / 7, 0.5, 1, 11 / 7, 19 / 9, 3))
-    assert found.pieces == 7
+    assert found.breakpoints == pytest.approx((1 / 7, 0.5, 1, 11 / 7, 19 / 9, 3))
+    assert found.n_pieces == 7
     assert found.slopes == pytest.approx((0,) * 7)
 
 
 def test_shn_11_affine_units_make_an_affine_network():
     for unit in (Affine(), nn.Identity()):
         kinks = {Affine: ()}
-        assert tr.diagnostics.regions(p38(unit), (-5, 5), kinks=kinks).pieces == 1
+        assert tr.diagnostics.regions(p38(unit), (-5, 5), kinks=kinks).n_pieces == 1

@@ -41,7 +41,7 @@ def test_classes_and_json(call, kinds, learner):
     assert done.exit_code == 0, done.output
     held = json.loads(done.output)
     assert next(iter(held["studies"])) == "Why is the error what it is?"
-    assert held["studies"]["What would help a plain network?"]["kind"] == "error rate"
+    assert held["studies"]["What would help a plain network?"]["error_metric"] == "error rate"
 
 
 def test_names_of_columns_are_no_code(call, tmp_path):

@@ -42,11 +42,11 @@ def test_a_linear_model_of_all_data_sets_is_exact(penalty):
     """Against the closed form of ridge regression: f = x' G^-1 X' y, G = X'X + penalty."""
     found = tr.diagnostics.bias_variance(
         lambda seed: Ridge(seed, penalty),
-        sampler=list(every_data_set()),
-        at=AT,
-        truth=AT @ TRUE,
-        noise=SIGMA**2,
-        workers=1,
+        sample_dataset=list(every_data_set()),
+        X_test=AT,
+        y_mean=AT @ TRUE,
+        noise_variance=SIGMA**2,
+        n_jobs=1,
     )
     weights = AT @ np.linalg.solve(X.T @ X + penalty * np.eye(2), X.T)
     variance = SIGMA**2 * (weights**2).sum(1).mean()
@@ -62,19 +62,19 @@ def test_a_linear_model_of_all_data_sets_is_exact(penalty):
     assert found.bias_sq == pytest.approx(bias_sq, abs=1e-10)
     assert found.loss == pytest.approx(np.mean(losses), abs=1e-10)
     assert found.noise + found.bias_sq + found.variance == pytest.approx(found.loss, abs=1e-10)
-    assert found.datasets == 64
+    assert found.n_datasets == 64
     assert found.epistemic is None
 
 
 def test_drawn_data_sets_are_unbiased_and_still_add_up():
-    def sampler(generator):
+    def sample_dataset(generator):
         noise = torch.randn(len(X), generator=generator, dtype=torch.float64).numpy()
         return X, X @ TRUE + SIGMA * noise
 
     found = [
         tr.diagnostics.bias_variance(
-            lambda seed: Ridge(seed, 2.5), sampler=sampler, at=AT, truth=AT @ TRUE,
-            noise=SIGMA**2, datasets=4, seed=seed, workers=1,
+            lambda seed: Ridge(seed, 2.5), sample_dataset=sample_dataset, X_test=AT,
+            y_mean=AT @ TRUE, noise_variance=SIGMA**2, n_datasets=4, seed=seed, n_jobs=1,
         )
         for seed in range(200)
     ]  # fmt: skip
@@ -90,12 +90,12 @@ def test_drawn_data_sets_are_unbiased_and_still_add_up():
         assert total == pytest.approx(part.loss, abs=1e-10)
 
 
-def test_exact_bayesian_regression_is_honest():
+def test_exact_bayesian_regression_is_calibrated():
     """With a wide prior the posterior variance is the sampling variance: the ratio is 1."""
     x = torch.linspace(-1, 1, 30, dtype=torch.float64)[:, None]
     design = torch.cat([torch.ones_like(x), x], 1)
 
-    def sampler(generator):
+    def sample_dataset(generator):
         noise = torch.randn(30, generator=generator, dtype=torch.float64)
         return x, 0.3 - 0.8 * x[:, 0] + 0.4 * noise
 
@@ -107,15 +107,15 @@ def test_exact_bayesian_regression_is_honest():
 
     at = torch.tensor([[-0.9], [0.1], [0.8]], dtype=torch.float64)
     found = tr.diagnostics.bias_variance(
-        make, sampler=sampler, at=at, truth=0.3 - 0.8 * at[:, 0], noise=0.16, datasets=100,
-        workers=1, epochs=1, batch_size=30, off_data=False,
+        make, sample_dataset=sample_dataset, X_test=at, y_mean=0.3 - 0.8 * at[:, 0],
+        noise_variance=0.16, n_datasets=100, n_jobs=1, epochs=1, batch_size=30, off_data=False,
     )  # fmt: skip
     rows = torch.cat([torch.ones_like(at), at], 1)
     by_theory = 0.16 * (rows @ torch.linalg.inv(design.T @ design) * rows).sum(1).mean()
     assert found.epistemic == pytest.approx(float(by_theory), rel=1e-3)
-    assert abs(found.variance - float(by_theory)) < 3 * found.errors["variance"]
-    assert 0.8 < found.honesty < 1.25
-    assert "right within" in found.advice()
+    assert abs(found.variance - float(by_theory)) < 3 * found.std_errors["variance"]
+    assert 0.8 < found.epistemic_ratio < 1.25
+    assert "right within" in found.recommendation()
 
 
 def blobs(rows=60):
@@ -125,12 +125,12 @@ def blobs(rows=60):
     return x, y
 
 
-def test_classes_add_up_as_brier_scores_and_doubt_is_of_probabilities():
+def test_terms_of_brier_scores_sum_to_the_loss():
     x, y = blobs()
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
     found = tr.diagnostics.bias_variance(
         lambda seed: tr.BayesByBackprop(net, tr.likelihoods.Softmax(3), seed=seed, lr=0.02),
-        x, y, datasets=3, epochs=4, workers=1,
+        x, y, n_datasets=3, epochs=4, n_jobs=1,
     )  # fmt: skip
     total = found.noise + found.bias_sq + found.variance
     assert total == pytest.approx(found.loss, abs=1e-10)
@@ -157,58 +157,58 @@ def plain(seed):
 
 
 @pytest.mark.parametrize("make", [tagi, plain])
-def test_workers_change_nothing(table, make):
+def test_results_do_not_depend_on_the_number_of_jobs(table, make):
     ours = [
-        tr.diagnostics.bias_variance(make, *table, datasets=4, epochs=3, workers=n) for n in (1, 2)
+        tr.diagnostics.bias_variance(make, *table, n_datasets=4, epochs=3, n_jobs=n) for n in (1, 2)
     ]
     assert ours[0] == ours[1]
 
 
-def test_a_result_is_frozen_and_becomes_text_json_and_a_figure(table, tmp_path):
-    found = tr.diagnostics.bias_variance(tagi, *table, datasets=3, epochs=2, workers=1)
-    assert found.noise_from == "the model"
-    assert found.rows == 30
+def test_a_result_is_frozen_and_has_text_json_and_a_figure(table, tmp_path):
+    found = tr.diagnostics.bias_variance(tagi, *table, n_datasets=3, epochs=2, n_jobs=1)
+    assert found.noise_source == "model"
+    assert found.n_rows == 30
     with pytest.raises(AttributeError):
         found.loss = 0.0
     assert found.table().splitlines()[0].split() == ["part", "value", "share", "standard", "error"]
     held = json.loads(found.to_json(tmp_path / "found.json"))
     assert held == json.loads((tmp_path / "found.json").read_text())
-    assert held["study"] == "BiasVariance"
-    assert held["advice"] == found.advice()
+    assert held["diagnostic"] == "BiasVariance"
+    assert held["recommendation"] == found.recommendation()
     assert len(found.plot().patches) == 4
 
 
 def test_bad_input(table):
-    study = tr.diagnostics.bias_variance
+    decompose = tr.diagnostics.bias_variance
     x, y = table
-    with pytest.raises(ValueError, match=r"ignores its seed: make\(0\) and make\(1\) both"):
-        study(lambda seed: tagi(0), x, y)
+    with pytest.raises(ValueError, match=r"ignores its seed: factory\(0\) and factory\(1\) both"):
+        decompose(lambda seed: tagi(0), x, y)
     one = tagi(0)
     with pytest.raises(ValueError, match="the same learner twice"):
-        study(lambda seed: one, x, y)
+        decompose(lambda seed: one, x, y)
     with pytest.raises(ValueError, match="got a fitted one"):
-        study(lambda seed: tagi(seed).fit(x, y, epochs=1), x, y)
+        decompose(lambda seed: tagi(seed).fit(x, y, epochs=1), x, y)
     with pytest.raises(TypeError, match="function from a seed"):
-        study(one, x, y)
+        decompose(one, x, y)
     with pytest.raises(TypeError, match="must return a learner, got Linear"):
-        study(lambda seed: nn.Linear(1, 1), x, y)
+        decompose(lambda seed: nn.Linear(1, 1), x, y)
     with pytest.raises(ValueError, match="at least 10 rows, got 5"):
-        study(tagi, x[:5], y[:5])
+        decompose(tagi, x[:5], y[:5])
     with pytest.raises(ValueError, match="rows of inputs and 79 targets"):
-        study(tagi, x, y[1:])
+        decompose(tagi, x, y[1:])
     with pytest.raises(ValueError, match="NaN or infinite"):
-        study(tagi, x / 0, y)
+        decompose(tagi, x / 0, y)
     with pytest.raises(ValueError, match="at least 2 data sets, got 1"):
-        study(tagi, x, y, datasets=1)
-    with pytest.raises(ValueError, match="share must lie"):
-        study(tagi, x, y, share=1.5)
+        decompose(tagi, x, y, n_datasets=1)
+    with pytest.raises(ValueError, match="subset_fraction must lie"):
+        decompose(tagi, x, y, subset_fraction=1.5)
     with pytest.raises(ValueError, match="not both"):
-        study(tagi, x, y, sampler=lambda g: (x, y), at=x, truth=y)
-    with pytest.raises(ValueError, match="needs `at`"):
-        study(tagi, sampler=lambda g: (x, y))
-    with pytest.raises(ValueError, match="give noise="):
-        study(lambda s: Ridge(s, 1.0), x, y, workers=1)
-    with pytest.raises(ValueError, match="finite and not negative"):
-        study(lambda s: Ridge(s, 1.0), x, y, workers=1, noise=-1.0)
-    with pytest.raises(ValueError, match="workers must be at least 1"):
-        study(tagi, x, y, workers=0)
+        decompose(tagi, x, y, sample_dataset=lambda g: (x, y), X_test=x, y_mean=y)
+    with pytest.raises(ValueError, match="needs X_test"):
+        decompose(tagi, sample_dataset=lambda g: (x, y))
+    with pytest.raises(ValueError, match="pass noise_variance="):
+        decompose(lambda s: Ridge(s, 1.0), x, y, n_jobs=1)
+    with pytest.raises(ValueError, match="noise_variance must be finite"):
+        decompose(lambda s: Ridge(s, 1.0), x, y, n_jobs=1, noise_variance=-1.0)
+    with pytest.raises(ValueError, match="n_jobs must be at least 1"):
+        decompose(tagi, x, y, n_jobs=0)

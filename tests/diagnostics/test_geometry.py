@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.diagnostics.curvature import DENSE, lanczos
+from tractable.diagnostics.curvature import MAX_DENSE_PARAMETERS, lanczos
 
 
 def net_of(*sizes, seed=0, act=nn.ReLU):
@@ -73,11 +73,11 @@ def test_a_large_model_takes_products_only():
     net = net_of(20, 30, 1, act=nn.Tanh)
     model = tr.Backprop(net, tr.likelihoods.Normal(1.0), init="net", dtype=torch.float64)
     found = tr.diagnostics.curvature(model, x, x[:, :1])
-    assert found.parameters == 661 > DENSE
+    assert found.n_parameters == 661 > MAX_DENSE_PARAMETERS
     assert found.rank is None
     assert found.residual < 0.01 * found.largest
-    assert "stable here for steps below" in found.advice()
-    assert not found.convex
+    assert "stable here for steps below" in found.recommendation()
+    assert not found.is_convex
     held = json.loads(found.to_json())
     assert held["largest"] == found.largest
     assert len(found.plot().lines) == 2
@@ -105,7 +105,7 @@ def test_a_closure_that_fails_leaves_the_weights_where_they_were():
 def test_bad_curvature(model):
     learner, x, _ = model
     with pytest.raises(ValueError, match="needs targets"):
-        tr.diagnostics.implicit(learner, x, lr=0.1)
+        tr.diagnostics.implicit_regularization(learner, x, lr=0.1)
     with pytest.raises(ValueError, match="needs targets"):
         tr.diagnostics.curvature(learner, x)
     with pytest.raises(ValueError, match="no targets"):
@@ -117,7 +117,7 @@ def test_bad_curvature(model):
     with pytest.raises(ValueError, match="not finite there"):
         tr.diagnostics.curvature(lambda w: w.sqrt().sum(), torch.zeros(2))
     flat = tr.diagnostics.curvature(torch.sum, torch.ones(2))
-    assert flat.stable_step == math.inf
+    assert flat.max_stable_lr == math.inf
 
 
 @pytest.mark.parametrize("act", [nn.ReLU, nn.LeakyReLU, nn.Hardtanh])
@@ -131,10 +131,12 @@ def test_regions_in_one_dimension_are_where_the_slope_changes(seed, act):
     bent = (values[2:] - 2 * values[1:-1] + values[:-2]).abs() > 1e-9
     places = grid[1:-1][bent]
     steps = [p for i, p in enumerate(places) if i == 0 or p - places[i - 1] > 1.5e-4]
-    assert len(steps) == len(found.joints) == found.pieces - 1
-    for ours, theirs in zip(found.joints, steps, strict=True):
+    assert len(steps) == len(found.breakpoints) == found.n_pieces - 1
+    for ours, theirs in zip(found.breakpoints, steps, strict=True):
         assert abs(ours - float(theirs)) < 2.1e-4
-    middles = [(a + b) / 2 for a, b in zip([-3, *found.joints], [*found.joints, 3], strict=True)]
+    middles = [
+        (a + b) / 2 for a, b in zip([-3, *found.breakpoints], [*found.breakpoints, 3], strict=True)
+    ]
     x = torch.tensor(middles, dtype=torch.float64)[:, None].requires_grad_()
     (slopes,) = torch.autograd.grad(net(x).sum(), x)
     assert found.slopes == pytest.approx(slopes.flatten().tolist())
@@ -153,10 +155,10 @@ def test_regions_in_two_dimensions_are_the_patterns_of_a_grid(seed):
     unique, counts = patterns.unique(dim=0, return_counts=True)
     large = [size for size in found.sizes if size > 16 * 4e-4]
     # Cells that hold many points of the grid have a pattern each (a pattern may have two cells).
-    assert int((counts > 80).sum()) <= len(large) <= found.count
-    assert len(unique) <= found.count
+    assert int((counts > 80).sum()) <= len(large) <= found.n_regions
+    assert len(unique) <= found.n_regions
     assert sum(found.sizes) == pytest.approx(16)
-    assert len(found.plot().collections[0].get_paths()) == found.count
+    assert len(found.plot().collections[0].get_paths()) == found.n_regions
 
 
 def test_bad_regions():
@@ -171,25 +173,25 @@ def test_bad_regions():
     with pytest.raises(ValueError, match="no linear layer"):
         tr.diagnostics.regions(nn.ReLU(), (0, 1))
     with pytest.raises(ValueError, match="1 or more"):
-        tr.diagnostics.most_regions(0, [3])
+        tr.diagnostics.max_regions(0, [3])
 
 
 def test_a_way_is_drawn_and_written():
     def loss(p):
         return p[0] ** 2 + 10 * p[1] ** 2
 
-    found = tr.diagnostics.descent(loss, [1.0, 1.0], "momentum", lr=0.02, steps=25)
+    found = tr.diagnostics.descent(loss, [1.0, 1.0], "momentum", lr=0.02, n_steps=25)
     assert len(found.points) == 26
     assert found.losses[-1] < found.losses[0]
-    assert "decreased" in found.advice()
+    assert "decreased" in found.recommendation()
     assert "function" not in json.loads(found.to_json())
     ax = found.plot()
-    tr.diagnostics.descent(loss, [1.0, 1.0], "adam", lr=0.02, steps=25).plot(ax)
+    tr.diagnostics.descent(loss, [1.0, 1.0], "adam", lr=0.02, n_steps=25).plot(ax)
     assert len(ax.lines) == 2
     assert found.table().splitlines()[0].split() == ["step", "loss", "w0", "w1"]
-    far = tr.diagnostics.descent(lambda p: (p**4).sum(), [100.0], lr=1.0, steps=50)
+    far = tr.diagnostics.descent(lambda p: (p**4).sum(), [100.0], lr=1.0, n_steps=50)
     assert far.diverged
-    assert "too long" in far.advice()
+    assert "too long" in far.recommendation()
 
 
 def test_the_books_momentum_trains_a_learner():
@@ -213,5 +215,5 @@ def test_bad_optimisers():
         tr.diagnostics.descent(torch.sum, w, "newton", lr=0.1)
     with pytest.raises(ValueError, match="start must be a vector"):
         tr.diagnostics.descent(torch.sum, torch.ones(2, 2), lr=0.1)
-    with pytest.raises(ValueError, match="steps must be"):
-        tr.diagnostics.descent(torch.sum, w, lr=0.1, steps=0)
+    with pytest.raises(ValueError, match="n_steps must be"):
+        tr.diagnostics.descent(torch.sum, w, lr=0.1, n_steps=0)

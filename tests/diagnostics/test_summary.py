@@ -1,4 +1,4 @@
-"""Layer by layer: fields against the support of gradients, scales, dead units, certainty."""
+"""Summaries of layers: receptive fields against gradients, scales, dead units, SNR."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_the_field_is_the_support_of_the_gradient(seed, dims):
     (slope,) = torch.autograd.grad(middle, x)
     places = slope[0, 0].nonzero()
     support = (places.amax(0) - places.amin(0) + 1).tolist()
-    found = tr.diagnostics.summary(net, x.detach()).layers[-1].field
+    found = tr.diagnostics.summary(net, x.detach()).layers[-1].receptive_field
     assert list(found) == support
 
 
@@ -64,18 +64,18 @@ class Branches(nn.Module):
         return self.last(torch.cat([both, self.short(x)], 1))
 
 
-def test_of_branches_the_widest():
+def test_branches_have_the_widest_receptive_field():
     found = {
-        la.name: la.field for la in tr.diagnostics.summary(Branches(), torch.ones(1, 1, 30)).layers
+        la.name: la.receptive_field
+        for la in tr.diagnostics.summary(Branches(), torch.ones(1, 1, 30)).layers
     }
     assert found == {"short": (3,), "long": (7,), "last": (9,)}
 
 
-def test_what_mixes_positions_in_another_way_has_no_field():
+def test_other_functions_have_no_receptive_field():
     net = nn.Sequential(nn.Conv1d(1, 1, 3), nn.Flatten(), nn.Linear(8, 2))
-    assert [la.field for la in tr.diagnostics.summary(net, torch.ones(2, 1, 10)).layers] == [
-        (3,), None, None,
-    ]  # fmt: skip
+    layers = tr.diagnostics.summary(net, torch.ones(2, 1, 10)).layers
+    assert [la.receptive_field for la in layers] == [(3,), None, None]
 
 
 def test_scales_and_dead_units():
@@ -84,14 +84,16 @@ def test_scales_and_dead_units():
         net[0].bias[:3] = -100.0
     x = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
     found = tr.diagnostics.summary(net, x)
-    assert found.layers[1].dead == 0.75
-    assert "75 % of the units of 1 are dead" in found.advice()
+    assert found.layers[1].dead_fraction == 0.75
+    assert "75 % of the units of 1 are dead" in found.recommendation()
     z = net[0](x)
-    assert found.layers[0].forward == pytest.approx(float(z.detach().std(correction=0)), rel=1e-5)
+    assert found.layers[0].output_std == pytest.approx(
+        float(z.detach().std(correction=0)), rel=1e-5
+    )
     assert net.training
 
 
-def test_a_learner_at_its_means_with_its_certainty():
+def test_the_summary_of_a_learner_uses_its_means_and_its_signal_to_noise_ratio():
     x = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
     y = x[:, :1]
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
@@ -99,13 +101,13 @@ def test_a_learner_at_its_means_with_its_certainty():
     found = tr.diagnostics.summary(model, x, y)
     ratio = torch.cat([model.posterior.snr()[n].flatten() for n in ("0.weight", "0.bias")])
     assert found.layers[0].snr == pytest.approx(float(ratio.median()))
-    assert found.layers[0].pruned == 0
-    assert found.layers[0].backward > 0
+    assert found.layers[0].pruned_fraction == 0
+    assert found.layers[0].gradient_std > 0
     pruned = tr.diagnostics.summary(model.prune(0.5), x, y)
-    share = sum(la.pruned * la.parameters for la in pruned.layers if la.parameters)
-    assert share / pruned.parameters == pytest.approx(0.5, abs=0.02)
+    share = sum(la.pruned_fraction * la.n_parameters for la in pruned.layers if la.n_parameters)
+    assert share / pruned.n_parameters == pytest.approx(0.5, abs=0.02)
     assert len(found.table().splitlines()) == 5
-    assert json.loads(found.to_json())["parameters"] == 33
+    assert json.loads(found.to_json())["n_parameters"] == 33
     assert len(found.plot().lines) == 2
     point = tr.diagnostics.summary(tr.Backprop(net, tr.likelihoods.Normal(0.1)), x)
     assert point.layers[0].snr is None
@@ -113,7 +115,7 @@ def test_a_learner_at_its_means_with_its_certainty():
         tr.diagnostics.summary("net", x)
 
 
-def test_a_layer_called_net_has_its_own_certainty():
+def test_a_layer_called_net_has_its_own_signal_to_noise_ratio():
     class Around(nn.Module):
         def __init__(self):
             super().__init__()

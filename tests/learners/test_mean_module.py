@@ -139,5 +139,7 @@ def test_the_summary_of_a_network_is_at_its_running_statistics():
     model = tr.Backprop(NETWORKS["batch norm"](), NORMAL(0.1), lr=1e-2)
     model.fit(x, y, epochs=5, batch_size=32)
     last = tr.diagnostics.summary(model, x, y).layers[-1]
-    assert last.forward == pytest.approx(float(model.mean_module()(x).detach().std(correction=0)))
-    assert tr.diagnostics.summary(model.mean_module(), x).layers[-1].forward == last.forward
+    assert last.output_std == pytest.approx(
+        float(model.mean_module()(x).detach().std(correction=0))
+    )
+    assert tr.diagnostics.summary(model.mean_module(), x).layers[-1].output_std == last.output_std

@@ -1,19 +1,27 @@
 """Model diagnostics: error decomposition, calibration of the epistemic variance, and remedies.
 
-Every study returns a frozen ``Result``: ``print`` shows its table and its advice, ``plot()`` draws
-it, ``to_json()`` writes it.  Studies that train models take a *maker*, a function from a seed to an
-untrained learner, and use all cores.
+Every function returns a frozen ``DiagnosticResult``: ``print`` shows its table and recommendation,
+``plot()`` draws it, ``to_json()`` writes it.  Functions that train models take a *factory*, a
+function from a seed to an untrained learner, and use all cores.
 """
 
 from tractable.diagnostics.bias_variance import BiasVariance, bias_variance
-from tractable.diagnostics.capacity import Capacity, Size, capacity
+from tractable.diagnostics.capacity import Capacity, SizeResult, capacity
 from tractable.diagnostics.curvature import Curvature, curvature
 from tractable.diagnostics.descent import Descent, Momentum, NormalizedStep, descent
-from tractable.diagnostics.implicit import Implicit, implicit, modified_loss
-from tractable.diagnostics.learning_curve import Expected, MoreData, more_data
-from tractable.diagnostics.regions import Regions, most_regions, regions
-from tractable.diagnostics.regularizers import Remedies, Remedy, remedies
-from tractable.diagnostics.result import Result
+from tractable.diagnostics.implicit import (
+    ImplicitRegularization,
+    implicit_regularization,
+    modified_loss,
+)
+from tractable.diagnostics.learning_curve import LearningCurve, LossForecast, learning_curve
+from tractable.diagnostics.regions import Regions, max_regions, regions
+from tractable.diagnostics.regularizers import (
+    RegularizerComparison,
+    RegularizerResult,
+    compare_regularizers,
+)
+from tractable.diagnostics.result import DiagnosticResult
 from tractable.diagnostics.summary import LayerSummary, Summary, summary
 
 __all__ = [
@@ -21,27 +29,27 @@ __all__ = [
     "Capacity",
     "Curvature",
     "Descent",
-    "Expected",
-    "Implicit",
+    "LossForecast",
+    "ImplicitRegularization",
     "LayerSummary",
     "Momentum",
-    "MoreData",
+    "LearningCurve",
     "NormalizedStep",
     "Regions",
-    "Remedies",
-    "Remedy",
-    "Result",
-    "Size",
+    "RegularizerComparison",
+    "RegularizerResult",
+    "DiagnosticResult",
+    "SizeResult",
     "Summary",
     "bias_variance",
     "capacity",
     "curvature",
     "descent",
-    "implicit",
+    "implicit_regularization",
     "modified_loss",
-    "more_data",
-    "most_regions",
+    "learning_curve",
+    "max_regions",
     "regions",
-    "remedies",
+    "compare_regularizers",
     "summary",
 ]

@@ -12,8 +12,8 @@ the model is calibrated.
 
 Exact: the sum, always; every term, for a list of all possible data sets.  Unbiased: each term,
 for data sets drawn by a sampler.  Approximate, for a table of rows: data sets are drawn from it
-without replacement, whose variance is that of new data sets times ``1 - share`` (exactly so for
-averages), and the noise is estimated by the model, so that an error in it changes the bias.
+without replacement, whose variance is that of new data sets times ``1 - subset_fraction`` (exactly
+so for averages), and the noise is estimated by the model, so that an error in it changes the bias.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ import torch
 from torch import Tensor
 
 from tractable.diagnostics.parallel_fits import (
-    Maker,
+    Factory,
+    Prediction,
     Rows,
-    Said,
-    check_maker,
+    check_factory,
     checked_rows,
-    fit_one,
+    draw_seeds,
+    fit_and_predict,
     one_hot,
     run_all,
-    seeds_of,
 )
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.plots.canvas import COLORS, canvas, quiet
 from tractable.training.batches import as_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Sampler = Callable[[torch.Generator], tuple[Any, Any]]
-HONEST = (0.8, 1.25)
+DatasetSampler = Callable[[torch.Generator], tuple[Any, Any]]
+CALIBRATED_RANGE = (0.8, 1.25)
 """Range of the ratio of epistemic to true variance that counts as calibrated."""
 
 
 @dataclass(frozen=True)
-class BiasVariance(Result):
+class BiasVariance(DiagnosticResult):
     """Terms of an expected loss, averaged over the evaluated rows.
 
     Attributes:
@@ -60,9 +60,9 @@ class BiasVariance(Result):
             eq. 8.7).
         variance: variance of models of different data sets about their mean.
         epistemic: mean epistemic variance predicted by the models; None if they predict none.
-        errors: standard errors of these over data sets, by name.
-        datasets: number of data sets.
-        rows: number of rows of each data set.
+        std_errors: standard errors of these over data sets, by name.
+        n_datasets: number of data sets.
+        n_rows: number of rows of each data set.
         noise_from: ``"known"`` or ``"the model"``.
         log_prob: mean log density of targets; None without targets.
     """
@@ -72,27 +72,27 @@ class BiasVariance(Result):
     bias_sq: float
     variance: float
     epistemic: float | None
-    errors: dict[str, float]
-    datasets: int
-    rows: int
-    noise_from: str
+    std_errors: dict[str, float]
+    n_datasets: int
+    n_rows: int
+    noise_source: str
     log_prob: float | None = None
 
     @property
-    def honesty(self) -> float | None:
+    def epistemic_ratio(self) -> float | None:
         """Ratio of epistemic to true variance: 1 if calibrated, below 1 if overconfident."""
         if self.epistemic is None or not self.variance > 0:
             return None
         return self.epistemic / self.variance
 
     @property
-    def doubt_of_error(self) -> float | None:
+    def epistemic_to_error_ratio(self) -> float | None:
         """Ratio of the epistemic variance to the sum of variance and squared bias."""
         error = self.variance + self.bias_sq
         return None if self.epistemic is None or not error > 0 else self.epistemic / error
 
     @property
-    def main(self) -> str:
+    def largest_term(self) -> str:
         """Name of the largest term: ``"noise"``, ``"bias"`` or ``"variance"``."""
         parts = {"noise": self.noise, "bias": self.bias_sq, "variance": self.variance}
         return max(parts, key=lambda name: parts[name])
@@ -108,10 +108,10 @@ class BiasVariance(Result):
         for name in names:
             value = getattr(self, name)
             share = None if value is None or not self.loss else f"{100 * value / self.loss:.0f} %"
-            found.append([name, value, share, self.errors.get(name)])
+            found.append([name, value, share, self.std_errors.get(name)])
         return found
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return the largest term, what reduces it, and how well the model is calibrated."""
         words = {
             "noise": "noise: the model is nearly as good as these columns allow; look for columns "
@@ -119,15 +119,17 @@ class BiasVariance(Result):
             "bias": "bias: the model is not flexible enough; more units, more epochs or a weaker "
             "prior would help, more rows would not",
             "variance": "variance: more rows, an ensemble or a stronger prior would help",
-        }[self.main]
-        return f"{words[0].upper()}{words[1:]}; {doubt_in_words(self.honesty)}."
+        }[self.largest_term]
+        return f"{words[0].upper()}{words[1:]}; {describe_epistemic_ratio(self.epistemic_ratio)}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw bars of the terms and of the predicted epistemic variance."""
         ax = canvas(ax)
         names = ["noise", "bias²", "variance", "epistemic"]
         values = [self.noise, self.bias_sq, self.variance, self.epistemic or 0.0]
-        errors = [self.errors.get(n, 0.0) for n in ("noise", "bias_sq", "variance", "epistemic")]
+        errors = [
+            self.std_errors.get(n, 0.0) for n in ("noise", "bias_sq", "variance", "epistemic")
+        ]
         shown = names if self.epistemic is not None else names[:3]
         places = range(len(shown))
         ax.bar(
@@ -140,160 +142,172 @@ class BiasVariance(Result):
         return quiet(ax, xlabel="", ylabel="part of the expected squared error")
 
 
-def doubt_in_words(honesty: float | None) -> str:
+def describe_epistemic_ratio(ratio: float | None) -> str:
     """Return a sentence that compares the epistemic variance with the true variance.
 
-    >>> doubt_in_words(1.17)
+    >>> describe_epistemic_ratio(1.17)
     "the model's epistemic variance is right within 17 %"
-    >>> doubt_in_words(0.4)
+    >>> describe_epistemic_ratio(0.4)
     'the model is overconfident: its epistemic variance is 0.4 times the true one'
     """
-    if honesty is None:
+    if ratio is None:
         return "the model predicts no epistemic variance"
-    low, high = HONEST
-    if low <= honesty <= high:
-        off = max(honesty, 1 / honesty) - 1
+    low, high = CALIBRATED_RANGE
+    if low <= ratio <= high:
+        off = max(ratio, 1 / ratio) - 1
         return f"the model's epistemic variance is right within {math.ceil(100 * off - 1e-9):.0f} %"
-    kind = "overconfident" if honesty < 1 else "underconfident"
-    return f"the model is {kind}: its epistemic variance is {honesty:.2g} times the true one"
+    kind = "overconfident" if ratio < 1 else "underconfident"
+    return f"the model is {kind}: its epistemic variance is {ratio:.2g} times the true one"
 
 
 def bias_variance(
-    make: Maker,
+    factory: Factory,
     X: Any = None,
     y: Any = None,
     *,
-    sampler: Sampler | Sequence[tuple[Any, Any]] | None = None,
-    at: Any = None,
-    truth: Any = None,
-    noise: float | Any = None,
-    datasets: int = 20,
-    share: float = 0.5,
-    test: float = 0.25,
+    sample_dataset: DatasetSampler | Sequence[tuple[Any, Any]] | None = None,
+    X_test: Any = None,
+    y_mean: Any = None,
+    noise_variance: float | Any = None,
+    n_datasets: int = 20,
+    subset_fraction: float = 0.5,
+    test_size: float = 0.25,
     seed: int = 0,
-    workers: int | None = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **fit_kwargs: Any,
 ) -> BiasVariance:
     """Estimate the terms of the expected squared error by training on many data sets.
 
     With ``X`` and ``y``, a fraction of the rows is kept for testing, and data sets are drawn from
-    the others.  With ``sampler``, new data sets are drawn, and models are evaluated at ``at``
-    against the ``truth`` there.
+    the others.  With ``sample_dataset``, new data sets are drawn, and models are evaluated at
+    ``X_test`` against the true means ``y_mean``.
 
     Args:
-        make: function from a seed to an untrained learner; each data set has its own seed, so that
-            the variance includes that of the initial weights.
+        factory: function from a seed to an untrained learner; each data set has its own seed, so
+            that the variance includes that of the initial weights.
         X: inputs, ``[rows, ...]``.
         y: targets: numbers, or classes as integers.
-        sampler: function from a generator to inputs and targets of a new data set, used instead of
-            ``X`` and ``y``; or a list of all possible data sets, equally probable: the terms are
-            then exact.
-        at: inputs to evaluate at, with ``sampler``.
-        truth: mean of the target at each of them.
-        noise: variance of the noise, one number or one for each row; default: the models' estimate.
-        datasets: number of data sets to draw.
-        share: size of each data set, as a fraction of the rows to draw from.
-        test: fraction of the rows used for testing.
+        sample_dataset: function from a generator to inputs and targets of a new data set, used
+            instead of ``X`` and ``y``; or a list of all possible data sets, equally probable: the
+            terms are then exact.
+        X_test: inputs to evaluate at, with ``sample_dataset``.
+        y_mean: expected target at each of them.
+        noise_variance: variance of the noise, one number or one for each row; default: the
+            models' estimate.
+        n_datasets: number of data sets to draw.
+        subset_fraction: size of each data set, as a fraction of the rows to draw from.
+        test_size: fraction of the rows used for testing.
         seed: random seed.
-        workers: number of parallel fits; default: the number of cores.
+        n_jobs: number of parallel fits; default: the number of cores.
         progress: whether to show a progress bar; default: only in a terminal.
-        options: arguments of ``fit``.
+        fit_kwargs: arguments of ``fit``.
 
     Returns:
         The terms with their standard errors.
     """
-    if sampler is None:
-        return _of_rows(
-            make, X, y, noise, datasets, share, test, seed, workers, progress, options
+    if sample_dataset is None:
+        return _from_rows(
+            factory, X, y, noise_variance, n_datasets, subset_fraction, test_size, seed, n_jobs,
+            progress, fit_kwargs,
         )  # fmt: skip
     if X is not None or y is not None:
-        raise ValueError("pass either X and y or sampler=, not both")
-    if at is None or truth is None:
-        raise ValueError("a sampler needs `at`, inputs to evaluate at, and the `truth` there")
-    every = not callable(sampler)
-    sets = list(sampler) if every else None  # type: ignore[arg-type]
-    count = len(sets) if sets is not None else datasets
+        raise ValueError("pass either X and y or sample_dataset=, not both")
+    if X_test is None or y_mean is None:
+        raise ValueError(
+            "sample_dataset needs X_test, inputs to evaluate at, and y_mean, the true means there"
+        )
+    is_complete = not callable(sample_dataset)
+    sets = list(sample_dataset) if is_complete else None  # type: ignore[arg-type]
+    count = len(sets) if sets is not None else n_datasets
     if count < 2:
         raise ValueError(f"a variance needs at least 2 data sets, got {count}")
-    threads, seeds, places = check_maker(make), seeds_of(seed, count), as_tensor(at, "inputs")
+    threads, seeds = check_factory(factory), draw_seeds(seed, count)
+    places = as_tensor(X_test, "inputs")
 
-    def work(number: int) -> tuple[Said, int]:
+    def work(number: int) -> tuple[Prediction, int]:
         if sets is None:
-            assert callable(sampler)
-            drawn = sampler(torch.Generator().manual_seed(seeds[number]))
+            assert callable(sample_dataset)
+            drawn = sample_dataset(torch.Generator().manual_seed(seeds[number]))
         else:
             drawn = sets[number]
         train = checked_rows(*drawn, 1, "a data set")
-        return fit_one(make(seeds[number]), train, places, None, options), len(train[0])
-
-    found = run_all(work, count, threads=threads, workers=workers, progress=progress)
-    said = [part for part, _ in found]
-    means = torch.stack([s.mean for s in said])
-    right = one_hot(as_tensor(truth, "truth"), means.shape[2])
-    if right.shape != means.shape[1:]:
-        raise ValueError(
-            f"truth has shape {tuple(right.shape)}, predictions have {tuple(means.shape[1:])}"
+        return fit_and_predict(factory(seeds[number]), train, places, None, fit_kwargs), len(
+            train[0]
         )
-    scatter = _noise(noise, said, right)
-    return _put_together(
-        said, lambda kept: _terms(means[kept], right, scatter, exact=every), found[0][1], noise
+
+    found = run_all(work, count, threads=threads, n_jobs=n_jobs, progress=progress)
+    predictions = [part for part, _ in found]
+    means = torch.stack([p.mean for p in predictions])
+    expected = one_hot(as_tensor(y_mean, "y_mean"), means.shape[2])
+    if expected.shape != means.shape[1:]:
+        raise ValueError(
+            f"y_mean has shape {tuple(expected.shape)}, predictions have {tuple(means.shape[1:])}"
+        )
+    noise = _noise(noise_variance, predictions, expected)
+    return _jackknife(
+        predictions,
+        lambda kept: _terms(means[kept], expected, noise, exact=is_complete),
+        found[0][1],
+        noise_variance,
     )
 
 
-def _of_rows(
-    make: Maker,
+def _from_rows(
+    factory: Factory,
     X: Any,
     y: Any,
-    noise: float | Any,
-    datasets: int,
-    share: float,
-    test: float,
+    noise_variance: float | Any,
+    n_datasets: int,
+    subset_fraction: float,
+    test_size: float,
     seed: int,
-    workers: int | None,
+    n_jobs: int | None,
     progress: bool | None,
-    options: dict[str, Any],
+    fit_kwargs: dict[str, Any],
 ) -> BiasVariance:
-    for name, value in (("share", share), ("test", test)):
+    for name, value in (("subset_fraction", subset_fraction), ("test_size", test_size)):
         if not 0 < value < 1:
             raise ValueError(f"{name} must lie between 0 and 1, got {value}")
-    if datasets < 2:
-        raise ValueError(f"a variance needs at least 2 data sets, got {datasets}")
+    if n_datasets < 2:
+        raise ValueError(f"a variance needs at least 2 data sets, got {n_datasets}")
     rows = checked_rows(X, y, 10, "bias_variance")
-    threads, seeds = check_maker(make), seeds_of(seed, datasets)
-    pool, held = split(len(rows[0]), test, seed)
-    size = max(2, round(share * len(pool)))
+    threads, seeds = check_factory(factory), draw_seeds(seed, n_datasets)
+    pool, held = split(len(rows[0]), test_size, seed)
+    size = max(2, round(subset_fraction * len(pool)))
 
-    def work(number: int) -> Said:
+    def work(number: int) -> Prediction:
         generator = torch.Generator().manual_seed(seeds[number])
         places = pool[torch.randperm(len(pool), generator=generator)[:size]]
         train: Rows = (rows[0][places], rows[1][places])
-        return fit_one(make(seeds[number]), train, rows[0][held], rows[1][held], options)
+        return fit_and_predict(
+            factory(seeds[number]), train, rows[0][held], rows[1][held], fit_kwargs
+        )
 
-    said = run_all(work, datasets, threads=threads, workers=workers, progress=progress)
-    means = torch.stack([s.mean for s in said])
-    seen = one_hot(rows[1][held], means.shape[2])
-    scatter = _noise(noise, said, seen)
-    drawn = 1 - size / len(pool)  # variance of these data sets over that of new ones
+    predictions = run_all(work, n_datasets, threads=threads, n_jobs=n_jobs, progress=progress)
+    means = torch.stack([p.mean for p in predictions])
+    targets = one_hot(rows[1][held], means.shape[2])
+    noise = _noise(noise_variance, predictions, targets)
+    unsampled = 1 - size / len(pool)  # variance of these data sets over that of new ones
 
     def terms(kept: Tensor) -> dict[str, float]:
-        of = means[kept]
-        loss = _mean((of - seen).square())
-        variance = _mean(of.var(0, correction=1)) / drawn
-        rest = loss - variance - _mean(scatter)  # the true function is unknown
-        return {"loss": loss, "noise": _mean(scatter), "variance": variance, "bias_sq": rest}
+        own = means[kept]
+        loss = _mean((own - targets).square())
+        variance = _mean(own.var(0, correction=1)) / unsampled
+        rest = loss - variance - _mean(noise)  # the true function is unknown
+        return {"loss": loss, "noise": _mean(noise), "variance": variance, "bias_sq": rest}
 
-    return _put_together(said, terms, size, noise)
+    return _jackknife(predictions, terms, size, noise_variance)
 
 
-def split(rows: int, test: float, seed: int) -> tuple[Tensor, Tensor]:
+def split(n_rows: int, test_size: float, seed: int) -> tuple[Tensor, Tensor]:
     """Return random indices of training rows and of test rows."""
-    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
-    held = min(max(1, round(test * rows)), rows - 2)
+    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed))
+    held = min(max(1, round(test_size * n_rows)), n_rows - 2)
     return order[held:], order[:held]
 
 
-def _terms(means: Tensor, truth: Tensor, scatter: Tensor, *, exact: bool) -> dict[str, float]:
+def _terms(means: Tensor, y_mean: Tensor, noise: Tensor, *, exact: bool) -> dict[str, float]:
     """Return loss, noise, bias and variance of models; unbiased, or exact for all data sets.
 
     The squared distance of a mean of n models is biased upwards by 1/n of their variance, which is
@@ -301,54 +315,57 @@ def _terms(means: Tensor, truth: Tensor, scatter: Tensor, *, exact: bool) -> dic
     """
     n = len(means)
     middle = means.mean(0)
-    spread = means.var(0, correction=0 if exact else 1)
-    bias_sq = (middle - truth).square() - (0 if exact else spread / n)
-    loss = (means - truth).square().mean(0) + scatter
-    parts = {"loss": loss, "noise": scatter, "variance": spread, "bias_sq": bias_sq}
+    variance = means.var(0, correction=0 if exact else 1)
+    bias_sq = (middle - y_mean).square() - (0 if exact else variance / n)
+    loss = (means - y_mean).square().mean(0) + noise
+    parts = {"loss": loss, "noise": noise, "variance": variance, "bias_sq": bias_sq}
     return {name: _mean(part) for name, part in parts.items()}
 
 
-def _noise(given: Any, said: list[Said], like: Tensor) -> Tensor:
+def _noise(given: Any, predictions: list[Prediction], like: Tensor) -> Tensor:
     """Return the variance of the noise at each row and output."""
     if given is not None:
         known = torch.as_tensor(given, dtype=torch.float64)
         if bool((known < 0).any()) or not bool(torch.isfinite(known).all()):
-            raise ValueError("noise is a variance and must be finite and not negative")
+            raise ValueError("noise_variance must be finite and not negative")
         return (known.unsqueeze(-1) if known.ndim == 1 else known).expand(like.shape)
-    own = [part.noise for part in said]
+    own = [part.noise for part in predictions]
     if any(part is None for part in own):
-        raise ValueError("the models predict no noise variance: give noise=, the variance")
+        raise ValueError("the models predict no noise variance: pass noise_variance=")
     return torch.stack([part for part in own if part is not None]).mean(0)
 
 
-def _put_together(
-    said: list[Said], terms: Callable[[Tensor], dict[str, float]], rows: int, noise: Any
+def _jackknife(
+    predictions: list[Prediction],
+    terms: Callable[[Tensor], dict[str, float]],
+    n_rows: int,
+    noise_variance: Any,
 ) -> BiasVariance:
     """Return all terms, with their jackknife standard errors over data sets."""
-    n = len(said)
+    n = len(predictions)
     places = torch.arange(n)
     whole = terms(places)
-    own = [part.epistemic for part in said]
-    doubts = None
+    own = [part.epistemic for part in predictions]
+    epistemic = None
     if all(part is not None for part in own):
-        doubts = torch.tensor([_mean(part) for part in own if part is not None])
+        epistemic = torch.tensor([_mean(part) for part in own if part is not None])
     errors: dict[str, float] = {}
     if n > 2:
         without = [terms(places[places != i]) for i in range(n)]
         for name in whole:
             values = torch.tensor([part[name] for part in without], dtype=torch.float64)
             errors[name] = float(((n - 1) * values.var(correction=0)).sqrt())
-    if doubts is not None and n > 1:
-        errors["epistemic"] = float(doubts.std() / math.sqrt(n))
-    logs = [part.log_prob for part in said]
+    if epistemic is not None and n > 1:
+        errors["epistemic"] = float(epistemic.std() / math.sqrt(n))
+    logs = [part.log_prob for part in predictions]
     known = [float(part.mean()) for part in logs if part is not None]
     return BiasVariance(
         **whole,
-        epistemic=None if doubts is None else float(doubts.mean()),
-        errors=errors,
-        datasets=n,
-        rows=rows,
-        noise_from="the model" if noise is None else "known",
+        epistemic=None if epistemic is None else float(epistemic.mean()),
+        std_errors=errors,
+        n_datasets=n,
+        n_rows=n_rows,
+        noise_source="model" if noise_variance is None else "given",
         log_prob=sum(known) / len(known) if known else None,
     )
 

@@ -18,34 +18,34 @@ import torch
 
 from tractable.diagnostics.bias_variance import split
 from tractable.diagnostics.parallel_fits import (
+    Prediction,
     Rows,
-    Said,
-    check_maker,
+    check_factory,
     checked_rows,
+    draw_seeds,
     one_hot,
+    predict_at,
     run_all,
-    said,
-    seeds_of,
 )
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.plots.canvas import COLORS, INK, canvas, legend, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SizedMaker = Callable[[int, int], Any]
+SizedFactory = Callable[[int, int], Any]
 _EVIDENCE = ("log_evidence", "elbo")
-FITTED = 0.01
+INTERPOLATION_TOLERANCE = 0.01
 """Fraction of the error of a constant below which the training rows count as fitted."""
 
 
 @dataclass(frozen=True)
-class Size:
+class SizeResult:
     """Results of one network size, averaged over seeds.
 
     Attributes:
-        size: size passed to ``make``.
-        parameters: number of parameters.
+        size: size passed to ``factory``.
+        n_parameters: number of parameters.
         train_error: error rate, or mean squared error, on the training rows.
         test_error: the same on the test rows.
         test_error_std: its standard deviation over seeds; None for one seed.
@@ -55,7 +55,7 @@ class Size:
     """
 
     size: int
-    parameters: int
+    n_parameters: int
     train_error: float
     test_error: float
     test_error_std: float | None
@@ -64,42 +64,44 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Capacity(Result):
+class Capacity(DiagnosticResult):
     """Errors by network size.
 
     Attributes:
         sizes: one entry for each size, in increasing order.
-        kind: ``"error rate"`` or ``"mean squared error"``.
+        error_metric: ``"error rate"`` or ``"mean squared error"``.
         baseline: test error of predicting the mean, or the most frequent class.
-        train_rows: number of training rows.
-        outputs: number of outputs or classes.
+        n_train_rows: number of training rows.
+        n_outputs: number of outputs or classes.
     """
 
-    sizes: tuple[Size, ...]
-    kind: str
+    sizes: tuple[SizeResult, ...]
+    error_metric: str
     baseline: float
-    train_rows: int
-    outputs: int
+    n_train_rows: int
+    n_outputs: int
 
     @property
-    def threshold(self) -> int | None:
+    def interpolation_threshold(self) -> int | None:
         """Smallest size at which the training rows are fitted; None if there is none."""
-        fitted = [s.size for s in self.sizes if s.train_error <= FITTED * self.baseline]
+        fitted = [
+            s.size for s in self.sizes if s.train_error <= INTERPOLATION_TOLERANCE * self.baseline
+        ]
         return min(fitted, default=None)
 
     @property
-    def best(self) -> Size:
+    def best(self) -> SizeResult:
         """Size with the smallest test error."""
         return min(self.sizes, key=lambda s: s.test_error)
 
     @property
-    def best_by_evidence(self) -> Size | None:
+    def best_by_evidence(self) -> SizeResult | None:
         """Size with the largest evidence, which uses no test rows; None without evidence."""
         known = [s for s in self.sizes if s.evidence is not None]
         return max(known, key=lambda s: s.evidence or -math.inf, default=None)
 
     @property
-    def peak(self) -> float:
+    def peak_ratio(self) -> float:
         """Largest ratio of a test error to the smallest one before it; 1 without a peak.
 
         Only errors that are followed by a smaller error count.
@@ -112,7 +114,7 @@ class Capacity(Result):
         return max(ratios)
 
     @property
-    def rises(self) -> bool:
+    def has_peak(self) -> bool:
         """Whether there is a peak larger than two standard deviations over seeds."""
         for i in range(1, len(self.sizes) - 1):
             here, before = self.sizes[i], min(s.test_error for s in self.sizes[:i])
@@ -129,18 +131,20 @@ class Capacity(Result):
     def cells(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
-            [s.size, s.parameters, s.train_error, s.test_error, s.test_error_std, s.test_nll,
+            [s.size, s.n_parameters, s.train_error, s.test_error, s.test_error_std, s.test_nll,
              s.evidence]
             for s in self.sizes
         ]  # fmt: skip
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return the best size, and whether the test error has a peak."""
         words = f"Size {self.best.size} has the lowest test error, {self.best.test_error:.3g}"
-        if self.rises:
-            words += f"; with size, the error rises to {self.peak:.2g} times its previous minimum"
-            if self.threshold is not None:
-                words += f", near the interpolation threshold (size {self.threshold})"
+        if self.has_peak:
+            words += (
+                f"; with size, the error rises to {self.peak_ratio:.2g} times its previous minimum"
+            )
+            if self.interpolation_threshold is not None:
+                words += f", near the interpolation threshold (size {self.interpolation_threshold})"
         chosen = self.best_by_evidence
         if chosen is not None:
             words += f"; the evidence prefers {chosen.size}"
@@ -158,45 +162,51 @@ class Capacity(Result):
             spread = [s.test_error_std or 0.0 for s in self.sizes]
             low, high = ([t + k * d for t, d in zip(test, spread, strict=True)] for k in (-1, 1))
             ax.fill_between(sizes, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
-        if self.threshold is not None:
-            ax.axvline(self.threshold, color=INK, linewidth=1, linestyle=":", label="rows fitted")
+        if self.interpolation_threshold is not None:
+            ax.axvline(
+                self.interpolation_threshold,
+                color=INK,
+                linewidth=1,
+                linestyle=":",
+                label="rows fitted",
+            )
         ax.set_xscale("log")
         ax.set_xticks(sizes, [f"{size}" for size in sizes])
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
-        quiet(ax, xlabel="size", ylabel=self.kind)
+        quiet(ax, xlabel="size", ylabel=self.error_metric)
         legend(ax)
         return ax
 
 
 def capacity(
-    make: SizedMaker,
+    factory: SizedFactory,
     sizes: Sequence[int],
     X: Any,
     y: Any,
     *,
     validation: tuple[Any, Any] | None = None,
-    test: float = 0.25,
-    seeds: int = 1,
+    test_size: float = 0.25,
+    n_seeds: int = 1,
     seed: int = 0,
-    workers: int | None = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **fit_kwargs: Any,
 ) -> Capacity:
     """Estimate training and test error of networks of several sizes.
 
     Args:
-        make: function from a size and a seed to an untrained learner.
+        factory: function from a size and a seed to an untrained learner.
         sizes: network sizes, for example widths or depths.
         X: inputs, ``[rows, ...]``.
         y: targets: numbers, or classes as integers.
         validation: test inputs and targets; default: a fraction of the rows.
-        test: that fraction.
-        seeds: number of fits of each size.
+        test_size: that fraction.
+        n_seeds: number of fits of each size.
         seed: random seed.
-        workers: number of parallel fits; default: the number of cores.
+        n_jobs: number of parallel fits; default: the number of cores.
         progress: whether to show a progress bar; default: only in a terminal.
-        options: arguments of ``fit``.
+        fit_kwargs: arguments of ``fit``.
 
     Returns:
         The errors of each size.
@@ -204,30 +214,30 @@ def capacity(
     sizes = sorted(int(size) for size in sizes)
     if not sizes or sizes[0] < 1 or len(set(sizes)) < len(sizes):
         raise ValueError(f"sizes must be different whole numbers from 1, got {sizes}")
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
-    train, held = _rows(X, y, validation, test, seed)
-    threads = check_maker(lambda seed: make(sizes[0], seed))
-    starts = seeds_of(seed, seeds)
+    if n_seeds < 1:
+        raise ValueError(f"n_seeds must be at least 1, got {n_seeds}")
+    train, held = _rows(X, y, validation, test_size, seed)
+    threads = check_factory(lambda seed: factory(sizes[0], seed))
+    seeds = draw_seeds(seed, n_seeds)
 
-    def work(number: int) -> tuple[Said, Said, int, float | None]:
-        learner = make(sizes[number // seeds], starts[number % seeds])
-        learner.fit(*train, progress=False, **options)
+    def work(number: int) -> tuple[Prediction, Prediction, int, float | None]:
+        learner = factory(sizes[number // n_seeds], seeds[number % n_seeds])
+        learner.fit(*train, progress=False, **fit_kwargs)
         count = sum(shape.numel() for shape in learner.method.network.shapes.values())
-        own = said(learner, train[0], train[1]), said(learner, held[0], held[1])
+        own = predict_at(learner, *train), predict_at(learner, *held)
         return *own, count, _evidence(learner, len(train[0]))
 
-    found = run_all(work, len(sizes) * seeds, threads=threads, workers=workers, progress=progress)
+    found = run_all(work, len(sizes) * n_seeds, threads=threads, n_jobs=n_jobs, progress=progress)
     classes = not train[1].is_floating_point() and found[0][0].mean.shape[1] > 1
     entries = []
     for i, size in enumerate(sizes):
-        group = found[i * seeds : (i + 1) * seeds]
+        group = found[i * n_seeds : (i + 1) * n_seeds]
         errors = [_error(part[1], held[1], classes) for part in group]
         nll = [-float(part[1].log_prob.mean()) for part in group if part[1].log_prob is not None]
         own = [part[3] for part in group if part[3] is not None]
-        spread = torch.tensor(errors).std().item() if seeds > 1 else None
+        spread = torch.tensor(errors).std().item() if n_seeds > 1 else None
         entries.append(
-            Size(
+            SizeResult(
                 size,
                 group[0][2],
                 _average([_error(p[0], train[1], classes) for p in group]),
@@ -247,18 +257,18 @@ def capacity(
 
 
 def _rows(
-    X: Any, y: Any, validation: tuple[Any, Any] | None, test: float, seed: int
+    X: Any, y: Any, validation: tuple[Any, Any] | None, test_size: float, seed: int
 ) -> tuple[Rows, Rows]:
     rows = checked_rows(X, y, 4, "capacity")
     if validation is not None:
         return rows, checked_rows(*validation, 1, "validation")
-    if not 0 < test < 1:
-        raise ValueError(f"test must lie between 0 and 1, got {test}")
-    kept, out = split(len(rows[0]), test, seed)
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie between 0 and 1, got {test_size}")
+    kept, out = split(len(rows[0]), test_size, seed)
     return (rows[0][kept], rows[1][kept]), (rows[0][out], rows[1][out])
 
 
-def _error(found: Said, y: Any, classes: bool) -> float:
+def _error(found: Prediction, y: Any, classes: bool) -> float:
     if classes:
         return float((found.mean.argmax(-1) != y).double().mean())
     return float((found.mean - one_hot(y, found.mean.shape[1])).square().mean())

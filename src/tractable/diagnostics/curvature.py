@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, quiet
 
@@ -26,51 +26,51 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Loss = Callable[[Tensor], Tensor]
-DENSE = 400
+MAX_DENSE_PARAMETERS = 400
 """Number of parameters up to which the whole matrix is computed."""
 _FLAT = 1e-9  # eigenvalues below this fraction of the largest count as zero
 
 
 @dataclass(frozen=True)
-class Curvature(Result):
+class Curvature(DiagnosticResult):
     """Eigenvalues of a Hessian.
 
     Attributes:
-        parameters: number of parameters.
+        n_parameters: number of parameters.
         largest: largest eigenvalue.
         smallest: smallest eigenvalue, negative where the loss is not convex.
         eigenvalues: computed eigenvalues in increasing order; all of them for a small matrix.
         residual: bound of the error of the extreme eigenvalues, 0 for a small matrix.
         rank: number of eigenvalues that are not zero to rounding; None if not all are known.
         trace: sum of all eigenvalues; None if not all are known.
-        gradient: norm of the gradient.
+        gradient_norm: norm of the gradient.
         loss: value of the loss.
     """
 
-    parameters: int
+    n_parameters: int
     largest: float
     smallest: float
     eigenvalues: tuple[float, ...]
     residual: float
     rank: int | None
     trace: float | None
-    gradient: float
+    gradient_norm: float
     loss: float
 
     @property
-    def stable_step(self) -> float:
+    def max_stable_lr(self) -> float:
         """Learning rate above which gradient descent diverges: 2 / largest eigenvalue."""
         return 2 / self.largest if self.largest > 0 else math.inf
 
     @property
-    def convex(self) -> bool:
+    def is_convex(self) -> bool:
         """Whether no eigenvalue is negative, up to rounding."""
         return self.smallest >= -max(_FLAT * abs(self.largest), self.residual)
 
     @property
-    def condition(self) -> float:
+    def condition_number(self) -> float:
         """Condition number: ratio of the largest to the smallest eigenvalue."""
-        if not self.convex or self.smallest <= _FLAT * self.largest:
+        if not self.is_convex or self.smallest <= _FLAT * self.largest:
             return math.inf
         return self.largest / self.smallest
 
@@ -81,24 +81,26 @@ class Curvature(Result):
     def cells(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
-            ["parameters", self.parameters],
+            ["parameters", self.n_parameters],
             ["largest eigenvalue", self.largest],
             ["smallest eigenvalue", self.smallest],
             ["error bound", self.residual],
             ["rank", self.rank],
-            ["largest stable step", self.stable_step],
-            ["norm of the gradient", self.gradient],
+            ["largest stable step", self.max_stable_lr],
+            ["norm of the gradient", self.gradient_norm],
             ["loss", self.loss],
         ]
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return the largest stable step, and whether the point is a unique minimum."""
-        words = f"Plain gradient descent is stable here for steps below {self.stable_step:.3g}"
-        if self.rank is not None and self.rank < self.parameters:
-            flat = self.parameters - self.rank
-            words += f"; the Hessian has rank {self.rank} of {self.parameters}: {flat} directions "
+        words = f"Plain gradient descent is stable here for steps below {self.max_stable_lr:.3g}"
+        if self.rank is not None and self.rank < self.n_parameters:
+            flat = self.n_parameters - self.rank
+            words += (
+                f"; the Hessian has rank {self.rank} of {self.n_parameters}: {flat} directions "
+            )
             words += "of the weights do not change the loss (no unique minimum without a prior)"
-        elif not self.convex:
+        elif not self.is_convex:
             words += "; the curvature is negative in some direction: this is no minimum"
         return f"{words}."
 
@@ -117,7 +119,7 @@ def curvature(
     X: Any,
     y: Any = None,
     *,
-    vectors: int = 60,
+    max_products: int = 60,
     seed: int = 0,
 ) -> Curvature:
     """Compute the curvature of a model's loss at its mean weights, or of a function at a point.
@@ -127,7 +129,7 @@ def curvature(
             prior); or a function from a vector to a number.
         X: inputs; for a function, the point.
         y: targets; None for a function.
-        vectors: maximum number of Hessian-vector products for a large Hessian.
+        max_products: maximum number of Hessian-vector products for a large Hessian.
         seed: random seed of the first Lanczos vector.
 
     Returns:
@@ -141,19 +143,19 @@ def curvature(
         loss, point = model, torch.as_tensor(X).detach()
     if point.ndim != 1 or not point.is_floating_point():
         raise ValueError(f"the point must be a vector of numbers, got shape {tuple(point.shape)}")
-    if vectors < 2:
-        raise ValueError(f"vectors must be at least 2, got {vectors}")
-    product = Products(loss, point)
+    if max_products < 2:
+        raise ValueError(f"max_products must be at least 2, got {max_products}")
+    product = HessianProducts(loss, point)
     size = len(point)
-    if size <= max(DENSE, vectors):
+    if size <= max(MAX_DENSE_PARAMETERS, max_products):
         basis = torch.eye(size, dtype=point.dtype)
         matrix = torch.stack([product(column) for column in basis]).double()
         found = torch.linalg.eigvalsh((matrix + matrix.T) / 2)
         residual, trace = 0.0, float(matrix.diagonal().sum())
-        least = max(_FLAT, size * torch.finfo(point.dtype).eps)
-        rank = int((found.abs() > least * found.abs().max().clamp_min(1e-300)).sum())
+        tolerance = max(_FLAT, size * torch.finfo(point.dtype).eps)
+        rank = int((found.abs() > tolerance * found.abs().max().clamp_min(1e-300)).sum())
     else:
-        found, residual = lanczos(product, size, vectors, seed, point)
+        found, residual = lanczos(product, size, max_products, seed, point)
         rank, trace = None, None
     values = tuple(float(v) for v in found)
     return Curvature(
@@ -162,7 +164,7 @@ def curvature(
     )  # fmt: skip
 
 
-class Products:
+class HessianProducts:
     """Products of a Hessian with vectors, at one point.
 
     Args:
@@ -200,23 +202,23 @@ def lanczos(
     q = torch.randn(size, generator=generator, dtype=torch.float64)
     basis = [q / q.norm()]
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     for _ in range(min(steps, size)):
         w = product(basis[-1].to(like)).double().cpu()
         diagonal.append(float(w @ basis[-1]))
         for _ in range(2):  # orthogonalizing twice suffices in floating point
             known = torch.stack(basis)
             w = w - known.T @ (known @ w)
-        beside.append(float(w.norm()))
-        if beside[-1] < 1e-12 * max(map(abs, diagonal)):
+        off_diagonal.append(float(w.norm()))
+        if off_diagonal[-1] < 1e-12 * max(map(abs, diagonal)):
             break
-        basis.append(w / beside[-1])
-    inner = torch.tensor(beside[: len(diagonal) - 1], dtype=torch.float64)
+        basis.append(w / off_diagonal[-1])
+    inner = torch.tensor(off_diagonal[: len(diagonal) - 1], dtype=torch.float64)
     matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
     matrix = matrix + torch.diag(inner, 1) + torch.diag(inner, -1)
     values, vectors = torch.linalg.eigh(matrix)
     ends = vectors[-1, [0, -1]].abs().max()
-    return values, float(beside[-1] * ends)
+    return values, float(off_diagonal[-1] * ends)
 
 
 def loss_of_weights(model: Learner, X: Any, y: Any) -> tuple[Loss, Tensor]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tractable.diagnostics.curvature import Loss
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.plots.canvas import COLORS, canvas, quiet
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ METHODS: dict[str, Callable[..., Optimizer]] = {
 
 
 @dataclass(frozen=True)
-class Descent(Result):
+class Descent(DiagnosticResult):
     """Trajectory of an optimizer.
 
     Attributes:
@@ -167,7 +167,7 @@ class Descent(Result):
         places = sorted({*range(0, len(self.losses), every), len(self.losses) - 1})
         return [[i, self.losses[i], *self.points[i][:4]] for i in places]
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return whether the loss decreased."""
         if self.diverged:
             return f"Steps of {self.lr:g} are too long: the loss went up."
@@ -179,11 +179,11 @@ class Descent(Result):
         if len(self.points[0]) != 2 or self.function is None:
             ax.plot(range(len(self.losses)), self.losses, color=COLORS[0], label=self.method)
             return quiet(ax, xlabel="step", ylabel="loss")
-        way = torch.tensor(self.points, dtype=torch.float64)
+        path = torch.tensor(self.points, dtype=torch.float64)
         if not ax.collections:
-            low, high = way.amin(0), way.amax(0)
-            room = 0.25 * (high - low).clamp_min(1e-3) + 0.05
-            grid = [torch.linspace(float(low[i] - room[i]), float(high[i] + room[i]), 60,
+            low, high = path.amin(0), path.amax(0)
+            margin = 0.25 * (high - low).clamp_min(1e-3) + 0.05
+            grid = [torch.linspace(float(low[i] - margin[i]), float(high[i] + margin[i]), 60,
                                    dtype=torch.float64) for i in (0, 1)]  # fmt: skip
             mesh = torch.meshgrid(*grid, indexing="xy")
             flat = torch.stack([part.flatten() for part in mesh], 1)
@@ -191,7 +191,7 @@ class Descent(Result):
             ax.contour(*grid, heights.sqrt() if bool((heights >= 0).all()) else heights, 12,
                        colors="#bbbbbb", linewidths=0.8)  # fmt: skip
         color = COLORS[sum(1 for line in ax.lines) % len(COLORS)]
-        ax.plot(way[:, 0], way[:, 1], "o-", color=color, markersize=2.5, linewidth=1.2,
+        ax.plot(path[:, 0], path[:, 1], "o-", color=color, markersize=2.5, linewidth=1.2,
                 label=self.method)  # fmt: skip
         return quiet(ax, xlabel="first weight", ylabel="second weight", grid=False)
 
@@ -202,8 +202,8 @@ def descent(
     method: str | Callable[..., Optimizer] = "gradient",
     *,
     lr: float,
-    steps: int = 100,
-    **options: Any,
+    n_steps: int = 100,
+    **optimizer_kwargs: Any,
 ) -> Descent:
     """Compute the trajectory of an optimizer on a loss.
 
@@ -213,23 +213,23 @@ def descent(
         method: ``"gradient"``, ``"momentum"``, ``"nesterov"``, ``"normalized"``, ``"adam"``, or
             a function that returns a ``torch.optim.Optimizer``.
         lr: learning rate.
-        steps: number of steps.
-        options: arguments of the optimizer, such as ``beta=0.9``.
+        n_steps: number of steps.
+        optimizer_kwargs: arguments of the optimizer, such as ``beta=0.9``.
 
     Returns:
         The trajectory.
     """
     if isinstance(method, str) and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    if n_steps < 1:
+        raise ValueError(f"n_steps must be at least 1, got {n_steps}")
     _positive("lr", lr)
     w = torch.as_tensor(start).detach().clone()
     if w.ndim != 1 or not w.is_floating_point():
         raise ValueError(f"start must be a vector of numbers, got {tuple(w.shape)}, {w.dtype}")
     w.requires_grad_()
-    maker = METHODS[method] if isinstance(method, str) else method
-    optimizer = maker([w], lr=lr, **options)
+    optimizer_factory = METHODS[method] if isinstance(method, str) else method
+    optimizer = optimizer_factory([w], lr=lr, **optimizer_kwargs)
     points, losses = [], []
 
     def closure() -> float:
@@ -238,7 +238,7 @@ def descent(
         value.backward()
         return float(value.detach())
 
-    for _ in range(steps):
+    for _ in range(n_steps):
         points.append(tuple(w.detach().tolist()))
         losses.append(float(loss(w.detach())))
         if not math.isfinite(losses[-1]):

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from tractable.diagnostics.curvature import Loss, loss_of_weights
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, quiet
 
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Implicit(Result):
+class ImplicitRegularization(DiagnosticResult):
     """Loss and the terms that finite steps add to it.
 
     Attributes:
         loss: mean loss over batches.
-        descent: term added by gradient descent, ``alpha/4 |dL|^2``.
-        batches: term added by batches, ``alpha/4 mean_b |dL_b - dL|^2``.
+        step_penalty: term added by gradient descent, ``alpha/4 |dL|^2``.
+        batch_penalty: term added by batches, ``alpha/4 mean_b |dL_b - dL|^2``.
         lr: step size ``alpha``.
-        number: number of batches.
+        n_batches: number of batches.
     """
 
     loss: float
-    descent: float
-    batches: float
+    step_penalty: float
+    batch_penalty: float
     lr: float
-    number: int
+    n_batches: int
 
     @property
-    def of_descent(self) -> float:
+    def descent_loss(self) -> float:
         """Modified loss of gradient descent on all rows."""
-        return self.loss + self.descent
+        return self.loss + self.step_penalty
 
     @property
-    def of_sgd(self) -> float:
+    def sgd_loss(self) -> float:
         """Modified loss of gradient descent on batches."""
-        return self.loss + self.descent + self.batches
+        return self.loss + self.step_penalty + self.batch_penalty
 
     def header(self) -> list[str]:
         """Return the names of the table's columns."""
@@ -68,22 +68,22 @@ class Implicit(Result):
         """Return the rows of the table."""
         return [
             ["loss", self.loss],
-            ["added by descent", self.descent],
-            ["added by batches", self.batches],
-            ["modified loss of descent", self.of_descent],
-            ["modified loss of SGD", self.of_sgd],
+            ["added by descent", self.step_penalty],
+            ["added by batches", self.batch_penalty],
+            ["modified loss of descent", self.descent_loss],
+            ["modified loss of SGD", self.sgd_loss],
         ]
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return the size of the implicit regularization relative to the loss."""
-        share = (self.descent + self.batches) / abs(self.loss) if self.loss else math.inf
-        who = "batches" if self.batches > self.descent else "step size"
+        share = (self.step_penalty + self.batch_penalty) / abs(self.loss) if self.loss else math.inf
+        who = "batches" if self.batch_penalty > self.step_penalty else "step size"
         return f"Steps of {self.lr:g} add {100 * share:.2g} % to the loss, mostly due to the {who}."
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw bars of the added terms."""
         ax = canvas(ax)
-        ax.bar([0, 1], [self.descent, self.batches], 0.5, color=[COLORS[0], COLORS[1]])
+        ax.bar([0, 1], [self.step_penalty, self.batch_penalty], 0.5, color=[COLORS[0], COLORS[1]])
         ax.set_xticks([0, 1], ["by descent", "by batches"])
         return quiet(ax, xlabel="", ylabel="added to the loss")
 
@@ -95,8 +95,8 @@ def modified_loss(losses: Loss | Sequence[Loss], lr: float) -> Loss:
         losses: a loss of all rows (eq. 9.8), or one for each batch (eqs. 9.9, 9.10).
         lr: learning rate.
 
-    >>> of_descent = modified_loss(lambda w: 0.5 * w @ w, lr=0.1)
-    >>> of_descent(torch.tensor([1.0]))  # 1/2 + 0.1/4
+    >>> descent_loss = modified_loss(lambda w: 0.5 * w @ w, lr=0.1)
+    >>> descent_loss(torch.tensor([1.0]))  # 1/2 + 0.1/4
     tensor(0.5250)
     """
     if not (math.isfinite(lr) and lr > 0):
@@ -119,7 +119,7 @@ def modified_loss(losses: Loss | Sequence[Loss], lr: float) -> Loss:
     return loss
 
 
-def implicit(
+def implicit_regularization(
     model: Learner | Sequence[Callable[[Tensor], Tensor]],
     X: Any,
     y: Any = None,
@@ -127,7 +127,7 @@ def implicit(
     lr: float,
     batch_size: int = 32,
     seed: int = 0,
-) -> Implicit:
+) -> ImplicitRegularization:
     """Compute the terms that steps on batches add to the loss, at a model's mean weights.
 
     Args:
@@ -168,7 +168,7 @@ def implicit(
         values.append(float(value.detach()))
     mean = torch.stack(slopes).mean(0)
     scatter = torch.stack([(slope - mean).square().sum() for slope in slopes]).mean()
-    return Implicit(
+    return ImplicitRegularization(
         sum(values) / len(values),
         lr / 4 * float(mean.square().sum()),
         lr / 4 * float(scatter),

@@ -1,6 +1,6 @@
 """Independent fits on all cores, and the predictions of each at given rows.
 
-A *maker* is a function from a seed to an untrained learner:
+A *factory* is a function from a seed to an untrained learner:
 ``lambda seed: tr.TAGI(net, likelihood, seed=seed)``.  Learners of the compiled kernel run in
 threads; others run in forked processes where the system supports it.  The results do not depend on
 the number of parallel workers.
@@ -29,15 +29,15 @@ from tractable.training.batches import as_tensor
 from tractable.training.parallel import cores
 from tractable.training.progress import Progress
 
-Maker = Callable[[int], Any]
+Factory = Callable[[int], Any]
 Rows = tuple[Tensor, Tensor]
 T = TypeVar("T")
 
-_DRAWS = 50  # posterior draws that estimate the epistemic variance of class probabilities
+_WEIGHT_SAMPLES = 50  # weight samples that estimate the epistemic variance of class probabilities
 
 
 @dataclass(frozen=True)
-class Said:
+class Prediction:
     """Predictions of a fitted model at given rows.
 
     Attributes:
@@ -55,81 +55,83 @@ class Said:
     seconds: float
 
 
-def check_maker(make: Maker, seeds: tuple[int, int] = (0, 1)) -> bool:
-    """Check a maker; return whether its learners can be trained in parallel threads.
+def check_factory(factory: Factory, seeds: tuple[int, int] = (0, 1)) -> bool:
+    """Check a factory; return whether its learners can be trained in parallel threads.
 
     Raises:
         TypeError: it returns no learner.
         ValueError: it returns the same learner twice, a fitted one, or ignores its seed.
     """
-    if not callable(make):
+    if not callable(factory):
         raise TypeError(
-            "make must be a function from a seed to a learner, such as "
-            f"lambda seed: tr.TAGI(net, likelihood, seed=seed); got {type(make).__name__}"
+            "factory must be a function from a seed to a learner, such as "
+            f"lambda seed: tr.TAGI(net, likelihood, seed=seed); got {type(factory).__name__}"
         )
-    first, second = make(seeds[0]), make(seeds[1])
-    for made in (first, second):
-        if not (hasattr(made, "fit") and hasattr(made, "predict")):
-            raise TypeError(f"make must return a learner, got {type(made).__name__}")
-        if getattr(made, "fitted", False):
-            raise ValueError("make must return a learner that has seen no data, got a fitted one")
+    first, second = factory(seeds[0]), factory(seeds[1])
+    for learner in (first, second):
+        if not (hasattr(learner, "fit") and hasattr(learner, "predict")):
+            raise TypeError(f"factory must return a learner, got {type(learner).__name__}")
+        if getattr(learner, "fitted", False):
+            raise ValueError("factory must return an untrained learner, got a fitted one")
     if first is second:
-        raise ValueError("make returned the same learner twice: it must make a new one each time")
+        raise ValueError(
+            "factory returned the same learner twice: it must create a new one at each call"
+        )
     if hasattr(first, "seed") and first.seed == getattr(second, "seed", None):
         raise ValueError(
-            f"make ignores its seed: make({seeds[0]}) and make({seeds[1]}) both have the seed "
-            f"{first.seed}; write lambda seed: tr.{type(first).__name__}(..., seed=seed)"
+            f"factory ignores its seed: factory({seeds[0]}) and factory({seeds[1]}) both have the "
+            f"seed {first.seed}; write lambda seed: tr.{type(first).__name__}(..., seed=seed)"
         )
     return bool(getattr(first, "parallel", False))
 
 
-def checked_rows(x: Any, y: Any, least: int, what: str) -> Rows:
+def checked_rows(x: Any, y: Any, min_rows: int, name: str) -> Rows:
     """Return inputs and targets as tensors; check their lengths and that they are finite."""
     inputs, targets = as_tensor(x, "inputs"), as_tensor(y, "targets")
     if len(inputs) != len(targets):
         raise InvalidInput(
             f"got {len(inputs)} rows of inputs and {len(targets)} targets, expected as many"
         )
-    if len(inputs) < least:
-        raise ValueError(f"{what} needs at least {least} rows, got {len(inputs)}")
-    for name, part in (("inputs", inputs), ("targets", targets)):
+    if len(inputs) < min_rows:
+        raise ValueError(f"{name} needs at least {min_rows} rows, got {len(inputs)}")
+    for kind, part in (("inputs", inputs), ("targets", targets)):
         if part.is_floating_point() and not bool(torch.isfinite(part).all()):
-            raise InvalidInput(f"the {name} have NaN or infinite values")
+            raise InvalidInput(f"the {kind} have NaN or infinite values")
     return inputs, targets
 
 
-def fit_one(
-    learner: Any, train: Rows, at: Tensor, y: Tensor | None, options: dict[str, Any]
-) -> Said:
+def fit_and_predict(
+    learner: Any, train: Rows, at: Tensor, y: Tensor | None, fit_kwargs: dict[str, Any]
+) -> Prediction:
     """Fit a learner and return its predictions."""
     started = time.thread_time()
-    quiet = {"progress": False} if hasattr(learner, "fitted") else {}
-    learner.fit(*train, **quiet, **options)
-    return said(learner, at, y, time.thread_time() - started)
+    no_progress = {"progress": False} if hasattr(learner, "fitted") else {}
+    learner.fit(*train, **no_progress, **fit_kwargs)
+    return predict_at(learner, at, y, time.thread_time() - started)
 
 
-def said(learner: Any, at: Tensor, y: Tensor | None, seconds: float = 0.0) -> Said:
+def predict_at(learner: Any, at: Tensor, y: Tensor | None, seconds: float = 0.0) -> Prediction:
     """Return the predictions of a fitted learner, or of an estimator with ``predict``."""
     predicted = learner.predict(at)
     if not hasattr(predicted, "mean") or not hasattr(predicted, "log_prob"):  # point predictions
         mean = torch.as_tensor(predicted).detach()
-        return Said(_columns(mean), None, None, None, seconds)
+        return Prediction(_columns(mean), None, None, None, seconds)
     mean = predicted.mean.detach()
     log_prob = None if y is None else predicted.log_prob(y.to(predicted.mean.device)).detach()
     if predicted.has_classes:
-        epistemic = _spread_of_classes(learner, at)
+        epistemic = _class_probability_variance(learner, at)
         noise = (mean * (1 - mean) - epistemic).clamp_min(0)
     else:
         epistemic, noise = predicted.epistemic.detach(), predicted.aleatoric.detach()
     parts = (_columns(mean.double()), _columns(epistemic.double()), _columns(noise.double()))
-    return Said(*parts, log_prob, seconds)
+    return Prediction(*parts, log_prob, seconds)
 
 
-def _spread_of_classes(learner: Any, at: Tensor) -> Tensor:
-    """Return the variance of class probabilities over posterior draws."""
+def _class_probability_variance(learner: Any, at: Tensor) -> Tensor:
+    """Return the variance of class probabilities over weight samples."""
     generator = torch.Generator().manual_seed(0)
     members = getattr(learner, "members", None) or [learner]
-    draws = max(1, _DRAWS // len(members))
+    draws = max(1, _WEIGHT_SAMPLES // len(members))
     found = []
     for member in members:
         z = member.sample(member.inputs(at), draws, generator)
@@ -140,7 +142,7 @@ def _spread_of_classes(learner: Any, at: Tensor) -> Tensor:
 
 
 def one_hot(y: Tensor, outputs: int) -> Tensor:
-    """Return targets in the shape of ``Said.mean``: numbers in columns, classes one-hot."""
+    """Return targets in the shape of ``Prediction.mean``: numbers in columns, classes one-hot."""
     if y.is_floating_point() or y.ndim > 1 or outputs == 1:
         return _columns(y.double())
     return torch.nn.functional.one_hot(y.long(), outputs).double()
@@ -158,7 +160,7 @@ def run_all(
     count: int,
     *,
     threads: bool,
-    workers: int | None = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
     label: str = "fits",
 ) -> list[T]:
@@ -169,17 +171,17 @@ def run_all(
             values and tensors.
         count: number of calls.
         threads: whether the work releases the GIL, so that threads are used instead of processes.
-        workers: number of parallel workers; default: the number of cores.
+        n_jobs: number of parallel workers; default: the number of cores.
         progress: whether to show a progress bar; default: only in a terminal.
         label: label of the progress bar.
     """
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    many = min(workers or cores(), count)
+    if n_jobs is not None and n_jobs < 1:
+        raise ValueError(f"n_jobs must be at least 1, got {n_jobs}")
+    n_workers = min(n_jobs or cores(), count)
     with Progress(count, label, progress) as bar:
-        if many > 1 and (threads or _can_fork()):
+        if n_workers > 1 and (threads or _can_fork()):
             try:
-                return _beside(work, count, many, threads, bar)
+                return _run_in_pool(work, count, n_workers, threads, bar)
             except BrokenProcessPool:
                 warnings.warn(
                     "the processes ended early (out of memory?): continuing with one at a time",
@@ -193,10 +195,10 @@ def run_all(
         return found
 
 
-def _beside(
-    work: Callable[[int], T], count: int, many: int, threads: bool, bar: Progress
+def _run_in_pool(
+    work: Callable[[int], T], count: int, n_workers: int, threads: bool, bar: Progress
 ) -> list[T]:
-    with _pool(work, many, threads) as (pool, call):
+    with _pool(work, n_workers, threads) as (pool, call):
         futures = [pool.submit(call, number) for number in range(count)]
         for future in futures:
             future.add_done_callback(lambda _: bar.advance())
@@ -220,11 +222,11 @@ def _call(number: int) -> Any:
 
 @contextmanager
 def _pool(
-    work: Callable[[int], Any], many: int, threads: bool
+    work: Callable[[int], Any], n_workers: int, threads: bool
 ) -> Iterator[tuple[Executor, Callable[[int], Any]]]:
     global _work
     if threads:
-        with ThreadPoolExecutor(many) as pool:
+        with ThreadPoolExecutor(n_workers) as pool:
             yield pool, work
         return
     _work = work
@@ -237,7 +239,7 @@ def _pool(
             warnings.simplefilter(
                 "ignore", DeprecationWarning
             )  # about forking a process with threads
-            with ProcessPoolExecutor(many, mp_context=context) as processes:
+            with ProcessPoolExecutor(n_workers, mp_context=context) as processes:
                 yield processes, _call
     finally:
         _work = None
@@ -247,25 +249,29 @@ def _pool(
 
 def _can_fork() -> bool:
     daemon = multiprocessing.current_process().daemon
-    known = sys.platform.startswith("linux") and hasattr(os, "fork")
-    return known and not daemon and _work is None and not torch.cuda.is_initialized()
+    is_supported = sys.platform.startswith("linux") and hasattr(os, "fork")
+    return is_supported and not daemon and _work is None and not torch.cuda.is_initialized()
 
 
-def seeds_of(seed: int, count: int) -> list[int]:
+def draw_seeds(seed: int, count: int) -> list[int]:
     """Return ``count`` random seeds."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(0, 2**31 - 1, (count,), generator=generator)
     return [int(s) for s in drawn]
 
 
-def parts_of(rows: int, folds: int, seed: int) -> Sequence[Tensor]:
+def kfold(n_rows: int, n_folds: int, seed: int) -> Sequence[Tensor]:
     """Return random folds of nearly equal size, as indices of rows.
 
     Raises:
         ValueError: there are fewer rows than folds.
     """
-    if folds < 2:
-        raise ValueError(f"folds must be at least 2, got {folds}")
-    if rows < folds:
-        raise ValueError(f"{rows} rows are fewer than {folds} folds: give more rows or fewer folds")
-    return torch.randperm(rows, generator=torch.Generator().manual_seed(seed)).tensor_split(folds)
+    if n_folds < 2:
+        raise ValueError(f"n_folds must be at least 2, got {n_folds}")
+    if n_rows < n_folds:
+        raise ValueError(
+            f"{n_rows} rows are fewer than {n_folds} folds: pass more rows or a smaller n_folds"
+        )
+    return torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).tensor_split(
+        n_folds
+    )

@@ -21,32 +21,34 @@ from torch.overrides import TorchFunctionMode
 
 
 @dataclass(frozen=True)
-class Field:
+class ReceptiveField:
     """Receptive field of a position of a layer, by spatial dimension.
 
     Attributes:
         size: number of input positions in the window.
-        step: number of input positions between the windows of adjacent outputs.
+        stride: number of input positions between the windows of adjacent outputs.
     """
 
     size: tuple[int, ...]
-    step: tuple[int, ...]
+    stride: tuple[int, ...]
 
-    def after(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Field:
+    def after(
+        self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+    ) -> ReceptiveField:
         """Return the receptive field after a window with these parameters."""
         size = tuple(
             s + (k - 1) * d * j
-            for s, j, k, d in zip(self.size, self.step, kernel, dilation, strict=True)
+            for s, j, k, d in zip(self.size, self.stride, kernel, dilation, strict=True)
         )
-        return Field(size, tuple(j * s for j, s in zip(self.step, stride, strict=True)))
+        return ReceptiveField(size, tuple(j * s for j, s in zip(self.stride, stride, strict=True)))
 
     @classmethod
-    def widest(cls, fields: Sequence[Field]) -> Field | None:
+    def widest(cls, fields: Sequence[ReceptiveField]) -> ReceptiveField | None:
         """Return the receptive field of a sum of branches; None if their strides differ."""
-        if len({field.step for field in fields}) != 1:
+        if len({field.stride for field in fields}) != 1:
             return None
         sizes = zip(*(field.size for field in fields), strict=True)
-        return cls(tuple(max(group) for group in sizes), fields[0].step)
+        return cls(tuple(max(group) for group in sizes), fields[0].stride)
 
 
 _CONVOLUTIONS: dict[Any, int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
@@ -54,7 +56,7 @@ _POOLS: dict[Any, int] = {
     F.max_pool1d: 1, F.max_pool2d: 2, F.max_pool3d: 3,
     F.avg_pool1d: 1, F.avg_pool2d: 2, F.avg_pool3d: 3,
 }  # fmt: skip
-_ALONG = set(
+_POSITIONWISE = set(
     "relu relu_ leaky_relu leaky_relu_ elu elu_ selu celu gelu silu mish hardswish hardsigmoid "
     "hardtanh relu6 softplus softsign tanh sigmoid logsigmoid prelu threshold dropout dropout1d "
     "dropout2d alpha_dropout batch_norm add sub mul div add_ sub_ mul_ div_ __add__ __radd__ "
@@ -64,7 +66,7 @@ _ALONG = set(
 """Names of functions that keep every position where it is."""
 
 
-class Fields(TorchFunctionMode):
+class ReceptiveFieldMode(TorchFunctionMode):
     """Mode that tracks the receptive field of every tensor created inside the block.
 
     Args:
@@ -74,9 +76,11 @@ class Fields(TorchFunctionMode):
     def __init__(self, x: Tensor) -> None:
         super().__init__()
         ones = (1,) * (x.ndim - 2)
-        self.known: dict[int, tuple[Tensor, Field]] = {id(x): (x, Field(ones, ones))}
+        self.known: dict[int, tuple[Tensor, ReceptiveField]] = {
+            id(x): (x, ReceptiveField(ones, ones))
+        }
 
-    def of(self, tensor: Any) -> Field | None:
+    def field_of(self, tensor: Any) -> ReceptiveField | None:
         """Return the receptive field of a tensor, or None if it is unknown."""
         found = self.known.get(id(tensor))
         return None if found is None else found[1]
@@ -90,20 +94,20 @@ class Fields(TorchFunctionMode):
             self.known[id(out)] = (out, field)  # keep the tensor, so that its id is not reused
         return out
 
-    def _after(self, func: Any, args: Any, kwargs: Any, out: Any) -> Field | None:
+    def _after(self, func: Any, args: Any, kwargs: Any, out: Any) -> ReceptiveField | None:
         dims = _CONVOLUTIONS.get(func) or _POOLS.get(func)
         if dims is not None:
-            before = self.of(args[0])
+            before = self.field_of(args[0])
             return None if before is None else before.after(*_window(func, dims, args, kwargs))
-        if getattr(func, "__name__", "") not in _ALONG or not isinstance(out, Tensor):
+        if getattr(func, "__name__", "") not in _POSITIONWISE or not isinstance(out, Tensor):
             return None
         if func is torch.cat and kwargs.get("dim", args[1] if len(args) > 1 else 0) not in (1,):
             return None
         parts = args[0] if func is torch.cat else args
         tensors = [part for part in parts if isinstance(part, Tensor) and part.ndim == out.ndim]
-        fields = [self.of(part) for part in tensors]
+        fields = [self.field_of(part) for part in tensors]
         known = [field for field in fields if field is not None]
-        return Field.widest(known) if known and len(known) == len(fields) else None
+        return ReceptiveField.widest(known) if known and len(known) == len(fields) else None
 
 
 def _window(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.plots.canvas import COLORS, canvas, quiet
 from tractable.sequential import layers
 
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kinks = Mapping[type[nn.Module], Sequence[float]]
-MOST = 200_000
+MAX_CELLS = 200_000
 """Maximum number of cells."""
 _THIN = 1e-9  # cells thinner than this fraction of the box are omitted
 _PASS = (nn.Identity, nn.Dropout, nn.Flatten)
 
 
 @dataclass(frozen=True)
-class Regions(Result):
+class Regions(DiagnosticResult):
     """Linear regions of a network in a box.
 
     Attributes:
-        count: number of cells with different patterns of active units.
-        pieces: number of cells after joining adjacent ones with the same affine output (in one
+        n_regions: number of cells with different patterns of active units.
+        n_pieces: number of cells after joining adjacent ones with the same affine output (in one
             dimension); None in two.
-        joints: inputs where the output has a kink or a jump, in one dimension.
+        breakpoints: inputs where the output has a kink or a jump, in one dimension.
         slopes: slope of the first output on each piece, from left to right.
         sizes: length or area of each cell.
-        most: upper bound of ``count`` for networks with these layers; None for two or more hidden
-            layers in two dimensions.
-        outlines: corners of each cell, in two dimensions.
+        upper_bound: upper bound of ``n_regions`` for networks with these layers; None for two or
+            more hidden layers in two dimensions.
+        polygons: corners of each cell, in two dimensions.
         box: lower and upper end of each input.
     """
 
-    count: int
-    pieces: int | None
-    joints: tuple[float, ...]
+    n_regions: int
+    n_pieces: int | None
+    breakpoints: tuple[float, ...]
     slopes: tuple[float, ...]
     sizes: tuple[float, ...]
-    most: int | None
-    outlines: tuple[tuple[tuple[float, float], ...], ...]
+    upper_bound: int | None
+    polygons: tuple[tuple[tuple[float, float], ...], ...]
     box: tuple[tuple[float, float], ...]
 
     def header(self) -> list[str]:
@@ -65,25 +65,28 @@ class Regions(Result):
     def cells(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
-            ["linear regions", self.count],
-            ["pieces of the output", self.pieces],
-            ["upper bound", self.most],
+            ["linear regions", self.n_regions],
+            ["pieces of the output", self.n_pieces],
+            ["upper bound", self.upper_bound],
             ["smallest, fraction of the box", min(self.sizes) / sum(self.sizes)],
             ["largest, fraction of the box", max(self.sizes) / sum(self.sizes)],
         ]
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return the number of regions and its upper bound."""
-        if self.most is None:
-            return f"The network is affine on each of {self.count} cells of the box."
-        return f"The network uses {self.count} of at most {self.most} linear regions in the box."
+        if self.upper_bound is None:
+            return f"The network is affine on each of {self.n_regions} cells of the box."
+        return (
+            f"The network uses {self.n_regions} of at most {self.upper_bound} linear regions in "
+            "the box."
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the output in one dimension, or the cells in two."""
         ax = canvas(ax)
         if len(self.box) == 1:
             low, high = self.box[0]
-            places = [low, *self.joints, high]
+            places = [low, *self.breakpoints, high]
             heights = [0.0]
             for slope, a, b in zip(self.slopes, places[:-1], places[1:], strict=True):
                 heights.append(heights[-1] + slope * (b - a))
@@ -92,10 +95,10 @@ class Regions(Result):
             return quiet(ax, xlabel="input", ylabel="output minus its value at the left end")
         from matplotlib.collections import PolyCollection
 
-        colors = [COLORS[i % len(COLORS)] for i in range(len(self.outlines))]
+        colors = [COLORS[i % len(COLORS)] for i in range(len(self.polygons))]
         ax.add_collection(
             PolyCollection(
-                [list(o) for o in self.outlines],
+                [list(o) for o in self.polygons],
                 facecolors=colors,
                 alpha=0.35,
                 edgecolors="#333333",
@@ -149,28 +152,26 @@ def regions(net: nn.Module, box: Any, *, kinks: Kinks | None = None) -> Regions:
             widths.append(module.out_features)
             cells = [cell.mapped(module) for cell in cells]
             continue
-        bends = _kinks_of(module, known)
-        if bends is None:
+        layer_kinks = _kinks_of(module, known)
+        if layer_kinks is None:
             raise ValueError(
                 f"{layer.described} is not known to be piecewise linear; supported are "
                 f"{', '.join(sorted(k.__name__ for k in known))}; pass "
                 f"kinks={{{type(module).__name__}: (0.0,)}} if it has a kink at 0"
             )
         scale = float((ends[:, 1] - ends[:, 0]).max())
-        for kink in bends:
+        for kink in layer_kinks:
             for unit in range(widths[-1]):
                 cells = [part for cell in cells for part in cell.cut(unit, kink, scale)]
-                if len(cells) > MOST:
-                    raise ValueError(f"there are more than {MOST} regions: use a smaller box")
+                if len(cells) > MAX_CELLS:
+                    raise ValueError(f"there are more than {MAX_CELLS} regions: use a smaller box")
         cells = [cell.activated(module) for cell in cells]
-    return _counted(cells, ends, _most(inputs, widths[:-1]))
+    return _make_regions(cells, ends, _upper_bound(inputs, widths[:-1]))
 
 
 def _kinks_of(module: nn.Module, known: Mapping[type[nn.Module], Any]) -> Sequence[float] | None:
-    bends = known.get(type(module))
-    if bends is None:
-        return None
-    return bends(module) if callable(bends) else bends
+    found = known.get(type(module))
+    return found(module) if callable(found) else found
 
 
 KINKS: dict[type[nn.Module], Any] = {
@@ -188,7 +189,7 @@ KINKS: dict[type[nn.Module], Any] = {
 """Kinks or jumps of the piecewise linear activations of torch."""
 
 
-def most_regions(inputs: int, widths: Sequence[int]) -> int:
+def max_regions(inputs: int, widths: Sequence[int]) -> int:
     """Return the largest number of linear regions that is known to be attained.
 
     For one hidden layer ``sum_j C(D, j)`` over ``j <= inputs``, which is the maximum; for K layers
@@ -199,7 +200,7 @@ def most_regions(inputs: int, widths: Sequence[int]) -> int:
         inputs: number of inputs.
         widths: number of units of each hidden layer.
 
-    >>> most_regions(2, [3]), most_regions(1, [5] * 10)
+    >>> max_regions(2, [3]), max_regions(1, [5] * 10)
     (7, 60466176)
     """
     if inputs < 1 or not widths or min(widths) < 1:
@@ -210,12 +211,12 @@ def most_regions(inputs: int, widths: Sequence[int]) -> int:
     return found
 
 
-def _most(inputs: int, widths: Sequence[int]) -> int | None:
+def _upper_bound(inputs: int, widths: Sequence[int]) -> int | None:
     if not widths:
         return 1
     if inputs == 1:  # every unit of a layer may add one kink in every existing region
         return math.prod(width + 1 for width in widths)
-    return most_regions(inputs, widths) if len(widths) == 1 else None
+    return max_regions(inputs, widths) if len(widths) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -296,23 +297,23 @@ def _half(corners: Tensor, height: Tensor) -> Tensor:
     return torch.stack(kept)
 
 
-def _counted(cells: list[_Cell], ends: Tensor, most: int | None) -> Regions:
+def _make_regions(cells: list[_Cell], ends: Tensor, upper_bound: int | None) -> Regions:
     box = tuple((float(low), float(high)) for low, high in ends)
     if len(box) == 2:
-        outlines = tuple(tuple((float(x), float(y)) for x, y in cell.corners) for cell in cells)
+        polygons = tuple(tuple((float(x), float(y)) for x, y in cell.corners) for cell in cells)
         sizes = tuple(cell.size for cell in cells)
-        return Regions(len(cells), None, (), (), sizes, most, outlines, box)
+        return Regions(len(cells), None, (), (), sizes, upper_bound, polygons, box)
     cells = sorted(cells, key=lambda cell: float(cell.corners[0, 0]))
-    joints, slopes = [], [float(cells[0].A[0, 0])]
+    breakpoints, slopes = [], [float(cells[0].A[0, 0])]
     size = max(float(cell.A.abs().max()) for cell in cells) + 1e-300
     for before, after in pairwise(cells):
         place = after.corners[0]
         jump = (after.A @ place + after.c) - (before.A @ place + before.c)
         bend = (after.A - before.A).abs().max()
         if float(bend) > 1e-9 * size or float(jump.abs().max()) > 1e-9 * size:
-            joints.append(float(place))
+            breakpoints.append(float(place))
             slopes.append(float(after.A[0, 0]))
     return Regions(
-        len(cells), len(joints) + 1, tuple(joints), tuple(slopes),
-        tuple(cell.size for cell in cells), most, (), box,
+        len(cells), len(breakpoints) + 1, tuple(breakpoints), tuple(slopes),
+        tuple(cell.size for cell in cells), upper_bound, (), box,
     )  # fmt: skip

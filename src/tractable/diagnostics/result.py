@@ -1,4 +1,4 @@
-"""Base class of the results of studies: a frozen record with a table, a figure and a JSON form."""
+"""Base class of diagnostic results: a frozen record with a table, a figure and a JSON form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Cell = str | float | int | None
 
 
-class Result(ABC):
+class DiagnosticResult(ABC):
     """Frozen dataclass with a table, a figure and a JSON form; ``print`` shows the table."""
 
     @abstractmethod
@@ -36,13 +36,13 @@ class Result(ABC):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result on the given axes, or on new ones; return the axes."""
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return a recommendation in one sentence; empty if there is none."""
         return ""
 
     def table(self) -> str:
         """Return the table as text with aligned columns."""
-        lines = [self.header(), *([shown(cell) for cell in row] for row in self.cells())]
+        lines = [self.header(), *([format_cell(cell) for cell in row] for row in self.cells())]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         right = [_numeric([row[i] for row in self.cells()]) for i in range(len(widths))]
         return "\n".join(
@@ -54,13 +54,13 @@ class Result(ABC):
         )
 
     def __str__(self) -> str:
-        return "\n".join(part for part in (self.table(), self.advice()) if part)
+        return "\n".join(part for part in (self.table(), self.recommendation()) if part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values; numbers that JSON cannot represent become None."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        held = {field.name: plain(getattr(self, field.name)) for field in fields}
-        return {"study": type(self).__name__, **held, "advice": self.advice()}
+        held = {field.name: to_json_value(getattr(self, field.name)) for field in fields}
+        return {"diagnostic": type(self).__name__, **held, "recommendation": self.recommendation()}
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the result as JSON text, and write it to a file if ``path`` is given."""
@@ -70,10 +70,10 @@ class Result(ABC):
         return text
 
 
-def shown(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """Return a cell of a table as text.
 
-    >>> [shown(cell) for cell in (0.012346, 3, None, "Linear", float("nan"), 123456.0)]
+    >>> [format_cell(cell) for cell in (0.012346, 3, None, "Linear", float("nan"), 123456.0)]
     ['0.01235', '3', '–', 'Linear', '–', '1.235e+05']
     """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -81,16 +81,16 @@ def shown(cell: Cell) -> str:
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Convert tensors, arrays, tuples and dataclasses to JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: to_json_value(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Tensor | np.ndarray | np.generic):
-        return plain(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): to_json_value(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+        return [to_json_value(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tractable.diagnostics.receptive_field import Fields
-from tractable.diagnostics.result import Cell, Result
+from tractable.diagnostics.receptive_field import ReceptiveFieldMode
+from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.learners.heads import sole
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, legend, quiet
@@ -27,8 +27,8 @@ from tractable.training.batches import as_tensor
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FADES = 1e-3
-"""Ratio of two layers' scales below which signals vanish; above 1 / FADES they explode."""
+VANISHING_RATIO = 1e-3
+"""Ratio of the scales of two layers below which signals vanish; above its inverse they explode."""
 _ACTIVATIONS = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU, nn.Hardswish,
     nn.Hardtanh, nn.Softplus, nn.Mish, nn.PReLU, nn.SELU,
@@ -41,101 +41,103 @@ class LayerSummary:
 
     Attributes:
         name: path of the layer in the network.
-        kind: class name.
+        class_name: class of the module.
         shape: shape of the output, without the rows.
-        parameters: number of parameters.
-        field: receptive field, one number for each spatial dimension; None if unknown.
-        forward: standard deviation of the output over rows and units.
-        backward: standard deviation of the gradient with respect to the output.
-        dead: fraction of an activation's units that are constant for all rows; None for other
-            layers.
+        n_parameters: number of parameters.
+        receptive_field: one number for each spatial dimension; None if unknown.
+        output_std: standard deviation of the output over rows and units.
+        gradient_std: standard deviation of the gradient with respect to the output.
+        dead_fraction: fraction of an activation's units that are constant for all rows; None for
+            other layers.
         snr: median signal-to-noise ratio ``|mean| / std`` of the weights; None without variances.
-        pruned: fraction of the weights that are exactly zero without variance; None without
-            variances.
+        pruned_fraction: fraction of the weights that are exactly zero without variance; None
+            without variances.
     """
 
     name: str
-    kind: str
+    class_name: str
     shape: tuple[int, ...]
-    parameters: int
-    field: tuple[int, ...] | None
-    forward: float
-    backward: float | None
-    dead: float | None
+    n_parameters: int
+    receptive_field: tuple[int, ...] | None
+    output_std: float
+    gradient_std: float | None
+    dead_fraction: float | None
     snr: float | None
-    pruned: float | None
+    pruned_fraction: float | None
 
 
 @dataclass(frozen=True)
-class Summary(Result):
+class Summary(DiagnosticResult):
     """Summary of a network by layer.
 
     Attributes:
         layers: layers in the order of their calls.
-        parameters: number of all parameters.
-        rows: number of rows in the forward pass.
+        n_parameters: number of all parameters.
+        n_rows: number of rows in the forward pass.
     """
 
     layers: tuple[LayerSummary, ...]
-    parameters: int
-    rows: int
+    n_parameters: int
+    n_rows: int
 
     def header(self) -> list[str]:
         """Return the names of the table's columns."""
-        return ["layer", "kind", "output", "parameters", "field", "forward", "backward", "dead",
-                "SNR", "pruned"]  # fmt: skip
+        return ["layer", "class", "output", "parameters", "receptive field", "output std",
+                "gradient std", "dead", "SNR", "pruned"]  # fmt: skip
 
     def cells(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         found: list[list[Cell]] = [
             [
-                la.name, la.kind, "x".join(map(str, la.shape)), la.parameters,
-                None if la.field is None else "x".join(map(str, la.field)), la.forward,
-                la.backward, None if la.dead is None else f"{100 * la.dead:.0f} %", la.snr,
-                la.pruned,
+                la.name, la.class_name, "x".join(map(str, la.shape)), la.n_parameters,
+                None if la.receptive_field is None else "x".join(map(str, la.receptive_field)),
+                la.output_std, la.gradient_std,
+                None if la.dead_fraction is None else f"{100 * la.dead_fraction:.0f} %",
+                la.snr, la.pruned_fraction,
             ]
             for la in self.layers
         ]  # fmt: skip
-        total: list[Cell] = ["all", "", "", self.parameters, *[None] * 6]
+        total: list[Cell] = ["all", "", "", self.n_parameters, *[None] * 6]
         return [*found, total]
 
-    def advice(self) -> str:
+    def recommendation(self) -> str:
         """Return the problems of signal propagation, if there are any."""
-        said = []
-        stopped = [la.name for la in self.layers if la.backward == 0]
+        problems = []
+        stopped = [la.name for la in self.layers if la.gradient_std == 0]
         if stopped:
-            said.append(
+            problems.append(
                 f"no gradient reaches {', '.join(stopped[:3])}: gradient learners cannot train "
                 "what comes before (a step function, or a detached tensor)"
             )
-        dead = [la for la in self.layers if la.dead is not None and la.dead > 0.5]
+        dead = [la for la in self.layers if la.dead_fraction is not None and la.dead_fraction > 0.5]
         if dead:
-            said.append(
-                f"{100 * (dead[0].dead or 0):.0f} % of the units of {dead[0].name} are dead: lower "
-                "the learning rate or reinitialize the network"
+            problems.append(
+                f"{100 * (dead[0].dead_fraction or 0):.0f} % of the units of {dead[0].name} are "
+                "dead: lower the learning rate or reinitialize the network"
             )
-        for way in ("forward", "backward"):
-            sizes = [getattr(la, way) for la in self.layers if la.parameters]
+        for direction, field in (("forward", "output_std"), ("backward", "gradient_std")):
+            sizes = [getattr(la, field) for la in self.layers if la.n_parameters]
             sizes = [size for size in sizes if size]
             ratio = sizes[-1] / sizes[0] if len(sizes) > 1 else 1.0
-            ratio = ratio if way == "forward" else 1 / ratio
-            if not FADES < ratio < 1 / FADES:
+            ratio = ratio if direction == "forward" else 1 / ratio
+            if not VANISHING_RATIO < ratio < 1 / VANISHING_RATIO:
                 grows = "grow" if ratio > 1 else "fade"
-                said.append(
-                    f"signals {grows} {way}s by a factor {ratio:.1g}: for ReLU units, use initial "
-                    "weights of variance 2 / fan-in (torch's default is 1 / (3 fan-in))"
+                problems.append(
+                    f"signals {grows} {direction}s by a factor {ratio:.1g}: for ReLU units, use "
+                    "initial weights of variance 2 / fan-in (torch's default is 1 / (3 fan-in))"
                 )
-        if not said:
+        if not problems:
             return "Signals pass through all layers, forwards and backwards."
-        return f"{'; '.join(said)}.".capitalize() if said[0][0].islower() else f"{'; '.join(said)}."
+        text = f"{'; '.join(problems)}."
+        return text.capitalize() if text[0].islower() else text
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the scales of outputs and gradients by layer."""
         ax = canvas(ax)
         places = range(len(self.layers))
-        ax.plot(places, [la.forward for la in self.layers], "o-", color=COLORS[0],
+        ax.plot(places, [la.output_std for la in self.layers], "o-", color=COLORS[0],
                 label="output", markersize=4)  # fmt: skip
-        backward = [math.nan if la.backward is None else la.backward for la in self.layers]
+        backward = [math.nan if la.gradient_std is None else la.gradient_std for la in self.layers]
         ax.plot(places, backward, "s--", color=COLORS[1], label="gradient", markersize=4)
         ax.set_yscale("log")
         ax.set_xticks(list(places), [la.name for la in self.layers], rotation=45)
@@ -154,7 +156,7 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
             random combination of the outputs.
         seed: random seed of that combination.
     """
-    module, posterior, likelihood = _parts(model)
+    module, posterior, likelihood = _unpack_model(model)
     if isinstance(model, Learner):
         rows = model.inputs(x)
     else:
@@ -167,11 +169,11 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
     was = module.training
     module.eval()
     try:
-        seen, gradients = _run(module, rows, y, likelihood, seed)
+        outputs_of_layers, gradients = _run(module, rows, y, likelihood, seed)
     finally:
         module.train(was)
     entries = []
-    for name, part, out, field in seen:
+    for name, part, out, field in outputs_of_layers:
         gradient = gradients.get(id(out))
         entries.append(
             LayerSummary(
@@ -183,25 +185,29 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
                 _std(out),
                 None if gradient is None else _std(gradient),
                 _dead(part, out),
-                *_certainty(posterior, name, part),
+                *_weight_snr(posterior, name, part),
             )
         )
     total = sum(p.numel() for p in module.parameters() if p.requires_grad)
     return Summary(tuple(entries), total, len(rows))
 
 
-Seen = tuple[str, nn.Module, Tensor, tuple[int, ...] | None]
+LayerOutput = tuple[str, nn.Module, Tensor, tuple[int, ...] | None]
 
 
 def _run(
     module: nn.Module, rows: Tensor, y: Any, likelihood: Any, seed: int
-) -> tuple[list[Seen], dict[int, Tensor]]:
+) -> tuple[list[LayerOutput], dict[int, Tensor]]:
     """Return the output of each layer, and the gradient of the loss with respect to it."""
-    seen: list[Seen] = []
+    outputs_of_layers: list[LayerOutput] = []
     x = rows.clone()
     if x.is_floating_point():
         x.requires_grad_()
-    with torch.enable_grad(), Fields(x) as fields, _watched(module, seen, fields):
+    with (
+        torch.enable_grad(),
+        ReceptiveFieldMode(x) as fields,
+        _recording_outputs(module, outputs_of_layers, fields),
+    ):
         z = sole(module(x))
         if y is not None and likelihood is not None:
             targets = likelihood.targets(as_tensor(y, "targets").to(z.device), z.shape)
@@ -210,7 +216,7 @@ def _run(
             generator = torch.Generator().manual_seed(seed)
             weight = torch.randn(z.shape, generator=generator, dtype=z.dtype, device="cpu").to(z)
             loss = (weight * z).sum() / len(z)
-        outputs = [out for _, _, out, _ in seen if out.requires_grad]
+        outputs = [out for _, _, out, _ in outputs_of_layers if out.requires_grad]
         found: tuple[Tensor | None, ...] = ()
         if outputs and loss.requires_grad:
             found = torch.autograd.grad(loss, outputs, allow_unused=True)
@@ -218,36 +224,38 @@ def _run(
         id(out): torch.zeros_like(out) if g is None else g
         for out, g in zip(outputs, found, strict=False)
     }
-    return seen, gradients
+    return outputs_of_layers, gradients
 
 
 @contextmanager
-def _watched(module: nn.Module, seen: list[Seen], fields: Fields) -> Iterator[None]:
+def _recording_outputs(
+    module: nn.Module, outputs_of_layers: list[LayerOutput], fields: ReceptiveFieldMode
+) -> Iterator[None]:
     """Record the output of every layer that contains no other layers."""
     handles = []
     leaves = [(name, part) for name, part in module.named_modules() if not any(part.children())]
 
-    def note(name: str) -> Any:
+    def make_hook(name: str) -> Any:
         def hook(part: nn.Module, inputs: Any, out: Any) -> None:
             tensor = (
                 out if isinstance(out, Tensor) else sole(out[:1] if isinstance(out, tuple) else out)
             )
-            field = fields.of(tensor)
+            field = fields.field_of(tensor)
             size = None if field is None or not field.size else field.size
-            seen.append((name or "net", part, tensor, size))
+            outputs_of_layers.append((name or "net", part, tensor, size))
 
         return hook
 
     try:
         for name, part in leaves:
-            handles.append(part.register_forward_hook(note(name)))
+            handles.append(part.register_forward_hook(make_hook(name)))
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _parts(model: Learner | nn.Module) -> tuple[nn.Module, Posterior | None, Any]:
+def _unpack_model(model: Learner | nn.Module) -> tuple[nn.Module, Posterior | None, Any]:
     if isinstance(model, nn.Module):
         return model, None, None
     if not isinstance(model, Learner):
@@ -273,7 +281,7 @@ def _dead(part: nn.Module, out: Tensor) -> float | None:
     return float((units.amax(1) == units.amin(1)).double().mean())
 
 
-def _certainty(
+def _weight_snr(
     posterior: Posterior | None, name: str, part: nn.Module
 ) -> tuple[float | None, float | None]:
     """Return the median signal-to-noise ratio of a layer's weights, and the pruned fraction."""

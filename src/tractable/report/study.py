@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from tractable.diagnostics.result import Result, shown
+from tractable.diagnostics.result import DiagnosticResult, format_cell
 from tractable.persistence.files import write_text
 from tractable.plots.inline import inline
 from tractable.report.page import REPORT, environment
@@ -20,15 +20,15 @@ class StudyPage:
 
     Attributes:
         title: what was studied.
-        advice: the first sentence.
+        recommendation: the sentence at the top of the page.
         parts: question to the result that answers it.
         notes: how the table was read.
         facts: settings and such, in words.
     """
 
     title: str
-    advice: str
-    parts: Mapping[str, Result]
+    recommendation: str
+    parts: Mapping[str, DiagnosticResult]
     notes: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -38,11 +38,11 @@ def render_study(page: StudyPage) -> str:
     parts = []
     for rank, (question, result) in enumerate(page.parts.items()):
         drawn = inline(result.plot, label=question, salt=f"study {rank}")
-        cells = [[shown(cell) for cell in row] for row in result.cells()]
+        cells = [[format_cell(cell) for cell in row] for row in result.cells()]
         parts.append(
             {
                 "question": question,
-                "advice": result.advice(),
+                "recommendation": result.recommendation(),
                 "header": result.header(),
                 "rows": cells,
                 "svg": Markup(drawn.svg),  # every text in it is escaped where it is made

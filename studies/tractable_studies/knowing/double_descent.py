@@ -95,11 +95,13 @@ def main(argv: Sequence[str] | None = None) -> Path:
         if learner != "TAGI":
             extra = {"epochs": options.epochs, "batch_size": 100}
         curves[learner] = capacity(
-            maker(learner), options.widths, *train, validation=test, seeds=options.seeds,
-            seed=options.seed, workers=1, off_data=False, **extra,
+            maker(learner), options.widths, *train, validation=test, n_seeds=options.seeds,
+            seed=options.seed, n_jobs=1, off_data=False, **extra,
         )  # fmt: skip
         say(f"{learner}\n{curves[learner]}")
-        record.metrics[learner] = curves[learner].to_dict() | {"peak": curves[learner].peak}
+        record.metrics[learner] = curves[learner].to_dict() | {
+            "peak_ratio": curves[learner].peak_ratio
+        }
         options.out.mkdir(parents=True, exist_ok=True)
         write_text(options.out / f"double-descent-{learner}.txt", f"{curves[learner]}\n")
     for kind in ("test_error", "test_nll", "train_error"):
@@ -112,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         widest = c.sizes[-1]
         record.comparison += [
             Comparison("least test error", None, c.best.test_error, better="smaller", learner=name),
-            Comparison("peak over the least before it", None, c.peak, better="smaller",
+            Comparison("peak over the least before it", None, c.peak_ratio, better="smaller",
                        learner=name),
             Comparison("test NLL at the widest", None, widest.test_nll, better="smaller",
                        learner=name),

@@ -71,12 +71,13 @@ def main(argv: Sequence[str] | None = None) -> Path:
             extra: dict[str, Any] = {"epochs": options.epochs, "batch_size": 32}
             extra = {} if learner == "TAGI" else extra
             found = bias_variance(
-                maker(learner, x.shape[1]), x, y, datasets=options.datasets, seed=options.seed,
-                workers=1, **extra,
+                maker(learner, x.shape[1]), x, y, n_datasets=options.datasets, seed=options.seed,
+                n_jobs=1, **extra,
             )  # fmt: skip
-            ratio = found.honesty
+            ratio = found.epistemic_ratio
             record.metrics.setdefault(name, {})[learner] = found.to_dict() | {
-                "honesty": ratio, "doubt_of_error": found.doubt_of_error
+                "epistemic_ratio": ratio,
+                "epistemic_to_error_ratio": found.epistemic_to_error_ratio,
             }  # fmt: skip
             record.comparison.append(
                 Comparison(

@@ -16,7 +16,7 @@ from torch import nn
 
 from tractable.cli.output import say
 from tractable.data import UCI_NAMES
-from tractable.diagnostics import remedies
+from tractable.diagnostics import compare_regularizers
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord
@@ -41,18 +41,19 @@ def main(argv: Sequence[str] | None = None) -> Path:
     for name in options.sets:
         x, y = table(name)
         net = nn.Sequential(nn.Linear(x.shape[1], 50), nn.ReLU(), nn.Linear(50, 1))
-        found = remedies(
-            net, x, y, epochs=options.epochs, batch_size=32, lr=RATE, splits=options.splits,
-            seed=options.seed, workers=1,
+        found = compare_regularizers(
+            net, x, y, epochs=options.epochs, batch_size=32, lr=RATE, n_splits=options.splits,
+            seed=options.seed, n_jobs=1,
         )  # fmt: skip
         say(f"{name}\n{found}")
         record.metrics[name] = found.to_dict()
-        for remedy in found.remedies:
+        for result in found.results:
             record.comparison.append(
                 Comparison(
-                    f"{name}: test NLL, {remedy.name}", found["nothing"].nll, remedy.nll,
-                    better="smaller", spread=remedy.gain_error, learner=remedy.name, measure=name,
-                    note=remedy.strength,
+                    f"{name}: test NLL, {result.name}", found["none"].nll, result.nll,
+                    better="smaller", spread=result.gain_std_error, learner=result.name,
+                    measure=name,
+                    note=result.strength,
                 )
             )  # fmt: skip
     record.notes.append("In the table, 'paper' is a plain network; the spread is that of the gain.")

@@ -22,7 +22,14 @@ from tractable.cli.table.notation import check_decimal
 from tractable.cli.table.prepare import Choices as TableChoices
 from tractable.cli.table.prepare import prepare
 from tractable.data import Standardizer
-from tractable.diagnostics import Result, bias_variance, capacity, more_data, remedies, summary
+from tractable.diagnostics import (
+    DiagnosticResult,
+    bias_variance,
+    capacity,
+    compare_regularizers,
+    learning_curve,
+    summary,
+)
 from tractable.likelihoods import Categorical, Likelihood, Normal, Softmax
 from tractable.persistence.files import write_text
 from tractable.report.provenance import command, versions
@@ -114,8 +121,8 @@ def run(json: bool, **chosen: Any) -> None:
     for question, result in found.items():
         output.say(f"\n{question}")
         output.say(result.table())
-        if result.advice() and result.advice() != advice:
-            output.say(result.advice())
+        if result.recommendation() and result.recommendation() != advice:
+            output.say(result.recommendation())
     output.say(f"\nreport: {page}")
 
 
@@ -175,7 +182,7 @@ def table_of(choices: Choices, most: int) -> Table:
     return Table(x, scaled.transform(values), 0, tuple(notes))
 
 
-def study(choices: Choices) -> tuple[str, dict[str, Result]]:
+def study(choices: Choices) -> tuple[str, dict[str, DiagnosticResult]]:
     """Do all of it; ``choices.out`` then holds the page and the results."""
     choices.check()
     with whole_folder(choices.out, force=choices.force) as folder:
@@ -188,7 +195,7 @@ def study(choices: Choices) -> tuple[str, dict[str, Result]]:
         except (ArithmeticError, RuntimeError) as error:
             raise FailedWork(f"a fit failed: {one_line(error)}") from error
         parts = found["Why is the error what it is?"]
-        advice = parts.advice()
+        advice = parts.recommendation()
         seconds = time.monotonic() - started
         facts = {
             "command": command("tractable.cli"),
@@ -209,12 +216,12 @@ def study(choices: Choices) -> tuple[str, dict[str, Result]]:
     return advice, found
 
 
-def studies_of(table: Table, choices: Choices, budget: Budget) -> dict[str, Result]:
+def studies_of(table: Table, choices: Choices, budget: Budget) -> dict[str, DiagnosticResult]:
     """All studies of a table, by the question that each answers."""
     x, y = table.x, table.y
     more: dict[str, Any] = {"epochs": budget.epochs, "batch_size": BATCH}
     options: dict[str, Any] = {} if choices.learner == "tagi" else more
-    common: dict[str, Any] = {"seed": choices.seed, "workers": choices.workers}
+    common: dict[str, Any] = {"seed": choices.seed, "n_jobs": choices.workers}
     common["progress"] = choices.progress
 
     def make(seed: int) -> Any:
@@ -224,19 +231,19 @@ def studies_of(table: Table, choices: Choices, budget: Budget) -> dict[str, Resu
         return table.make(choices, width, seed)
 
     fitted = make(choices.seed).fit(x, y, progress=False, **options)
-    steps: dict[str, Callable[[], Result]] = {
+    steps: dict[str, Callable[[], DiagnosticResult]] = {
         "Why is the error what it is?": lambda: bias_variance(
-            make, x, y, datasets=budget.datasets, **common, **options
+            make, x, y, n_datasets=budget.datasets, **common, **options
         ),
-        "Would more rows help?": lambda: more_data(
-            make, x, y, folds=budget.folds, shares=budget.shares, **common, **options
+        "Would more rows help?": lambda: learning_curve(
+            make, x, y, n_folds=budget.folds, train_fractions=budget.shares, **common, **options
         ),
         "How large should the network be?": lambda: capacity(
-            sized, budget.widths, x, y, seeds=budget.splits, **common, **options
+            sized, budget.widths, x, y, n_seeds=budget.splits, **common, **options
         ),
-        "What would help a plain network?": lambda: remedies(
+        "What would help a plain network?": lambda: compare_regularizers(
             network(x.shape[1], choices.hidden, max(table.classes, 1)), x, y, lr=RATE,
-            only=budget.only, splits=budget.splits, **common, **more,
+            only=budget.only, n_splits=budget.splits, **common, **more,
         ),
         "Do signals pass through it?": lambda: summary(fitted, x, y),
     }  # fmt: skip
