@@ -23,27 +23,27 @@ from torch._C import DisableTorchFunctionSubclass
 from tractable.errors import NoMomentRule, close_names
 
 if TYPE_CHECKING:
-    from tractable.rules.shared_variance import Common
+    from tractable.rules.shared_variance import SharedVariance
 
 Rule = Callable[..., Any]
 View = Callable[[Tensor], Tensor]
 
 _RULES: dict[Any, Rule] = {}
 
-_carried: ContextVar[bool] = ContextVar("messages_carried", default=False)
+_messages_required: ContextVar[bool] = ContextVar("require_messages", default=False)
 
 
 @contextmanager
-def messages_carried(carried: bool = True) -> Iterator[None]:
+def require_messages(required: bool = True) -> Iterator[None]:
     """Within this block, if ``carried``, messages are wanted: what would cut them is refused.
 
     See ``tractable.rules.custom_function``.
     """
-    token = _carried.set(carried)
+    token = _messages_required.set(required)
     try:
         yield
     finally:
-        _carried.reset(token)
+        _messages_required.reset(token)
 
 
 class Gaussian(Tensor):
@@ -63,9 +63,9 @@ class Gaussian(Tensor):
 
     loc: Tensor
     variance: Tensor
-    common: Common | None = None
+    shared: SharedVariance | None = None
     """What its positions have in common, where that is followed; see ``rules.shared_variance``."""
-    origin: tuple[Gaussian, View] | None = None
+    view_origin: tuple[Gaussian, View] | None = None
     """Of a view: what it is a view of, and how to take it again."""
     views: list[tuple[weakref.ref[Gaussian], View]] | None = None
     """The views that were taken of this one."""
@@ -98,17 +98,17 @@ class Gaussian(Tensor):
         """Everything happens in ``__new__``; see the class docstring for the arguments."""
 
     @classmethod
-    def wrap(cls, loc: Tensor, variance: Tensor, common: Common | None = None) -> Gaussian:
+    def wrap(cls, loc: Tensor, variance: Tensor, shared: SharedVariance | None = None) -> Gaussian:
         """The Gaussian of moments that are known to be valid (no checks: for rules).
 
-        A rule that acts entry by entry hands on the ``common`` of its input.
+        A rule that acts entry by entry hands on the ``shared`` of its input.
         """
         self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
         self.loc = loc
         self.variance = variance
-        self.common = common
+        self.shared = shared
         return self
 
     @property
@@ -124,15 +124,15 @@ class Gaussian(Tensor):
         """As it prints; the moments have no common number format."""
         return format(repr(self), spec)
 
-    def view_of(self, base: Gaussian, view: View) -> Gaussian:
+    def as_view_of(self, base: Gaussian, view: View) -> Gaussian:
         """Note that this is ``view`` of ``base``, so that changing one in place changes both."""
-        self.origin = base, view
+        self.view_origin = base, view
         if base.views is None:
             base.views = []
         base.views.append((weakref.ref(self), view))
         return self
 
-    def become(self, other: Gaussian) -> Gaussian:
+    def assign_(self, other: Gaussian) -> Gaussian:
         """Take the moments of ``other``, as a function in place does; views and bases follow."""
         if other.shape != self.shape:
             raise NoMomentRule(
@@ -140,15 +140,15 @@ class Gaussian(Tensor):
                 f"{tuple(self.shape)} to {tuple(other.shape)}"
             )
         moments = other.loc.to(self.loc.dtype), other.variance.to(self.loc.dtype)
-        if self.origin is None:
-            self.rebind(*moments, other.common)
+        if self.view_origin is None:
+            self.set_moments(*moments, other.shared)
             return self
-        base, view = self.origin
+        base, view = self.view_origin
         entries = torch.arange(base.numel(), device=base.device).reshape(base.shape)
         entries = view(entries).reshape(-1)
         if entries.unique().numel() < entries.numel():
             raise NoMomentRule("no moment rule for changing an expanded Gaussian in place")
-        base.become(
+        base.assign_(
             Gaussian.wrap(
                 _written(base.loc, entries, moments[0]),
                 _written(base.variance, entries, moments[1]),
@@ -156,14 +156,16 @@ class Gaussian(Tensor):
         )
         return self
 
-    def rebind(self, loc: Tensor, variance: Tensor, common: Common | None = None) -> None:
+    def set_moments(
+        self, loc: Tensor, variance: Tensor, shared: SharedVariance | None = None
+    ) -> None:
         """Hold other moments, and so do the views."""
-        self.loc, self.variance, self.common = loc, variance, common
+        self.loc, self.variance, self.shared = loc, variance, shared
         kept = []
         for held, view in self.views or ():
             seen = held()
             if seen is not None:
-                seen.rebind(view(loc), view(variance))
+                seen.set_moments(view(loc), view(variance))
                 kept.append((held, view))
         self.views = kept or None
 
@@ -186,7 +188,11 @@ class Gaussian(Tensor):
                 with DisableTorchFunctionSubclass():
                     return func(*args, **(kwargs or {}))
             rule = _find_rule(func)
-        if not torch.is_grad_enabled() and _carried.get() and _room("custom_function").carries():
+        if (
+            not torch.is_grad_enabled()
+            and _messages_required.get()
+            and _rules_module("custom_function").passes_messages()
+        ):
             with torch.enable_grad():
                 return rule(*args, **(kwargs or {}))
         return rule(*args, **kwargs) if kwargs else rule(*args)
@@ -197,9 +203,9 @@ class Gaussian(Tensor):
     ) -> Any:
         """Nothing reaches the kernels below: rules work on the moments."""
         raise NoMomentRule(
-            f"no moment rule for {name_of(func)!r}, called from below torch's Python functions, "
-            f"as by torch.func.vmap and its kin, which do not run on Gaussians: write the network "
-            f"for a batch of rows, or use a learner that draws weights"
+            f"no moment rule for {function_name(func)!r}, which was called from below the Python "
+            f"functions of torch, for instance by torch.func.vmap. This is not supported for "
+            f"Gaussians: write the network for a batch of rows, or use a learner that draws weights"
         )
 
 
@@ -239,19 +245,19 @@ def _in_place_if_asked(function: Any, rule: Rule) -> Rule:
             args, wanted = args[:position], args[position]
         z = rule(*args, **kwargs)
         if wanted and isinstance(z, Gaussian) and z is not args[0]:
-            return in_place(args[0], z)
+            return write_in_place(args[0], z)
         return z
 
     return run
 
 
-def in_place(target: Tensor, value: Gaussian) -> Gaussian:
+def write_in_place(target: Tensor, value: Gaussian) -> Gaussian:
     """Make ``target`` hold ``value``, under all its names.
 
     A plain tensor becomes a Gaussian: torch fills tensors of zeros with states.
     """
     if isinstance(target, Gaussian):
-        return target.become(value)
+        return target.assign_(value)
     if type(target) is not Tensor or target.requires_grad or not target.is_floating_point():
         raise NoMomentRule(
             f"no moment rule for writing a Gaussian into a {type(target).__name__} of "
@@ -283,13 +289,13 @@ def _written(tensor: Tensor, entries: Tensor, values: Tensor) -> Tensor:
     return flat.reshape(tensor.shape)
 
 
-def covered_functions() -> list[str]:
+def functions_with_rule() -> list[str]:
     """The names of the torch functions that have a moment rule, sorted."""
     _fill_table()
-    return sorted({name_of(function) for function in _RULES})
+    return sorted({function_name(function) for function in _RULES})
 
 
-def spellings(name: str) -> tuple[Any, ...]:
+def torch_functions(name: str) -> tuple[Any, ...]:
     """Every function of torch called ``name``: ``torch.x``, ``Tensor.x`` and ``F.x``."""
     homes = (torch, Tensor, torch.nn.functional)
     found = [f for home in homes if callable(f := getattr(home, name, None))]  # torch.float is not
@@ -298,19 +304,19 @@ def spellings(name: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def rule_of(function: Any) -> Rule | None:
+def find_rule(function: Any) -> Rule | None:
     """The moment rule of a torch function, or None."""
     _fill_table()
     rule = _RULES.get(function)
     if rule is None:
-        rule = _room("fallback").rule_for(function)
+        rule = _rules_module("fallback").automatic_rule(function)
         if rule is not None:
             rule = _RULES[function] = _in_place_if_asked(function, rule)
     return rule
 
 
 def _find_rule(function: Any) -> Rule:
-    rule = rule_of(function)
+    rule = find_rule(function)
     if rule is None:
         raise NoMomentRule(_no_rule_message(function))
     return rule
@@ -321,12 +327,12 @@ def _fill_table() -> None:
     importlib.import_module("tractable.rules")
 
 
-def _room(name: str) -> Any:
+def _rules_module(name: str) -> Any:
     """A module of the rules, which stand above this one and fill its table."""
     return importlib.import_module(f"tractable.rules.{name}")
 
 
-def name_of(function: Any) -> str:
+def function_name(function: Any) -> str:
     """What a torch function is called; a property by its own name."""
     name = getattr(function, "__name__", None)
     if name == "__get__":
@@ -335,10 +341,10 @@ def name_of(function: Any) -> str:
 
 
 def _no_rule_message(function: Any) -> str:
-    name = name_of(function)
-    near = close_names(name.strip("_"), covered_functions())
+    name = function_name(function)
+    near = close_names(name.strip("_"), functions_with_rule())
     hint = f" The nearest that have one: {', '.join(near)}." if near else ""
-    caller = _room("custom_function").enclosing()
+    caller = _rules_module("custom_function").enclosing_function()
     where = f", which the autograd.Function {caller.__name__!r} calls" if caller else ""
     return (
         f"no moment rule for {name!r}{where}.{hint} Register one with "

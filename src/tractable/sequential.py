@@ -26,7 +26,7 @@ class Layer:
     module: nn.Module
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """For messages: its class and where it is."""
         return f"{type(self.module).__name__} ({self.name or 'the network'})"
 
@@ -50,7 +50,7 @@ def _walk(module: nn.Module, name: str) -> Iterator[Layer]:
         yield Layer(name, module)
 
 
-def hooked(module: nn.Module) -> bool:
+def has_forward_hooks(module: nn.Module) -> bool:
     """Whether a module does more than its class says: it has forward hooks."""
     # torch has no public name for them.
     return any(len(vars(module).get(kind, ())) > 0 for kind in _HOOKS)

@@ -11,10 +11,10 @@ import torch
 from tractable import native
 
 
-def describe() -> dict[str, str]:
+def get_versions() -> dict[str, str]:
     """Versions, and whether the compiled kernel is there.
 
-    >>> sorted(describe())
+    >>> sorted(get_versions())
     ['instruction set', 'kernel', 'machine', 'python', 'torch', 'torch threads', 'tractable']
     """
     present = native.kernel() is not None
@@ -29,9 +29,9 @@ def describe() -> dict[str, str]:
     }
 
 
-def show() -> None:
-    """Write ``describe()`` to standard output, a line each."""
-    facts = describe()
+def show_versions() -> None:
+    """Write ``get_versions()`` to standard output, a line each."""
+    facts = get_versions()
     width = max(map(len, facts))
     for name, value in facts.items():
         sys.stdout.write(f"{name:{width}}  {value}\n")

@@ -27,7 +27,7 @@ def name(page: Path) -> str:
 @pytest.fixture
 def rules_as_they_were():
     """A page may register rules of its own."""
-    gaussian.covered_functions()  # fills the table, which is empty before its first use
+    gaussian.functions_with_rule()  # fills the table, which is empty before its first use
     before = dict(gaussian._RULES)
     yield
     gaussian._RULES.clear()

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from tractable import Gaussian, NoMomentRule
-from tractable.gaussian import covered_functions, spellings
+from tractable.gaussian import functions_with_rule, torch_functions
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,7 +112,7 @@ def test_metadata_is_answered_without_a_rule(g: Gaussian) -> None:
 
 
 def test_covered_functions_are_functions() -> None:
-    covered = covered_functions()
+    covered = functions_with_rule()
     required = """linear conv1d conv2d conv_transpose2d avg_pool1d avg_pool2d max_pool1d max_pool2d
         adaptive_avg_pool1d adaptive_avg_pool2d relu leaky_relu tanh sigmoid softplus gelu silu
         add sub mul div matmul sum mean cat stack view reshape flatten permute transpose squeeze
@@ -122,7 +122,7 @@ def test_covered_functions_are_functions() -> None:
 
 
 def test_spellings() -> None:
-    assert set(spellings("relu")) == {torch.relu, torch.Tensor.relu, F.relu}
-    assert spellings("float") == (torch.Tensor.float,)
+    assert set(torch_functions("relu")) == {torch.relu, torch.Tensor.relu, F.relu}
+    assert torch_functions("float") == (torch.Tensor.float,)
     with pytest.raises(AttributeError, match="no_such_function"):
-        spellings("no_such_function")
+        torch_functions("no_such_function")

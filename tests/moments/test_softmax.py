@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tractable.moments import positions, softmax
+from tractable.moments import shared_variance, softmax
 
 
 def drawn(*shape: int, seed: int) -> Tensor:
@@ -49,9 +49,9 @@ def test_attention_is_a_sum_over_keys(uncertain: str, seed: int) -> None:
 
 def test_the_mean_over_independent_positions() -> None:
     variance = torch.rand(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
-    found = positions.independent(variance, (2, 3))
+    found = shared_variance.independent(variance, (2, 3))
     torch.testing.assert_close(found, variance.sum((2, 3), keepdim=True) / 20**2)
     one = variance[:, :, :1]  # a dimension of size one has nothing to average
     torch.testing.assert_close(
-        positions.independent(one, (2, 3)), one.sum((2, 3), keepdim=True) / 5**2
+        shared_variance.independent(one, (2, 3)), one.sum((2, 3), keepdim=True) / 5**2
     )

@@ -128,7 +128,7 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     loaded = tr.TAGI.load(tmp_path / "model")
     assert loaded.engine == "torch"
     assert torch.equal(loaded.posterior.loc, model.posterior.loc)
-    assert versions.describe()["kernel"].startswith("not built")
+    assert versions.get_versions()["kernel"].startswith("not built")
     native_engine.notice_missing.cache_clear()
 
 
@@ -168,8 +168,8 @@ def test_integer_targets() -> None:
 
 
 def test_config_tells_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = versions.describe()
+    facts = versions.get_versions()
     assert facts["kernel"] == "present"
     assert facts["instruction set"] in ("avx2", "baseline")
-    versions.show()
+    versions.show_versions()
     assert len(capsys.readouterr().out.splitlines()) == len(facts)

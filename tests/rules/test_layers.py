@@ -106,7 +106,7 @@ def test_refusals(function: Any, error: type[Exception], message: str) -> None:
 
 
 def test_shapes_of_a_gaussian_and_a_constant() -> None:
-    """``view_as`` and its kin take the shape of a Gaussian without becoming one."""
+    """``view_as`` and similar functions take the shape of a Gaussian without becoming one."""
     g = Gaussian(torch.ones(2, 3), 1.0)
     plain = torch.arange(6.0)
     assert type(plain.view_as(g)) is torch.Tensor

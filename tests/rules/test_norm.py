@@ -13,7 +13,7 @@ from tests.rules.norms import NORMS, each_norm
 from tractable import Gaussian
 from tractable.moments.maps import Scale
 from tractable.rules.bilinear import product
-from tractable.rules.norm import wary_statistics
+from tractable.rules.norm import robust_running_stats
 from tractable.testing.monte_carlo import assert_moments_agree
 from tractable.testing.regimes import REGIMES, gaussian, generator, normal
 
@@ -185,7 +185,7 @@ def test_one_value_per_channel_is_normalised_by_running_statistics(wary: bool) -
     with torch.no_grad():
         assert layer.running_var is not None
         layer.running_var.fill_(4.0)
-    with wary_statistics(wary):
+    with robust_running_stats(wary):
         z = layer(Gaussian(torch.tensor([[2.0, -6.0]]), 1.0))
     torch.testing.assert_close(z.loc, torch.tensor([[1.0, -3.0]]), rtol=1e-5, atol=0)
     assert torch.equal(layer.running_var, torch.full((2,), 4.0))
@@ -193,7 +193,7 @@ def test_one_value_per_channel_is_normalised_by_running_statistics(wary: bool) -
 
 def test_a_dead_channel_leaves_the_wary_statistics_finite() -> None:
     layer = nn.BatchNorm1d(2, momentum=1.0)
-    with wary_statistics(True):
+    with robust_running_stats(True):
         for _ in range(3):
             z = layer(Gaussian(torch.zeros(5, 2), 0.0))
     assert layer.running_var is not None

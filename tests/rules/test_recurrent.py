@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable import Gaussian, activation_moments
-from tractable.rules.recurrent_steps import states_apart
+from tractable.rules.recurrent_steps import unroll_recurrent
 from tractable.testing.regimes import generator, normal
 
 LAYERS: list[tuple[str, Any]] = [
@@ -114,7 +114,7 @@ def test_all_steps_at_once_are_the_steps_one_by_one(kind: str, mode: Any) -> Non
     given = (x, (state, state) if kind == "LSTM" else state)
     with activation_moments(mode):
         at_once = messages(layer, given, leaves)
-        with states_apart() as seen:
+        with unroll_recurrent() as seen:
             by_steps = messages(layer, given, leaves)
     assert len(seen) == 4
     assert all(len(steps) == 5 for steps in seen)
@@ -131,7 +131,7 @@ def test_a_layer_and_direction_is_one_node() -> None:
         if node is not None and node not in found:
             found.add(node)
             todo += [before for before, _ in node.next_functions]
-    assert sum("Recurrence" in node.name() for node in found) == 4
+    assert sum("RecurrentFunction" in node.name() for node in found) == 4
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])

@@ -8,7 +8,7 @@ from torch import nn
 import tractable as tr
 from tractable.moments import shared_variance as at
 from tractable.rules import activation_moments
-from tractable.rules.shared_variance import Common
+from tractable.rules.shared_variance import SharedVariance
 from tractable.testing.regimes import generator
 
 Posterior = dict[str, tr.Gaussian]
@@ -309,7 +309,7 @@ def test_nothing_is_computed_where_nothing_is_averaged(monkeypatch):
     net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
     net.append(nn.Linear(36, 2)).double()
     z = run(net, weights(net), images(8, smooth=True).double())
-    assert z.common is None
+    assert z.shared is None
     assert not asked
 
 
@@ -328,7 +328,7 @@ def test_a_state_without_variance_stays_so():
 
 def test_positions_that_are_independent_stay_so():
     x = tr.Gaussian(torch.randn(2, 3, 4, generator=generator("i")), torch.full((2, 3, 4), 0.5))
-    assert x.common is None
+    assert x.shared is None
     torch.testing.assert_close(x.mean(1).variance, torch.full((2, 4), 0.5 / 3))
 
 
@@ -355,7 +355,7 @@ def test_what_is_followed(function, followed, graph):
     with torch.set_grad_enabled(graph):
         z = run(layer, weights(layer), torch.randn(2, 4, 7, 6, dtype=torch.float64))
         found = function(z)
-        pooled = None if found.common is None else found.common.pooled()
+        pooled = None if found.shared is None else found.shared.pooled()
     assert (pooled is not None) == followed
     if pooled is not None:
         ones = [d for d in range(found.ndim) if d in pooled.dims]
@@ -365,12 +365,12 @@ def test_what_is_followed(function, followed, graph):
 
 def test_a_promise_is_kept_once():
     calls = []
-    common = Common(lambda: calls.append(1))
+    shared = SharedVariance(lambda: calls.append(1))
     assert not calls
-    assert common.pooled() is common.pooled() is None
+    assert shared.pooled() is shared.pooled() is None
     assert len(calls) == 1
     with torch.no_grad():
-        Common(lambda: calls.append(1))
+        SharedVariance(lambda: calls.append(1))
     assert len(calls) == 2
 
 

@@ -155,7 +155,7 @@ def regions(net: nn.Module, box: Any, *, kinks: Kinks | None = None) -> Regions:
         layer_kinks = _kinks_of(module, known)
         if layer_kinks is None:
             raise ValueError(
-                f"{layer.described} is not known to be piecewise linear; supported are "
+                f"{layer.description} is not known to be piecewise linear; supported are "
                 f"{', '.join(sorted(k.__name__ for k in known))}; pass "
                 f"kinks={{{type(module).__name__}: (0.0,)}} if it has a kink at 0"
             )

@@ -28,7 +28,13 @@ from tractable.gaussian import Gaussian
 from tractable.infer import observation
 from tractable.learners import TAGI
 from tractable.moments import bilinear, input_derivative, maps
-from tractable.moments.input_derivative import SUMS, Slopes, Sums, Units, Weights
+from tractable.moments.input_derivative import (
+    SUMS,
+    ActivationMoments,
+    GaussianWeights,
+    Slopes,
+    Sums,
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Derivatives:
 class Chain:
     """A network as the formulas see it: ``slopes[0]``, then a linear layer and slopes, repeated."""
 
-    weights: list[Weights]
+    weights: list[GaussianWeights]
     biases: list[tuple[Tensor | None, Tensor | None]]
     slopes: list[Slopes]
 
@@ -112,14 +118,14 @@ def input_slopes(model: TAGI, x: Gaussian) -> tuple[Tensor, Tensor, Tensor]:
 
 def chain(model: TAGI) -> Chain:
     """The linear layers and activations of a model, or an error that names what is neither."""
-    weights: list[Weights] = []
+    weights: list[GaussianWeights] = []
     biases: list[tuple[Tensor | None, Tensor | None]] = []
     slopes: list[Slopes | None] = [None]
     parameters = model.posterior.gaussians()
     names = walk.parameter_names(model.net)
     for name, layer in ((found.name, found.module) for found in walk.layers(model.net)):
         if isinstance(layer, nn.Linear):
-            weights.append(Weights(*_moments(parameters, names, layer.weight)))
+            weights.append(GaussianWeights(*_moments(parameters, names, layer.weight)))
             if layer.bias is None:
                 biases.append((None, None))
             else:
@@ -158,7 +164,7 @@ def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Deriva
     return Derivatives(value, branches.mean, branches.variance, curvature, covariance, hessian)
 
 
-def _hessian(net: Chain, layers: list[Units]) -> Tensor:
+def _hessian(net: Chain, layers: list[ActivationMoments]) -> Tensor:
     """Sum over layers of (output by a_i) E[phi''(z_i)] (z_i by x_j) (z_i by x_k), in means."""
     rows, inputs = layers[0].mean.shape
     like = layers[0].mean

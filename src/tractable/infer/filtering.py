@@ -26,7 +26,7 @@ from tractable.infer import observation
 from tractable.infer.observation import Observation
 from tractable.learners import TAGI
 from tractable.predictive import Predictive
-from tractable.rules.recurrent_steps import States, states_apart
+from tractable.rules.recurrent_steps import States, unroll_recurrent
 
 State = dict[str, list[Gaussian]]
 """Of each recurrent layer by name, its tensors (h, or h and c), each ``[layers, rows, units]``."""
@@ -209,7 +209,7 @@ def carrying(
                 hook = layer.register_forward_pre_hook(start, with_kwargs=True)
                 stack.callback(hook.remove)
         if heard is not None:
-            seen = stack.enter_context(states_apart())
+            seen = stack.enter_context(unroll_recurrent())
             for name, layer in layers.items():
                 stack.callback(layer.register_forward_hook(heard.listener(name, seen)).remove)
             stack.callback(heard.net.register_forward_hook(heard.watch_outputs).remove)

@@ -31,7 +31,7 @@ from tractable.infer import observation
 from tractable.infer.smoothing import smooth
 from tractable.learners import TAGI
 from tractable.likelihoods import PerStep
-from tractable.rules.recurrent_steps import states_apart
+from tractable.rules.recurrent_steps import unroll_recurrent
 
 INPUT = "input"
 
@@ -128,7 +128,7 @@ def _captured(net: torch.nn.Module, names: list[str]) -> Iterator[dict[str, list
     seen: dict[str, list[Any]] = {name: [] for name in names}
     with ExitStack() as stack:
         apart = any(_is_recurrent(net, name) for name in names)
-        steps = stack.enter_context(states_apart()) if apart else []
+        steps = stack.enter_context(unroll_recurrent()) if apart else []
 
         def capture(calls: list[Any], module: torch.nn.Module, _args: Any, output: Any) -> None:
             one_way = isinstance(module, torch.nn.RNNBase) and not module.bidirectional

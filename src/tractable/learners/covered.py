@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tractable.errors import InvalidInput, NoMomentRule
-from tractable.gaussian import Gaussian, name_of, rule_of
+from tractable.gaussian import Gaussian, find_rule, function_name
 from tractable.learners.copying import refuse_scripted
 from tractable.learners.network import Network
 from tractable.rules.activation import Mode, activation_moments
@@ -240,7 +240,7 @@ def _at_the_means(
 
 
 def _kind(func: Any, args: tuple[Any, ...], moments: Mode) -> Kind:
-    rule, name = rule_of(func), _plain(func)
+    rule, name = find_rule(func), _plain(func)
     home, _, module = getattr(rule, "__module__", "").rpartition(".")
     if home != "tractable.rules":
         return "automatic" if home in ("torch", "torch.nn") else "own"
@@ -258,7 +258,7 @@ def _kind(func: Any, args: tuple[Any, ...], moments: Mode) -> Kind:
 
 def _plain(func: Any) -> str:
     """The name of a function; of an operator, without its underscores."""
-    name = name_of(func)
+    name = function_name(func)
     return name.strip("_") if name.startswith("__") else name
 
 
@@ -267,7 +267,7 @@ def _odd(name: str, args: tuple[Any, ...], moments: Mode) -> Iterable[str]:
     x = args[0] if args else None
     features = name == "sum" and args[1:2] == (-1,)  # as a softmax by hand sums them
     pooled = "avg_pool" in name or (name in ("mean", "sum") and not features)
-    if pooled and isinstance(x, Gaussian) and x.ndim > 2 and x.common is None:
+    if pooled and isinstance(x, Gaussian) and x.ndim > 2 and x.shared is None:
         yield (
             f"{name} over positions that share weights: they count as independent, and the "
             f"variance comes out too small (0.2 to 0.7 of the true one after convolutions)"

@@ -18,7 +18,7 @@ from typing import Protocol
 from torch import Tensor
 
 Needs = tuple[bool, bool, bool]
-Pulled = tuple[Tensor | None, Tensor | None, Tensor | None]
+BackwardParts = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 class BilinearMap(Protocol):
@@ -28,7 +28,7 @@ class BilinearMap(Protocol):
         """The sum of the products that meet in each entry of z, plus ``b``."""
         ...
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """The transposes: from an entry of z back to the x, w and b that met in it."""
         ...
 
@@ -65,7 +65,7 @@ def messages(
     mu_w: Tensor,
     needs_mu: Needs,
     needs_var: Needs,
-) -> tuple[Pulled, Pulled]:
+) -> tuple[BackwardParts, BackwardParts]:
     """Messages to ``(x, w, b)`` for the means and for the variances.
 
     ``cov(z, w) = v_w mu_x`` and ``cov(z, x) = v_x mu_w``, so a message is multiplied by the mean

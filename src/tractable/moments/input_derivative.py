@@ -47,7 +47,7 @@ SUMS: tuple[Sums, ...] = ("nodes", "branches")
 
 
 @dataclass(frozen=True)
-class Units:
+class ActivationMoments:
     """One layer: states ``z``, activations ``a`` and slopes ``phi'(z)``, one row per input.
 
     ``k + l a - a^2`` at the mean is the jacobian, so that a smooth slope has the mean
@@ -91,39 +91,39 @@ class Units:
         return None if g is None else g.mul_(self.jacobian - 3 * self.variance)
 
 
-def linear(mu: Tensor, var: Tensor) -> Units:
+def linear(mu: Tensor, var: Tensor) -> ActivationMoments:
     """``a = z``."""
-    return Units(mu, var, torch.ones_like(mu))
+    return ActivationMoments(mu, var, torch.ones_like(mu))
 
 
-def relu(mu: Tensor, var: Tensor) -> Units:
+def relu(mu: Tensor, var: Tensor) -> ActivationMoments:
     """Slope 1 where the mean is positive, else 0 (48)."""
     return leaky_relu(mu, var, 0.0)
 
 
-def leaky_relu(mu: Tensor, var: Tensor, negative_slope: float = 0.01) -> Units:
+def leaky_relu(mu: Tensor, var: Tensor, negative_slope: float = 0.01) -> ActivationMoments:
     """Slope 1 where the mean is positive, else ``negative_slope``."""
     a, j = act.leaky_relu(mu, negative_slope)
-    return Units(a, (var * j).mul_(j), j)
+    return ActivationMoments(a, (var * j).mul_(j), j)
 
 
-def tanh(mu: Tensor, var: Tensor) -> Units:
+def tanh(mu: Tensor, var: Tensor) -> ActivationMoments:
     """``phi' = 1 - a^2``."""
     a, j = act.tanh(mu)
-    return Units(a, (var * j).mul_(j), j, 0.0)
+    return ActivationMoments(a, (var * j).mul_(j), j, 0.0)
 
 
-def sigmoid(mu: Tensor, var: Tensor) -> Units:
+def sigmoid(mu: Tensor, var: Tensor) -> ActivationMoments:
     """``phi' = a - a^2``."""
     a, j = act.sigmoid(mu)
-    return Units(a, (var * j).mul_(j), j, 1.0)
+    return ActivationMoments(a, (var * j).mul_(j), j, 1.0)
 
 
-Slopes = Callable[[Tensor, Tensor], Units]
+Slopes = Callable[[Tensor, Tensor], ActivationMoments]
 
 
 @dataclass(frozen=True)
-class Weights:
+class GaussianWeights:
     """Independent Gaussian weights of a linear layer, ``[outputs, inputs]``.
 
     The matrices of ``pull`` are kept once they were asked for.
@@ -143,23 +143,23 @@ class Weights:
         return self.square + self.variance
 
     @cached_property
-    def near(self) -> tuple[Tensor, Tensor, Tensor]:
+    def adjacent(self) -> tuple[Tensor, Tensor, Tensor]:
         """The matrices in the three terms of the covariance between neighbours."""
         return self.variance, self.square, self.square * self.mean
 
     @cached_property
-    def near_mean(self) -> list[Tensor]:
+    def adjacent_mean(self) -> list[Tensor]:
         """Each of them times E[Y]."""
-        return [matrix * self.mean for matrix in self.near]
+        return [matrix * self.mean for matrix in self.adjacent]
 
     @cached_property
-    def near_near(self) -> list[list[Tensor]]:
+    def adjacent_products(self) -> list[list[Tensor]]:
         """Each of them times each, those that come twice in a square doubled."""
-        return [[(1 if a is b else 2) * a * b for b in self.near] for a in self.near]
+        return [[(1 if a is b else 2) * a * b for b in self.adjacent] for a in self.adjacent]
 
 
 @dataclass(frozen=True)
-class Branches:
+class PathSums:
     """Sums over the branches from a unit to an output, ``[rows, outputs, units]``.
 
     With the mean E and variance of one branch and its weight ``r``: the sums of E, r and the
@@ -173,16 +173,18 @@ class Branches:
     """None: the products of the sums themselves, as for nodes."""
 
 
-def start(last: Units) -> Branches:
+def start(last: ActivationMoments) -> PathSums:
     """The derivative of the last layer's activations with respect to its states."""
     eye = torch.eye(last.mean.shape[-1], dtype=last.mean.dtype, device=last.mean.device)
     one = eye.expand(last.mean.shape[0], -1, -1)
     mean, spread = one * _row(last.slope), last.slope_variance
     variance = torch.zeros_like(mean) if spread is None else one * _row(spread)
-    return Branches(mean, one, variance)
+    return PathSums(mean, one, variance)
 
 
-def pull(above: Branches, top: Units, w: Weights, low: Units, sums: Sums) -> Branches:
+def pull(
+    above: PathSums, top: ActivationMoments, w: GaussianWeights, low: ActivationMoments, sums: Sums
+) -> PathSums:
     """One layer down: from the states of ``top`` to those of ``low``, which ``w`` joins.
 
     The cost is that of 16 matrix products where both layers bend, 7 where only ``top`` does and
@@ -198,29 +200,29 @@ def pull(above: Branches, top: Units, w: Weights, low: Units, sums: Sums) -> Bra
         both, cross = work.inner.zero_(), variance
     else:
         both, cross, q_mu2 = torch.zeros_like(rest), torch.zeros_like(rest), q_mu2.clone()
-    near = _covariance(above, top, low, x)
-    if near:
+    adjacent = _covariance(above, top, low, x)
+    if adjacent:
         scale = above.mean if above.products is None else above.products[2]
-        for part in near:
+        for part in adjacent:
             left = part.left
             if above.products is not None:
                 left = torch.mul(above.rest, left, out=work.left)
             for n, right in part.terms:
-                mean.addcmul_(work.product(left, w.near[n]), right)  # (36)
+                mean.addcmul_(work.product(left, w.adjacent[n]), right)  # (36)
             left = torch.mul(scale, part.left, out=work.left)
             for n, right in part.terms:
-                both.addcmul_(work.product(left, w.near_mean[n]), right)
+                both.addcmul_(work.product(left, w.adjacent_mean[n]), right)
         cross.addcmul_(both, x, value=2)
-        _add_squares(cross, above, w, near, work)
+        _add_squares(cross, above, w, adjacent, work)
     if sums == "nodes":
-        return Branches(mean, rest, variance)
+        return PathSums(mean, rest, variance)
     variance.add_(cross)
     products = cross.addcmul_(q_mu2, x * x), q_mu2, both.addcmul_(q_mu2, x)
-    return Branches(mean, rest, variance, products)
+    return PathSums(mean, rest, variance, products)
 
 
 def _independent(
-    above: Branches, w: Weights, low: Units, x: Tensor, work: _Work
+    above: PathSums, w: GaussianWeights, low: ActivationMoments, x: Tensor, work: _Work
 ) -> tuple[Tensor, Tensor]:
     """(37) without covariance, ``var D (var YX + E[YX]^2) + var YX E[D]^2``; ``E[D]^2 E[Y]^2``."""
     if above.products is None:
@@ -236,7 +238,9 @@ def _independent(
     return variance.mul_(x2.add_(_row(xi))).addcmul_(q_mu2, _row(xi)), q_mu2
 
 
-def input_covariance(above: Branches, top: Units, w: Weights, low: Units) -> Tensor:
+def input_covariance(
+    above: PathSums, top: ActivationMoments, w: GaussianWeights, low: ActivationMoments
+) -> Tensor:
     """``cov(D, z) / var z`` for the derivative with respect to the states of ``low`` (38).
 
     Divided by the variance, so that it is defined for a state without one.
@@ -255,18 +259,20 @@ def input_covariance(above: Branches, top: Units, w: Weights, low: Units) -> Ten
 
 
 @dataclass(frozen=True)
-class _Near:
+class _AdjacentCovariance:
     """Part of ``cov(X_i, Y_ij X_j)``: ``left_i`` times the sum of ``near_ij right_j``.
 
-    Terms name the matrix ``near`` of ``Weights`` by its number.  Where the products of
-    ``Branches`` are those of the sums, ``left`` is multiplied by ``r``.
+    Terms name the matrix ``adjacent`` of ``GaussianWeights`` by its number.  Where the products of
+    ``PathSums`` are those of the sums, ``left`` is multiplied by ``r``.
     """
 
     left: Tensor
     terms: list[tuple[int, Tensor]]
 
 
-def _covariance(above: Branches, top: Units, low: Units, slope: Tensor) -> list[_Near]:
+def _covariance(
+    above: PathSums, top: ActivationMoments, low: ActivationMoments, slope: Tensor
+) -> list[_AdjacentCovariance]:
     """``cov(X_i, Y_ij X_j)`` of neighbours, separated into its units (18, 24, 29).
 
     ``cov(X_i, Y_ij) E[X_j] + cov(X_i, X_j) E[Y_ij]`` with ``cov(a_i, Y_ij) = J_i v_ij E[a_j]``
@@ -280,19 +286,23 @@ def _covariance(above: Branches, top: Units, low: Units, slope: Tensor) -> list[
         return _row(left) if above.products is not None else above.rest * _row(left)
 
     j, s = top.jacobian, low.variance
-    first = _Near(weighed(g.mul_(j)), [(0, _row(low.mean) * slope)])
+    first = _AdjacentCovariance(weighed(g.mul_(j)), [(0, _row(low.mean) * slope)])
     if g_low is None:
         return [first]
     first.terms.append((1, _row(g_low.mul_(s))))
-    return [first, _Near(weighed(j * j), [(2, _row((s * s).mul_(2)))])]
+    return [first, _AdjacentCovariance(weighed(j * j), [(2, _row((s * s).mul_(2)))])]
 
 
 def _add_squares(
-    total: Tensor, above: Branches, w: Weights, near: list[_Near], work: _Work
+    total: Tensor,
+    above: PathSums,
+    w: GaussianWeights,
+    adjacent: list[_AdjacentCovariance],
+    work: _Work,
 ) -> None:
     """Add ``sum_i r_i^2 cov_ij^2``: each pair of terms once, those of two different terms twice."""
-    for i, part in enumerate(near):
-        for other in near[i:]:
+    for i, part in enumerate(adjacent):
+        for other in adjacent[i:]:
             if above.products is None:
                 left = torch.mul(part.left, other.left, out=work.left)
             else:
@@ -302,7 +312,7 @@ def _add_squares(
                 for m, right_ in part.terms:
                     if other is part and m < n:
                         continue  # this pair is done
-                    found = work.product(left, w.near_near[n][m])
+                    found = work.product(left, w.adjacent_products[n][m])
                     if inner is None:
                         inner = torch.mul(found, right_, out=work.inner)
                     else:

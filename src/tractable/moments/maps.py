@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.moments.bilinear import Needs, Pulled
+from tractable.moments.bilinear import BackwardParts, Needs
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Linear:
         """See ``BilinearMap``."""
         return F.linear(x, w, b)
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """See ``BilinearMap``."""
         to_x = d @ w if needs[0] else None
         if d.ndim != 2:
@@ -54,7 +54,7 @@ class Convolution:
         """See ``BilinearMap``."""
         return torch.ops.aten.convolution(x, w, b, *self._geometry())
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """See ``BilinearMap``."""
         channels = d.shape[1]
         to_x, to_w, to_b = torch.ops.aten.convolution_backward(
@@ -76,7 +76,7 @@ class MatMul:
         z = x @ w
         return z if b is None else z + b
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """See ``BilinearMap``."""
         to_x = (d @ w.mT).sum_to_size(x.shape) if needs[0] else None
         to_w = (x.mT @ d).sum_to_size(w.shape) if needs[1] else None
@@ -92,7 +92,7 @@ class Multiply:
         z = x * w
         return z if b is None else z + b
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """See ``BilinearMap``."""
         to_x = (d * w).sum_to_size(x.shape) if needs[0] else None
         to_w = (d * x).sum_to_size(w.shape) if needs[1] else None
@@ -118,7 +118,7 @@ class Scale:
         z = x * self.beside(w)
         return z if b is None else z.add_(self.beside(b))
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """See ``BilinearMap``."""
         to_x = d * self.beside(w) if needs[0] else None
         to_w = (d * x).sum_to_size(self.shape).reshape(w.shape) if needs[1] else None

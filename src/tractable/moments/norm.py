@@ -32,7 +32,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tractable.moments.bilinear import Needs, Pulled
+from tractable.moments.bilinear import BackwardParts, Needs
 
 Moments = tuple[Tensor, Tensor | None]
 
@@ -111,10 +111,10 @@ def channel_messages(
     made: Channels,
     needs_mu: Needs,
     needs_var: Needs,
-) -> tuple[Pulled, Pulled]:
+) -> tuple[BackwardParts, BackwardParts]:
     """Messages to ``(x, w, b)`` for the means, through the statistics, and for the variances."""
-    to_means: Pulled = None, None, None
-    to_variances: Pulled = None, None, None
+    to_means: BackwardParts = None, None, None
+    to_variances: BackwardParts = None, None, None
     back = torch.ops.aten.native_batch_norm_backward
     if d_mu is not None:
         through, given = mu_w * made.part, (None, None, made.centre, made.scale)

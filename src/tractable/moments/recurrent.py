@@ -37,7 +37,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Hidden:
+class RecurrentWeights:
     """The matrix from the state before, and its bias; a variance of None marks a constant."""
 
     weight: Tensor
@@ -64,7 +64,7 @@ class Hidden:
 
 
 @dataclass
-class Ran:
+class ForwardPass:
     """What a layer gave, and what its messages need."""
 
     out: Pair
@@ -74,7 +74,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Sent:
+class BackwardMessages:
     """Messages, means and variances stacked in front."""
 
     to_input: Tensor
@@ -128,7 +128,9 @@ def _with_squares(*factors: tuple[Tensor, Tensor]) -> Tensor:
 class LSTM:
     """Gates i, f, g, o; the state is (h, c)."""
 
-    def forward(self, x: Pair, state: list[Pair], w: Hidden, bounded: bool) -> Ran:
+    def forward(
+        self, x: Pair, state: list[Pair], w: RecurrentWeights, bounded: bool
+    ) -> ForwardPass:
         """Means of all steps, then variances."""
         (h0, vh0), (c0, vc0) = state
         a, c, t, h = self._means(x[0], h0, c0, w)
@@ -144,7 +146,7 @@ class LSTM:
         factor, to_c = slope.sqrt_(), slope_t.sqrt_().mul_(o)
         for part, other in zip(of_gates, (g, before, i, t), strict=True):
             part.mul_(other)
-        return Ran((h, vh), (c, vc), {"factor": factor, "to_c": to_c, "f": f.contiguous()})
+        return ForwardPass((h, vh), (c, vc), {"factor": factor, "to_c": to_c, "f": f.contiguous()})
 
     @staticmethod
     def _variances(
@@ -172,7 +174,7 @@ class LSTM:
         return vh, vc
 
     @staticmethod
-    def _means(x: Tensor, h0: Tensor, c0: Tensor, w: Hidden) -> tuple[Tensor, ...]:
+    def _means(x: Tensor, h0: Tensor, c0: Tensor, w: RecurrentWeights) -> tuple[Tensor, ...]:
         """Gates, cells, their hyperbolic tangents and outputs of all steps."""
         steps, rows, width = x.shape
         a = x if w.bias is None else x.add_(w.bias)
@@ -190,7 +192,9 @@ class LSTM:
             h_now, c_now = h_t, c_t
         return a, c, t, h
 
-    def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
+    def backward(
+        self, ran: ForwardPass, d_out: Tensor | None, d_cell: Tensor | None, w: RecurrentWeights
+    ) -> BackwardMessages:
         """Messages to all projections, and to the first state."""
         kept = ran.kept
         f, factor = kept["f"], kept["factor"]
@@ -211,13 +215,15 @@ class LSTM:
             if d_cell is not None and t:
                 dc += d_cell[:, t - 1]
             dh = _added(outs, t, d_t[t], back)
-        return Sent(d, d, [dh, dc])
+        return BackwardMessages(d, d, [dh, dc])
 
 
 class GRU:
     """Gates r, z, n; the state is h."""
 
-    def forward(self, x: Pair, state: list[Pair], w: Hidden, bounded: bool) -> Ran:
+    def forward(
+        self, x: Pair, state: list[Pair], w: RecurrentWeights, bounded: bool
+    ) -> ForwardPass:
         """Means of all steps, then variances."""
         ((h0, vh0),) = state
         a, hidden, h = self._means(x[0], h0, w)
@@ -249,10 +255,10 @@ class GRU:
             out.addcmul_(now, torch.add(z2, v_z, out=sum_)).addcmul_(v_z, gap2)
             now = out
         kept = {"a": a, "slope": slope.sqrt_(), "before": before, "hn": hn}
-        return Ran((h, vh), None, kept)
+        return ForwardPass((h, vh), None, kept)
 
     @staticmethod
-    def _means(x: Tensor, h0: Tensor, w: Hidden) -> tuple[Tensor, Tensor, Tensor]:
+    def _means(x: Tensor, h0: Tensor, w: RecurrentWeights) -> tuple[Tensor, Tensor, Tensor]:
         """Gates, what the states were projected to, and outputs of all steps."""
         steps, rows, width = x.shape
         units = width // 3
@@ -270,7 +276,9 @@ class GRU:
             now = h_t
         return a, hidden, h
 
-    def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
+    def backward(
+        self, ran: ForwardPass, d_out: Tensor | None, d_cell: Tensor | None, w: RecurrentWeights
+    ) -> BackwardMessages:
         """Messages to all projections, and to the first state."""
         kept = ran.kept
         r, z, n = kept["a"].chunk(3, -1)
@@ -292,10 +300,10 @@ class GRU:
             h_t[t].copy_(x_t[t])
             torch.mul(dh, of_hn[t], out=h_t[t][:, :, 2])
             dh = _added(outs, t, flat[t], back).addcmul_(dh, direct[t])
-        return Sent(d_x, d_h, [dh])
+        return BackwardMessages(d_x, d_h, [dh])
 
 
-class Simple:
+class ElmanRNN:
     """One activation; the state is h.
 
     Args:
@@ -305,7 +313,9 @@ class Simple:
     def __init__(self, relu: bool) -> None:
         self.relu = relu
 
-    def forward(self, x: Pair, state: list[Pair], w: Hidden, bounded: bool) -> Ran:
+    def forward(
+        self, x: Pair, state: list[Pair], w: RecurrentWeights, bounded: bool
+    ) -> ForwardPass:
         """Means of all steps, then variances."""
         ((h0, vh0),) = state
         given = x[0] if w.bias is None else x[0] + w.bias
@@ -321,9 +331,11 @@ class Simple:
         for b, s, v_t in zip(base, slope, v, strict=True):
             torch.addmm(b, now, across, out=va)
             now = gate_variance(va, s, v_t, bounded)
-        return Ran((h, v), None, {"slope": slope.sqrt_()})
+        return ForwardPass((h, v), None, {"slope": slope.sqrt_()})
 
-    def backward(self, ran: Ran, d_out: Tensor | None, d_cell: Tensor | None, w: Hidden) -> Sent:
+    def backward(
+        self, ran: ForwardPass, d_out: Tensor | None, d_cell: Tensor | None, w: RecurrentWeights
+    ) -> BackwardMessages:
         """Messages to all projections, and to the first state."""
         slope = ran.kept["slope"]
         factor, back = _with_squares((slope, _one(slope)))[:, :, :, 0].unbind(0), w.both
@@ -334,10 +346,10 @@ class Simple:
         for t in range(steps - 1, -1, -1):
             torch.mul(dh, factor[t], out=d_t[t])
             dh = _added(outs, t, d_t[t], back)
-        return Sent(d, d, [dh])
+        return BackwardMessages(d, d, [dh])
 
 
-Layer = LSTM | GRU | Simple
+RecurrentLayer = LSTM | GRU | ElmanRNN
 
 
 def _steps(messages: Tensor | None, like: Tensor) -> tuple[Tensor, ...]:

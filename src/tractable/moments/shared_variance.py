@@ -40,7 +40,7 @@ from tractable.moments.maps import Convolution
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledVariance:
     """What is known of the mean over positions of a state."""
 
     variance: Tensor
@@ -56,10 +56,10 @@ class Pooled:
         return self.measure()
 
 
-def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Pooled:
+def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> PooledVariance:
     """What is known of ``count`` states, ``few`` of whose variances are given, and of V."""
     value = mean_variance.detach()
-    return Pooled(mean_variance, dims, lambda: _share(value, few, dims, count))
+    return PooledVariance(mean_variance, dims, lambda: _share(value, few, dims, count))
 
 
 def _share(value: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
@@ -134,7 +134,7 @@ def independent(variance: Tensor, dims: tuple[int, ...]) -> Tensor:
     return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
 
 
-def mean_variance(few: Tensor, pooled: Pooled, count: int) -> Tensor:
+def mean_variance(few: Tensor, pooled: PooledVariance, count: int) -> Tensor:
     """V of ``count`` states now, ``few`` of whose variances are given."""
     with torch.no_grad():
         value = _between(*_bounds(few, deviation(few), pooled.dims, count), pooled.share)

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from tractable.errors import InvalidInput, NoSteadyState
-from tractable.gaussian import Gaussian, messages_carried
+from tractable.gaussian import Gaussian, require_messages
 from tractable.nn.fixed_point import Settled, settle
 
 
@@ -83,7 +83,7 @@ class SteadyState(nn.Module):
                 f"the start must have a row for each row of the inputs: got {z.shape[0]} rows "
                 f"for inputs of {x.shape[0]}"
             )
-        with torch.no_grad(), messages_carried(carried=False):
+        with torch.no_grad(), require_messages(required=False):
             self.settled = self._settle(lambda z: _mean(self._step(z, x)), z, "the network")
         z = self.settled.z.detach()
         with torch.enable_grad():

@@ -73,7 +73,7 @@ def build(spec: Spec, most_numbers: int) -> nn.Module:
 
 
 def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Spec | None:
-    if sequential.hooked(module):
+    if sequential.has_forward_hooks(module):
         return None
     if id(module) in seen:
         return {"layer": "same", "as": seen[id(module)]}

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.moments import activation as act
-from tractable.rules.autograd import Elementwise, Kernel, Rectifier, squared
+from tractable.rules.autograd import ElementwiseFunction, Kernel, ReLUFunction, squared
 
 Mode = Literal["auto", "linear", "exact"]
 MODES: tuple[Mode, ...] = ("auto", "linear", "exact")
@@ -53,8 +53,8 @@ def current_mode() -> Mode:
 
 def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
     """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
-    mean, variance = Elementwise.apply(z.loc, z.variance, kernel)
-    return Gaussian.wrap(mean, variance, z.common)
+    mean, variance = ElementwiseFunction.apply(z.loc, z.variance, kernel)
+    return Gaussian.wrap(mean, variance, z.shared)
 
 
 def activation_rule(
@@ -97,36 +97,39 @@ def activation_rule(
     return moment_rule(*functions)(rule)
 
 
-@moment_rule(*spellings("relu"))
+@moment_rule(*torch_functions("relu"))
 def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
     """``max(0, input)``; the linearised one has a carrier of its own, for speed."""
     if _mode.get() == "exact":
         return elementwise(input, act.exact_relu)
-    mean, variance = Rectifier.apply(input.loc, input.variance)
-    return Gaussian.wrap(mean, variance, input.common)
+    mean, variance = ReLUFunction.apply(input.loc, input.variance)
+    return Gaussian.wrap(mean, variance, input.shared)
 
 
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)
-activation_rule(*spellings("tanh"), linear=act.tanh, exact=act.bounded_tanh)
+activation_rule(*torch_functions("tanh"), linear=act.tanh, exact=act.bounded_tanh)
 activation_rule(
-    *spellings("sigmoid"), torch.special.expit, linear=act.sigmoid, exact=act.bounded_sigmoid
+    *torch_functions("sigmoid"), torch.special.expit, linear=act.sigmoid, exact=act.bounded_sigmoid
 )
 activation_rule(F.softplus, linear=act.softplus)
 activation_rule(F.gelu, linear=act.gelu)
 activation_rule(F.silu, linear=act.silu)
 activation_rule(F.elu, linear=act.elu)
-activation_rule(*spellings("exp"), linear=act.exp, exact=act.exact_exp)
-activation_rule(*spellings("log"), linear=act.log)
-activation_rule(*spellings("sqrt"), linear=act.sqrt)
-activation_rule(*spellings("reciprocal"), linear=act.reciprocal)
-activation_rule(*spellings("sin"), linear=act.sin, exact=act.exact_sin, exact_by_default=True)
-activation_rule(*spellings("cos"), linear=act.cos, exact=act.exact_cos, exact_by_default=True)
+activation_rule(*torch_functions("exp"), linear=act.exp, exact=act.exact_exp)
+activation_rule(*torch_functions("log"), linear=act.log)
+activation_rule(*torch_functions("sqrt"), linear=act.sqrt)
+activation_rule(*torch_functions("reciprocal"), linear=act.reciprocal)
+activation_rule(*torch_functions("sin"), linear=act.sin, exact=act.exact_sin, exact_by_default=True)
+activation_rule(*torch_functions("cos"), linear=act.cos, exact=act.exact_cos, exact_by_default=True)
 activation_rule(
-    *spellings("abs"), *spellings("absolute"), linear=act.absolute, exact=act.exact_absolute
+    *torch_functions("abs"),
+    *torch_functions("absolute"),
+    linear=act.absolute,
+    exact=act.exact_absolute,
 )
 
 
-@moment_rule(*spellings("rrelu"))
+@moment_rule(*torch_functions("rrelu"))
 def rrelu(
     input: Gaussian, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
 ) -> Gaussian:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of, multiply, scaled
 
@@ -34,13 +34,13 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
     assert isinstance(part, Gaussian)
     variance = var_y if var_x is None else var_x
     assert variance is not None
-    common = part.common if variance.shape == loc.shape else None
+    shared = part.shared if variance.shape == loc.shape else None
     # A view even where the shape is the same: the variance message to the sum must not be mixed
     # with what its Gaussian part hears from elsewhere.
-    return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype), common)
+    return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype), shared)
 
 
-@moment_rule(*spellings("add"), Tensor.__add__, Tensor.__radd__)
+@moment_rule(*torch_functions("add"), Tensor.__add__, Tensor.__radd__)
 def add(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     """``input + alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
@@ -48,7 +48,7 @@ def add(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     return _combine(torch.add, input, other, alpha)
 
 
-@moment_rule(*spellings("sub"), *spellings("subtract"), Tensor.__sub__)
+@moment_rule(*torch_functions("sub"), *torch_functions("subtract"), Tensor.__sub__)
 def subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     """``input - alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
@@ -56,22 +56,22 @@ def subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     return _combine(torch.sub, input, other, alpha)
 
 
-@moment_rule(Tensor.__rsub__, *spellings("rsub"))
+@moment_rule(Tensor.__rsub__, *torch_functions("rsub"))
 def reflected_subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
     """``other - alpha * input``."""
     return subtract(other, input, alpha=alpha)
 
 
-@moment_rule(*spellings("neg"), *spellings("negative"), Tensor.__neg__)
+@moment_rule(*torch_functions("neg"), *torch_functions("negative"), Tensor.__neg__)
 def negate(input: Gaussian) -> Gaussian:
     """``-input``."""
-    return Gaussian.wrap(-input.loc, input.variance.view_as(input.variance), input.common)
+    return Gaussian.wrap(-input.loc, input.variance.view_as(input.variance), input.shared)
 
 
 @moment_rule(
-    *spellings("div"),
-    *spellings("divide"),
-    *spellings("true_divide"),
+    *torch_functions("div"),
+    *torch_functions("divide"),
+    *torch_functions("true_divide"),
     Tensor.__truediv__,
 )
 def divide(input: Operand, other: Operand, *, rounding_mode: Any = None) -> Gaussian:

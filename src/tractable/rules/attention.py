@@ -64,10 +64,10 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     mask = _mask(attn_mask, is_causal, query, key)
     moments = (part for x in (mask, query, key, value) for part in moments_of(x))
-    return Gaussian.wrap(*Attention.apply(factor, *moments))
+    return Gaussian.wrap(*AttentionFunction.apply(factor, *moments))
 
 
-class Attention(torch.autograd.Function):
+class AttentionFunction(torch.autograd.Function):
     """Scores, their softmax and the product with the values, as one node of the graph."""
 
     @staticmethod

@@ -21,7 +21,7 @@ Moments = tuple[Tensor, Tensor]
 Kernel = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-class Bilinear(torch.autograd.Function):
+class BilinearFunction(torch.autograd.Function):
     """``map(x, w) + b`` on moments; see ``tractable.moments.bilinear``."""
 
     @staticmethod
@@ -45,7 +45,7 @@ class Bilinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages backward."""
-        d_mu, d_var = both(*messages)
+        d_mu, d_var = require_both(*messages)
         mu_x, mu_w = ctx.saved_tensors
         _, x, vx, w, vw, b, vb = ctx.needs_input_grad
         (dx, dw, db), (dvx, dvw, dvb) = bilinear.messages(
@@ -54,7 +54,7 @@ class Bilinear(torch.autograd.Function):
         return None, dx, dvx, dw, dvw, db, dvb
 
 
-class Averaged(torch.autograd.Function):
+class ConvolutionSharedVariance(torch.autograd.Function):
     """V of a convolution; see ``tractable.moments.shared_variance``."""
 
     @staticmethod
@@ -83,7 +83,7 @@ class Averaged(torch.autograd.Function):
         )  # fmt: skip
 
 
-class Elementwise(torch.autograd.Function):
+class ElementwiseFunction(torch.autograd.Function):
     """``phi(z)`` entry by entry; ``kernel`` gives its moments and ``J = cov(phi(z), z) / var``."""
 
     @staticmethod
@@ -98,12 +98,12 @@ class Elementwise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """``J d_mu`` and ``J^2 d_var``."""
-        d_mu, d_var = both(*messages)
+        d_mu, d_var = require_both(*messages)
         (slope,) = ctx.saved_tensors
         return d_mu * slope, d_var * squared(slope), None
 
 
-class Rectifier(torch.autograd.Function):
+class ReLUFunction(torch.autograd.Function):
     """The linearised ReLU (eq. 48), whose slope need not be kept: it is where the output is
     positive.  One pass over memory per moment and per message.
     """
@@ -120,7 +120,7 @@ class Rectifier(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages pass where the mean is positive."""
-        d_mu, d_var = both(*messages)
+        d_mu, d_var = require_both(*messages)
         (mean,) = ctx.saved_tensors
         return _where_positive(d_mu, mean), _where_positive(d_var, mean)
 
@@ -134,7 +134,7 @@ def squared(slope: Tensor) -> Tensor:
     return slope if slope.dtype == torch.bool else slope * slope
 
 
-def both(d_mu: Tensor | None = None, d_var: Tensor | None = None) -> Moments:
+def require_both(d_mu: Tensor | None = None, d_var: Tensor | None = None) -> Moments:
     """The messages of mean and variance, which belong together."""
     if d_mu is None or d_var is None:
         missing = "mean" if d_mu is None else "variance"

@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.moments import activation as act
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
 from tractable.rules import shared_variance
 from tractable.rules.activation import elementwise
-from tractable.rules.autograd import Bilinear
+from tractable.rules.autograd import BilinearFunction
 
 Operand = Gaussian | Tensor
 
@@ -42,13 +42,13 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
         shape[1 if isinstance(map, Convolution) else -1] = -1
         return constant + b.reshape(shape)  # type: ignore[return-value]
     b_moments = (None, None) if b is None else moments_of(b)
-    loc, variance = Bilinear.apply(map, *moments_of(x), *moments_of(w), *b_moments)
+    loc, variance = BilinearFunction.apply(map, *moments_of(x), *moments_of(w), *b_moments)
     return Gaussian.wrap(loc, variance, shared_variance.of_product(map, x, w, b, variance))
 
 
 def scaled(x: Gaussian, loc: Tensor, variance: Tensor) -> Gaussian:
     """The moments of ``x`` times constants."""
-    return Gaussian.wrap(loc, variance, x.common if loc.shape == x.shape else None)
+    return Gaussian.wrap(loc, variance, x.shared if loc.shape == x.shape else None)
 
 
 @moment_rule(F.linear)
@@ -125,7 +125,7 @@ for _dims, _plain, _transposed in (
     moment_rule(_transposed)(_convolution(_dims, transposed=True))
 
 
-@moment_rule(*spellings("matmul"), Tensor.__matmul__)
+@moment_rule(*torch_functions("matmul"), Tensor.__matmul__)
 def matmul(input: Operand, other: Operand) -> Gaussian:
     """``input @ other``; the two are taken as independent."""
     x = input.unsqueeze(0) if input.dim() == 1 else input
@@ -141,7 +141,7 @@ def _reflected_matmul(input: Operand, other: Operand) -> Gaussian:
     return matmul(other, input)
 
 
-@moment_rule(*spellings("mul"), *spellings("multiply"), Tensor.__mul__, Tensor.__rmul__)
+@moment_rule(*torch_functions("mul"), *torch_functions("multiply"), Tensor.__mul__, Tensor.__rmul__)
 def multiply(input: Operand | float, other: Operand | float) -> Gaussian:
     """``input * other`` (eqs. 11 and 14).
 
@@ -158,7 +158,7 @@ def multiply(input: Operand | float, other: Operand | float) -> Gaussian:
     return scaled(x, x.loc * c, x.variance * c * c)
 
 
-@moment_rule(*spellings("square"))
+@moment_rule(*torch_functions("square"))
 def square(input: Gaussian) -> Gaussian:
     """``input ** 2``, whose first two moments are exact."""
     return elementwise(input, act.square)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from tractable.gaussian import Gaussian, Rule, moment_rule, spellings
+from tractable.gaussian import Gaussian, Rule, moment_rule, torch_functions
 
 _ASKED = """
     eq ne lt le gt ge less less_equal greater greater_equal not_equal isnan isinf isfinite isneginf
@@ -31,7 +31,7 @@ def _mean(value: Any) -> Any:
     return value.loc.detach() if isinstance(value, Gaussian) else value
 
 
-def of_means(function: Any) -> Rule:
+def evaluate_at_means(function: Any) -> Rule:
     """The rule that asks the function about the means."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
@@ -42,9 +42,9 @@ def of_means(function: Any) -> Rule:
 
 
 for _name in (_ASKED + _NEW).split():
-    for _function in spellings(_name):
-        moment_rule(_function)(of_means(_function))
+    for _function in torch_functions(_name):
+        moment_rule(_function)(evaluate_at_means(_function))
 for _name in _OPERATORS.split():
     if hasattr(Tensor, _name):
-        moment_rule(getattr(Tensor, _name))(of_means(getattr(Tensor, _name)))
-moment_rule(torch.isin)(of_means(torch.isin))
+        moment_rule(getattr(Tensor, _name))(evaluate_at_means(getattr(Tensor, _name)))
+moment_rule(torch.isin)(evaluate_at_means(torch.isin))

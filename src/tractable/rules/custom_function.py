@@ -28,7 +28,7 @@ _APPLY = inspect.unwrap(torch.autograd.Function.apply.__func__).__code__  # type
 _agrees: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
-def carries() -> bool:
+def passes_messages() -> bool:
     """Whether we are inside a Function that lets messages through; raise if it would cut them."""
     frame = _applied()
     if frame is None:
@@ -44,7 +44,7 @@ def carries() -> bool:
     )
 
 
-def enclosing() -> Any:
+def enclosing_function() -> Any:
     """The Function whose forward is running, or None."""
     frame = _applied()
     return None if frame is None else frame.f_locals["cls"]

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.moments.bilinear import Needs, Pulled
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
+from tractable.moments.bilinear import BackwardParts, Needs
 from tractable.rules.bilinear import matmul, multiply, product
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -34,7 +34,7 @@ class Contraction:
         z = torch.einsum(f"{self.x},{self.w}->{self.z}", x, w)
         return z if b is None else z + b
 
-    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> Pulled:
+    def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """See ``BilinearMap``."""
         to_x = torch.einsum(f"{self.z},{self.w}->{self.x}", d, w) if needs[0] else None
         to_w = torch.einsum(f"{self.z},{self.x}->{self.w}", d, x) if needs[1] else None
@@ -116,61 +116,61 @@ def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return _weighed(input, beta) + _weighed(product, alpha)
 
 
-@moment_rule(*spellings("addmm"))
+@moment_rule(*torch_functions("addmm"))
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta input + alpha mat1 @ mat2``."""
     return _added(input, mat1 @ mat2, beta, alpha)
 
 
-@moment_rule(*spellings("baddbmm"))
+@moment_rule(*torch_functions("baddbmm"))
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addmm``, for every matrix of a batch."""
     return _added(input, batch1 @ batch2, beta, alpha)
 
 
-@moment_rule(*spellings("addmv"))
+@moment_rule(*torch_functions("addmv"))
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta input + alpha mat @ vec``."""
     return _added(input, mat @ vec, beta, alpha)
 
 
-@moment_rule(*spellings("addbmm"))
+@moment_rule(*torch_functions("addbmm"))
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addmm`` with the products of a batch summed."""
     return _added(input, (batch1 @ batch2).sum(0), beta, alpha)
 
 
-@moment_rule(*spellings("addr"))
+@moment_rule(*torch_functions("addr"))
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta input + alpha vec1 vec2^T``."""
     return _added(input, outer(vec1, vec2), beta, alpha)
 
 
-@moment_rule(*spellings("addcmul"))
+@moment_rule(*torch_functions("addcmul"))
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """``input + value tensor1 tensor2``."""
     return _added(input, tensor1 * tensor2, 1, value)
 
 
-@moment_rule(*spellings("addcdiv"))
+@moment_rule(*torch_functions("addcdiv"))
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """``input + value tensor1 / tensor2``."""
     return _added(input, tensor1 / tensor2, 1, value)
 
 
-@moment_rule(*spellings("mm"), *spellings("bmm"))
+@moment_rule(*torch_functions("mm"), *torch_functions("bmm"))
 def matrix_product(input: Any, mat2: Any) -> Any:
     """The product of two matrices, or of the matrices of two batches."""
     return matmul(input, mat2)
 
 
-@moment_rule(*spellings("mv"))
+@moment_rule(*torch_functions("mv"))
 def matrix_times_vector(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     return matmul(input, vec)
 
 
-@moment_rule(*spellings("dot"))
+@moment_rule(*torch_functions("dot"))
 def dot(input: Any, tensor: Any) -> Any:
     """The inner product of two vectors."""
     if input is tensor:
@@ -178,13 +178,13 @@ def dot(input: Any, tensor: Any) -> Any:
     return matmul(input, tensor)
 
 
-@moment_rule(*spellings("vdot"))
+@moment_rule(*torch_functions("vdot"))
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors, as ``dot``: they are real."""
     return dot(input, other)
 
 
-@moment_rule(*spellings("inner"))
+@moment_rule(*torch_functions("inner"))
 def inner(input: Any, other: Any) -> Any:
     """Products summed over the last dimension of both."""
     return (
@@ -194,7 +194,7 @@ def inner(input: Any, other: Any) -> Any:
     )
 
 
-@moment_rule(*spellings("outer"), *spellings("ger"))
+@moment_rule(*torch_functions("outer"), *torch_functions("ger"))
 def outer(input: Any, vec2: Any) -> Any:
     """Every product of an entry with an entry."""
     return input.unsqueeze(1) * vec2.unsqueeze(0)

@@ -17,7 +17,14 @@ from typing import Any
 
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, Rule, in_place, name_of, rule_of, spellings
+from tractable.gaussian import (
+    Gaussian,
+    Rule,
+    find_rule,
+    function_name,
+    torch_functions,
+    write_in_place,
+)
 from tractable.rules.linearized import is_pointwise, pointwise
 from tractable.rules.structural import constant
 
@@ -25,36 +32,36 @@ _BODIES = ("torch.nn.functional", "torch.functional")
 _NEVER = {"requires_grad_", "set_", "resize_", "resize_as_", "share_memory_", "rename_"}
 
 
-def rule_for(function: Any) -> Rule | None:
+def automatic_rule(function: Any) -> Rule | None:
     """The rule that the kind of this function asks for, or None."""
     return _written_back(function) or _pointwise(function) or _body(function)
 
 
 def _written_back(function: Any) -> Rule | None:
     """``x.add_(y)``: the rule of ``x.add(y)``, whose result ``x`` then holds."""
-    name = name_of(function)
+    name = function_name(function)
     if not name.endswith("_") or name.endswith("__") or name in _NEVER:
         return None
     try:
-        candidates = spellings(name[:-1])
+        candidates = torch_functions(name[:-1])
     except AttributeError:
         return None
     if getattr(Tensor, name, None) is function and hasattr(Tensor, name[:-1]):
         # The method first: x.polygamma_(n) has another order of arguments than torch.polygamma.
         candidates = (getattr(Tensor, name[:-1]), *candidates)
-    rule = next((found for f in candidates if (found := rule_of(f)) is not None), None)
+    rule = next((found for f in candidates if (found := find_rule(f)) is not None), None)
     if rule is None:
         return None
 
     def run(target: Tensor, *args: Any, **kwargs: Any) -> Any:
         z = rule(target, *args, **kwargs)
-        return in_place(target, z if isinstance(z, Gaussian) else constant(z))
+        return write_in_place(target, z if isinstance(z, Gaussian) else constant(z))
 
     return run
 
 
 def _pointwise(function: Any) -> Rule | None:
-    return pointwise(function) if is_pointwise(name_of(function)) else None
+    return pointwise(function) if is_pointwise(function_name(function)) else None
 
 
 def _body(function: Any) -> Rule | None:
@@ -81,5 +88,5 @@ def python_body(function: Any) -> Rule:
     """The Python body of a function of ``torch.nn.functional``, to be run on Gaussians."""
     body = _body(function)
     if body is None:
-        raise TypeError(f"{name_of(function)} has no Python body")
+        raise TypeError(f"{function_name(function)} has no Python body")
     return body

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from tractable.errors import NoMomentRule
-from tractable.gaussian import Gaussian, Rule, moment_rule, name_of, spellings
+from tractable.gaussian import Gaussian, Rule, function_name, moment_rule, torch_functions
 
-_MOST = 4_000_000
-"""Entries of a table of derivatives."""
+_MAX_ENTRIES = 4_000_000
+"""Entries of the dense Jacobian: 32 MB in double precision."""
 
 
-def by_jacobian(function: Any) -> Rule:
+def linearize_by_jacobian(function: Any) -> Rule:
     """The rule of a function of one Gaussian, from all its derivatives."""
 
     def rule(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
@@ -31,10 +31,10 @@ def by_jacobian(function: Any) -> Rule:
             return result
 
         loc = plain(input.loc)
-        if loc.numel() * input.numel() > _MOST:
+        if loc.numel() * input.numel() > _MAX_ENTRIES:
             raise NoMomentRule(
-                f"no moment rule for {name_of(function)!r} of {tuple(input.shape)}: its table of "
-                f"derivatives would have more than {_MOST} entries"
+                f"no moment rule for {function_name(function)!r} of shape {tuple(input.shape)}: "
+                f"its Jacobian would have more than {_MAX_ENTRIES} entries"
             )
         with torch.enable_grad():
             j: Any = torch.autograd.functional.jacobian(plain, input.loc.detach())
@@ -45,12 +45,12 @@ def by_jacobian(function: Any) -> Rule:
 
 
 for _function in (
-    *spellings("matrix_exp"),
+    *torch_functions("matrix_exp"),
     torch.linalg.matrix_exp,
-    *spellings("inverse"),
+    *torch_functions("inverse"),
     torch.linalg.inv,
-    *spellings("det"),
+    *torch_functions("det"),
     torch.linalg.det,
-    *spellings("logdet"),
+    *torch_functions("logdet"),
 ):
-    moment_rule(_function)(by_jacobian(_function))
+    moment_rule(_function)(linearize_by_jacobian(_function))

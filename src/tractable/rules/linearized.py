@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from tractable.gaussian import Gaussian, Rule, moment_rule, spellings
+from tractable.gaussian import Gaussian, Rule, moment_rule, torch_functions
 
 Function = Callable[..., Tensor]
 
@@ -52,7 +52,7 @@ def is_pointwise(name: str) -> bool:
     return any(torch.Tag.pointwise in getattr(packet, each).tags for each in overloads)
 
 
-class Tangent(torch.autograd.Function):
+class TangentFunction(torch.autograd.Function):
     """The tangent of a function whose every input entry feeds one entry of the output.
 
     ``gather`` sums what belongs to one output; for pointwise functions it does nothing.
@@ -104,7 +104,7 @@ def _spread(gather: Function, d: Tensor, like: Tensor) -> Tensor:
 def tangent(function: Function, inputs: Sequence[Gaussian], gather: Any = None) -> Gaussian:
     """The Gaussian of the tangent of ``function`` at the means of ``inputs``."""
     moments = [*(g.loc for g in inputs), *(g.variance for g in inputs)]
-    return Gaussian.wrap(*Tangent.apply(function, gather, len(inputs), *moments))
+    return Gaussian.wrap(*TangentFunction.apply(function, gather, len(inputs), *moments))
 
 
 def pointwise(function: Any) -> Rule:
@@ -135,7 +135,7 @@ def pointwise(function: Any) -> Rule:
             inputs = [Gaussian.wrap(g.loc.expand(shape), g.variance.expand(shape)) for g in inputs]
         z = tangent(of, inputs)
         if len(inputs) == 1:  # what acts entry by entry leaves what positions have in common
-            z.common = inputs[0].common
+            z.shared = inputs[0].shared
         return z
 
     return rule
@@ -156,7 +156,7 @@ def reduction(
     return tangent(function, inputs, gather)
 
 
-@moment_rule(*spellings("prelu"))
+@moment_rule(*torch_functions("prelu"))
 def prelu(input: Any, weight: Any) -> Gaussian:
     """``input`` above zero, ``weight input`` below, with one weight for all or per channel."""
     if weight.numel() == 1:
@@ -202,7 +202,7 @@ def _named(name: str) -> tuple[Any, ...]:
         return (getattr(torch.linalg, name.removeprefix("linalg_")),)
     if name.startswith("special_"):
         return (getattr(torch.special, name.removeprefix("special_")),)
-    return spellings(name)
+    return torch_functions(name)
 
 
 for _name, _position in _DIM_AT.items():

@@ -23,7 +23,7 @@ from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import norm
 from tractable.moments.maps import Scale
 from tractable.rules import shared_variance
-from tractable.rules.autograd import both
+from tractable.rules.autograd import require_both
 from tractable.rules.bilinear import product
 
 Operand = Gaussian | Tensor
@@ -34,7 +34,7 @@ _ODD = 4.0
 
 
 @contextmanager
-def wary_statistics(wary: bool) -> Iterator[None]:
+def robust_running_stats(wary: bool) -> Iterator[None]:
     """Within this block, if ``wary``, an odd batch moves the running statistics but little.
 
     The share of a batch in the statistics of a channel is ``momentum`` times
@@ -58,8 +58,8 @@ def _operand(moments: norm.Moments, input: Operand) -> Operand:
     loc = loc.reshape(input.shape)
     if variance is None:
         return loc
-    common = input.common if isinstance(input, Gaussian) else None
-    return Gaussian.wrap(loc, variance.reshape(input.shape), common)
+    shared = input.shared if isinstance(input, Gaussian) else None
+    return Gaussian.wrap(loc, variance.reshape(input.shape), shared)
 
 
 def _affine(z: Any, weight: Any, bias: Any, shape: list[int] | None = None) -> Any:
@@ -115,12 +115,12 @@ def _by_channels(
     """Normalised by the statistics of the batch, times a weight, plus a bias; centre and scale."""
     w = _moments(input.loc.new_ones(input.shape[1]) if weight is None else weight)
     b = (None, None) if bias is None else _moments(bias)
-    loc, variance, *made = Normalised.apply(*_moments(input), *w, *b, eps)
-    common = shared_variance.of_channels(input, made, w, b[1], variance)
-    return Gaussian.wrap(loc, variance, common), made[0], made[1]
+    loc, variance, *made = BatchNormFunction.apply(*_moments(input), *w, *b, eps)
+    shared = shared_variance.of_channels(input, made, w, b[1], variance)
+    return Gaussian.wrap(loc, variance, shared), made[0], made[1]
 
 
-class Normalised(torch.autograd.Function):
+class BatchNormFunction(torch.autograd.Function):
     """Channels normalised by the statistics of the batch, times w, plus b."""
 
     @staticmethod
@@ -140,7 +140,7 @@ class Normalised(torch.autograd.Function):
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
         """Messages backward."""
         x, vx, w, vw, b, vb, _ = ctx.needs_input_grad
-        d_mu, d_var = both(*messages[:2]) if w or vw else messages[:2]
+        d_mu, d_var = require_both(*messages[:2]) if w or vw else messages[:2]
         mu, squares, mu_w, *made = ctx.saved_tensors
         (dx, dw, db), (dvx, dvw, dvb) = norm.channel_messages(
             d_mu, d_var, mu, squares, mu_w, norm.Channels(*made), (x, w, b), (vx, vw, vb)
@@ -214,7 +214,7 @@ def instance_norm(
         _follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)
     z = _operand(norm.standardized(*_moments(flat), eps), flat).reshape(input.shape)
     if isinstance(z, Gaussian):
-        z.common = None  # their mean is zero, whatever the weights
+        z.shared = None  # their mean is zero, whatever the weights
     return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
 
 

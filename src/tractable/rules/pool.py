@@ -66,7 +66,7 @@ def _windows(
     are more than ``few`` windows, their entries count as independent (as published), and only the
     mean over all of them is handed on.
     """
-    if input.common is None:
+    if input.shared is None:
         return Gaussian.wrap(loc, average * weight)
     at = tuple(range(input.ndim - dims, input.ndim))
     if loc.shape[-dims:].numel() > few:
@@ -120,7 +120,7 @@ def _adaptive_average(function: Any, dims: int) -> Any:
 def _maximum(function: Any, dims: int) -> Any:
     def rule(input: Gaussian, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
         loc, indices = function(input.loc, *args, return_indices=True, **kwargs)
-        z = Gaussian.wrap(loc, select(input.variance, indices, dims), input.common)
+        z = Gaussian.wrap(loc, select(input.variance, indices, dims), input.shared)
         return (z, indices) if return_indices else z
 
     return rule

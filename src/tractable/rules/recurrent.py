@@ -23,7 +23,14 @@ from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import bilinear
 from tractable.moments.maps import Linear
-from tractable.moments.recurrent import GRU, LSTM, Hidden, Layer, Ran, Simple
+from tractable.moments.recurrent import (
+    GRU,
+    LSTM,
+    ElmanRNN,
+    ForwardPass,
+    RecurrentLayer,
+    RecurrentWeights,
+)
 from tractable.rules import recurrent_steps
 from tractable.rules.activation import current_mode
 from tractable.rules.bilinear import moments_of
@@ -31,7 +38,7 @@ from tractable.rules.recurrent_steps import Step
 
 
 @dataclass(frozen=True)
-class Kind:
+class RecurrentKind:
     """A recurrent layer: all steps at once, and one step.
 
     Attributes:
@@ -40,16 +47,16 @@ class Kind:
         states: tensors of a state: the LSTM has two.
     """
 
-    at_once: Layer
+    at_once: RecurrentLayer
     step: Step
     states: int = 1
 
 
-class Recurrence(torch.autograd.Function):
+class RecurrentFunction(torch.autograd.Function):
     """All steps of one layer in one direction."""
 
     @staticmethod
-    def forward(ctx: Any, layer: Layer, bounded: bool, *moments: Tensor | None) -> Any:
+    def forward(ctx: Any, layer: RecurrentLayer, bounded: bool, *moments: Tensor | None) -> Any:
         """Moments forward: of outputs, and of cells where there are any.
 
         ``moments`` are mean and variance of x, of the matrices from x and from the state before,
@@ -60,7 +67,7 @@ class Recurrence(torch.autograd.Function):
         assert w_x is not None
         assert w_h is not None
         projected = _projected((x, vx), (w_x, v_x), (b_x, vb_x))
-        hidden = Hidden(w_h, v_h, b_h, vb_h)
+        hidden = RecurrentWeights(w_h, v_h, b_h, vb_h)
         states = [
             (mean, torch.zeros_like(mean) if var is None else var)
             for mean, var in zip(first[::2], first[1::2], strict=True)
@@ -78,8 +85,8 @@ class Recurrence(torch.autograd.Function):
         """Messages backward, over all steps."""
         x, w_x, w_h, h0, h, *kept = ctx.saved_tensors
         d_out, d_cell = _both(messages[:2]), _both(messages[2:])
-        ran = Ran((h, h), None, dict(zip(ctx.names, kept, strict=True)))
-        sent = ctx.layer.backward(ran, d_out, d_cell, Hidden(w_h, None, None, None))
+        ran = ForwardPass((h, h), None, dict(zip(ctx.names, kept, strict=True)))
+        sent = ctx.layer.backward(ran, d_out, d_cell, RecurrentWeights(w_h, None, None, None))
         needs = ctx.needs_input_grad[2:]
         d_x, dv_x = sent.to_input
         to_mean, to_variance = bilinear.messages(
@@ -116,22 +123,27 @@ def _both(messages: tuple[Tensor | None, ...]) -> Tensor | None:
     return torch.stack([d for d in messages if d is not None])
 
 
-def _at_once(kind: Kind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
+def _at_once(kind: RecurrentKind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
     """Outputs of all steps, and cells where there are any."""
     w_x, w_h, b_x, b_h = w if len(w) == 4 else (*w, None, None)
     given = (x, w_x, w_h, b_x, b_h, *first)
     moments = [part for z in given for part in ((None, None) if z is None else moments_of(z))]
-    found = Recurrence.apply(kind.at_once, current_mode() == "auto", *moments)
+    found = RecurrentFunction.apply(kind.at_once, current_mode() == "auto", *moments)
     return tuple(Gaussian.wrap(*found[i : i + 2]) for i in range(0, len(found), 2))
 
 
-def _by_steps(kind: Kind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
+def _by_steps(kind: RecurrentKind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
     found = recurrent_steps.run(kind.step, x, first, w)
     return tuple(torch.stack([state[i] for state in found]) for i in range(kind.states))
 
 
 def _directed(
-    kind: Kind, x: Any, first: tuple[Any, ...], w: list[Any], ends: Tensor | None, reverse: bool
+    kind: RecurrentKind,
+    x: Any,
+    first: tuple[Any, ...],
+    w: list[Any],
+    ends: Tensor | None,
+    reverse: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: outputs of all steps, and the last state of each row."""
     projected = len(w) in (3, 5)
@@ -155,7 +167,7 @@ def _turned(x: Any, ends: Tensor | None) -> Any:
 
 
 def _stacked(
-    kind: Kind,
+    kind: RecurrentKind,
     x: Any,
     hx: tuple[Any, ...],
     weights: Any,
@@ -189,7 +201,7 @@ def _padded(data: Any, sizes: Tensor) -> tuple[Any, Tensor, Tensor]:
     return data[entry], there.sum(0), there
 
 
-def _layers(kind: Kind) -> Any:
+def _layers(kind: RecurrentKind) -> Any:
     def rule(*arguments: Any) -> Any:
         # Sizes of batches, in the second place, shift the list of weights into the fourth.
         return (packed if isinstance(arguments[3], list | tuple) else padded)(*arguments)
@@ -217,7 +229,7 @@ def _layers(kind: Kind) -> Any:
     return rule
 
 
-def _cell(kind: Kind) -> Any:
+def _cell(kind: RecurrentKind) -> Any:
     def rule(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
         w = [w_ih, w_hh] if b_ih is None else [w_ih, w_hh, b_ih, b_hh]
         first = tuple(hx) if kind.states > 1 else (hx,)
@@ -245,10 +257,10 @@ def _check(x: Any, states: tuple[Any, ...]) -> None:
 
 
 KINDS = {
-    "rnn_tanh": Kind(Simple(relu=False), recurrent_steps.simple(recurrent_steps.tanh)),
-    "rnn_relu": Kind(Simple(relu=True), recurrent_steps.simple(torch.relu)),
-    "gru": Kind(GRU(), recurrent_steps.gru),
-    "lstm": Kind(LSTM(), recurrent_steps.lstm, states=2),
+    "rnn_tanh": RecurrentKind(ElmanRNN(relu=False), recurrent_steps.simple(recurrent_steps.tanh)),
+    "rnn_relu": RecurrentKind(ElmanRNN(relu=True), recurrent_steps.simple(torch.relu)),
+    "gru": RecurrentKind(GRU(), recurrent_steps.gru),
+    "lstm": RecurrentKind(LSTM(), recurrent_steps.lstm, states=2),
 }
 for _name, _kind in KINDS.items():
     moment_rule(getattr(torch, _name))(_layers(_kind))

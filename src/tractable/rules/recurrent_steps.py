@@ -33,7 +33,7 @@ _seen: ContextVar[States | None] = ContextVar("recurrent_states", default=None)
 
 
 @contextmanager
-def states_apart() -> Iterator[States]:
+def unroll_recurrent() -> Iterator[States]:
     """Within this block recurrent layers go step by step, and their states are listed."""
     found: States = []
     token = _seen.set(found)

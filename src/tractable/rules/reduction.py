@@ -11,13 +11,13 @@ from typing import Any
 
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
-from tractable.moments.shared_variance import Pooled, count_of
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
+from tractable.moments.shared_variance import PooledVariance, count_of
 from tractable.rules import shared_variance
-from tractable.rules.shared_variance import Common
+from tractable.rules.shared_variance import SharedVariance
 
 
-@moment_rule(*spellings("sum"))
+@moment_rule(*torch_functions("sum"))
 def total(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     """Means add, variances add."""
     loc = input.loc.sum(*args, **kwargs)
@@ -28,7 +28,7 @@ def total(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     return Gaussian.wrap(loc, found[0] * entries**2, found[1])
 
 
-@moment_rule(*spellings("mean"))
+@moment_rule(*torch_functions("mean"))
 def average(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     """The sum over n entries, divided by n: the variance by n squared."""
     loc = input.loc.mean(*args, **kwargs)
@@ -47,7 +47,7 @@ def _over_positions(
     dtype: Any = None,
     axis: Any = None,
     out: Any = None,
-) -> tuple[Tensor, Common | None] | None:
+) -> tuple[Tensor, SharedVariance | None] | None:
     """Variance of a mean, and what its positions have in common; None if it is over none."""
     pooled = shared_variance.pooled_of(input)
     if pooled is None or dtype is not None or input.numel() == 0:
@@ -62,8 +62,12 @@ def _over_positions(
 
 
 def _mean_over(
-    input: Gaussian, pooled: Pooled, here: tuple[int, ...], rest: tuple[int, ...], keepdim: bool
-) -> tuple[Tensor, Common | None]:
+    input: Gaussian,
+    pooled: PooledVariance,
+    here: tuple[int, ...],
+    rest: tuple[int, ...],
+    keepdim: bool,
+) -> tuple[Tensor, SharedVariance | None]:
     """Over the positions ``here`` first, then over the rest, which is independent."""
     windows = input.variance.mean(here, keepdim=True)
     count = count_of(input.shape, here)
@@ -72,13 +76,13 @@ def _mean_over(
         others = count_of(input.shape, rest)
         variance, whole = (v.mean(rest, keepdim=True) / others for v in (variance, whole))
     left = tuple(d for d in pooled.dims if d not in here)
-    common = None
+    shared = None
     if left:
         kept = variance
-        common = Common(lambda: shared_variance.state(whole, kept, left))
+        shared = SharedVariance(lambda: shared_variance.state(whole, kept, left))
     if keepdim:
-        return variance, common
+        return variance, shared
     shape, gone = variance.shape, (*here, *rest)
-    if common is not None:
-        common = common.moved(shape, lambda t: t.squeeze(gone))
-    return variance.squeeze(gone), common
+    if shared is not None:
+        shared = shared.moved(shape, lambda t: t.squeeze(gone))
+    return variance.squeeze(gone), shared

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, Rule, moment_rule, spellings
+from tractable.gaussian import Gaussian, Rule, moment_rule, torch_functions
 from tractable.rules.bilinear import moments_of
 
 
@@ -40,7 +40,7 @@ def _dim(function: Any, input: Gaussian, args: Any, kwargs: Any) -> int:
 
 
 for _name in "topk sort kthvalue mode cummax cummin".split():
-    for _function in spellings(_name):
+    for _function in torch_functions(_name):
         moment_rule(_function)(_values_of_chosen(_function))
 
 
@@ -63,11 +63,11 @@ for _name, _of_two, _argument in (
     ("max", torch.maximum, torch.argmax),
     ("min", torch.minimum, torch.argmin),
 ):
-    for _function in spellings(_name):
+    for _function in torch_functions(_name):
         moment_rule(_function)(_extreme(_function, _of_two, _argument))
 
 
-@moment_rule(*spellings("median"), *spellings("nanmedian"))
+@moment_rule(*torch_functions("median"), *torch_functions("nanmedian"))
 def median(input: Gaussian, *args: Any, **kwargs: Any) -> Any:
     """The entry whose mean is the median of the means."""
     if args or kwargs:
@@ -92,7 +92,7 @@ def _by_largest(argument: Any) -> Rule:
 
 
 for _name, _argument in (("amax", torch.argmax), ("amin", torch.argmin)):
-    moment_rule(*spellings(_name))(_by_largest(_argument))
+    moment_rule(*torch_functions(_name))(_by_largest(_argument))
 
 
 @moment_rule(torch.where)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.moments.softmax import log_softmax_variance, softmax_variance
 
 
@@ -30,7 +30,7 @@ def _dim(input: Gaussian, dim: int | None) -> int:
     return 0 if input.dim() in (0, 1, 3) else 1
 
 
-@moment_rule(*spellings("softmax"), torch.special.softmax)
+@moment_rule(*torch_functions("softmax"), torch.special.softmax)
 def softmax(
     input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Gaussian:
@@ -41,7 +41,7 @@ def softmax(
     return Gaussian.wrap(p, softmax_variance(p.detach(), var, dim))
 
 
-@moment_rule(*spellings("log_softmax"), torch.special.log_softmax)
+@moment_rule(*torch_functions("log_softmax"), torch.special.log_softmax)
 def log_softmax(
     input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Gaussian:

@@ -16,10 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from tractable.gaussian import Gaussian, Rule, in_place, moment_rule, name_of, spellings
+from tractable.gaussian import (
+    Gaussian,
+    Rule,
+    function_name,
+    moment_rule,
+    torch_functions,
+    write_in_place,
+)
 from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of
-from tractable.rules.shared_variance import Common
+from tractable.rules.shared_variance import SharedVariance
 
 _MOVES = """
     index_select expand expand_as broadcast_to repeat tile flip roll detach take_along_dim gather
@@ -54,7 +61,7 @@ def move(function: Any, follow: Any = None) -> Any:
 
     ``follow`` says what becomes of what the positions have in common; by default it is dropped.
     """
-    alias = name_of(function) in ("detach", "data")  # which torch does not call views
+    alias = function_name(function) in ("detach", "data")  # which torch does not call views
 
     def rule(input: Gaussian | Tensor, *args: Any, **kwargs: Any) -> Gaussian | Tensor:
         args = tuple(a.loc if isinstance(a, Gaussian) else a for a in args)  # view_as, expand_as
@@ -67,13 +74,13 @@ def move(function: Any, follow: Any = None) -> Any:
             return input
         if not isinstance(loc, Tensor):  # type() without a type is its name
             return loc
-        common = input.common
-        if common is not None:
-            common = follow and follow(input, loc, lambda t: function(t, *args, **kwargs))
-        z = Gaussian.wrap(loc, function(input.variance, *args, **kwargs), common)
+        shared = input.shared
+        if shared is not None:
+            shared = follow and follow(input, loc, lambda t: function(t, *args, **kwargs))
+        z = Gaussian.wrap(loc, function(input.variance, *args, **kwargs), shared)
         if not alias and not is_view(loc, input.loc):
             return z
-        return z.view_of(input, lambda t: function(t, *args, **kwargs))
+        return z.as_view_of(input, lambda t: function(t, *args, **kwargs))
 
     return rule
 
@@ -83,14 +90,14 @@ def is_view(part: Tensor, whole: Tensor) -> bool:
     return part is whole or part._is_view()  # noqa: SLF001  (torch has no public name)
 
 
-def _viewed(input: Gaussian, _: Tensor, function: Any) -> Common | None:
-    assert input.common is not None
-    return input.common.moved(input.shape, function)
+def _viewed(input: Gaussian, _: Tensor, function: Any) -> SharedVariance | None:
+    assert input.shared is not None
+    return input.shared.moved(input.shape, function)
 
 
-def _kept(input: Gaussian, loc: Tensor, _: Any) -> Common | None:
+def _kept(input: Gaussian, loc: Tensor, _: Any) -> SharedVariance | None:
     same = (loc.dtype, loc.device) == (input.loc.dtype, input.loc.device)
-    return input.common if same else None
+    return input.shared if same else None
 
 
 def _sliced(input: Any, index: Any) -> Any:
@@ -113,8 +120,8 @@ def split(function: Any) -> Any:
                 part: Tensor = function(t, *args, **kwargs)[i]
                 return part
 
-            common = input.common and input.common.moved(input.shape, take)
-            parts.append(Gaussian.wrap(loc, variance, common).view_of(input, take))
+            shared = input.shared and input.shared.moved(input.shape, take)
+            parts.append(Gaussian.wrap(loc, variance, shared).as_view_of(input, take))
         return tuple(parts)
 
     return rule
@@ -129,15 +136,15 @@ def join(function: Any, joined: Any = lambda *args, **kwargs: None) -> Any:
     def rule(tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Gaussian:
         parts = [t if isinstance(t, Gaussian) else constant(t) for t in tensors]
         variance = function([p.variance for p in parts], *args, **kwargs)
-        common = joined(parts, variance, *args, **kwargs)
-        return Gaussian.wrap(function([p.loc for p in parts], *args, **kwargs), variance, common)
+        shared = joined(parts, variance, *args, **kwargs)
+        return Gaussian.wrap(function([p.loc for p in parts], *args, **kwargs), variance, shared)
 
     return rule
 
 
 def _along(
     parts: Sequence[Gaussian], variance: Tensor, dim: int = 0, **kwargs: Any
-) -> Common | None:
+) -> SharedVariance | None:
     return shared_variance.of_parts(parts, kwargs.get("axis", dim), variance)
 
 
@@ -147,14 +154,14 @@ def constant(x: Tensor) -> Gaussian:
 
 
 for _name in _MOVES.split():
-    for _function in spellings(_name):
+    for _function in torch_functions(_name):
         moment_rule(_function)(move(_function))
 for _names, _follow in ((_VIEWS, _viewed), (_SAME, _kept)):
     for _name in _names.split():
-        for _function in spellings(_name):
+        for _function in torch_functions(_name):
             moment_rule(_function)(move(_function, _follow))
 for _name in _SPLITS.split():
-    for _function in spellings(_name):
+    for _function in torch_functions(_name):
         moment_rule(_function)(split(_function))
 _item, _item_followed = move(Tensor.__getitem__), move(Tensor.__getitem__, _viewed)
 moment_rule(Tensor.__getitem__)(_sliced)
@@ -174,8 +181,8 @@ def pad(
 ) -> Gaussian:
     """Padding with a constant adds entries without variance; other modes copy entries."""
     variance = F.pad(input.variance, pad, mode, 0.0 if mode == "constant" else None)
-    common = shared_variance.resized(input, variance.shape)
-    return Gaussian.wrap(F.pad(input.loc, pad, mode, value), variance, common)
+    shared = shared_variance.resized(input, variance.shape)
+    return Gaussian.wrap(F.pad(input.loc, pad, mode, value), variance, shared)
 
 
 @moment_rule(
@@ -185,7 +192,7 @@ def pad(
     F.dropout3d,
     F.alpha_dropout,
     F.feature_alpha_dropout,
-    *(f for name in _DROPOUTS.split() for f in spellings(name)),
+    *(f for name in _DROPOUTS.split() for f in torch_functions(name)),
 )
 def dropout(
     input: Gaussian | Tensor, p: float = 0.5, training: bool = True, *args: Any, **kwargs: Any
@@ -193,12 +200,12 @@ def dropout(
     """The identity: the weights are uncertain already."""
     if not training or p == 0 or not isinstance(input, Gaussian):  # as torch
         return input
-    return Gaussian.wrap(input.loc, input.variance, input.common)
+    return Gaussian.wrap(input.loc, input.variance, input.shared)
 
 
-def on_both(function: Any) -> Rule:
+def apply_to_both_moments(function: Any) -> Rule:
     """The rule that applies a function to means and to variances."""
-    name = name_of(function)
+    name = function_name(function)
 
     def without_variance(value: Any) -> Any:
         if isinstance(value, Gaussian):
@@ -236,7 +243,7 @@ def _zero_if_integer(value: Any) -> Any:
 def _existing(names: str) -> Any:
     for name in names.split():
         try:
-            yield from spellings(name)
+            yield from torch_functions(name)
         except AttributeError:  # an older torch
             continue
 
@@ -246,7 +253,7 @@ for _function in _existing(_MORE_MOVES):
 for _function in _existing(_SEVERAL):
     moment_rule(_function)(split(_function))
 for _function in _existing(_FILL):
-    moment_rule(_function)(on_both(_function))
+    moment_rule(_function)(apply_to_both_moments(_function))
 for _function in _existing(_JOINS):
     moment_rule(_function)(join(_function))
 for _property in ("H", "mH", "data", "real"):
@@ -266,7 +273,7 @@ def block_diag(*tensors: Any) -> Any:
     return join(lambda parts: torch.block_diag(*parts))(tensors)
 
 
-@moment_rule(*spellings("scatter"))
+@moment_rule(*torch_functions("scatter"))
 def scatter(
     input: Any, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> Any:
@@ -283,10 +290,10 @@ def scatter(
     return input.scatter_reduce(dim, index, source, "prod")
 
 
-_scatter = on_both(torch.scatter)
+_scatter = apply_to_both_moments(torch.scatter)
 
 
-@moment_rule(*spellings("index_add"))
+@moment_rule(*torch_functions("index_add"))
 def index_add(input: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1) -> Gaussian:
     """``input``, with the rows of ``alpha source`` added at ``index``."""
     (x, var_x), (y, var_y) = moments_of(input), moments_of(source)
@@ -296,7 +303,7 @@ def index_add(input: Any, dim: int, index: Tensor, source: Any, *, alpha: float 
     return Gaussian.wrap(x.index_add(dim, index, y, alpha=alpha), variance)
 
 
-@moment_rule(*spellings("scatter_reduce"))
+@moment_rule(*torch_functions("scatter_reduce"))
 def scatter_reduce(
     input: Any, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True
 ) -> Gaussian:
@@ -331,14 +338,14 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
     index = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, index)
     loc[index] = y
     variance[index] = 0.0 if var_y is None else var_y
-    in_place(target, Gaussian.wrap(loc, variance))
+    write_in_place(target, Gaussian.wrap(loc, variance))
 
 
 @moment_rule(Tensor.copy_)
 def copy(target: Tensor, source: Any, non_blocking: bool = False) -> Any:
     """``target`` takes the values of ``source``."""
     g = source if isinstance(source, Gaussian) else constant(source.to(target.dtype))
-    return in_place(target, g.expand(target.shape))  # type: ignore[arg-type]
+    return write_in_place(target, g.expand(target.shape))  # type: ignore[arg-type]
 
 
 @moment_rule(Tensor.zero_)
@@ -369,7 +376,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> list[Any]:
     return [g.transpose(0, 1) for g in grids] if indexing == "xy" and len(sizes) > 1 else grids
 
 
-@moment_rule(*spellings("diff"))
+@moment_rule(*torch_functions("diff"))
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbors, ``n`` times over: sums with binomial coefficients."""
     if n == 0:

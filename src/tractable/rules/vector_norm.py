@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, spellings
+from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.rules.linearized import reduction
 
 
@@ -71,13 +71,13 @@ def _of_pair(function: Any, a: Any, b: Any, dim: int, keepdim: bool = False) -> 
     return reduction(of, inputs, dim, keepdim)
 
 
-@moment_rule(*spellings("cosine_similarity"))
+@moment_rule(*torch_functions("cosine_similarity"))
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Gaussian:
     """The cosine of the angle between two vectors."""
     return _of_pair(lambda a, b: F.cosine_similarity(a, b, dim, eps), x1, x2, dim)
 
 
-@moment_rule(*spellings("pairwise_distance"))
+@moment_rule(*torch_functions("pairwise_distance"))
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Gaussian:

@@ -29,7 +29,7 @@ def facts() -> dict[str, object]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     folder = os.environ.get(store.FOLDER)
     return {
-        **versions.describe(),
+        **versions.get_versions(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
         "gpu": gpu,
         **extras,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tractable.errors import NoMomentRule, NonFiniteUpdate
-from tractable.gaussian import Gaussian, messages_carried
+from tractable.gaussian import Gaussian, require_messages
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
 from tractable.learners.chance import PREDICTION_SEED, Chance
@@ -29,7 +29,7 @@ from tractable.likelihoods.base import Heard
 from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
-from tractable.rules.norm import wary_statistics
+from tractable.rules.norm import robust_running_stats
 from tractable.training.inputs import Inputs, over
 
 _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
@@ -168,8 +168,8 @@ class TorchEngine(Engine):
         tensors.update(buffers)
         with (
             activation_moments(self.moments),
-            wary_statistics(self.guard.statistics),
-            messages_carried(torch.is_grad_enabled()),
+            robust_running_stats(self.guard.statistics),
+            require_messages(torch.is_grad_enabled()),
             self.network.holding(tensors),
         ):
             yield

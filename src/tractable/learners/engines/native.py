@@ -101,8 +101,8 @@ def describe(
             f"{network.device}"
         )
     for name, module in network.module.named_modules():
-        if sequential.hooked(module):
-            what = sequential.Layer(name, module).described
+        if sequential.has_forward_hooks(module):
+            what = sequential.Layer(name, module).description
             raise UnsupportedByKernel(f"engine='native' runs no hooks, and {what} has some")
     walk = _Walk()
     for layer in sequential.layers(network.module):
@@ -136,7 +136,7 @@ class _Walk:
     flattens: bool = False
 
     def visit(self, layer: sequential.Layer) -> None:
-        module, what = layer.module, layer.described
+        module, what = layer.module, layer.description
         if type(module) is nn.Linear:
             self._linear(module, layer.name)
         elif type(module) in _ACTIVATIONS:
