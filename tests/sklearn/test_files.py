@@ -64,6 +64,16 @@ def test_priors_are_kept(data, tmp_path):
     assert repr(NetRegressor.load(tmp_path / "model").prior) == "Laplace(scale=0.2, mean=0.0)"
 
 
+@pytest.mark.parametrize("kind", [TAGIRegressor, TAGIClassifier])
+def test_the_refit_mode_of_calibration_is_kept(kind, data, tmp_path):
+    y = (data[1] > 50).astype(int) if kind is TAGIClassifier else data[1]
+    model = kind((4,), epochs=1, members=1, calibrate="refit", random_state=0)
+    model.fit(data[0][:30], y[:30]).save(tmp_path / "model")
+    loaded = kind.load(tmp_path / "model")
+    assert loaded.calibrate == "refit"
+    np.testing.assert_array_equal(loaded.predict(data[0]), model.predict(data[0]))
+
+
 def test_other_files_are_refused(data, tmp_path):
     model = TAGIRegressor(hidden=(4,), epochs=1).fit(*data)
     model.save(tmp_path / "model")

@@ -93,7 +93,8 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
         hidden = entry["parameters"].get("hidden")
         checks.at_most(len(hidden) if isinstance(hidden, list) else 1, MOST_LAYERS, "hidden")
-        of_one_type = {n: v for n, v in parameters if n != "ordered"}  # a flag, or a list
+        # ``ordered`` is a flag or a list, ``calibrate`` may be "refit"; both are checked later.
+        of_one_type = {n: v for n, v in parameters if n != "ordered" and v != "refit"}
         plain = {n: v for n, v in of_one_type.items() if not isinstance(v, dict)}
         checks.arguments(kind, plain, "the estimator")
         checks.finite(entry, "the estimator")
