@@ -448,8 +448,9 @@ def headers() -> Iterator[Case]:
     for place, value in (
         (("features",), 10**9), (("features",), -1), (("features",), 1.5), (("kind",), "Evil"),
         (("feature_names",), ["a"]), (("feature_names",), 5), (("parameters",), []),
-        (("parameters", "hidden"), "zzz"), (("parameters", "hidden"), [-1]),
-        (("parameters", "epochs"), -5), (("parameters", "evil"), 1), (("flat",), "x"),
+        (("parameters", "hidden_layer_sizes"), "zzz"),
+        (("parameters", "hidden_layer_sizes"), [-1]),
+        (("parameters", "epochs"), -5), (("parameters", "evil"), 1), (("single_target",), "x"),
         (("parameters", "batch_size"), 0), (("parameters", "activation"), "evil"),
     ):  # fmt: skip
         yield entry("regressor", ("estimator", *place), value)

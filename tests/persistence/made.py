@@ -163,11 +163,11 @@ def table(kind: str) -> tuple[Any, Any]:
 
 def estimator(method: str, kind: str, **more: Any) -> Any:
     made = getattr(estimators, method + kind)
-    options = {"hidden": (4,), "epochs": 2, "random_state": 0, **more}
+    options = {"hidden_layer_sizes": (4,), "epochs": 2, "random_state": 0, **more}
     if method == "TAGI":
-        options = {"members": 2, **options}
+        options = {"n_estimators": 2, **options}
     if method == "BBB":
-        options = {"draws": 3, **options}
+        options = {"n_weight_samples": 3, **options}
     return made(**options).fit(*table(kind))
 
 
@@ -179,7 +179,7 @@ def first_table(labels: bool) -> tuple[Any, Any]:
 def with_gaps() -> Any:
     x, y = table("Regressor")
     x = np.where(np.random.default_rng(2).random(x.shape) < 0.1, np.nan, x)
-    return estimators.TAGIRegressor((4,), epochs=2, members=1, random_state=0).fit(x, y)
+    return estimators.TAGIRegressor((4,), epochs=2, n_estimators=1, random_state=0).fit(x, y)
 
 
 def estimates(found: Any) -> Any:

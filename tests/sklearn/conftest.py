@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tractable.sklearn import (
+    BackpropClassifier,
+    BackpropRegressor,
     BBBClassifier,
     BBBRegressor,
     LaplaceClassifier,
     LaplaceRegressor,
-    NetClassifier,
-    NetRegressor,
     TAGIClassifier,
     TAGIRegressor,
 )
@@ -38,20 +38,24 @@ def test_data():
 def regressors():
     """One quick estimator of each kind; enough training for this curve."""
     return [
-        TAGIRegressor(hidden=(32, 32), random_state=0),
-        BBBRegressor(hidden=(32,), epochs=40, lr=0.02, draws=20, random_state=0),
-        NetRegressor(hidden=(32,), epochs=40, lr=0.02, random_state=0),
-        LaplaceRegressor(hidden=(32,), epochs=40, lr=0.02, random_state=0),
+        TAGIRegressor(hidden_layer_sizes=(32, 32), random_state=0),
+        BBBRegressor(
+            hidden_layer_sizes=(32,), epochs=40, lr=0.02, n_weight_samples=20, random_state=0
+        ),
+        BackpropRegressor(hidden_layer_sizes=(32,), epochs=40, lr=0.02, random_state=0),
+        LaplaceRegressor(hidden_layer_sizes=(32,), epochs=40, lr=0.02, random_state=0),
     ]
 
 
 def classifiers():
     """One quick estimator of each kind."""
     return [
-        TAGIClassifier(hidden=(16,), epochs=20, random_state=0),
-        BBBClassifier(hidden=(16,), epochs=30, lr=0.05, draws=10, random_state=0),
-        NetClassifier(hidden=(16,), epochs=30, lr=0.05, random_state=0),
-        LaplaceClassifier(hidden=(16,), epochs=30, lr=0.05, random_state=0),
+        TAGIClassifier(hidden_layer_sizes=(16,), epochs=20, random_state=0),
+        BBBClassifier(
+            hidden_layer_sizes=(16,), epochs=30, lr=0.05, n_weight_samples=10, random_state=0
+        ),
+        BackpropClassifier(hidden_layer_sizes=(16,), epochs=30, lr=0.05, random_state=0),
+        LaplaceClassifier(hidden_layer_sizes=(16,), epochs=30, lr=0.05, random_state=0),
     ]
 
 

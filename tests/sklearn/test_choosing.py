@@ -16,9 +16,9 @@ from tractable.sklearn.rows import Rows
 from tractable.training import holdout
 
 
-def make(hidden, members, seed):
-    assert members == 1
-    net = dense(3, hidden, 1, "relu")
+def make(hidden_layer_sizes, n_estimators, seed):
+    assert n_estimators == 1
+    net = dense(3, hidden_layer_sizes, 1, "relu")
     return tr.TAGI(net, tr.likelihoods.Normal(), gain=0.25, forget=0.3, seed=seed)
 
 
@@ -70,7 +70,7 @@ def scripted(scores):
         def tried(self, settings):
             return [self.scored(setting) for setting in settings]
 
-        def tried_together(self, setting, members):
+        def tried_together(self, setting, n_estimators):
             return self.scored(setting)
 
         def scored(self, setting):
@@ -88,13 +88,15 @@ def every(script, first, **without):
 
 def test_what_stands_is_kept_in_near_ties():
     first = Setting((64, 64), 40)
-    near = scripted(lambda s: 0.005 * (s.epochs == 10) + 0.001 * s.rounds - 1.0 * (not s.hidden))
+    near = scripted(
+        lambda s: 0.005 * (s.epochs == 10) + 0.001 * s.rounds - 1.0 * (not s.hidden_layer_sizes)
+    )
     assert every(near, first).setting == first
 
 
 def test_the_better_number_of_epochs_is_taken_and_then_the_rest():
     first = Setting((64, 64), 40)
-    few = scripted(lambda s: -0.1 * abs(s.epochs - 5) + s.rounds - 9.0 * (not s.hidden))
+    few = scripted(lambda s: -0.1 * abs(s.epochs - 5) + s.rounds - 9.0 * (not s.hidden_layer_sizes))
     assert every(few, first).setting == Setting((64, 64), 5, ROUNDS)
     assert {s.epochs for s in few.asked} == {40, 20, 10, 5, 2}
     assert every(few, first, weigh=False).setting == Setting((64, 64), 5)
@@ -103,9 +105,9 @@ def test_the_better_number_of_epochs_is_taken_and_then_the_rest():
 
 def test_a_linear_model_is_taken_where_the_network_is_no_better():
     first = Setting((64, 64), 40)
-    alike = scripted(lambda s: -0.01 * abs(s.epochs - (40 if s.hidden else 20)))
+    alike = scripted(lambda s: -0.01 * abs(s.epochs - (40 if s.hidden_layer_sizes else 20)))
     assert every(alike, first).setting == Setting((), 20)
-    better = scripted(lambda s: 1.0 * bool(s.hidden))
+    better = scripted(lambda s: 1.0 * bool(s.hidden_layer_sizes))
     assert every(better, first).setting == first
     assert every(alike, first, linear=False).setting == first
     given = scripted(lambda s: 0.0)
@@ -117,11 +119,11 @@ def test_a_network_is_compared_with_a_linear_model_as_the_ensemble_it_will_be():
     first = Setting((64, 64), 40)
     script = scripted(lambda s: 0.0)
     alone = script.scored
-    script.tried_together = lambda s, members: replace(
-        alone(s), log_probs=alone(s).log_probs + (0.1 if members == 3 else 0.0)
+    script.tried_together = lambda s, n_estimators: replace(
+        alone(s), log_probs=alone(s).log_probs + (0.1 if n_estimators == 3 else 0.0)
     )
-    assert every(script, first).setting.hidden == ()
-    assert every(script, first, members=3).setting == first
+    assert every(script, first).setting.hidden_layer_sizes == ()
+    assert every(script, first, n_estimators=3).setting == first
 
 
 def test_noise_asks_for_fewer_epochs():
@@ -136,21 +138,25 @@ def test_noise_asks_for_fewer_epochs():
 def test_straight_data_get_a_linear_model_and_bent_ones_do_not():
     X, y = rows(0.1, 150)
     straight = X @ [1.0, -2.0, 0.5] + 0.3 * np.random.default_rng(1).normal(size=150)
-    model = TAGIRegressor(random_state=0, members=2).fit(X, straight)
-    assert model.chosen_.hidden == ()
+    model = TAGIRegressor(random_state=0, n_estimators=2).fit(X, straight)
+    assert model.best_params_.hidden_layer_sizes == ()
     assert model.score(*[X, straight]) > 0.95
-    assert TAGIRegressor(random_state=0, members=2).fit(X, y).chosen_.hidden == (64, 64)
+    assert TAGIRegressor(random_state=0, n_estimators=2).fit(
+        X, y
+    ).best_params_.hidden_layer_sizes == (64, 64)
 
 
 def test_useless_columns_are_shrunk_away():
     X, _ = rows(0.25, 1_300, columns=43)
     y = np.sin(2 * X[:, 0]) + X[:, 1] + np.abs(X[:, 2]) + 0.25 * X[:, 40]
     (X, y), new = (X[:300], y[:300]), (X[300:], y[300:])
-    plain = TAGIRegressor((32, 32), epochs=40, members=1, shrink=False, random_state=0).fit(X, y)
-    model = TAGIRegressor((32, 32), epochs=40, members=1, random_state=0).fit(X, y)
-    assert model.chosen_.rounds == ROUNDS
-    assert plain.chosen_.rounds == 0
-    weights = model.column_weights_
+    plain = TAGIRegressor((32, 32), epochs=40, n_estimators=1, relevance=False, random_state=0).fit(
+        X, y
+    )
+    model = TAGIRegressor((32, 32), epochs=40, n_estimators=1, random_state=0).fit(X, y)
+    assert model.best_params_.rounds == ROUNDS
+    assert plain.best_params_.rounds == 0
+    weights = model.feature_relevance_
     assert float(weights[:3].min()) > 3 * float(weights[3:40].square().mean().sqrt())
     assert float(weights.square().mean()) == pytest.approx(1, rel=1e-5)
     assert 1 - model.score(*new) < 0.5 * (1 - plain.score(*new))
@@ -169,8 +175,8 @@ def test_the_noise_of_decisions_suits_held_out_rows():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(1_500, 2))
     y = (X[:, 0] > 0) ^ (rng.random(1_500) < 0.2)
-    sure = TAGIClassifier((32,), epochs=30, members=1, calibrate=False, random_state=0)
-    model = TAGIClassifier((32,), epochs=30, members=1, shrink=False, random_state=0)
+    sure = TAGIClassifier((32,), epochs=30, n_estimators=1, calibrate=False, random_state=0)
+    model = TAGIClassifier((32,), epochs=30, n_estimators=1, relevance=False, random_state=0)
     sure, model = (m.fit(X[:500], y[:500]) for m in (sure, model))
     scores = [m.score_log_likelihood(X[500:], y[500:]) for m in (sure, model)]
     assert scores[1] > scores[0]
@@ -181,17 +187,17 @@ def test_the_noise_of_decisions_suits_held_out_rows():
 def test_below_twenty_rows_nothing_is_held_out():
     X, y = rows(0.1, 19)
     model = TAGIRegressor((4,), random_state=0).fit(X, y)
-    assert model.tried_ == []
-    assert model.chosen_ == Setting((4,), holdout.usual_epochs(19))
+    assert model.cv_results_ == []
+    assert model.best_params_ == Setting((4,), holdout.usual_epochs(19))
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"members": 0}, "members must be a whole number from 1, got 0"),
-        ({"members": True}, "members must be a whole number from 1, got True"),
-        ({"shrink": "yes"}, "shrink must be True, False or None, got 'yes'"),
-        ({"calibrate": "no"}, "calibrate must be True, False or 'refit', got 'no'"),
+        ({"n_estimators": 0}, "n_estimators must be a whole number from 1, got 0"),
+        ({"n_estimators": True}, "n_estimators must be a whole number from 1, got True"),
+        ({"relevance": "yes"}, "relevance must be True, False or None, got 'yes'"),
+        ({"calibrate": "no"}, "calibrate must be True, False or 'cv', got 'no'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting, said):

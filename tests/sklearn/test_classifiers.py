@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from tests.sklearn.conftest import classifiers, name
 from tractable.predictive import CategoricalPredictive
-from tractable.sklearn import NetClassifier, TAGIClassifier
+from tractable.sklearn import BackpropClassifier, TAGIClassifier
 from tractable.sklearn.weighting import reweighted
 
 each = pytest.mark.parametrize("estimator", classifiers(), ids=name)
@@ -115,11 +115,11 @@ def test_wrong_labels_are_refused(estimator):
 def test_what_more_data_would_remove_is_kept_apart(estimator):
     X, y = overlapping(200, 0)
     model = clone(estimator).set_params(epochs=3).fit(X, y)
-    p = model.predict_distribution(X)
+    p = model.predictive(X)
     entropy = special.entr(model.predict_proba(X)).sum(-1)
     np.testing.assert_allclose((p.epistemic + p.aleatoric).numpy(), entropy, rtol=1e-12)
     assert (p.epistemic >= 0).all()
-    if isinstance(model, NetClassifier):  # one set of weights, among the data
+    if isinstance(model, BackpropClassifier):  # one set of weights, among the data
         assert p.epistemic.median() < 1e-6
     else:
         assert p.epistemic.mean() > 1e-5
@@ -152,12 +152,12 @@ def test_balanced_classes_find_more_of_the_rare_one(estimator):
 def test_weights_of_classes_are_a_change_of_the_prior(estimator, tmp_path):
     X, y = rare(100)
     labels = np.array(["no", "yes"])[y]
-    estimator = clone(estimator).set_params(epochs=2, hidden=(4,))
+    estimator = clone(estimator).set_params(epochs=2, hidden_layer_sizes=(4,))
     model = clone(estimator).set_params(class_weight={"yes": 3}).fit(X, labels)
     shifted = clone(estimator).fit(X, labels).predict_proba(X) * [1, 3]
     shifted /= shifted.sum(1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X), shifted, rtol=1e-12)
-    predictive = model.predict_distribution(X)
+    predictive = model.predictive(X)
     assert bool((predictive.epistemic >= 0).all())
     assert bool((predictive.aleatoric >= 0).all())
     model.save(tmp_path / "weighed.tr")
@@ -172,8 +172,8 @@ def test_weights_of_classes_are_a_change_of_the_prior(estimator, tmp_path):
 
 def test_weights_of_classes_in_a_stream():
     X, y = rare(64)
-    weighed = TAGIClassifier(hidden=(8,), class_weight={1: 2.5}, random_state=0)
-    plain = TAGIClassifier(hidden=(8,), random_state=0)
+    weighed = TAGIClassifier(hidden_layer_sizes=(8,), class_weight={1: 2.5}, random_state=0)
+    plain = TAGIClassifier(hidden_layer_sizes=(8,), random_state=0)
     for model in (weighed, plain):
         model.partial_fit(X[:32], y[:32], classes=[0, 1]).partial_fit(X[32:], y[32:])
     shifted = plain.predict_proba(X) * [1, 2.5]
@@ -190,7 +190,7 @@ def test_no_probability_is_zero_and_the_floor_is_one_row_more(estimator):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [45, 15])
     X = 100.0 * y[:, None] + rng.normal(size=(60, 1))
-    model = clone(estimator).set_params(hidden=()).fit(X, y)
+    model = clone(estimator).set_params(hidden_layer_sizes=()).fit(X, y)
     probs = model.predict_proba(np.linspace(-1e4, 1e4, 50)[:, None])
     floor = np.array([46, 16]) / 62 / 62
     assert (probs >= floor * (1 - 1e-9)).all()
@@ -222,7 +222,7 @@ def test_balanced_probabilities_are_near_those_of_logistic_regression():
         X = rng.normal(size=(1_200, 4))
         y = (2 * X[:, 0] + np.sin(X[:, 1]) + 0.3 * rng.normal(size=1_200) > 2.8).astype(int)
         train, test = slice(0, 300), slice(300, None)
-        model = TAGIClassifier(members=2, class_weight="balanced", random_state=0)
+        model = TAGIClassifier(n_estimators=2, class_weight="balanced", random_state=0)
         probs = model.fit(X[train], y[train]).predict_proba(X[test])
         assert probs.min() > 0
         losses.append(log_loss(y[test], probs))

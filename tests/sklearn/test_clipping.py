@@ -37,13 +37,19 @@ def test_a_wild_input_hardly_harms_a_fit_and_is_seen_at_new_rows():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(800, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
-    settings = {"hidden": (32, 32), "epochs": 30, "members": 1, "shrink": False, "random_state": 0}
+    settings = {
+        "hidden_layer_sizes": (32, 32),
+        "epochs": 30,
+        "n_estimators": 1,
+        "relevance": False,
+        "random_state": 0,
+    }
     clean = TAGIRegressor(**settings).fit(X[:300], y[:300])
     X[5, 0] = 1e6
     dirty = TAGIRegressor(**settings).fit(X[:300], y[:300])
     error = [np.sqrt(((m.predict(X[300:]) - y[300:]) ** 2).mean()) for m in (clean, dirty)]
     assert error[1] < 1.5 * error[0]
-    assert dirty.clipped_.tolist() == [1, 0]
+    assert dirty.n_clipped_.tolist() == [1, 0]
     _, std = dirty.predict([[0.0, 0.0], [100.0, 0.0]], return_std=True)
     assert std[1] > 20 * std[0]
     labels = TAGIClassifier(**settings).fit(X[:300], y[:300] > 0)

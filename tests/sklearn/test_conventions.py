@@ -14,23 +14,25 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.sklearn.conftest import classifiers, name, regressors
 from tractable.sklearn import (
+    BackpropClassifier,
+    BackpropRegressor,
     BBBClassifier,
     BBBRegressor,
     LaplaceClassifier,
     LaplaceRegressor,
-    NetClassifier,
-    NetRegressor,
     TAGIClassifier,
     TAGIRegressor,
 )
 
-SMALL = {"hidden": (16,), "random_state": 0}
+SMALL = {"hidden_layer_sizes": (16,), "random_state": 0}
 GRADIENT = {**SMALL, "epochs": 8, "lr": 0.1}
 
 
 def _expected_to_fail(estimator):
     """Rows that come in another order give another network."""
-    if isinstance(estimator, NetRegressor | LaplaceRegressor):  # whose few steps it hardly moves
+    if isinstance(
+        estimator, BackpropRegressor | LaplaceRegressor
+    ):  # whose few steps it hardly moves
         return {}
     return {"check_sample_weight_equivalence_on_dense_data": "the order of rows counts"}
 
@@ -39,12 +41,12 @@ def _expected_to_fail(estimator):
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 @parametrize_with_checks(
     [
-        TAGIRegressor(**SMALL, epochs=12, members=2, shrink=False),
-        TAGIClassifier(**SMALL, epochs=12, members=2, shrink=False),
-        BBBRegressor(**GRADIENT, draws=2),
-        BBBClassifier(**GRADIENT, draws=2),
-        NetRegressor(**GRADIENT),
-        NetClassifier(**GRADIENT),
+        TAGIRegressor(**SMALL, epochs=12, n_estimators=2, relevance=False),
+        TAGIClassifier(**SMALL, epochs=12, n_estimators=2, relevance=False),
+        BBBRegressor(**GRADIENT, n_weight_samples=2),
+        BBBClassifier(**GRADIENT, n_weight_samples=2),
+        BackpropRegressor(**GRADIENT),
+        BackpropClassifier(**GRADIENT),
         LaplaceRegressor(**GRADIENT),
         LaplaceClassifier(**GRADIENT),
     ],
@@ -104,7 +106,7 @@ def test_unusual_column_names_are_taken_also_from_a_file(estimator, columns, dat
     X, y = data[0][:30], targets(estimator, data[1][:30])
     frame = pd.DataFrame(X)
     frame.columns = columns
-    model = clone(estimator).set_params(epochs=1, hidden=(2,))
+    model = clone(estimator).set_params(epochs=1, hidden_layer_sizes=(2,))
     if "calibrate" in model.get_params():
         model.set_params(calibrate=False)
     model.fit(frame, y).save(tmp_path / "model")
@@ -116,7 +118,7 @@ def test_unusual_column_names_are_taken_also_from_a_file(estimator, columns, dat
 @pytest.mark.parametrize("text", [False, True])
 def test_a_column_name_that_occurs_twice_is_named(estimator, text, data):
     frame, y = pd.DataFrame(data[0][:30]), targets(estimator, data[1][:30])
-    model = clone(estimator).set_params(epochs=1, hidden=(2,)).fit(frame, y)
+    model = clone(estimator).set_params(epochs=1, hidden_layer_sizes=(2,)).fit(frame, y)
     frame[1] = ["p", "q"] * 15 if text else frame[1]
     frame.columns = ["größe", "größe"]
     words = "column names must be unique, and 'größe' occurs more than once"
@@ -134,9 +136,9 @@ def test_a_frame_of_targets_is_several_outputs(data):
 def test_a_pipeline_in_a_grid_search_picks_the_better_network(data):
     X, y = data
     pipeline = make_pipeline(PolynomialFeatures(2), TAGIRegressor(random_state=0, calibrate=False))
-    grid = {"tagiregressor__hidden": [(), (32, 32)], "tagiregressor__gain": [0.25]}
+    grid = {"tagiregressor__hidden_layer_sizes": [(), (32, 32)], "tagiregressor__gain": [0.25]}
     search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
-    assert search.best_params_["tagiregressor__hidden"] == (32, 32)
+    assert search.best_params_["tagiregressor__hidden_layer_sizes"] == (32, 32)
     assert search.score(X, y) > 0.8
 
 
@@ -151,7 +153,7 @@ def test_the_log_likelihood_can_be_a_scorer(data):
 
 @each
 def test_nothing_is_predicted_before_a_fit(estimator, data):
-    for ask in ("predict", "sample", "predict_distribution"):
+    for ask in ("predict", "sample", "predictive"):
         with pytest.raises(NotFittedError, match="is not fitted yet"):
             getattr(clone(estimator), ask)(data[0])
     with pytest.raises(NotFittedError, match="is not fitted yet"):
@@ -162,8 +164,8 @@ def test_nothing_is_predicted_before_a_fit(estimator, data):
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"hidden": (8, 0)}, "hidden must be the positive widths"),
-        ({"hidden": "wide"}, "hidden must be the positive widths"),
+        ({"hidden_layer_sizes": (8, 0)}, "hidden_layer_sizes must be the positive widths"),
+        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be the positive widths"),
         ({"activation": "step"}, "activation must be one of relu"),
         ({"epochs": 0}, "epochs must be a whole number from 1, or None; got 0"),
         ({"batch_size": 2.5}, "batch_size must be a whole number"),
@@ -180,11 +182,11 @@ def test_bad_settings_are_named_and_leave_the_old_fit_alone(estimator, data, bad
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-@pytest.mark.parametrize("kind", [TAGIRegressor, NetRegressor])
+@pytest.mark.parametrize("kind", [TAGIRegressor, BackpropRegressor])
 def test_whole_weights_are_copies_and_others_shares(kind, data):
     X, y = data[0][:60], data[1][:60]
     weights = np.arange(60) % 3
-    options = {"hidden": (8,), "epochs": 3, "calibrate": False, "random_state": 0}
+    options = {"hidden_layer_sizes": (8,), "epochs": 3, "calibrate": False, "random_state": 0}
     weighed = kind(**options).fit(X, y, sample_weight=weights).predict(X)
     copied = kind(**options).fit(np.repeat(X, weights, 0), np.repeat(y, weights)).predict(X)
     np.testing.assert_array_equal(weighed, copied)
@@ -199,7 +201,9 @@ def test_copies_of_a_row_are_held_out_together():
     """Else what is held out is known, and error bars are too narrow."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
-    model = TAGIRegressor(hidden=(32,), epochs=40, members=1, shrink=False, random_state=0)
+    model = TAGIRegressor(
+        hidden_layer_sizes=(32,), epochs=40, n_estimators=1, relevance=False, random_state=0
+    )
     model.fit(X, y, sample_weight=np.full(60, 4))
     new, truth = rng.normal(size=(300, 2)), rng.normal(size=300)
     low, high = model.predict_interval(new).T

@@ -70,11 +70,11 @@ def test_the_variance_within_parts_of_outputs():
     )
 
 
-@pytest.mark.parametrize("members", [1, 3])
-def test_a_learner_predicts_with_less_doubt(members):
+@pytest.mark.parametrize("n_estimators", [1, 3])
+def test_a_learner_predicts_with_less_doubt(n_estimators):
     x = torch.linspace(-1, 1, 60)[:, None]
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
-    model = tr.Ensemble(net, Normal(), n=members, learner=tr.TAGI)
+    model = tr.Ensemble(net, Normal(), n=n_estimators, learner=tr.TAGI)
     model.fit(x, x.sin(), epochs=3)
     far = torch.tensor([[0.1], [4.0]])
     usual, less, none = (model.predict(far, doubt=a) for a in (1.0, 0.5, 1e-12))
@@ -99,15 +99,15 @@ def exact():
 
 
 def test_targets_without_noise_are_doubted_less(exact):
-    assert exact.doubt_ < 1
+    assert exact.epistemic_scale_ < 1
     x, y = data(1300)
     new, targets = x[300:], torch.from_numpy(y[300:])
-    distribution = exact.predict_distribution(new)
+    distribution = exact.predictive(new)
     low, high = distribution.interval(0.9)
     covered = ((low <= targets) & (targets <= high)).double().mean()
-    exact.doubt_, held = 1.0, exact.doubt_
-    before = exact.predict_distribution(new)
-    exact.doubt_ = held
+    exact.epistemic_scale_, held = 1.0, exact.epistemic_scale_
+    before = exact.predictive(new)
+    exact.epistemic_scale_ = held
     assert distribution.log_prob(targets).mean() > before.log_prob(targets).mean()
     low, high = before.interval(0.9)
     assert covered < ((low <= targets) & (targets <= high)).double().mean()
@@ -117,7 +117,7 @@ def test_a_file_remembers_it(exact, tmp_path):
     x, _ = data(20)
     exact.save(tmp_path / "model")
     again = TAGIRegressor.load(tmp_path / "model")
-    assert again.doubt_ == exact.doubt_
+    assert again.epistemic_scale_ == exact.epistemic_scale_
     assert np.array_equal(again.predict_interval(x), exact.predict_interval(x))
 
 

@@ -13,7 +13,7 @@ import tractable as tr
 from tests.sklearn.conftest import classifiers, name, regressors
 from tractable.learners import InvalidModelFile
 from tractable.persistence import model_file
-from tractable.sklearn import BBBRegressor, NetRegressor, TAGIClassifier, TAGIRegressor
+from tractable.sklearn import BackpropRegressor, BBBRegressor, TAGIClassifier, TAGIRegressor
 
 each = pytest.mark.parametrize("estimator", [*regressors(), *classifiers()], ids=name)
 
@@ -36,11 +36,11 @@ def test_a_file_gives_the_same_estimator_which_goes_on_alike(estimator, data, tm
 
 
 def test_the_file_is_one_of_the_learner_too(data, tmp_path):
-    model = TAGIRegressor(hidden=(8,), epochs=2, random_state=0).fit(*data)
+    model = TAGIRegressor(hidden_layer_sizes=(8,), epochs=2, random_state=0).fit(*data)
     model.save(tmp_path / "model")
     learner = tr.Ensemble.load(tmp_path / "model")
-    assert learner.n == model.members == 5
-    assert TAGIRegressor.load(tmp_path / "model").chosen_ == model.chosen_
+    assert learner.n == model.n_estimators == 5
+    assert TAGIRegressor.load(tmp_path / "model").best_params_ == model.best_params_
     assert torch.equal(learner.posterior.loc, model.learner_.posterior.loc)
 
 
@@ -51,7 +51,7 @@ def test_the_file_is_one_of_the_learner_too(data, tmp_path):
 )
 def test_labels_keep_their_type(labels, data, tmp_path):
     y = np.array(labels)[(data[1] > 50).astype(int)]
-    model = TAGIClassifier(hidden=(4,), epochs=1).fit(data[0], y)
+    model = TAGIClassifier(hidden_layer_sizes=(4,), epochs=1).fit(data[0], y)
     model.save(tmp_path / "model")
     loaded = TAGIClassifier.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype
@@ -59,23 +59,25 @@ def test_labels_keep_their_type(labels, data, tmp_path):
 
 
 def test_priors_are_kept(data, tmp_path):
-    model = NetRegressor(hidden=(4,), epochs=1, prior=tr.priors.Laplace(0.2)).fit(*data)
+    model = BackpropRegressor(hidden_layer_sizes=(4,), epochs=1, prior=tr.priors.Laplace(0.2)).fit(
+        *data
+    )
     model.save(tmp_path / "model")
-    assert repr(NetRegressor.load(tmp_path / "model").prior) == "Laplace(scale=0.2, mean=0.0)"
+    assert repr(BackpropRegressor.load(tmp_path / "model").prior) == "Laplace(scale=0.2, mean=0.0)"
 
 
 @pytest.mark.parametrize("kind", [TAGIRegressor, TAGIClassifier])
 def test_the_refit_mode_of_calibration_is_kept(kind, data, tmp_path):
     y = (data[1] > 50).astype(int) if kind is TAGIClassifier else data[1]
-    model = kind((4,), epochs=1, members=1, calibrate="refit", random_state=0)
+    model = kind((4,), epochs=1, n_estimators=1, calibrate="cv", random_state=0)
     model.fit(data[0][:30], y[:30]).save(tmp_path / "model")
     loaded = kind.load(tmp_path / "model")
-    assert loaded.calibrate == "refit"
+    assert loaded.calibrate == "cv"
     np.testing.assert_array_equal(loaded.predict(data[0]), model.predict(data[0]))
 
 
 def test_other_files_are_refused(data, tmp_path):
-    model = TAGIRegressor(hidden=(4,), epochs=1).fit(*data)
+    model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=1).fit(*data)
     model.save(tmp_path / "model")
     with pytest.raises(InvalidModelFile, match="holds a TAGIRegressor, not a BBBRegressor"):
         BBBRegressor.load(tmp_path / "model")
@@ -122,37 +124,37 @@ def test_every_documented_attribute_is_in_a_file(estimator, way, data, tmp_path)
     X = pd.DataFrame(data[0][:60], columns=["a", "b"])
     X.loc[7, "a"] = 1e9  # is clipped
     y = (data[1][:60] > 50).astype(int) if classes else data[1][:60]
-    model = clone(estimator).set_params(epochs=2, hidden=(4,))
-    if "members" in model.get_params():
-        model.set_params(members=2, shrink=True)
+    model = clone(estimator).set_params(epochs=2, hidden_layer_sizes=(4,))
+    if "n_estimators" in model.get_params():
+        model.set_params(n_estimators=2, relevance=True)
     if way.startswith("fit"):
         model.fit(X, y)
-        assert model.clipped_.tolist() == [1, 0]
+        assert model.n_clipped_.tolist() == [1, 0]
     if way.endswith("partial_fit"):
         model.partial_fit(X, y, **({"classes": [0, 1]} if classes else {}))
     model.save(tmp_path / "model")
     loaded = type(model).load(tmp_path / "model")
     names = documented(type(model))
-    assert {"learner_", "clipped_", "columns_", "n_features_in_", "feature_names_in_"} <= {*names}
+    assert {"learner_", "n_clipped_", "imputer_", "n_features_in_", "feature_names_in_"} <= {*names}
     assert len(names) >= (9 if classes else 13)
     for attribute in names:
         mine, other = getattr(model, attribute), getattr(loaded, attribute)
         assert same(mine, other), (attribute, mine, other)
-    if way.startswith("fit") and "members" in model.get_params():
-        assert len(loaded.tried_) == len(model.tried_) > 0
+    if way.startswith("fit") and "n_estimators" in model.get_params():
+        assert len(loaded.cv_results_) == len(model.cv_results_) > 0
         if not classes:
-            assert float(loaded.column_weights_.std()) > 0
+            assert float(loaded.feature_relevance_.std()) > 0
 
 
 def test_damaged_scores_and_numbers_of_clipped_values_are_refused(data, tmp_path):
-    model = TAGIRegressor(hidden=(4,), epochs=2, members=1, random_state=0)
+    model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, n_estimators=1, random_state=0)
     model.fit(data[0][:40], data[1][:40]).save(tmp_path / "model")
     tensors, header = model_file.read(tmp_path / "model")
     for place, harm in (
-        ("estimator/clipped", torch.tensor([-1, 0])),
-        ("estimator/clipped", torch.tensor([0])),
-        ("estimator/tried/0", torch.zeros(2, 2, dtype=torch.float64)),
-        ("estimator/tried/9", torch.zeros(4, dtype=torch.float64)),
+        ("estimator/n_clipped", torch.tensor([-1, 0])),
+        ("estimator/n_clipped", torch.tensor([0])),
+        ("estimator/cv_results/0", torch.zeros(2, 2, dtype=torch.float64)),
+        ("estimator/cv_results/9", torch.zeros(4, dtype=torch.float64)),
     ):
         model_file.write(tmp_path / "harmed", {**tensors, place: harm}, header)
         with pytest.raises(InvalidModelFile):

@@ -10,10 +10,10 @@ import pytest
 
 from tractable.errors import InvalidTarget
 from tractable.sklearn import (
+    BackpropClassifier,
+    BackpropRegressor,
     BBBClassifier,
     BBBRegressor,
-    NetClassifier,
-    NetRegressor,
     TAGIClassifier,
     TAGIRegressor,
 )
@@ -33,11 +33,11 @@ TARGETS = {
     "negative_binomial": RNG.poisson(np.exp(1 + F) * RNG.gamma(2, 0.5, size=160)),
     "von_mises": np.mod(2 * F + RNG.vonmises(0, 6, 160), 2 * np.pi),
 }
-QUICK: dict[str, Any] = {"hidden": (8,), "random_state": 0, "epochs": 4}
+QUICK: dict[str, Any] = {"hidden_layer_sizes": (8,), "random_state": 0, "epochs": 4}
 SMALL = {
-    TAGIRegressor: {**QUICK, "members": 2, "calibrate": True},
-    BBBRegressor: {**QUICK, "draws": 8},
-    NetRegressor: QUICK,
+    TAGIRegressor: {**QUICK, "n_estimators": 2, "calibrate": True},
+    BBBRegressor: {**QUICK, "n_weight_samples": 8},
+    BackpropRegressor: QUICK,
 }
 
 
@@ -59,7 +59,7 @@ def test_fit_predict_save_load(kind: type[Any], name: str, tmp_path: Path) -> No
     assert (std > 0).all()
     ends = model.predict_interval(new, 0.9)
     assert (ends[:, 0] <= ends[:, 1]).all()
-    inside = model.predict_distribution(new).unwrapped(_tensor(seen)).numpy()
+    inside = model.predictive(new).unwrapped(_tensor(seen)).numpy()
     assert np.mean((ends[:, 0] <= inside) & (inside <= ends[:, 1])) > 0.6
     assert np.isfinite(model.log_prob(new, seen)).all()
     assert model.sample(new, 3, random_state=0).shape == (3, 20)
@@ -81,7 +81,12 @@ def test_counts_are_better_predicted_as_counts() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(600, 2))
     y = rng.poisson(np.exp(0.5 + 0.8 * x[:, 0]))
-    options: dict[str, Any] = {"random_state": 0, "members": 2, "epochs": 10, "hidden": (16,)}
+    options: dict[str, Any] = {
+        "random_state": 0,
+        "n_estimators": 2,
+        "epochs": 10,
+        "hidden_layer_sizes": (16,),
+    }
     scores = {
         name: TAGIRegressor(likelihood=name, **options)
         .fit(x[:400], y[:400])
@@ -119,7 +124,12 @@ def test_an_unknown_likelihood_is_refused() -> None:
 
 def test_several_counts_in_a_row() -> None:
     y = np.stack([TARGETS["poisson"], TARGETS["negative_binomial"]], 1)
-    options: dict[str, Any] = {"members": 1, "epochs": 3, "hidden": (8,), "calibrate": False}
+    options: dict[str, Any] = {
+        "n_estimators": 1,
+        "epochs": 3,
+        "hidden_layer_sizes": (8,),
+        "calibrate": False,
+    }
     model = TAGIRegressor(likelihood="negative_binomial", **options)
     model.fit(X, y)
     assert model.predict(X).shape == (160, 2)
@@ -131,9 +141,9 @@ def test_several_counts_in_a_row() -> None:
 GRADES = np.digitize(F + 0.3 * NOISE, [-1, 0, 1])
 NAMES = np.array(["low", "fair", "good", "best"])
 CLASSIFIERS = {
-    TAGIClassifier: {**QUICK, "members": 2, "calibrate": False},
-    BBBClassifier: {**QUICK, "draws": 8},
-    NetClassifier: QUICK,
+    TAGIClassifier: {**QUICK, "n_estimators": 2, "calibrate": False},
+    BBBClassifier: {**QUICK, "n_weight_samples": 8},
+    BackpropClassifier: QUICK,
 }
 
 
@@ -143,7 +153,7 @@ def test_levels_with_a_stated_order(kind: type[Any], tmp_path: Path) -> None:
     model = kind(ordered=NAMES.tolist(), **CLASSIFIERS[kind]).fit(X, labels)
     assert model.classes_.tolist() == NAMES.tolist()
     assert model.score(X, labels) > 0.5
-    predictive = model.predict_distribution(X)
+    predictive = model.predictive(X)
     assert predictive.ordered  # so that levels have quantiles
     model.save(tmp_path / "model")
     again = kind.load(tmp_path / "model")

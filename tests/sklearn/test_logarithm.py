@@ -7,7 +7,13 @@ import torch
 from tractable.sklearn import TAGIRegressor
 from tractable.sklearn.logarithm import possible
 
-FAST = {"epochs": 20, "members": 2, "shrink": False, "random_state": 0, "hidden": (16,)}
+FAST = {
+    "epochs": 20,
+    "n_estimators": 2,
+    "relevance": False,
+    "random_state": 0,
+    "hidden_layer_sizes": (16,),
+}
 
 
 def rows(n=200, seed=0):
@@ -19,28 +25,28 @@ def rows(n=200, seed=0):
 def test_it_is_taken_for_targets_that_scatter_by_a_share_of_their_size():
     X, y = rows()
     model = TAGIRegressor(**FAST).fit(X, np.exp(y))
-    assert model.log_scale_.shift == pytest.approx(0.02 * np.median(np.exp(y)), rel=0.05)
-    assert model.log_scale_.top == pytest.approx(np.exp(y).max())
+    assert model.target_log_transform_.shift == pytest.approx(0.02 * np.median(np.exp(y)), rel=0.05)
+    assert model.target_log_transform_.top == pytest.approx(np.exp(y).max())
     new, truth = rows(2_000, seed=1)
     plain = TAGIRegressor(**FAST, log_target=False).fit(X, np.exp(y))
-    assert plain.log_scale_ is None
+    assert plain.target_log_transform_ is None
     gained = model.log_prob(new, np.exp(truth)) - plain.log_prob(new, np.exp(truth))
     assert gained.mean() > 0.3
     low, high = model.predict_interval(new).T
     assert 0.85 < np.mean((low < np.exp(truth)) & (np.exp(truth) < high)) < 0.95
-    assert bool((low > -model.log_scale_.shift).all())
+    assert bool((low > -model.target_log_transform_.shift).all())
 
 
 def test_it_is_left_for_targets_that_scatter_evenly():
     X, y = rows()
-    assert TAGIRegressor(**FAST).fit(X, y + 20).log_scale_ is None
-    assert TAGIRegressor(**FAST).fit(X, y).log_scale_ is None  # not positive
+    assert TAGIRegressor(**FAST).fit(X, y + 20).target_log_transform_ is None
+    assert TAGIRegressor(**FAST).fit(X, y).target_log_transform_ is None  # not positive
 
 
 def test_the_density_is_that_of_the_logarithm_over_the_target():
     X, y = rows()
     model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
-    c = model.log_scale_.shift
+    c = model.target_log_transform_.shift
     log = np.log(np.exp(y) + c)
     by_hand = TAGIRegressor(**FAST, log_target=False).fit(X, log)
     assert model.log_prob(X, np.exp(y)) == pytest.approx(by_hand.log_prob(X, log) - log, rel=1e-6)
@@ -58,7 +64,7 @@ def test_it_is_kept_in_a_file_and_by_further_rows(tmp_path):
     model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
     model.save(tmp_path / "model")
     again = TAGIRegressor.load(tmp_path / "model")
-    assert again.log_scale_ == model.log_scale_
+    assert again.target_log_transform_ == model.target_log_transform_
     assert np.array_equal(again.predict(X), model.predict(X))
     again.partial_fit(X[:20], np.exp(y[:20]))
     assert 0 < np.abs(again.predict(X) - model.predict(X)).max() < np.exp(y).max()

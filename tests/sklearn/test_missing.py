@@ -12,11 +12,17 @@ import pandas as pd
 import pytest
 import torch
 
-from tractable.sklearn import NetRegressor, TAGIClassifier, TAGIRegressor
+from tractable.sklearn import BackpropRegressor, TAGIClassifier, TAGIRegressor
 from tractable.sklearn.missing import DRAWS, Columns, evenly
 from tractable.sklearn.rows import Rows, levels_of, scaler_of
 
-QUICK = {"hidden": (16,), "epochs": 10, "members": 2, "shrink": False, "random_state": 0}
+QUICK = {
+    "hidden_layer_sizes": (16,),
+    "epochs": 10,
+    "n_estimators": 2,
+    "relevance": False,
+    "random_state": 0,
+}
 NAN = math.nan
 
 
@@ -193,9 +199,9 @@ def test_classes_with_gaps_are_less_sure():
 def test_gradient_learners_and_streams_take_gaps():
     X, y = houses(120, 7)
     X[::7, 0] = NAN
-    net = NetRegressor(hidden=(8,), epochs=5, random_state=0).fit(X, y)
+    net = BackpropRegressor(hidden_layer_sizes=(8,), epochs=5, random_state=0).fit(X, y)
     assert np.isfinite(net.predict(X)).all()
-    online = TAGIRegressor(hidden=(8,), random_state=0).partial_fit(X[:60], y[:60])
+    online = TAGIRegressor(hidden_layer_sizes=(8,), random_state=0).partial_fit(X[:60], y[:60])
     online.partial_fit(X[60:], y[60:])
     std = online.predict([[NAN, 3.0], [100.0, 3.0]], return_std=True)[1]
     assert std[0] > std[1]
@@ -242,7 +248,7 @@ def test_a_log_density_warns_once_of_unseen_levels(kind):
         found = model.log_prob(new, y[:6])
     assert len(said) == 1
     with pytest.warns(UserWarning, match="not seen in training"):
-        p = model.predict_distribution(new)
+        p = model.predictive(new)
     np.testing.assert_array_equal(found, p.log_prob(torch.as_tensor(y[:6])).numpy())
 
 
@@ -258,13 +264,13 @@ def test_plain_frames_are_as_they_were():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = TAGIRegressor(**QUICK).fit(X[["size", "new"]], y)
-    assert model.frame_ is None
+    assert model.encoder_ is None
 
 
 def test_columns_in_another_order_or_gone_are_named_as_that():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"size": np.arange(30.0), "town": ["a", "b", "c"] * 10})
-    model = TAGIRegressor(hidden=(), epochs=1, members=1, calibrate=False)
+    model = TAGIRegressor(hidden_layer_sizes=(), epochs=1, n_estimators=1, calibrate=False)
     model.fit(frame, np.arange(30.0))
     with pytest.raises(ValueError, match="names must be in the same order"):
         model.predict(frame[["town", "size"]])

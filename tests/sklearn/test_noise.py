@@ -68,9 +68,9 @@ def scattered(n, seed=0):
 def test_error_bars_follow_a_noise_that_varies(tmp_path):
     X, y, _ = scattered(600)
     new, at_new, std = scattered(2_000, 1)
-    model = TAGIRegressor(members=2, random_state=0).fit(X, y)
+    model = TAGIRegressor(n_estimators=2, random_state=0).fit(X, y)
     assert model.noise_model_ is not None
-    predicted = model.predict_distribution(new).aleatoric.sqrt().numpy()
+    predicted = model.predictive(new).aleatoric.sqrt().numpy()
     assert np.corrcoef(np.log(predicted), np.log(std))[0, 1] > 0.95
     assert np.abs(np.log(predicted / std)).mean() < 0.25
     low, high = model.predict_interval(new).T
@@ -92,7 +92,13 @@ def shapes(seed):
 
 
 def test_growth_is_faster_where_whole_kinds_of_rows_surprise():
-    settings = {"hidden": (32, 32), "epochs": 40, "members": 1, "shrink": False, "random_state": 0}
+    settings = {
+        "hidden_layer_sizes": (32, 32),
+        "epochs": 40,
+        "n_estimators": 1,
+        "relevance": False,
+        "random_state": 0,
+    }
     misses = []
     for seed in range(3):
         X, y, kind = shapes(seed)

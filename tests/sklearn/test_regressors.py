@@ -9,7 +9,7 @@ from sklearn.base import clone
 import tractable as tr
 from tests.sklearn.conftest import NOISE, curve, name, regressors
 from tractable.data import Standardizer
-from tractable.sklearn import BBBRegressor, NetRegressor, TAGIRegressor
+from tractable.sklearn import BackpropRegressor, BBBRegressor, TAGIRegressor
 from tractable.sklearn.choosing import parts_of
 from tractable.sklearn.network import dense
 
@@ -44,7 +44,9 @@ def test_the_estimator_is_the_recipe_by_hand(data, test_data):
     new = inputs.transform(torch.tensor(test_data[0]))
     by_hand = learner.predict(new)
     mean, std = (
-        TAGIRegressor(hidden=(32, 32), epochs=20, members=1, calibrate=False, random_state=0)
+        TAGIRegressor(
+            hidden_layer_sizes=(32, 32), epochs=20, n_estimators=1, calibrate=False, random_state=0
+        )
         .fit(*data)
         .predict(test_data[0], return_std=True)
     )
@@ -54,7 +56,13 @@ def test_the_estimator_is_the_recipe_by_hand(data, test_data):
 
 def test_many_rows_spare_a_tenth_for_the_noise():
     X, y = curve(2000, 4)
-    settings = {"hidden": (16,), "epochs": 5, "members": 1, "shrink": False, "random_state": 0}
+    settings = {
+        "hidden_layer_sizes": (16,),
+        "epochs": 5,
+        "n_estimators": 1,
+        "relevance": False,
+        "random_state": 0,
+    }
     model = TAGIRegressor(**settings).fit(X, y)
     x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
     x, t = Standardizer.fit(x).transform(x), Standardizer.fit(t).transform(t)
@@ -69,16 +77,16 @@ def test_many_rows_spare_a_tenth_for_the_noise():
     for factor in (0.9, 1.1):  # no other noise suits the held-out rows better
         other = tr.NormalPredictive(seen.loc, seen.epistemic, factor * seen.aleatoric)
         assert other.log_prob(t[out]).mean() < best
-    refit = TAGIRegressor(calibrate="refit", **settings).fit(X, y)
+    refit = TAGIRegressor(calibrate="cv", **settings).fit(X, y)
     assert not torch.equal(refit.learner_.posterior.loc, learner.posterior.loc)
-    with pytest.raises(ValueError, match="calibrate must be True, False or 'refit', got 'no'"):
+    with pytest.raises(ValueError, match="calibrate must be True, False or 'cv', got 'no'"):
         TAGIRegressor(calibrate="no", **settings).fit(X, y)
 
 
 def test_streaming_is_one_update_per_call_without_replay(data):
     X, y = data
     calls = [slice(0, 30), slice(30, 31), slice(31, 60)]
-    model = TAGIRegressor(hidden=(16,), members=1, random_state=3)
+    model = TAGIRegressor(hidden_layer_sizes=(16,), n_estimators=1, random_state=3)
     x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
     inputs, targets = Standardizer.fit(x[calls[0]]), Standardizer.fit(t[calls[0]])
     learner = tr.TAGI(dense(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=3)
@@ -96,7 +104,10 @@ def test_streaming_is_one_update_per_call_without_replay(data):
 
 def test_a_long_call_is_cut_into_batches(data):
     X, y = data
-    models = [TAGIRegressor(hidden=(16,), random_state=3, batch_size=b) for b in (None, 32, 300)]
+    models = [
+        TAGIRegressor(hidden_layer_sizes=(16,), random_state=3, batch_size=b)
+        for b in (None, 32, 300)
+    ]
     for model in models:
         model.partial_fit(X, y)
     np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
@@ -120,7 +131,7 @@ def test_one_pass_over_a_stream_learns(estimator, test_data):
 
 def test_one_row_at_first_has_no_scale(data):
     with pytest.warns(UserWarning, match="one row has none"):
-        TAGIRegressor(hidden=(4,)).partial_fit(data[0][:1], data[1][:1])
+        TAGIRegressor(hidden_layer_sizes=(4,)).partial_fit(data[0][:1], data[1][:1])
 
 
 @each
@@ -136,7 +147,9 @@ def test_units_do_not_matter(estimator, data):
 
 def test_densities_and_intervals_of_one_network_are_those_of_a_normal(data, test_data):
     X, y = test_data
-    model = TAGIRegressor(hidden=(16,), epochs=5, members=1, random_state=0).fit(*data)
+    model = TAGIRegressor(hidden_layer_sizes=(16,), epochs=5, n_estimators=1, random_state=0).fit(
+        *data
+    )
     mean, std = model.predict(X, return_std=True)
     truth = stats.norm(mean, std)
     np.testing.assert_allclose(model.log_prob(X, y), truth.logpdf(y), rtol=1e-6)
@@ -175,7 +188,7 @@ def test_only_gaussian_weights_know_it_by_themselves(fitted, monkeypatch):
     ratio = widening(fitted)
     assert ratio["TAGIRegressor"] > 1.5
     assert ratio["BBBRegressor"] > 1.5
-    assert ratio["NetRegressor"] == pytest.approx(1)
+    assert ratio["BackpropRegressor"] == pytest.approx(1)
 
 
 @each
@@ -195,7 +208,7 @@ def test_every_output_has_its_own_noise(estimator):
 
 def test_a_column_of_targets_stays_a_column(data):
     X, y = data
-    flat = TAGIRegressor(hidden=(8,), epochs=2, random_state=0).fit(X, y)
+    flat = TAGIRegressor(hidden_layer_sizes=(8,), epochs=2, random_state=0).fit(X, y)
     column = clone(flat).fit(X, y[:, None])
     np.testing.assert_array_equal(column.predict(X), flat.predict(X)[:, None])
     assert column.predict_interval(X).shape == (300, 1, 2)
@@ -229,7 +242,7 @@ def test_wrong_targets_are_refused(estimator, data):
 def test_training_residuals_are_too_small_and_held_out_rows_tell(data, test_data):
     settings = {"prior": None, "lr": 0.03, "batch_size": 8, "epochs": 40, "random_state": 0}
     X, y = data[0][:60], data[1][:60]
-    plain, scaled = (NetRegressor(calibrate=c, **settings).fit(X, y) for c in (False, True))
+    plain, scaled = (BackpropRegressor(calibrate=c, **settings).fit(X, y) for c in (False, True))
     error = np.sqrt(np.mean((scaled.predict(test_data[0]) - test_data[1]) ** 2))
     too_small, right = (m.predict(X[:1], return_std=True)[1].item() for m in (plain, scaled))
     assert too_small < 0.75 * error
@@ -238,8 +251,8 @@ def test_training_residuals_are_too_small_and_held_out_rows_tell(data, test_data
 
 def test_priors_come_as_numbers_or_objects(data):
     X, y = data[0][:60], data[1][:60]
-    settings = {"hidden": (8,), "epochs": 3, "random_state": 0}
-    for kind in (BBBRegressor, NetRegressor):
+    settings = {"hidden_layer_sizes": (8,), "epochs": 3, "random_state": 0}
+    for kind in (BBBRegressor, BackpropRegressor):
         number = kind(prior=0.5, **settings).fit(X, y)
         normal = kind(prior=tr.priors.Normal(0.5), **settings).fit(X, y)
         laplace = kind(prior=tr.priors.Laplace(0.5), **settings).fit(X, y)
@@ -254,16 +267,16 @@ def test_a_memory_follows_a_change_and_is_in_the_file(tmp_path):
     y = np.where(np.arange(3000) < 2000, 1, -1) * X[:, 0]
     errors = {}
     for memory in (None, 100):
-        model = TAGIRegressor((20,), memory=memory, random_state=0)
+        model = TAGIRegressor((20,), memory_rows=memory, random_state=0)
         for start in range(0, 2100, 20):
             model.partial_fit(X[start : start + 20], y[start : start + 20])
         errors[memory] = np.sqrt(np.mean((model.predict(X[2100:]) - y[2100:]) ** 2))
     assert errors[100] < 0.7 * errors[None]
     model.save(tmp_path / "model")
-    assert TAGIRegressor.load(tmp_path / "model").memory == 100
+    assert TAGIRegressor.load(tmp_path / "model").memory_rows == 100
     for bad in (0, 1, "many", float("nan")):
-        with pytest.raises(ValueError, match="memory must be a number of rows"):
-            TAGIRegressor((2,), memory=bad).partial_fit(X[:20], y[:20])
+        with pytest.raises(ValueError, match="memory_rows must be a number of rows"):
+            TAGIRegressor((2,), memory_rows=bad).partial_fit(X[:20], y[:20])
 
 
 def test_outliers_in_the_targets_are_told_and_do_little_harm():
@@ -294,7 +307,7 @@ def test_few_rows_doubt_as_much_as_they_spread(estimator, rows, tmp_path):
 
 def test_five_rows_are_taken_as_they_are():
     X, y = np.arange(5.0).reshape(-1, 1), np.array([0.0, 2.5, 3.5, 6.0, 8.5])
-    TAGIRegressor(hidden=(8,), epochs=5, random_state=0).fit(X, y)
+    TAGIRegressor(hidden_layer_sizes=(8,), epochs=5, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("ones", [1, 15])
@@ -303,7 +316,9 @@ def test_a_column_that_is_constant_without_some_rows(ones):
     rng = np.random.default_rng(0)
     X = (np.arange(50) < ones).astype(float)[:, None]
     y = X[:, 0] + 0.1 * rng.normal(size=50)
-    model = TAGIRegressor(hidden=(4,), epochs=2, members=1, random_state=0).fit(X, y)
+    model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, n_estimators=1, random_state=0).fit(
+        X, y
+    )
     mean, std = model.predict([[0.0], [1.0], [5.0]], return_std=True)
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()

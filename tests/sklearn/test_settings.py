@@ -8,12 +8,12 @@ import torch
 
 from tests.sklearn.conftest import name
 from tractable.sklearn import (
+    BackpropClassifier,
+    BackpropRegressor,
     BBBClassifier,
     BBBRegressor,
     LaplaceClassifier,
     LaplaceRegressor,
-    NetClassifier,
-    NetRegressor,
     TAGIClassifier,
     TAGIRegressor,
 )
@@ -26,28 +26,28 @@ KINDS = [
     TAGIClassifier,
     BBBRegressor,
     BBBClassifier,
-    NetRegressor,
-    NetClassifier,
+    BackpropRegressor,
+    BackpropClassifier,
     LaplaceRegressor,
     LaplaceClassifier,
 ]
 SETTINGS = {
-    "hidden": np.array([8]),
+    "hidden_layer_sizes": np.array([8]),
     "epochs": np.int64(2),
     "batch_size": np.int64(8),
     "random_state": np.int64(3),
-    "members": np.int64(2),
+    "n_estimators": np.int64(2),
     "gain": np.float32(0.25),
-    "forget": np.float32(0.25),
-    "memory": np.float64(20),
+    "epoch_forgetting": np.float32(0.25),
+    "memory_rows": np.float64(20),
     "calibrate": np.False_,
-    "shrink": np.True_,
+    "relevance": np.True_,
     "log_target": np.True_,
     "lr": np.float32(0.01),
     "prior": np.float32(0.5),
     "kl_weight": np.float32(0.1),
-    "samples": np.int64(1),
-    "draws": np.int64(5),
+    "n_train_samples": np.int64(1),
+    "n_weight_samples": np.int64(5),
     "prior_precision": np.float32(1),
     "activation": np.str_("tanh"),
     "likelihood": np.str_("normal"),
@@ -94,12 +94,14 @@ def test_numpy_settings_give_what_python_settings_give_also_from_a_file(kind, tm
 @pytest.mark.parametrize("flag", [True, False])
 def test_numpy_flags_mean_what_python_flags_mean(flag):
     X, y = table(TAGIRegressor)
-    options = {"hidden": (4,), "epochs": 2, "members": 1, "random_state": 0}
+    options = {"hidden_layer_sizes": (4,), "epochs": 2, "n_estimators": 1, "random_state": 0}
     mine, other = (
         TAGIRegressor(**options, calibrate=one, log_target=one).fit(X, y)
         for one in (np.bool_(flag), flag)
     )
-    assert (mine.log_scale_ is None) == (other.log_scale_ is None) == (not flag)
+    assert (
+        (mine.target_log_transform_ is None) == (other.target_log_transform_ is None) == (not flag)
+    )
     np.testing.assert_array_equal(mine.predict(X), other.predict(X))
 
 
@@ -116,7 +118,7 @@ def test_any_sequence_of_widths_is_taken():
     ):
         assert widths(given) == expected
     for wrong in (np.array([8.5]), [[4]], np.array([[4, 4]]), "8", None, [0], {"a"}):
-        with pytest.raises(ValueError, match="hidden must be the positive widths"):
+        with pytest.raises(ValueError, match="hidden_layer_sizes must be the positive widths"):
             widths(wrong)
 
 
@@ -140,8 +142,8 @@ def test_a_fit_draws_one_seed(kind):
     X, y = table(kind)
     state, expected = np.random.RandomState(4), np.random.RandomState(4)
     expected.randint(2**31 - 1)
-    options = {"members": 1} if name(kind()).startswith("TAGI") else {}
-    kind(hidden=(4,), **options, epochs=2, random_state=state).fit(X, y)
+    options = {"n_estimators": 1} if name(kind()).startswith("TAGI") else {}
+    kind(hidden_layer_sizes=(4,), **options, epochs=2, random_state=state).fit(X, y)
     assert state.randint(2**31 - 1) == expected.randint(2**31 - 1)
 
 
@@ -156,12 +158,12 @@ def test_settings_compared_without_a_seed_see_the_same_rows(monkeypatch):
 
     monkeypatch.setattr(Trials, "__init__", record)
     X, y = table(TAGIRegressor)
-    TAGIRegressor(hidden=(4,), epochs=2, members=1, random_state=None).fit(X, y)
+    TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, n_estimators=1, random_state=None).fit(X, y)
     assert len(made) == 3
     for trials in made[1:]:
         assert trials.seed == made[0].seed
         for mine, other in zip(trials.parts, made[0].parts, strict=True):
             assert mine.tolist() == other.tolist()
     other_fit = made[0].seed
-    TAGIRegressor(hidden=(4,), epochs=2, members=1, random_state=None).fit(X, y)
+    TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, n_estimators=1, random_state=None).fit(X, y)
     assert made[3].seed != other_fit

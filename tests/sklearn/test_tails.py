@@ -132,14 +132,14 @@ def test_an_estimator_finds_tails_and_keeps_them(tmp_path):
         return 3 * at[:, 0] + at[:, 1] + 0.3 * rng.standard_t(4, len(at))
 
     y, at_new = truth(X), truth(new)
-    model = TAGIRegressor(members=2, random_state=0).fit(X, y)
-    assert model.noise_tails_ is not None
+    model = TAGIRegressor(n_estimators=2, random_state=0).fit(X, y)
+    assert model.noise_scale_mixture_ is not None
     low, high = model.predict_interval(new).T
     assert 0.86 < ((low < at_new) & (at_new < high)).mean() < 0.94
     with_tails = model.score_log_likelihood(new, at_new)
     model.save(tmp_path / "model")
     loaded = TAGIRegressor.load(tmp_path / "model")
-    assert torch.equal(loaded.noise_tails_, model.noise_tails_)
+    assert torch.equal(loaded.noise_scale_mixture_, model.noise_scale_mixture_)
     assert loaded.score_log_likelihood(new, at_new) == with_tails
-    model.noise_tails_ = None
+    model.noise_scale_mixture_ = None
     assert with_tails > model.score_log_likelihood(new, at_new) + 0.02

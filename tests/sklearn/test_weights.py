@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 
 from tests.sklearn.conftest import classifiers, name, regressors
-from tractable.sklearn import NetRegressor, TAGIRegressor
+from tractable.sklearn import BackpropRegressor, TAGIRegressor
 from tractable.sklearn.rows import Rows
 from tractable.sklearn.weighting import copies, counted
 
@@ -29,15 +29,15 @@ def test_rows_of_zero_weight_do_not_count(estimator, weight):
     weights = np.where(kept, weight, 0.0)
     wild = X.copy()
     wild[~kept] *= 1e6
-    model = clone(estimator).set_params(epochs=2, hidden=(4,))
-    if "members" in model.get_params():
-        model.set_params(members=1)
+    model = clone(estimator).set_params(epochs=2, hidden_layer_sizes=(4,))
+    if "n_estimators" in model.get_params():
+        model.set_params(n_estimators=1)
     new = np.random.default_rng(3).normal(size=(50, 2))
     mine = clone(model).fit(wild, y, sample_weight=weights)
     other = clone(model).fit(X[kept], y[kept], sample_weight=weights[kept])
     truth = np.resize(y, 50)
     np.testing.assert_array_equal(mine.log_prob(new, truth), other.log_prob(new, truth))
-    np.testing.assert_array_equal(mine.clipped_, other.clipped_)
+    np.testing.assert_array_equal(mine.n_clipped_, other.n_clipped_)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5], ids=["counts", "shares"])
@@ -45,7 +45,7 @@ def test_three_rows_of_positive_weight_are_three_rows(weight):
     """They are warned of, and the noise is that of three rows."""
     X, y = table(None)
     weights = np.where(np.arange(40) < 3, weight, 0.0)
-    model = TAGIRegressor(hidden=(4,), epochs=2, random_state=0)
+    model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, random_state=0)
     with pytest.warns(UserWarning, match="was given 3 rows, too few"):
         mine = clone(model).fit(X, y, sample_weight=weights)
     with pytest.warns(UserWarning, match="was given 3 rows, too few"):
@@ -59,14 +59,14 @@ def test_three_rows_of_positive_weight_are_three_rows(weight):
 def test_copies_of_few_rows_are_few_rows():
     X, y = table(None)
     with pytest.warns(UserWarning, match="was given 3 rows, too few"):
-        model = TAGIRegressor(hidden=(4,), epochs=2, random_state=0).fit(
+        model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, random_state=0).fit(
             X[:3], y[:3], sample_weight=[20, 20, 20]
         )
     _, std = model.predict(X[:3], return_std=True)
     assert (std >= 0.999 * y[:3].std() * 2**0.5).all()
 
 
-@pytest.mark.parametrize("kind", [TAGIRegressor, NetRegressor])
+@pytest.mark.parametrize("kind", [TAGIRegressor, BackpropRegressor])
 def test_folds_are_drawn_over_distinct_rows(kind, monkeypatch):
     """A tenth of the rows holds a tenth of the rare ones that are repeated, not most of them."""
     X, y = table(None, rows=200)
@@ -79,8 +79,10 @@ def test_folds_are_drawn_over_distinct_rows(kind, monkeypatch):
 
     original = Rows.copies_of
     monkeypatch.setattr(Rows, "copies_of", record)
-    options = {"members": 1} if kind is TAGIRegressor else {}
-    kind(hidden=(4,), epochs=2, random_state=0, **options).fit(X, y, sample_weight=weights)
+    options = {"n_estimators": 1} if kind is TAGIRegressor else {}
+    kind(hidden_layer_sizes=(4,), epochs=2, random_state=0, **options).fit(
+        X, y, sample_weight=weights
+    )
     assert held_out == ([20] * 5 if kind is TAGIRegressor else [180, 20])
 
 
@@ -97,9 +99,9 @@ def test_levels_of_rows_of_zero_weight_are_not_learnt():
     frame = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": ["x", "y", "z"] * 10})
     y = frame["a"].to_numpy()
     weights = np.where(frame["b"] == "z", 0.0, 1.0)
-    model = TAGIRegressor(hidden=(4,), epochs=1, random_state=0)
+    model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=1, random_state=0)
     fitted = clone(model).fit(frame, pd.Series(y), sample_weight=weights)
-    assert fitted.frame_.levels == (None, ("x", "y"))
+    assert fitted.encoder_.levels == (None, ("x", "y"))
 
 
 def test_zero_weights_keep_the_kind_of_container():

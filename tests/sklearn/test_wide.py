@@ -18,7 +18,7 @@ import resource
 import numpy as np
 from tractable.sklearn import TAGIRegressor
 X = np.random.default_rng(0).normal(size=(500, 5_000))
-options = dict(hidden=(8,), epochs=1, members=1, shrink=True, calibrate=False)
+options = dict(hidden_layer_sizes=(8,), epochs=1, n_estimators=1, relevance=True, calibrate=False)
 TAGIRegressor(**options, random_state=0).fit(X, X[:, 0]).predict(X[:20])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
@@ -48,17 +48,17 @@ def test_slopes_in_blocks_are_those_of_one_matrix(moved, outputs, monkeypatch):
     torch.testing.assert_close(found, all_at_once(mean, x, units), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("n_estimators", [1, 3])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_gradients_are_slopes_at_small_steps(members, activation, outputs, monkeypatch):
+def test_gradients_are_slopes_at_small_steps(n_estimators, activation, outputs, monkeypatch):
     rng = np.random.default_rng(1)
     x = torch.tensor(rng.normal(size=(60, 5)), dtype=torch.float32)
     y = torch.stack([x[:, 0] * x[:, 1], x[:, 2].sin()], 1)[:, :outputs]
     net, likelihood = dense(5, (16, 16), outputs, activation), tr.likelihoods.Normal()
     if outputs > 1:
         likelihood = tr.likelihoods.Normal(outputs=outputs)
-    model = tr.Ensemble(net, likelihood, n=members, learner=tr.TAGI, seed=0)
+    model = tr.Ensemble(net, likelihood, n=n_estimators, learner=tr.TAGI, seed=0)
     model.fit(x, y, epochs=5, off_data=False, progress=False)
     factors = torch.tensor([1.0, 2.0, 0.5, 0.3, 1.0])
     monkeypatch.setattr(support, "_COLUMN_STEP", 1e-2)

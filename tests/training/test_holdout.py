@@ -12,15 +12,15 @@ from tractable.sklearn import TAGIRegressor
 
 def test_small_noisy_data_are_not_learnt_by_heart():
     X, y = load_diabetes(return_X_y=True)
-    chosen = cross_val_score(TAGIRegressor(random_state=0, members=1), X, y, cv=3).mean()
-    given = TAGIRegressor((64, 64), random_state=0, epochs=40, members=1, shrink=False)
+    chosen = cross_val_score(TAGIRegressor(random_state=0, n_estimators=1), X, y, cv=3).mean()
+    given = TAGIRegressor((64, 64), random_state=0, epochs=40, n_estimators=1, relevance=False)
     many = cross_val_score(given, X, y, cv=3).mean()
     assert chosen > 0.46  # a linear model has 0.49
     assert chosen > many + 0.05
 
 
 @pytest.mark.parametrize("n", [100, 2_500])
-@pytest.mark.parametrize("calibrate", [True, "refit"])
+@pytest.mark.parametrize("calibrate", [True, "cv"])
 def test_intervals_cover_on_small_and_large_data(n, calibrate):
     draw = np.random.default_rng(0)
     X = draw.uniform(-2, 2, (n + 1000, 1))

@@ -5,7 +5,7 @@ regression        classification     weights
 ================  =================  ====================================================
 TAGIRegressor     TAGIClassifier     Gaussian, in closed form; truly online
 BBBRegressor      BBBClassifier      Gaussian, by the gradient of the ELBO
-NetRegressor      NetClassifier      one set of them, by plain gradients
+BackpropRegressor BackpropClassifier one set of them, by plain gradients
 LaplaceRegressor  LaplaceClassifier  the same, and a Gaussian around them
 ================  =================  ====================================================
 
@@ -21,7 +21,7 @@ except ImportError as error:
 
 from tractable.sklearn.bbb import BBBClassifier, BBBRegressor
 from tractable.sklearn.laplace import LaplaceClassifier, LaplaceRegressor
-from tractable.sklearn.net import NetClassifier, NetRegressor
+from tractable.sklearn.net import BackpropClassifier, BackpropRegressor
 from tractable.sklearn.tagi import TAGIClassifier, TAGIRegressor
 
 __all__ = [
@@ -29,8 +29,8 @@ __all__ = [
     "TAGIClassifier",
     "BBBRegressor",
     "BBBClassifier",
-    "NetRegressor",
-    "NetClassifier",
+    "BackpropRegressor",
+    "BackpropClassifier",
     "LaplaceRegressor",
     "LaplaceClassifier",
 ]

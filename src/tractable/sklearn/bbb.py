@@ -22,8 +22,8 @@ class _ByBBB(ByGradient):
 
     prior: Any
     kl_weight: float
-    samples: int
-    draws: int
+    n_train_samples: int
+    n_weight_samples: int
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
         # The learner takes the weight of a batch, and by itself the whole divergence per epoch.
@@ -34,11 +34,11 @@ class _ByBBB(ByGradient):
             likelihood,
             prior=prior_from(self.prior),
             kl_weight="uniform" if kl_weight == 1 else share,
-            samples=plain(self.samples),
+            samples=plain(self.n_train_samples),
             estimator="local",
             init="he",
             lr=plain(self.lr),
-            draws=plain(self.draws),
+            draws=plain(self.n_weight_samples),
             dtype=torch.float64,
             seed=seed,
         )
@@ -56,7 +56,7 @@ class BBBRegressor(_ByBBB, Regressor):
     ``kl_weight=1``, a posterior that trusts the data more than it should.
 
     Args:
-        hidden: widths of the hidden layers; empty for a linear model.
+        hidden_layer_sizes: widths of the hidden layers; empty for a linear model.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.
         likelihood: what the targets are, as for ``TAGIRegressor``.
@@ -65,8 +65,8 @@ class BBBRegressor(_ByBBB, Regressor):
         kl_weight: factor on the divergence from the prior in the objective of ``fit``; 1 is the
             evidence lower bound, under which networks of this size hardly learn small data sets.
             ``partial_fit`` has 1: its share of the divergence falls as rows come in.
-        samples: draws per step.
-        draws: sets of weights that a prediction averages over.
+        n_train_samples: draws per step.
+        n_weight_samples: sets of weights that a prediction averages over.
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: epochs of ``fit``; by default enough for about 1,500 steps, at least 20 and at
             most 100.
@@ -78,14 +78,14 @@ class BBBRegressor(_ByBBB, Regressor):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden_layer_sizes: Any = (64, 64),
         activation: str = "relu",
         *,
         likelihood: str = NORMAL,
         prior: Any = 0.3,
         kl_weight: float = 0.1,
-        samples: int = 1,
-        draws: int = 50,
+        n_train_samples: int = 1,
+        n_weight_samples: int = 50,
         lr: float = 0.01,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -93,13 +93,13 @@ class BBBRegressor(_ByBBB, Regressor):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.likelihood = likelihood
         self.prior = prior
         self.kl_weight = kl_weight
-        self.samples = samples
-        self.draws = draws
+        self.n_train_samples = n_train_samples
+        self.n_weight_samples = n_weight_samples
         self.lr = lr
         self.epochs = epochs
         self.batch_size = batch_size
@@ -114,13 +114,13 @@ class BBBClassifier(_ByBBB, Classifier):
     Inputs are standardised inside.
 
     Args:
-        hidden: as for ``BBBRegressor``.
+        hidden_layer_sizes: as for ``BBBRegressor``.
         activation: as for ``BBBRegressor``.
         ordered: whether the classes are levels with an order, as for ``TAGIClassifier``.
         prior: as for ``BBBRegressor``.
         kl_weight: as for ``BBBRegressor``.
-        samples: draws per step.
-        draws: sets of weights that a prediction averages over.
+        n_train_samples: draws per step.
+        n_weight_samples: sets of weights that a prediction averages over.
         lr: learning rate, falling to zero over a fit (cosine).
         epochs: as for ``BBBRegressor``.
         batch_size: rows per step; 32 by default.
@@ -131,14 +131,14 @@ class BBBClassifier(_ByBBB, Classifier):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden_layer_sizes: Any = (64, 64),
         activation: str = "relu",
         *,
         ordered: Ordered = False,
         prior: Any = 0.3,
         kl_weight: float = 0.1,
-        samples: int = 1,
-        draws: int = 50,
+        n_train_samples: int = 1,
+        n_weight_samples: int = 50,
         lr: float = 0.01,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -146,13 +146,13 @@ class BBBClassifier(_ByBBB, Classifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.ordered = ordered
         self.prior = prior
         self.kl_weight = kl_weight
-        self.samples = samples
-        self.draws = draws
+        self.n_train_samples = n_train_samples
+        self.n_weight_samples = n_weight_samples
         self.lr = lr
         self.epochs = epochs
         self.batch_size = batch_size

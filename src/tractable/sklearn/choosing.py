@@ -49,12 +49,12 @@ class Setting:
     """How the network of an estimator is made and taught.
 
     Attributes:
-        hidden: widths of the hidden layers.
+        hidden_layer_sizes: widths of the hidden layers.
         epochs: how often every row is learnt.
         rounds: rounds of weighing columns.
     """
 
-    hidden: tuple[int, ...]
+    hidden_layer_sizes: tuple[int, ...]
     epochs: int
     rounds: int = 0
 
@@ -127,7 +127,7 @@ class Tried:
 
     Attributes:
         setting: what was tried.
-        members: how many networks there were.
+        n_estimators: how many networks there were.
         log_probs: log-likelihood of every held-out row.
         factor: what the noise variance was multiplied by to suit them.
     """
@@ -135,7 +135,7 @@ class Tried:
     setting: Setting
     log_probs: Tensor = field(repr=False)
     factor: float = 1.0
-    members: int = 1
+    n_estimators: int = 1
 
     def beats(self, other: Tried) -> bool:
         """Whether it is better by more than the standard error of the difference."""
@@ -156,7 +156,7 @@ class Wanted:
         setting: how the network is made and taught.
         rows: which rows.
         number: which selection of rows it is; sets the seed.
-        members: how many the learner has.
+        n_estimators: how many the learner has.
         off_data: whether it remembers where its rows were.
         start: weights of the columns that one more round of weighing begins with; by default they
             begin with 1, and all rounds are made.
@@ -165,7 +165,7 @@ class Wanted:
     setting: Setting
     rows: Tensor = field(repr=False)
     number: int
-    members: int = 1
+    n_estimators: int = 1
     off_data: bool = False
     start: Tensor | None = None
 
@@ -211,7 +211,7 @@ class Trials:
             wanted: what to fit to which rows.
             progress: whether to show a bar of the epochs of the first.
         """
-        learners = [self._learner(w, w.members) for w in wanted]
+        learners = [self._learner(w, w.n_estimators) for w in wanted]
         found: dict[int, Fit] = {}
 
         def run(number: int) -> None:
@@ -232,9 +232,12 @@ class Trials:
         run_each([partial(run, k) for k in longest], threads=together)
         return [found[k] for k in range(len(wanted))]
 
-    def _learner(self, want: Wanted, members: int) -> Learner:
+    def _learner(self, want: Wanted, n_estimators: int) -> Learner:
         """One that has seen nothing; all of a kind share what does not change."""
-        seed, kind = self.seed + _SEEDS_APART * want.number, (want.setting.hidden, members)
+        seed, kind = (
+            self.seed + _SEEDS_APART * want.number,
+            (want.setting.hidden_layer_sizes, n_estimators),
+        )
         if kind not in self._first:
             self._first[kind] = self.make(*kind, seed)
         return self._first[kind].anew(seed)
@@ -273,7 +276,7 @@ class Trials:
     def judged(
         self,
         setting: Setting,
-        members: int,
+        n_estimators: int,
         beside: Sequence[Wanted] = (),
         *,
         progress: bool = False,
@@ -282,16 +285,16 @@ class Trials:
 
         The ensembles of the last setting are kept.
         """
-        known = self._judged is not None and self._judged[:2] == (setting, members)
+        known = self._judged is not None and self._judged[:2] == (setting, n_estimators)
         parts = () if known else self.parts
         wanted = [
-            Wanted(setting, self.kept(out), number, members, off_data=True)
+            Wanted(setting, self.kept(out), number, n_estimators, off_data=True)
             for number, out in enumerate(parts, 1)
         ]
         fits = self.fits([*beside, *wanted], progress=progress)
         others, new = fits[: len(beside)], fits[len(beside) :]
         if not known:
-            self._judged = setting, members, new
+            self._judged = setting, n_estimators, new
         assert self._judged is not None
         return self._judged[2], others
 
@@ -304,13 +307,13 @@ class Trials:
             for number, setting in enumerate(settings)
         ]
 
-    def tried_together(self, setting: Setting, members: int) -> Tried:
+    def tried_together(self, setting: Setting, n_estimators: int) -> Tried:
         """Held-out log-likelihoods of ensembles of a setting."""
-        return self._scored(setting, self.judged(setting, members)[0], members)
+        return self._scored(setting, self.judged(setting, n_estimators)[0], n_estimators)
 
-    def _scored(self, setting: Setting, fits: Sequence[Fit], members: int = 1) -> Tried:
+    def _scored(self, setting: Setting, fits: Sequence[Fit], n_estimators: int = 1) -> Tried:
         log_probs, factor = holdout.score(fits[0].learner, self.held_out(fits))
-        return Tried(setting, log_probs, factor, members)
+        return Tried(setting, log_probs, factor, n_estimators)
 
 
 def parts_of(rows: int, seed: int) -> list[Tensor]:
@@ -321,7 +324,13 @@ def parts_of(rows: int, seed: int) -> list[Tensor]:
 
 
 def choose(
-    trials: Trials, first: Setting, *, epochs: bool, linear: bool, weigh: bool, members: int = 1
+    trials: Trials,
+    first: Setting,
+    *,
+    epochs: bool,
+    linear: bool,
+    weigh: bool,
+    n_estimators: int = 1,
 ) -> tuple[Tried, list[Tried]]:
     """The setting that suits held-out rows, and all that were tried.
 
@@ -331,7 +340,7 @@ def choose(
         epochs: whether to choose the number of epochs.
         linear: whether to try a linear model.
         weigh: whether to try weights of the columns.
-        members: how many networks a linear model is compared with.
+        n_estimators: how many networks a linear model is compared with.
     """
     seen: list[Tried] = []
 
@@ -345,8 +354,8 @@ def choose(
     shorter = [replace(first, epochs=n) for n in fewer if 1 < n < first.epochs] if epochs else []
     weighed = [replace(first, rounds=ROUNDS)] if weighs else []
     lengths = [n for n in LINEAR_EPOCHS if n < first.epochs] if epochs else []
-    flat = [replace(first, hidden=(), epochs=n) for n in lengths or [first.epochs]]
-    straight = flat if linear and first.hidden else []
+    flat = [replace(first, hidden_layer_sizes=(), epochs=n) for n in lengths or [first.epochs]]
+    straight = flat if linear and first.hidden_layer_sizes else []
     stands, *others = look(first, *shorter, *weighed, *straight)  # in one go: cores are shared
     best = _best_of(stands, others[: len(shorter)])
     if weighs:
@@ -358,8 +367,8 @@ def choose(
         simple = max(others[-len(straight) :], key=lambda tried: tried.mean)
         if weighs:
             simple = _best_of(simple, look(replace(simple.setting, rounds=ROUNDS)))
-        if members > 1 and not best.beats(simple):
-            best = trials.tried_together(best.setting, members)
+        if n_estimators > 1 and not best.beats(simple):
+            best = trials.tried_together(best.setting, n_estimators)
             seen.append(best)
         best = best if best.beats(simple) else simple
     return best, seen
@@ -372,8 +381,8 @@ def _probing(setting: Setting) -> int:
 
 def _work(want: Wanted) -> int:
     """About how long a fit takes."""
-    widths = want.setting.hidden
-    epochs = want.members * want.setting.epochs + want.setting.rounds * _probing(want.setting)
+    widths = want.setting.hidden_layer_sizes
+    epochs = want.n_estimators * want.setting.epochs + want.setting.rounds * _probing(want.setting)
     return epochs * (1 + sum(a * b for a, b in pairwise(widths)) + sum(widths))
 
 

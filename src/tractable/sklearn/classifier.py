@@ -78,10 +78,10 @@ class Classifier(ClassifierMixin, Estimator):
         likelihood = self._likelihood(len(classes))
         fit = self._learn(likelihood, likelihood.outputs_needed, rows, torch.from_numpy(codes))
         self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
-        self.classes_, self.clipped_ = classes, counts.numpy()
+        self.classes_, self.n_clipped_ = classes, counts.numpy()
         self.class_weights_ = weights
         self.class_counts_ = _numbers_of(codes, len(classes))
-        self.columns_, self.frame_ = columns.scaled(fit.weights), frame
+        self.imputer_, self.encoder_ = columns.scaled(fit.weights), frame
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -96,7 +96,7 @@ class Classifier(ClassifierMixin, Estimator):
         """
         first = not self.__sklearn_is_fitted__()
         known = self._known_classes(classes)
-        X, frame = self._first_numbers(X) if first else (X, self.frame_)
+        X, frame = self._first_numbers(X) if first else (X, self.encoder_)
         x, labels = self._checked(X, y, reset=first, frame=frame)
         check_streamed(self.class_weight)
         codes = torch.from_numpy(positions(labels, known))
@@ -105,11 +105,11 @@ class Classifier(ClassifierMixin, Estimator):
             scaler, learner = self._begin(x, known)
             columns: Columns | None = Columns.fit(scaler.transform(x), levels_of(x))
         else:
-            scaler, learner, columns = self.input_scaler_, self.learner_, self.columns_
+            scaler, learner, columns = self.input_scaler_, self.learner_, self.imputer_
         self._continue(learner, self._stream(scaler.transform(x), columns), codes)
         if first:
             self._streaming(x.shape[1])
-            self.columns_, self.frame_ = columns, frame
+            self.imputer_, self.encoder_ = columns, frame
             self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
             self.class_weights_ = of_classes(self.class_weight, labels, known)
             self.class_counts_ = _numbers_of(codes.numpy(), len(known))
@@ -117,7 +117,7 @@ class Classifier(ClassifierMixin, Estimator):
             self.class_counts_ = self.class_counts_ + _numbers_of(codes.numpy(), len(known))
         return self
 
-    def predict_distribution(self, X: Any) -> Predictive:
+    def predictive(self, X: Any) -> Predictive:
         """The distribution of the label at each row, as positions in ``classes_``.
 
         Where values are missing it is a mixture over what they may be.  Its ``epistemic`` part is
@@ -139,7 +139,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, ``(rows, classes)``."""
-        return self.predict_distribution(X).probs.numpy()
+        return self.predictive(X).probs.numpy()
 
     def predict(self, X: Any) -> Array:
         """The most probable label of each row."""
@@ -148,13 +148,13 @@ class Classifier(ClassifierMixin, Estimator):
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draws of labels, ``(n_samples, rows)``."""
-        drawn = self.predict_distribution(X).sample(n_samples, torch_generator(random_state))
+        drawn = self.predictive(X).sample(n_samples, torch_generator(random_state))
         return np.asarray(self.classes_[drawn.numpy()])
 
     def log_prob(self, X: Any, y: Any) -> Array:
         """Log probability of the label of each row."""
         check_is_fitted(self)
-        x, labels = self._checked(X, y, reset=False, frame=self.frame_)
+        x, labels = self._checked(X, y, reset=False, frame=self.encoder_)
         codes = torch.from_numpy(positions(labels, self.classes_))
         return self._distribution(self.input_scaler_.transform(x)).log_prob(codes).numpy()
 

@@ -47,18 +47,18 @@ class Estimator(BaseEstimator):
     Attributes:
         learner_: the learner that was taught, on standardised data.
         input_scaler_: what standardises the inputs.
-        clipped_: number of extreme values of each column that ``fit`` clipped
+        n_clipped_: number of extreme values of each column that ``fit`` clipped
             (``tractable.sklearn.clipping``); ``partial_fit`` clips none.  None if read from a file
             that does not have it.
-        columns_: what is known of a missing value from the rest of its row
+        imputer_: what is known of a missing value from the rest of its row
             (``tractable.sklearn.missing``), in the units of ``input_scaler_``.
-        frame_: how a data frame with columns of text became numbers; None if none was needed
+        encoder_: how a data frame with columns of text became numbers; None if none was needed
             (``tractable.sklearn.frames``).
         n_features_in_: number of features.
         feature_names_in_: their names, if a data frame was given.
     """
 
-    hidden: Any
+    hidden_layer_sizes: Any
     activation: str
     epochs: int | None
     batch_size: int | None
@@ -67,9 +67,9 @@ class Estimator(BaseEstimator):
 
     learner_: Learner
     input_scaler_: Standardizer
-    clipped_: Array | None
-    columns_: Columns | None
-    frame_: Frame | None
+    n_clipped_: Array | None
+    imputer_: Columns | None
+    encoder_: Frame | None
     n_features_in_: int
     _seed: int  # of the current fit
 
@@ -92,7 +92,7 @@ class Estimator(BaseEstimator):
 
     def _streaming(self, width: int) -> None:
         """Set what a fit would have chosen or counted, when a stream begins."""
-        self.clipped_ = np.zeros(width, dtype=np.int64)
+        self.n_clipped_ = np.zeros(width, dtype=np.int64)
 
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
         """One update by a batch that is not kept."""
@@ -124,16 +124,16 @@ class Estimator(BaseEstimator):
     # --- shared ----------------------------------------------------------------------------
 
     @property
-    def width(self) -> int:
+    def n_inputs_(self) -> int:
         """Number of inputs of the network: features, with one for each level of a category."""
-        return self.n_features_in_ if self.frame_ is None else self.frame_.width
+        return self.n_features_in_ if self.encoder_ is None else self.encoder_.width
 
     def check_restored(self) -> None:
         """Refuse parts of a file that do not belong together."""
         self._check_settings()
         with torch.device("meta"):  # without memory, however large
             dense(1, self._widths(), 1, self.activation)
-        width = self.width
+        width = self.n_inputs_
         if len(self.input_scaler_.mean) != width:
             raise ValueError(f"the file has a scale of {len(self.input_scaler_.mean)} features")
         self.learner_.output_shape(torch.zeros(1, width, dtype=self.learner_.dtype))
@@ -141,7 +141,7 @@ class Estimator(BaseEstimator):
     def _scaled(self, X: Any) -> Tensor:
         """New inputs, checked and standardised; NaN where a value is missing."""
         check_is_fitted(self)
-        return self.input_scaler_.transform(tensor(self._numbers(X, self.frame_)))
+        return self.input_scaler_.transform(tensor(self._numbers(X, self.encoder_)))
 
     def _numbers(self, X: Any, frame: Frame | None) -> Array:
         """New inputs as numbers, NaN where a value is missing."""
@@ -197,12 +197,12 @@ class Estimator(BaseEstimator):
         """Standardised rows, with what is missing filled in one or several ways."""
         if not bool(x.isnan().any()):
             return [x]
-        if self.columns_ is None:
+        if self.imputer_ is None:
             raise ValueError(
                 f"X has missing values, and this {type(self).__name__} comes from a file of before "
                 f"the columns were modelled: fit it again"
             )
-        return list(self.columns_.draws(x))
+        return list(self.imputer_.draws(x))
 
     def _begin_learner(self, likelihood: Likelihood, outputs: int, x: Tensor) -> Learner:
         """The learner of a new fit, once all settings are found to be good."""
@@ -212,7 +212,7 @@ class Estimator(BaseEstimator):
 
     def _widths(self) -> Any:
         """Widths of the hidden layers."""
-        return self.hidden
+        return self.hidden_layer_sizes
 
     def _check_settings(self) -> None:
         """Refuse numbers of epochs or rows that cannot be."""

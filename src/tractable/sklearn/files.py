@@ -33,6 +33,32 @@ _PREFIX = "estimator/"
 MOST_LAYERS = 1_000
 """Of an estimator's network in a file."""
 _JSON = (bool, int, float, str, type(None))
+_RENAMED = {
+    "hidden": "hidden_layer_sizes",
+    "members": "n_estimators",
+    "forget": "epoch_forgetting",
+    "memory": "memory_rows",
+    "shrink": "relevance",
+    "samples": "n_train_samples",
+    "draws": "n_weight_samples",
+    "chosen": "best_params",
+    "tried": "cv_results",
+    "factor": "noise_scale",
+    "doubt": "epistemic_scale",
+    "log_scale": "target_log_transform",
+    "frame": "encoder",
+    "flat": "single_target",
+}
+"""Words in the header of files that version 0.1 wrote, and their current names."""
+_RENAMED_TENSORS = {
+    "clipped": "n_clipped",
+    "tried/": "cv_results/",
+    "missing/": "imputer/",
+    "noise/weights": "feature_relevance",
+    "columns/weights": "feature_relevance",
+    "tails/factors": "noise_scale_mixture",
+}
+"""The same for the names of tensors, or the beginnings of names."""
 _LABELS = {"|O", "|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iuf" for n in (2, 4, 8))}
 """Types of labels, but for text."""
 
@@ -46,15 +72,15 @@ def packed(estimator: Estimator) -> tuple[Tensors, Header]:
     """A fitted estimator as named tensors and JSON values, which may be part of a larger file."""
     more, values = estimator.target_state()
     more |= {f"inputs/{name}": t for name, t in estimator.input_scaler_.to_dict().items()}
-    if estimator.clipped_ is not None:
-        more["clipped"] = torch.as_tensor(estimator.clipped_, dtype=torch.int64)
-    more |= {f"tried/{name}": t for name, t in estimator.tried_tensors().items()}
-    columns = estimator.columns_
+    if estimator.n_clipped_ is not None:
+        more["n_clipped"] = torch.as_tensor(estimator.n_clipped_, dtype=torch.int64)
+    more |= {f"cv_results/{name}": t for name, t in estimator.tried_tensors().items()}
+    columns = estimator.imputer_
     if columns is not None:
-        more |= {f"missing/{name}": t for name, t in columns.tensors().items()}
+        more |= {f"imputer/{name}": t for name, t in columns.tensors().items()}
         values["levels"] = [list(group) for group in columns.groups]
-    if estimator.frame_ is not None:
-        values["frame"] = [None if ls is None else list(ls) for ls in estimator.frame_.levels]
+    if estimator.encoder_ is not None:
+        values["encoder"] = [None if ls is None else list(ls) for ls in estimator.encoder_.levels]
     names = getattr(estimator, "feature_names_in_", None)
     entry = {
         "kind": type(estimator).__name__,
@@ -63,7 +89,7 @@ def packed(estimator: Estimator) -> tuple[Tensors, Header]:
         },
         "features": estimator.n_features_in_,
         "feature_names": None if names is None else names.tolist(),
-        "chosen": estimator.chosen_state(),
+        "best_params": estimator.chosen_state(),
         **values,
     }
     tensors, header = learner_files.pack(estimator.learner_)
@@ -83,6 +109,7 @@ def load(kind: type[Kind], path: str | Path) -> Kind:
 def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Header) -> Kind:
     """The estimator that ``packed`` described; ``path`` is for error messages."""
     with model_file.fitting(path):
+        tensors, header = _with_current_words(tensors, header)
         entry = header.get("estimator")
         if not isinstance(entry, dict):
             raise InvalidModelFile(f"{path} holds a learner, but no estimator: use Learner.load")
@@ -91,10 +118,14 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         own = part(tensors, _PREFIX)
         checks.numbers(own, {})
         parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
-        hidden = entry["parameters"].get("hidden")
-        checks.at_most(len(hidden) if isinstance(hidden, list) else 1, MOST_LAYERS, "hidden")
+        hidden_layer_sizes = entry["parameters"].get("hidden_layer_sizes")
+        checks.at_most(
+            len(hidden_layer_sizes) if isinstance(hidden_layer_sizes, list) else 1,
+            MOST_LAYERS,
+            "hidden_layer_sizes",
+        )
         # ``ordered`` is a flag or a list, ``calibrate`` may be "refit"; both are checked later.
-        of_one_type = {n: v for n, v in parameters if n != "ordered" and v != "refit"}
+        of_one_type = {n: v for n, v in parameters if n != "ordered" and v != "cv"}
         plain = {n: v for n, v in of_one_type.items() if not isinstance(v, dict)}
         checks.arguments(kind, plain, "the estimator")
         checks.finite(entry, "the estimator")
@@ -105,21 +136,50 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
             estimator.feature_names_in_ = _names(entry["feature_names"], estimator.n_features_in_)
         estimator.input_scaler_ = scaler(own, "inputs")
         estimator.restore_target_state(own, entry)
-        estimator.frame_ = _frame(entry.get("frame"), estimator.n_features_in_, room)
-        estimator.columns_ = _columns(part(own, "missing/"), entry, estimator.width)
-        estimator.clipped_ = _clipped(own.get("clipped"), estimator.width)
-        estimator.restore_chosen_state(entry.get("chosen"), part(own, "tried/"))
+        estimator.encoder_ = _frame(entry.get("encoder"), estimator.n_features_in_, room)
+        estimator.imputer_ = _columns(part(own, "imputer/"), entry, estimator.n_inputs_)
+        estimator.n_clipped_ = _clipped(own.get("n_clipped"), estimator.n_inputs_)
+        estimator.restore_chosen_state(entry.get("best_params"), part(own, "cv_results/"))
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
         checks.taken(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
     return estimator
 
 
+def _with_current_words(tensors: Tensors, header: Header) -> tuple[Tensors, Header]:
+    """Return the parts of a file with the words of version 0.1 replaced by the current ones."""
+    entry = header.get("estimator")
+    if isinstance(entry, dict):
+        entry = _renamed(entry)
+        entry["kind"] = re.sub("^Net", "Backprop", str(entry.get("kind")))
+        parameters = entry.get("parameters")
+        if isinstance(parameters, dict) and parameters.get("calibrate") == "refit":
+            parameters["calibrate"] = "cv"
+        header = {**header, "estimator": entry}
+    return {_current_name(name): tensor for name, tensor in tensors.items()}, header
+
+
+def _renamed(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {_RENAMED.get(name, name): _renamed(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [_renamed(value) for value in values]
+    return values
+
+
+def _current_name(name: str) -> str:
+    for old, new in _RENAMED_TENSORS.items():
+        if name.startswith(_PREFIX + old):
+            return _PREFIX + new + name.removeprefix(_PREFIX + old)
+    return name
+
+
 def _clipped(given: Tensor | None, width: int) -> Array | None:
     """The number of clipped values of each column; files of version 0.1 have none."""
     if given is None:
         return None
-    checks.matching({"clipped": torch.empty(width, dtype=torch.int64)}, {"clipped": given}, "kind")
+    like = torch.empty(width, dtype=torch.int64)
+    checks.matching({"n_clipped": like}, {"n_clipped": given}, "kind")
     if bool((given < 0).any()):
         raise InvalidModelFile("the numbers of clipped values in the file are negative")
     return given.numpy()

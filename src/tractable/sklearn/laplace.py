@@ -45,7 +45,7 @@ class LaplaceRegressor(_ByLaplace, Regressor):
     Approximate: the network is linear in its weights around the most probable ones.
 
     Args:
-        hidden: widths of the hidden layers; empty for a linear model.
+        hidden_layer_sizes: widths of the hidden layers; empty for a linear model.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.
         structure: ``"diagonal"``, a Gaussian over all weights, or ``"last_layer"`` in full.
@@ -62,7 +62,7 @@ class LaplaceRegressor(_ByLaplace, Regressor):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden_layer_sizes: Any = (64, 64),
         activation: str = "relu",
         *,
         structure: Any = "diagonal",
@@ -74,7 +74,7 @@ class LaplaceRegressor(_ByLaplace, Regressor):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.structure = structure
         self.prior_precision = prior_precision
@@ -95,7 +95,7 @@ class LaplaceClassifier(_ByLaplace, Classifier):
     the probit approximation.
 
     Args:
-        hidden: as for ``LaplaceRegressor``.
+        hidden_layer_sizes: as for ``LaplaceRegressor``.
         activation: as for ``LaplaceRegressor``.
         structure: as for ``LaplaceRegressor``.
         prior_precision: as for ``LaplaceRegressor``.
@@ -109,7 +109,7 @@ class LaplaceClassifier(_ByLaplace, Classifier):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden_layer_sizes: Any = (64, 64),
         activation: str = "relu",
         *,
         structure: Any = "diagonal",
@@ -121,7 +121,7 @@ class LaplaceClassifier(_ByLaplace, Classifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.structure = structure
         self.prior_precision = prior_precision

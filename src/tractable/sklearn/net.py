@@ -33,7 +33,7 @@ class _ByBackprop(ByGradient):
         )
 
 
-class NetRegressor(_ByBackprop, Regressor):
+class BackpropRegressor(_ByBackprop, Regressor):
     """Regression by an ordinary network: one set of weights and one noise.
 
     Its error bars are the same everywhere: it does not know what it does not know.  Inputs and
@@ -43,7 +43,7 @@ class NetRegressor(_ByBackprop, Regressor):
     ``partial_fit`` makes one pass of steps over the rows it is given.
 
     Args:
-        hidden: widths of the hidden layers; empty for a linear model.
+        hidden_layer_sizes: widths of the hidden layers; empty for a linear model.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.
         likelihood: what the targets are, as for ``TAGIRegressor``.
@@ -60,7 +60,7 @@ class NetRegressor(_ByBackprop, Regressor):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden_layer_sizes: Any = (64, 64),
         activation: str = "relu",
         *,
         likelihood: str = NORMAL,
@@ -72,7 +72,7 @@ class NetRegressor(_ByBackprop, Regressor):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.likelihood = likelihood
         self.prior = prior
@@ -84,18 +84,18 @@ class NetRegressor(_ByBackprop, Regressor):
         self.verbose = verbose
 
 
-class NetClassifier(_ByBackprop, Classifier):
+class BackpropClassifier(_ByBackprop, Classifier):
     """Classification by an ordinary network: a softmax over one set of weights.
 
     Inputs are standardised inside.
 
     Args:
-        hidden: as for ``NetRegressor``.
-        activation: as for ``NetRegressor``.
+        hidden_layer_sizes: as for ``BackpropRegressor``.
+        activation: as for ``BackpropRegressor``.
         ordered: whether the classes are levels with an order, as for ``TAGIClassifier``.
-        prior: as for ``NetRegressor``.
+        prior: as for ``BackpropRegressor``.
         lr: learning rate, falling to zero over a fit (cosine).
-        epochs: as for ``NetRegressor``.
+        epochs: as for ``BackpropRegressor``.
         batch_size: rows per step; 32 by default.
         class_weight: as for ``TAGIClassifier``.
         random_state: seed of everything that is drawn.
@@ -104,7 +104,7 @@ class NetClassifier(_ByBackprop, Classifier):
 
     def __init__(
         self,
-        hidden: Any = (64, 64),
+        hidden_layer_sizes: Any = (64, 64),
         activation: str = "relu",
         *,
         ordered: Ordered = False,
@@ -116,7 +116,7 @@ class NetClassifier(_ByBackprop, Classifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.ordered = ordered
         self.prior = prior

@@ -31,21 +31,22 @@ class Regressor(RegressorMixin, Estimator):
 
     Attributes:
         target_scaler_: what standardises the targets, or their logarithms.
-        log_scale_: the scale of the logarithm that was learnt; None if the target itself was.
+        target_log_transform_: the scale of the logarithm that was learnt; None if the target itself
+            was.
         n_outputs_: number of targets per row.
-        column_weights_: factors on the standardised columns.
-        doubt_: factor on the variance that comes from the weights of each network.
+        feature_relevance_: factors on the standardised columns.
+        epistemic_scale_: factor on the variance that comes from the weights of each network.
         noise_model_: factors on the noise of each row; None where one noise serves all.
-        noise_tails_: equally likely factors on the noise; None where it is normal.
+        noise_scale_mixture_: equally likely factors on the noise; None where it is normal.
     """
 
     target_scaler_: Standardizer
-    log_scale_: LogScale | None
+    target_log_transform_: LogScale | None
     n_outputs_: int
-    column_weights_: Tensor
-    doubt_: float
+    feature_relevance_: Tensor
+    epistemic_scale_: float
     noise_model_: NoiseModel | None
-    noise_tails_: Tensor | None
+    noise_scale_mixture_: Tensor | None
     _flat: bool  # whether targets came as a vector, and so go
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -80,11 +81,11 @@ class Regressor(RegressorMixin, Estimator):
         if not bool(of_targets.constant.any()):
             few.widen(fit.learner, given)
         self._adopt((scaler.weighted_by(fit.weights), of_targets), fit.learner, flat)
-        self.columns_, self.frame_ = columns.scaled(fit.weights), frame
-        self.log_scale_ = log_scale
-        self.column_weights_, self.noise_model_ = fit.weights.double(), fit.noise
-        self.doubt_, self.noise_tails_ = fit.doubt, fit.tails
-        self.clipped_ = counts.numpy()
+        self.imputer_, self.encoder_ = columns.scaled(fit.weights), frame
+        self.target_log_transform_ = log_scale
+        self.feature_relevance_, self.noise_model_ = fit.weights.double(), fit.noise
+        self.epistemic_scale_, self.noise_scale_mixture_ = fit.doubt, fit.tails
+        self.n_clipped_ = counts.numpy()
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -93,27 +94,27 @@ class Regressor(RegressorMixin, Estimator):
         The first call sets the scale of inputs and targets from its rows, for good.
         """
         first = not self.__sklearn_is_fitted__()
-        X, frame = self._first_numbers(X) if first else (X, self.frame_)
+        X, frame = self._first_numbers(X) if first else (X, self.encoder_)
         x, targets, flat = self._checked(X, y, reset=first, frame=frame)
         if first:
             self._first_rows(len(x))
             scalers, learner = self._begin(x, targets)
             columns: Columns | None = Columns.fit(scalers[0].transform(x), levels_of(x))
         else:
-            columns = self.columns_
+            columns = self.imputer_
             scalers, learner = (self.input_scaler_, self.target_scaler_), self.learner_
-            if self.log_scale_ is not None:
-                logarithm.check(targets, self.log_scale_)
-                targets = self.log_scale_.forward(targets)
+            if self.target_log_transform_ is not None:
+                logarithm.check(targets, self.target_log_transform_)
+                targets = self.target_log_transform_.forward(targets)
         rows = self._stream(scalers[0].transform(x), columns)
         self._continue(learner, rows, scalers[1].transform(targets))
         if first:
             self._adopt(scalers, learner, flat)
             self._streaming(x.shape[1])
-            self.columns_, self.frame_ = columns, frame
+            self.imputer_, self.encoder_ = columns, frame
         return self
 
-    def predict_distribution(self, X: Any) -> Predictive:
+    def predictive(self, X: Any) -> Predictive:
         """The distribution of the target at each row, in the units of the data.
 
         Where values are missing it is a mixture over what they may be.  Its ``epistemic`` variance
@@ -125,9 +126,9 @@ class Regressor(RegressorMixin, Estimator):
         """The distribution of the target at each row of standardized inputs."""
         parts = [self._predicted(rows) for rows in self._completed(x)]
         predictive = parts[0][0] if len(parts) == 1 else mixed([part for part, _ in parts])
-        if self.log_scale_ is not None:
+        if self.target_log_transform_ is not None:
             growth = torch.stack([extra for _, extra in parts if extra is not None]).mean(0)
-            predictive = logarithm.exponential(predictive, self.log_scale_, growth)
+            predictive = logarithm.exponential(predictive, self.target_log_transform_, growth)
         return predictive.squeezed() if self._flat else predictive
 
     def _predicted(self, x: Tensor) -> tuple[Predictive, Tensor | None]:
@@ -136,11 +137,11 @@ class Regressor(RegressorMixin, Estimator):
         scaler = self.target_scaler_
         if self.noise_model_ is not None:
             mean = predictive.mean.reshape(len(x), -1)
-            factors = self.noise_model_.factors(mean, x.double() / self.column_weights_)
+            factors = self.noise_model_.factors(mean, x.double() / self.feature_relevance_)
             predictive = predictive.with_noise_scaled(factors.reshape(predictive.mean.shape))
-        if self.noise_tails_ is not None:
-            predictive = predictive.with_noise_mixture(self.noise_tails_)
-        growth = None if self.log_scale_ is None else self._growth(x, predictive)
+        if self.noise_scale_mixture_ is not None:
+            predictive = predictive.with_noise_mixture(self.noise_scale_mixture_)
+        growth = None if self.target_log_transform_ is None else self._growth(x, predictive)
         if self._kind().standardised:
             predictive = predictive.rescaled(scaler.mean, scaler.scale)
         return predictive, growth
@@ -158,7 +159,7 @@ class Regressor(RegressorMixin, Estimator):
             X: inputs, ``(rows, features)``.
             return_std: whether to return standard deviations as well.
         """
-        predictive = self.predict_distribution(X)
+        predictive = self.predictive(X)
         mean = predictive.mean.numpy()
         return (mean, predictive.std.numpy()) if return_std else mean
 
@@ -168,18 +169,18 @@ class Regressor(RegressorMixin, Estimator):
         Returns:
             Lower and upper ends: ``(rows, 2)``, or ``(rows, outputs, 2)``.
         """
-        ends = self.predict_distribution(X).interval(level)
+        ends = self.predictive(X).interval(level)
         return torch.stack(ends, dim=-1).numpy()
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draws of targets, noise included: ``(n_samples, rows)`` or with outputs at the end."""
-        predictive = self.predict_distribution(X)
+        predictive = self.predictive(X)
         return predictive.sample(n_samples, torch_generator(random_state)).numpy()
 
     def log_prob(self, X: Any, y: Any) -> Array:
         """Log density of each row of targets, summed over its outputs, in the data's own units."""
         check_is_fitted(self)
-        x, targets, _ = self._checked(X, y, reset=False, frame=self.frame_)
+        x, targets, _ = self._checked(X, y, reset=False, frame=self.encoder_)
         return self._distribution(self.input_scaler_.transform(x)).log_prob(targets).numpy()
 
     def score_log_likelihood(self, X: Any, y: Any) -> float:
@@ -199,7 +200,7 @@ class Regressor(RegressorMixin, Estimator):
 
     def _doubt(self) -> dict[str, Any]:
         """For a prediction of the learner, if it is not to be as sure as it is."""
-        return {} if self.doubt_ == 1 else {"doubt": self.doubt_}
+        return {} if self.epistemic_scale_ == 1 else {"doubt": self.epistemic_scale_}
 
     def _growth(self, x: Tensor, predictive: Predictive) -> Tensor:
         """How much of the epistemic variance of a logarithm comes from being off the data."""
@@ -246,26 +247,28 @@ class Regressor(RegressorMixin, Estimator):
     ) -> None:
         self.input_scaler_, self.target_scaler_ = scalers
         self.learner_, self.n_outputs_, self._flat = learner, len(scalers[1].mean), flat
-        self.column_weights_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
-        self.noise_model_, self.noise_tails_, self.log_scale_ = None, None, None
-        self.doubt_ = 1.0
-        self.columns_, self.frame_ = None, None
+        self.feature_relevance_ = torch.ones(len(scalers[0].mean), dtype=torch.float64)
+        self.noise_model_, self.noise_scale_mixture_, self.target_log_transform_ = None, None, None
+        self.epistemic_scale_ = 1.0
+        self.imputer_, self.encoder_ = None, None
 
     def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The scale of the targets, and what their noise depends on."""
         tensors = {f"targets/{name}": t for name, t in self.target_scaler_.to_dict().items()}
         if self.noise_model_ is not None:
             tensors["noise/coefficients"] = self.noise_model_.coefficients
-            tensors["noise/weights"] = self.column_weights_
-        elif bool((self.column_weights_ != 1).any()):
-            tensors["columns/weights"] = self.column_weights_
-        if self.noise_tails_ is not None:
-            tensors["tails/factors"] = self.noise_tails_
-        values: dict[str, Any] = {"flat": self._flat}
-        if self.doubt_ != 1:
-            values["doubt"] = self.doubt_
-        if self.log_scale_ is not None:
-            values["log_scale"] = [self.log_scale_.shift, self.log_scale_.top]
+        if self.noise_model_ is not None or bool((self.feature_relevance_ != 1).any()):
+            tensors["feature_relevance"] = self.feature_relevance_
+        if self.noise_scale_mixture_ is not None:
+            tensors["noise_scale_mixture"] = self.noise_scale_mixture_
+        values: dict[str, Any] = {"single_target": self._flat}
+        if self.epistemic_scale_ != 1:
+            values["epistemic_scale"] = self.epistemic_scale_
+        if self.target_log_transform_ is not None:
+            values["target_log_transform"] = [
+                self.target_log_transform_.shift,
+                self.target_log_transform_.top,
+            ]
         return tensors, values
 
     def check_restored(self) -> None:
@@ -276,45 +279,35 @@ class Regressor(RegressorMixin, Estimator):
     def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """See ``Estimator``."""
         self.target_scaler_ = files.scaler(tensors, "targets")
-        self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["flat"])
-        self.log_scale_ = None
-        if "log_scale" in values:
-            given = checks.of_type(values["log_scale"], list, "log_scale")
-            shift, top = (checks.of_type(number, float, "log_scale") for number in given)
+        self.n_outputs_, self._flat = len(self.target_scaler_.mean), bool(values["single_target"])
+        self.target_log_transform_ = None
+        if "target_log_transform" in values:
+            name = "target_log_transform"
+            given = checks.of_type(values[name], list, name)
+            shift, top = (checks.of_type(number, float, name) for number in given)
             if not 0 < shift <= top:
                 raise ValueError(
                     f"no scale of a logarithm has a shift of {shift} and ends at {top}"
                 )
-            self.log_scale_ = LogScale(shift, top)
-        self.doubt_ = checks.of_type(values.get("doubt", 1.0), float, "doubt")
-        if not 0 < self.doubt_ <= 1:
-            raise ValueError(f"no part of a variance is {self.doubt_} of it")
+            self.target_log_transform_ = LogScale(shift, top)
+        self.epistemic_scale_ = checks.of_type(
+            values.get("epistemic_scale", 1.0), float, "epistemic_scale"
+        )
+        if not 0 < self.epistemic_scale_ <= 1:
+            raise ValueError(f"no part of a variance is {self.epistemic_scale_} of it")
         columns = len(self.input_scaler_.mean)
-        self.column_weights_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
-        held = part(tensors, "columns/")
-        if held:
-            self.column_weights_ = _positive(held, columns)
+        self.feature_relevance_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
+        if "feature_relevance" in tensors:
+            self.feature_relevance_ = _positive(tensors, "feature_relevance", columns)
         held = part(tensors, "noise/")
         if held:
-            wanted = {
-                "coefficients": torch.empty(self.n_outputs_, columns + 2, dtype=torch.float64),
-                "weights": torch.empty(columns, dtype=torch.float64),
-            }
-            checks.matching(wanted, held, "noise")
+            like = torch.empty(self.n_outputs_, columns + 2, dtype=torch.float64)
+            checks.matching({"coefficients": like}, held, "noise")
             checks.numbers(held, {})
-            if not bool((held["weights"] > 0).all()):
-                raise ValueError("weights of columns in the file are not all positive")
-            self.column_weights_ = held["weights"]
             self.noise_model_ = NoiseModel(held["coefficients"])
-        self.noise_tails_ = None
-        held = part(tensors, "tails/")
-        if held:
-            wanted = {"factors": torch.empty(tails.NODES, dtype=torch.float64)}
-            checks.matching(wanted, held, "tails")
-            checks.numbers(held, {})
-            if not bool((held["factors"] > 0).all()):
-                raise ValueError("factors of the noise in the file are not all positive")
-            self.noise_tails_ = held["factors"]
+        self.noise_scale_mixture_ = None
+        if "noise_scale_mixture" in tensors:
+            self.noise_scale_mixture_ = _positive(tensors, "noise_scale_mixture", tails.NODES)
 
     def __sklearn_tags__(self) -> Any:
         """Several targets are taken."""
@@ -323,11 +316,11 @@ class Regressor(RegressorMixin, Estimator):
         return tags
 
 
-def _positive(held: dict[str, Tensor], columns: int) -> Tensor:
-    """Weights of columns in a file."""
-    like = torch.empty(columns, dtype=torch.float64)
-    checks.matching({"weights": like}, held, "columns")
+def _positive(tensors: dict[str, Tensor], name: str, length: int) -> Tensor:
+    """A vector of positive numbers in a file."""
+    held = {name: tensors[name]}
+    checks.matching({name: torch.empty(length, dtype=torch.float64)}, held, "estimator")
     checks.numbers(held, {})
-    if not bool((held["weights"] > 0).all()):
-        raise ValueError("weights of columns in the file are not all positive")
-    return held["weights"]
+    if not bool((held[name] > 0).all()):
+        raise ValueError(f"{name} in the file is not positive everywhere")
+    return held[name]

@@ -38,28 +38,28 @@ class _ByTAGI(Estimator):
     """Made and taught as an ensemble of ``TAGI`` learners.
 
     Attributes:
-        chosen_: the setting that was fitted.
-        tried_: what rows held out of fits say of every setting tried, best last.
+        best_params_: the setting that was fitted.
+        cv_results_: what rows held out of fits say of every setting tried, best last.
     """
 
     gain: float
-    forget: float
-    members: int
-    calibrate: bool | Literal["refit"]
-    shrink: bool | None
-    memory: float | None
+    epoch_forgetting: float
+    n_estimators: int
+    calibrate: bool | Literal["cv"]
+    relevance: bool | None
+    memory_rows: float | None
 
-    chosen_: Setting
-    tried_: list[Tried]
+    best_params_: Setting
+    cv_results_: list[Tried]
 
     def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
-        return self._of(net, likelihood, int(self.members), seed)
+        return self._of(net, likelihood, int(self.n_estimators), seed)
 
-    def _of(self, net: nn.Module, likelihood: Likelihood, members: int, seed: int) -> Learner:
-        options = {"gain": plain(self.gain), "forget": plain(self.forget), "seed": seed}
-        if members == 1:
+    def _of(self, net: nn.Module, likelihood: Likelihood, n_estimators: int, seed: int) -> Learner:
+        options = {"gain": plain(self.gain), "forget": plain(self.epoch_forgetting), "seed": seed}
+        if n_estimators == 1:
             return TAGI(net, likelihood, **options)
-        return Ensemble(net, likelihood, n=members, learner=TAGI, **options)
+        return Ensemble(net, likelihood, n=n_estimators, learner=TAGI, **options)
 
     def _learn(self, likelihood: Likelihood, outputs: int, x: Rows, y: Tensor) -> Fit:
         self._check_settings()
@@ -73,22 +73,22 @@ class _ByTAGI(Estimator):
                 trials,
                 setting,
                 epochs=self.epochs is None,
-                linear=self.hidden is None,
-                weigh=self.shrink is None and fast,
-                members=min(int(self.members), _JUDGED) if fast else 1,
+                linear=self.hidden_layer_sizes is None,
+                weigh=self.relevance is None and fast,
+                n_estimators=min(int(self.n_estimators), _JUDGED) if fast else 1,
             )
             setting = best.setting
         many = plain(self.calibrate) is True and x.distinct >= holdout.MANY_ROWS
         fit = self._fitted(trials, setting, spare=many)
-        self.chosen_, self.tried_ = setting, tried
+        self.best_params_, self.cv_results_ = setting, tried
         return fit
 
     def _trials(self, likelihood: Likelihood, outputs: int, x: Rows, y: Tensor) -> Trials:
         """Fits to standardised rows, some of which are held out if they are enough."""
 
-        def make(hidden: tuple[int, ...], members: int, seed: int) -> Learner:
-            net = dense(x.x.shape[1], hidden, outputs, self.activation)
-            return self._of(net, likelihood, members, seed)
+        def make(hidden_layer_sizes: tuple[int, ...], n_estimators: int, seed: int) -> Learner:
+            net = dense(x.x.shape[1], hidden_layer_sizes, outputs, self.activation)
+            return self._of(net, likelihood, n_estimators, seed)
 
         seed, rows = self._seed, len(x)
         wanted = self.calibrate if x.distinct >= holdout.FEWEST_ROWS else False
@@ -102,7 +102,7 @@ class _ByTAGI(Estimator):
     def _first_setting(self, rows: int) -> Setting:
         epochs = holdout.usual_epochs(rows) if self.epochs is None else int(self.epochs)
         setting = Setting(tuple(self._widths()), epochs)
-        return replace(setting, rounds=ROUNDS) if self.shrink else setting
+        return replace(setting, rounds=ROUNDS) if self.relevance else setting
 
     def _fitted(self, trials: Trials, setting: Setting, *, spare: bool) -> Fit:
         """The fit that is kept: its noise suits held-out rows, if there are any.
@@ -113,14 +113,14 @@ class _ByTAGI(Estimator):
             spare: whether there are rows enough not to learn from those held out.
         """
         rows = trials.kept(trials.parts[0]) if spare else torch.arange(len(trials.x))
-        final = Wanted(setting, rows, 0, int(self.members), off_data=True)
+        final = Wanted(setting, rows, 0, int(self.n_estimators), off_data=True)
         bar = self.verbose > 0
         if spare or not trials.parts:
             (fit,) = judged = trials.fits([final], progress=bar)
         else:
-            fast = isinstance(trials.make(setting.hidden, 1, 0).likelihood, COMPILED)
-            members = min(int(self.members), _JUDGED) if fast else 1
-            judged, (fit,) = trials.judged(setting, members, [final], progress=bar)
+            fast = isinstance(trials.make(setting.hidden_layer_sizes, 1, 0).likelihood, COMPILED)
+            n_estimators = min(int(self.n_estimators), _JUDGED) if fast else 1
+            judged, (fit,) = trials.judged(setting, n_estimators, [final], progress=bar)
         return self._suited(trials, setting, fit, judged) if trials.parts else fit
 
     def _suited(self, trials: Trials, setting: Setting, fit: Fit, judged: list[Fit]) -> Fit:
@@ -132,78 +132,83 @@ class _ByTAGI(Estimator):
 
     def _streaming(self, width: int) -> None:
         super()._streaming(width)
-        self.chosen_, self.tried_ = Setting(tuple(self._widths()), 1), []
+        self.best_params_, self.cv_results_ = Setting(tuple(self._widths()), 1), []
 
     def chosen_state(self) -> dict[str, Any] | None:
         """See ``Estimator``."""
-        chosen = getattr(self, "chosen_", None)
+        chosen = getattr(self, "best_params_", None)
         if chosen is None:
             return None
         tried = [
-            {**asdict(one.setting), "factor": one.factor, "members": one.members}
-            for one in self.tried_
+            {**asdict(one.setting), "noise_scale": one.factor, "n_estimators": one.n_estimators}
+            for one in self.cv_results_
         ]
-        return {**asdict(chosen), "tried": tried}
+        return {**asdict(chosen), "cv_results": tried}
 
     def tried_tensors(self) -> dict[str, Tensor]:
         """See ``Estimator``."""
-        tried = getattr(self, "tried_", [])
+        tried = getattr(self, "cv_results_", [])
         return {f"{k}": one.log_probs.double().nan_to_num() for k, one in enumerate(tried)}
 
     def restore_chosen_state(self, values: Any, tensors: dict[str, Tensor]) -> None:
         """See ``Estimator``."""
         if values is None:
             return
-        checks.of_type(values, dict, "chosen")
-        self.chosen_, self.tried_ = _setting(values), []
-        given = checks.of_type(values.get("tried", []), list, "tried")
+        checks.of_type(values, dict, "best_params")
+        self.best_params_, self.cv_results_ = _setting(values), []
+        given = checks.of_type(values.get("cv_results", []), list, "cv_results")
         if set(tensors) != {f"{k}" for k in range(len(given))}:
             raise ValueError(f"the file has {len(tensors)} scores of {len(given)} settings")
         for number, one in enumerate(given):
             scores = tensors[f"{number}"]
             if scores.ndim != 1 or scores.dtype is not torch.float64:
                 raise ValueError(f"the scores of setting {number} in the file are damaged")
-            factor = checks.of_type(one["factor"], float, "factor")
-            members = checks.of_type(one["members"], int, "members")
-            self.tried_.append(Tried(_setting(one), scores, factor, members))
+            factor = checks.of_type(one["noise_scale"], float, "noise_scale")
+            n_estimators = checks.of_type(one["n_estimators"], int, "n_estimators")
+            self.cv_results_.append(Tried(_setting(one), scores, factor, n_estimators))
 
     def check_restored(self) -> None:
         """See ``Estimator``; files of before there were members hold one network."""
         super().check_restored()
         if not isinstance(self.learner_, Ensemble):
-            self.members = 1
-        elif self.learner_.n != self.members:
-            raise ValueError(f"the file has {self.learner_.n} networks of {self.members}")
+            self.n_estimators = 1
+        elif self.learner_.n != self.n_estimators:
+            raise ValueError(f"the file has {self.learner_.n} networks of {self.n_estimators}")
 
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        learner.update(x, y, memory=plain(self.memory))
+        learner.update(x, y, memory=plain(self.memory_rows))
 
     def _to_learn(self, rows: Rows) -> Tensor:
         return rows.uncertain(torch.ones(rows.x.shape[1]))
 
     def _widths(self) -> Any:
-        if self.hidden is None:
+        if self.hidden_layer_sizes is None:
             return HIDDEN
-        return widths(self.hidden)
+        return widths(self.hidden_layer_sizes)
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        members, memory, shrink = self.members, self.memory, self.shrink
-        if not (isinstance(members, Integral) and members >= 1) or isinstance(members, bool):
-            raise ValueError(f"members must be a whole number from 1, got {members!r}")
+        n_estimators, memory, relevance = self.n_estimators, self.memory_rows, self.relevance
+        if not (isinstance(n_estimators, Integral) and n_estimators >= 1) or isinstance(
+            n_estimators, bool
+        ):
+            raise ValueError(f"n_estimators must be a whole number from 1, got {n_estimators!r}")
         if memory is not None and not (isinstance(memory, Real) and 1 < memory < math.inf):
-            raise ValueError(f"memory must be a number of rows above 1, or None; got {memory!r}")
-        if shrink not in (None, True, False):
-            raise ValueError(f"shrink must be True, False or None, got {shrink!r}")
-        if self.calibrate not in (True, False, "refit"):
-            raise ValueError(f"calibrate must be True, False or 'refit', got {self.calibrate!r}")
+            raise ValueError(
+                f"memory_rows must be a number of rows above 1, or None; got {memory!r}"
+            )
+        if relevance not in (None, True, False):
+            raise ValueError(f"relevance must be True, False or None, got {relevance!r}")
+        if self.calibrate not in (True, False, "cv"):
+            raise ValueError(f"calibrate must be True, False or 'cv', got {self.calibrate!r}")
 
 
 def _setting(values: dict[str, Any]) -> Setting:
     """A setting in a file."""
-    hidden = checks.of_type(values["hidden"], list, "hidden")
+    hidden_layer_sizes = checks.of_type(values["hidden_layer_sizes"], list, "hidden_layer_sizes")
     *sizes, epochs, rounds = [
-        checks.of_type(n, int, "a number") for n in (*hidden, values["epochs"], values["rounds"])
+        checks.of_type(n, int, "a number")
+        for n in (*hidden_layer_sizes, values["epochs"], values["rounds"])
     ]
     return Setting(tuple(sizes), epochs, rounds)
 
@@ -237,8 +242,8 @@ class TAGIRegressor(_ByTAGI, Regressor):
     ``tractable.TAGI``).
 
     Args:
-        hidden: widths of the hidden layers, empty for a linear model; by default two of 64, or a
-            linear model where held-out rows find it as good.
+        hidden_layer_sizes: widths of the hidden layers, empty for a linear model; by default two of
+            64, or a linear model where held-out rows find it as good.
         activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
             or elu.  The first four run in the compiled kernel.
         likelihood: what the targets are: ``"normal"``, ``"heteroscedastic"``, ``"laplace"``,
@@ -248,20 +253,20 @@ class TAGIRegressor(_ByTAGI, Regressor):
             With those that the kernel does not serve (laplace, student_t, mixture, von_mises) at
             most 40 epochs are tried, in batches of 32, and columns are not weighed.
         gain: factor on the prior variance 1 / fan_in of the weights.
-        forget: share of the information of an epoch that is forgotten over the next one, falling
-            to zero at the last; not of ``partial_fit``.
-        members: networks that differ in their first weights, whose predictions are mixed.
+        epoch_forgetting: share of the information of an epoch that is forgotten over the next one,
+            falling to zero at the last; not of ``partial_fit``.
+        n_estimators: networks that differ in their first weights, whose predictions are mixed.
         epochs: epochs of ``fit``.  By default they are chosen on held-out rows: many help where
             there is little noise, and harm where there is much.  Without such rows: 25,000 rows
             in all, at least 40 epochs and at most 100.
         batch_size: rows per update; by default about a hundred updates a pass, at most 32 rows
             each, and 32 in ``partial_fit``.
         calibrate: hold rows out to choose settings and the scale of the noise (if there are 20
-            rows or more); ``"refit"`` holds them out from copies only, whatever their number, and
+            rows or more); ``"cv"`` holds them out from copies only, whatever their number, and
             learns from all rows.
-        shrink: weigh columns by how much they matter; by default where held-out rows gain by it.
-        memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
-            by default it forgets nothing.
+        relevance: weigh columns by how much they matter; by default where held-out rows gain by it.
+        memory_rows: about how many of the last rows ``partial_fit`` remembers, for data that
+            change; by default it forgets nothing.
         log_target: learn the logarithm of the target, which must be positive; by default where
             held-out rows gain by it, if there is one target (``tractable.sklearn.logarithm``).
         random_state: seed of the initial means and of the order of the rows.
@@ -278,33 +283,33 @@ class TAGIRegressor(_ByTAGI, Regressor):
 
     def __init__(
         self,
-        hidden: Any = None,
+        hidden_layer_sizes: Any = None,
         activation: str = "relu",
         *,
         likelihood: str = NORMAL,
         gain: float = 0.25,
-        forget: float = 0.3,
-        members: int = 5,
+        epoch_forgetting: float = 0.3,
+        n_estimators: int = 5,
         epochs: int | None = None,
         batch_size: int | None = None,
-        calibrate: bool | Literal["refit"] = True,
-        shrink: bool | None = None,
-        memory: float | None = None,
+        calibrate: bool | Literal["cv"] = True,
+        relevance: bool | None = None,
+        memory_rows: float | None = None,
         log_target: bool | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.likelihood = likelihood
         self.gain = gain
-        self.forget = forget
-        self.members = members
+        self.epoch_forgetting = epoch_forgetting
+        self.n_estimators = n_estimators
         self.epochs = epochs
         self.batch_size = batch_size
         self.calibrate = calibrate
-        self.shrink = shrink
-        self.memory = memory
+        self.relevance = relevance
+        self.memory_rows = memory_rows
         self.log_target = log_target
         self.random_state = random_state
         self.verbose = verbose
@@ -363,7 +368,7 @@ class TAGIClassifier(_ByTAGI, Classifier):
     for ``TAGIRegressor``.
 
     Args:
-        hidden: as for ``TAGIRegressor``.
+        hidden_layer_sizes: as for ``TAGIRegressor``.
         activation: as for ``TAGIRegressor``.
         link: ``"probit"``, a model of labels, whose probabilities are better where classes
             overlap; or ``"normal"``, as published, which takes labels as numbers and learns
@@ -372,14 +377,15 @@ class TAGIClassifier(_ByTAGI, Classifier):
             ``tractable.likelihoods.Ordinal``: True takes the order that sorting gives, a list of
             all labels its own order, from the lowest.  ``link`` then says nothing.
         gain: factor on the prior variance 1 / fan_in of the weights.
-        forget: as for ``TAGIRegressor``; 0, the textbook method, served classes slightly better.
-        members: as for ``TAGIRegressor``.
+        epoch_forgetting: as for ``TAGIRegressor``; 0, the textbook method, served classes slightly
+            better.
+        n_estimators: as for ``TAGIRegressor``.
         epochs: as for ``TAGIRegressor``.
         batch_size: as for ``TAGIRegressor``.
         calibrate: as for ``TAGIRegressor``.
-        shrink: as for ``TAGIRegressor``.
-        memory: about how many of the last rows ``partial_fit`` remembers, for data that change;
-            by default it forgets nothing.
+        relevance: as for ``TAGIRegressor``.
+        memory_rows: about how many of the last rows ``partial_fit`` remembers, for data that
+            change; by default it forgets nothing.
         class_weight: ``"balanced"`` or a dict from labels to weights, as scikit-learn has it, by
             which predicted probabilities are multiplied (``tractable.sklearn.weighting``).
         random_state: seed of the initial means and of the order of the rows.
@@ -394,35 +400,35 @@ class TAGIClassifier(_ByTAGI, Classifier):
 
     def __init__(
         self,
-        hidden: Any = None,
+        hidden_layer_sizes: Any = None,
         activation: str = "relu",
         *,
         link: Link = "probit",
         ordered: Ordered = False,
         gain: float = 0.25,
-        forget: float = 0.0,
-        members: int = 5,
+        epoch_forgetting: float = 0.0,
+        n_estimators: int = 5,
         epochs: int | None = None,
         batch_size: int | None = None,
-        calibrate: bool | Literal["refit"] = True,
-        shrink: bool | None = None,
-        memory: float | None = None,
+        calibrate: bool | Literal["cv"] = True,
+        relevance: bool | None = None,
+        memory_rows: float | None = None,
         class_weight: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.link = link
         self.ordered = ordered
         self.gain = gain
-        self.forget = forget
-        self.members = members
+        self.epoch_forgetting = epoch_forgetting
+        self.n_estimators = n_estimators
         self.epochs = epochs
         self.batch_size = batch_size
         self.calibrate = calibrate
-        self.shrink = shrink
-        self.memory = memory
+        self.relevance = relevance
+        self.memory_rows = memory_rows
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose

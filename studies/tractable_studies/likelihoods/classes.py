@@ -54,7 +54,7 @@ def digits(rows: int, seed: int) -> Task:
 def ours(task: Task, seed: int) -> Predictive:
     """The estimator, with its defaults."""
     model = TAGIClassifier(random_state=seed).fit(task.x.numpy(), task.y.numpy())
-    return model.predict_distribution(task.x_test.numpy())
+    return model.predictive(task.x_test.numpy())
 
 
 def adam(task: Task, seed: int, *, temperature: bool) -> Predictive:

@@ -67,7 +67,7 @@ def filled(way: str, x: Any, *others: Any) -> list[Any]:
 
 def scored(model: Any, x: Any, y: Any) -> Scores:
     """What test rows say."""
-    predictive, seen = model.predict_distribution(x), torch.from_numpy(y)
+    predictive, seen = model.predictive(x), torch.from_numpy(y)
     return {
         "rmse": metrics.rmse(predictive, seen),
         "log_likelihood": metrics.lppd(predictive, seen),

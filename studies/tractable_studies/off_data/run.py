@@ -58,7 +58,7 @@ def tagi(task: Task, seed: int) -> Models:
 
 def single(task: Task, seed: int) -> Models:
     """The same with one network in place of five."""
-    return [TAGIRegressor(members=1, random_state=seed).fit(*task.train)]
+    return [TAGIRegressor(n_estimators=1, random_state=seed).fit(*task.train)]
 
 
 def bbb(task: Task, seed: int) -> Models:
@@ -71,7 +71,7 @@ KINDS: dict[str, Callable[[Task, int], Models]] = {"TAGI": tagi, "one network": 
 
 def predicted(models: Models, x: Array) -> Predictive:
     """What they say together."""
-    parts = [model.predict_distribution(x) for model in models]
+    parts = [model.predictive(x) for model in models]
     return parts[0] if len(parts) == 1 else mixture(parts)
 
 

@@ -56,7 +56,7 @@ def run_split(name: str, split: int, share: float, seed: int) -> Scores:
     started = time.perf_counter()
     model = TAGIRegressor(random_state=seed).fit(x, y)
     seconds = time.perf_counter() - started
-    predictive = model.predict_distribution(x_test)
+    predictive = model.predictive(x_test)
     return {
         "rmse": metrics.rmse(predictive, seen),
         "log_likelihood": metrics.lppd(predictive, seen),

@@ -87,7 +87,7 @@ def standardised(regress: Regress) -> Regress:
 
 def tagi(x: Array, y: Array, at: Array, seed: int) -> Predictive:
     """The default regressor, in the units of the data."""
-    return TAGIRegressor(random_state=seed).fit(x, y).predict_distribution(at)
+    return TAGIRegressor(random_state=seed).fit(x, y).predictive(at)
 
 
 def tagi_classes(x: Array, y: Array, at: Array, seed: int) -> Array:

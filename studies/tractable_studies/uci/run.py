@@ -59,7 +59,7 @@ def run_split(name: str, split: int, epochs: int | None = None, seed: int = 0) -
     started = time.perf_counter()
     model.fit(x.numpy(), y.numpy())
     seconds = time.perf_counter() - started
-    predictive = model.predict_distribution(x_test.numpy())
+    predictive = model.predictive(x_test.numpy())
     shares = covered(predictive, y_test)
     return {
         "rmse": (predictive.mean - y_test).square().mean().sqrt().item(),

@@ -118,7 +118,7 @@ def fit(choices: Choices) -> Results:
 
 def _estimator(choices: Choices, prepared: Prepared) -> Any:
     options: dict[str, Any] = {"random_state": choices.seed, **prepared.meaning.options()}
-    given = {"hidden": choices.hidden, "epochs": choices.epochs}
+    given = {"hidden_layer_sizes": choices.hidden, "epochs": choices.epochs}
     options |= {name: value for name, value in given.items() if value is not None}
     kind = estimator_class(choices.learner, prepared.target.task)
     return kind(**options, verbose=int(choices.progress))
@@ -129,8 +129,8 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
     sizes = f"{len(prepared.train)} rows to learn from, {len(prepared.test)} held out to test"
     width = sum(column.width for column in prepared.columns)
     inputs = f"{len(prepared.columns)} columns, {width} inputs of the network"
-    chosen = getattr(estimator, "chosen_", None)
-    hidden = choices.hidden if chosen is None else chosen.hidden
+    chosen = getattr(estimator, "best_params_", None)
+    hidden = choices.hidden if chosen is None else chosen.hidden_layer_sizes
     return Results(
         experiment=f"fit {choices.data.name}",
         title=f"{choices.target} of {choices.data.name}",
@@ -212,21 +212,23 @@ def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
     """What the estimator has to say of the data and of itself."""
     notes, at = [], 0
     for column in prepared.columns:
-        wild = int(estimator.clipped_[at : at + column.width].sum())
+        wild = int(estimator.n_clipped_[at : at + column.width].sum())
         at += column.width
         if wild:
             one = wild == 1
             values = "1 value lies" if one else f"{wild} values lie"
             count = "counts" if one else "count"
             notes.append(f"{column.name!r}: {values} far from all others, and {count} as less far.")
-    chosen = getattr(estimator, "chosen_", None)
-    if chosen is not None and estimator.tried_:
-        layers = " and ".join(map(str, chosen.hidden))
-        model = f"hidden layers of {layers} units" if chosen.hidden else "a linear model"
+    chosen = getattr(estimator, "best_params_", None)
+    if chosen is not None and estimator.cv_results_:
+        layers = " and ".join(map(str, chosen.hidden_layer_sizes))
+        model = (
+            f"hidden layers of {layers} units" if chosen.hidden_layer_sizes else "a linear model"
+        )
         weighed = ", columns weighed by how much they matter" if chosen.rounds else ""
         varies = getattr(estimator, "noise_model_", None) is not None
         noise = ", a noise that depends on the inputs" if varies else ""
-        logs = getattr(estimator, "log_scale_", None) is not None
+        logs = getattr(estimator, "target_log_transform_", None) is not None
         log = ", the logarithm of the target" if logs else ""
         notes.append(
             f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}{log}."
@@ -250,8 +252,12 @@ def _charts(estimator: Any, learner: str) -> list[Chart]:
         epochs, values = map(list, zip(*held, strict=True))
         words = key.replace("_", " ")
         charts.append(Chart(f"{words} by epoch", "epoch", words, {learner: (epochs, values)}))
-    found = [(t.setting.epochs, t.mean) for t in getattr(estimator, "tried_", [])
-             if t.setting.hidden and not t.setting.rounds and t.members == 1]  # fmt: skip
+    networks = [
+        trial
+        for trial in getattr(estimator, "cv_results_", [])
+        if trial.setting.hidden_layer_sizes and not trial.setting.rounds and trial.n_estimators == 1
+    ]
+    found = [(trial.setting.epochs, trial.mean) for trial in networks]
     if len(found) > 1:
         epochs, values = map(list, zip(*sorted(found), strict=True))
         title = "Log-likelihood of rows set apart, by the number of passes"

@@ -173,7 +173,7 @@ def _outputs(
     for start in range(0, len(x), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
         # One distribution for all columns: a learner by samples draws anew at every call.
-        predictive = model.estimator.predict_distribution(x[some])
+        predictive = model.estimator.predictive(x[some])
         header, found = _of_task(model, predictive, level)
         if predictive.novelty is not None:  # not of a file of before rows were remembered
             header = [*header, "novelty"]

@@ -212,7 +212,7 @@ def strange(predictive: Predictive, prepared: Prepared, estimator: Any) -> Secti
         rows = [[str(numbers[i]), number(float(far[i]))] for i in order[:_SHOWN] if far[i] > 0]
     at = 0
     for column in prepared.columns:
-        wild = int(estimator.clipped_[at : at + column.width].sum())
+        wild = int(estimator.n_clipped_[at : at + column.width].sum())
         at += column.width
         if wild:
             values = "1 value lies" if wild == 1 else f"{wild} values lie"
@@ -225,17 +225,17 @@ def strange(predictive: Predictive, prepared: Prepared, estimator: Any) -> Secti
 
 def chosen(estimator: Any) -> Section | None:
     """The settings that held-out rows chose, and how the others did."""
-    tried = getattr(estimator, "tried_", None)
+    tried = getattr(estimator, "cv_results_", None)
     if not tried:
         return None
-    best = estimator.chosen_
+    best = estimator.best_params_
     rows = []
     for attempt in sorted(tried, key=lambda t: -t.mean):
         setting = attempt.setting
-        layers = " and ".join(map(str, setting.hidden)) or "none: a linear model"
+        layers = " and ".join(map(str, setting.hidden_layer_sizes)) or "none: a linear model"
         mark = " (chosen)" if setting == best else ""
         weighed = "weighed" if setting.rounds else "as they are"
-        nets = str(attempt.members)
+        nets = str(attempt.n_estimators)
         rows.append([f"{setting.epochs} passes{mark}", layers, weighed, nets, number(attempt.mean)])
     words = (
         "Rows set apart from the training rows chose, each setting fitted without them; a simpler "

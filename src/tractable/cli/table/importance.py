@@ -80,7 +80,7 @@ def _slopes(estimator: Any, x: Array) -> list[tuple[float, float]] | None:
     learner = estimator.learner_
     parts_of = learner.members if isinstance(learner, Ensemble) else [learner]
     members = [member for member in parts_of if isinstance(member, TAGI)]
-    plain = hasattr(estimator, "target_scaler_") and estimator.log_scale_ is None
+    plain = hasattr(estimator, "target_scaler_") and estimator.target_log_transform_ is None
     if not plain or len(members) != len(parts_of):
         return None
     whole = x[~np.isnan(x).any(1)]

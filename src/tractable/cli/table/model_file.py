@@ -24,7 +24,7 @@ FORMAT = 1
 """Of the entry about the table."""
 MODEL = "model.tr"
 TASKS = {"regression": "Regressor", "classification": "Classifier"}
-LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Net", "laplace": "Laplace"}
+LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Backprop", "laplace": "Laplace"}
 
 
 @dataclass(frozen=True)

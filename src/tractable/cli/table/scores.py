@@ -50,7 +50,7 @@ def of_numbers(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: 
         train: inputs and targets of the training rows, for the rivals.
         learner: its name in the report.
     """
-    predictive = estimator.predict_distribution(x)
+    predictive = estimator.predictive(x)
     seen = torch.as_tensor(y)
     shares = covered(predictive, seen)
     others = rivals.of_numbers(*train, x, y)
@@ -86,7 +86,7 @@ def of_numbers(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: 
 
 def of_labels(estimator: Any, x: Any, y: Any, train: tuple[Any, Any], learner: str) -> Score:
     """Metrics, rows of the report and calibration of a classification."""
-    predictive = estimator.predict_distribution(x)
+    predictive = estimator.predictive(x)
     seen = torch.from_numpy(positions(y, estimator.classes_))
     others = rivals.of_labels(*train, x, y)
     labels, counts = np.unique(train[1], return_counts=True)
