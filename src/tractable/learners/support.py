@@ -21,6 +21,11 @@ For labels the same is added to the variance of the network's outputs, before th
 probabilities: far away the mean grows as fast as the deviation, and the probability of a decision
 stays below that of one deviation, 84 %.
 
+A function may be much flatter around a row than on average, as far out in a column with a long
+tail.  There the squared slope is at most 16 times the mean square of the secants between the
+nearest kept row and all others.  (Most functions are not limited by this; measured on tables as
+the one in ``tests/sklearn/test_long_tails.py``.)
+
 It does not level off, since the mean of a network with rectifiers runs away linearly as well.
 Online updates after a fit bring rows of their own: those unlike the rows kept are kept as well.
 """
@@ -57,11 +62,12 @@ _FEW_COLUMNS = 64  # up to here every column has a slope
 _AT_ROWS = 100  # that it is measured at
 _COLUMN_STEP = 0.1  # across kinks, along a column
 _MOVED = 1 << 21  # numbers in the rows that are moved along some columns at once
+_SECANTS = 16.0  # times their mean square is the largest squared slope around a row
 _SEED = 15_485_863  # this far from the learner's seed, whose own draws stay as they are
 
 
-_KEPT = ("centre", "scale", "rows", "reach", "slope", "steep", "near")
-_NOT_NEGATIVE = ("scale", "reach", "slope", "steep", "near")
+_KEPT = ("centre", "scale", "rows", "reach", "slope", "steep", "near", "slope_ratio")
+_NOT_NEGATIVE = ("scale", "reach", "slope", "steep", "near", "slope_ratio")
 
 
 class Away(NamedTuple):
@@ -93,6 +99,8 @@ class Support:
         steep: root mean square slope along each column; None where nothing is widened, or of many
             columns, such as images.
         near: as ``reach``, with columns measured by ``steep``.
+        slope_ratio: squared slope around each kept row over ``slope``, at most 1,
+            ``[rows, outputs]``; None where it is 1 for all.
     """
 
     event: tuple[int, ...]
@@ -103,6 +111,7 @@ class Support:
     slope: Tensor | None = None
     steep: Tensor | None = None
     near: Tensor | None = None
+    slope_ratio: Tensor | None = None
 
     @classmethod
     def around(cls, x: Tensor) -> Support | None:
@@ -154,7 +163,18 @@ class Support:
         if self.slope is None:
             return Away(self._nearest.beyond(scaled), None)
         novelty, square = self._nearest.growth(scaled)
-        return Away(novelty, square.reshape(-1, *[1] * self.slope.ndim) * self.slope)
+        extra = square.reshape(-1, *[1] * self.slope.ndim) * self.slope
+        return Away(novelty, extra if self.slope_ratio is None else self._limited(extra, scaled))
+
+    def _limited(self, extra: Tensor, scaled: Tensor) -> Tensor:
+        """Return the growth of the variance with the slope around the nearest kept row."""
+        if self.slope_ratio is None:
+            return extra
+        found = extra.clone()
+        for some in extra.flatten(1).any(1).nonzero().squeeze(1).split(MOST_ROWS):
+            nearest = torch.cdist(scaled[some], self.rows).argmin(1)
+            found[some] *= self.slope_ratio[nearest].to(extra)
+        return found
 
     def joined(self, x: Tensor) -> Support:
         """The same with rows that were learnt later, as far as they are unlike those kept.
@@ -166,7 +186,11 @@ class Support:
         if not len(new):
             return self
         most = room(self.event)
-        return replace(self, rows=torch.cat([self.rows, new])[-most:])
+        found = replace(self, rows=torch.cat([self.rows, new])[-most:])
+        if self.slope_ratio is None:
+            return found
+        ones = self.slope_ratio.new_ones(len(new), *self.slope_ratio.shape[1:])
+        return replace(found, slope_ratio=torch.cat([self.slope_ratio, ones])[-most:])
 
     def steeper(self, factor: float) -> Support:
         """The same, with a variance that grows faster by a factor."""
@@ -199,6 +223,7 @@ class Support:
             sides.append(mean((self.centre + moved * self.scale).reshape(-1, *self.event)))
         slope = (sides[1] - sides[0]) / (2 * _STEP)
         found = replace(self, slope=slope.double().square().mean(0).to(self.rows.dtype))
+        found = found.with_slope_ratio(mean)
         if shape[1] > _FEW_COLUMNS:
             return found
         steep = column_slopes(
@@ -210,6 +235,24 @@ class Support:
         among = Nearest(measured).distances(measured, skip=1)
         near = torch.quantile(among, INSIDE, interpolation="higher")
         return replace(found, steep=steep, near=near)
+
+    def with_slope_ratio(self, mean: Callable[[Tensor], Tensor]) -> Support:
+        """Return the same with the slope of a function around each row, if it is small at some."""
+        if self.slope is None:
+            return self
+        values = mean((self.centre + self.rows * self.scale).reshape(-1, *self.event)).double()
+        flat, rows = (values - values.mean(0)).flatten(1), self.rows.double()
+        # Rows nearer than the step of a difference quotient count as that far apart.
+        weight = 1 / torch.cdist(rows, rows).clamp_min(_STEP).square()
+        weight.fill_diagonal_(0)
+        square = flat.square() * weight.sum(1, keepdim=True) + weight @ flat.square()
+        secants = (square - 2 * flat * (weight @ flat)).clamp_min(0) / (len(rows) - 1)
+        slope = self.slope.double().reshape(-1)
+        ratio = torch.where(slope > 0, _SECANTS * secants / slope, 1).clamp_max(1)
+        if not bool((ratio < 1).any()):
+            return self
+        shape = (len(rows), *self.slope.shape)
+        return replace(self, slope_ratio=ratio.to(self.rows.dtype).reshape(shape))
 
     # --- files -----------------------------------------------------------------------------
 
@@ -257,6 +300,8 @@ class Support:
             raise InvalidModelFile("the file has slopes along columns, but no slope: damaged")
         if "steep" in given:
             wanted |= {"steep": like.new_empty(columns), "near": like}
+        if "slope" in wanted and "slope_ratio" in given:
+            wanted["slope_ratio"] = like.new_empty(len(rows), *wanted["slope"].shape)
         checks.matching(wanted, given, "support")
         checks.numbers(given, dict.fromkeys(_NOT_NEGATIVE, "non-negative"))
         return cls(shape, **given)
