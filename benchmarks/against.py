@@ -97,12 +97,12 @@ def measure() -> dict[str, float]:
         "backprop: epoch, batch 50": fastest(lambda: point.fit(x, y, batch_size=50, **once), 3),
         "ensemble: epoch, batch 50": fastest(lambda: five.fit(x, y, batch_size=50, **once), 2),
     }
-    bandit = tr.agents.Bandit(tr.TAGI(dense(10), normal(0.5)), features=8, actions=2)
+    bandit = tr.agents.Bandit(tr.TAGI(dense(10), normal(0.5)), n_features=8, n_actions=2)
     context = x[0].numpy()
     found["bandit: act and learn"] = fastest(
-        lambda: bandit.learn(context, bandit.act(context), 0.3), 100
+        lambda: bandit.update(context, bandit.act(context), 0.3), 100
     )
-    control = tr.agents.TAGIControl("Pendulum-v1", seed=1, horizon=256)
+    control = tr.agents.TAGIControl("Pendulum-v1", seed=1, n_steps=256)
     found["control: 256 steps"] = fastest(lambda: control.learn(256), 1, 4)
     return found
 

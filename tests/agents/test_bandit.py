@@ -10,35 +10,39 @@ from torch import nn
 
 import tractable as tr
 from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, net, same, state
-from tractable.agents import Bandit, EpsilonGreedy, Greedy, Replay
+from tractable.agents import Bandit, BanditReplay, EpsilonGreedy, Greedy
 from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
 
 
 @pytest.mark.parametrize("kind", ["tagi", "bbb", "backprop", "ensemble"])
 def test_every_learner_gets_better_than_chance(kind):
-    memory = {} if kind == "tagi" else {"replay": Replay(256, batch_size=32, batches=2)}
+    memory = (
+        {} if kind == "tagi" else {"replay": BanditReplay(256, batch_size=32, gradient_steps=2)}
+    )
     bandit = agent(kind, EpsilonGreedy(0.1) if kind == "backprop" else None, **memory)
-    regrets = bandit.run(Toss(), 300, seed=1, progress=False).regrets
-    blind = agent("tagi", EpsilonGreedy(1.0)).run(Toss(), 300, seed=1, progress=False).regrets
+    regrets = bandit.learn(Toss(), 300, seed=1, progress=False).history.regrets
+    blind = (
+        agent("tagi", EpsilonGreedy(1.0)).learn(Toss(), 300, seed=1, progress=False).history.regrets
+    )
     assert sum(regrets[200:]) < 0.4 * sum(blind[200:])
 
 
 def test_rewards_of_zero_or_one():
     likelihood = tr.likelihoods.Bernoulli()
-    bandit = Bandit(tr.TAGI(nn.Linear(2, 1, bias=False), likelihood), features=0, actions=2)
+    bandit = Bandit(tr.TAGI(nn.Linear(2, 1, bias=False), likelihood), n_features=0, n_actions=2)
     for _ in range(30):
-        bandit.learn([], 0, 0).learn([], 1, 1)
+        bandit.update([], 0, 0).update([], 1, 1)
     assert [bandit.act([]) for _ in range(10)] == [1] * 10
     with pytest.raises(ValueError, match="whole numbers"):
-        bandit.learn([], 0, 0.5)
+        bandit.update([], 0, 0.5)
 
 
 def test_the_scale_of_rewards_does_not_matter_to_what_is_learnt():
     plain, scaled = agent(), agent(reward_scale=4.0)
     for i in range(20):
         context = [i / 10, 1.0, -1.0]
-        plain.learn(context, i % 2, 0.5)
-        scaled.learn(context, i % 2, 2.0)
+        plain.update(context, i % 2, 0.5)
+        scaled.update(context, i % 2, 2.0)
     assert same(state(plain), state(scaled))
 
 
@@ -112,15 +116,15 @@ def test_learners_rehearse_unless_their_method_is_online():
     others = [tr.Backprop(net(), normal), tr.BayesByBackprop(net(), normal)]
     others.append(tr.Ensemble(net(), normal, n=2))
     for learner in online:
-        assert Bandit(learner, features=FEATURES, actions=ACTIONS).replay is None
+        assert Bandit(learner, n_features=FEATURES, n_actions=ACTIONS).replay is None
     for learner in others:
-        assert len(Bandit(learner, features=FEATURES, actions=ACTIONS).replay) == 0
-    kept = Bandit(online[0], features=FEATURES, actions=ACTIONS, replay=Replay(8))
-    assert kept.replay.capacity == 8
+        assert len(Bandit(learner, n_features=FEATURES, n_actions=ACTIONS).replay) == 0
+    kept = Bandit(online[0], n_features=FEATURES, n_actions=ACTIONS, replay=BanditReplay(8))
+    assert kept.replay.buffer_size == 8
 
 
 def test_the_memory_keeps_the_latest():
-    memory = Replay(4)
+    memory = BanditReplay(4)
     rows = torch.arange(7.0).unsqueeze(1)
     memory.add(rows[:3], rows[:3])
     memory.add(rows[3:5], rows[3:5])
@@ -131,13 +135,13 @@ def test_the_memory_keeps_the_latest():
 
 
 def test_a_batch_carries_its_share_of_the_divergence(monkeypatch):
-    bandit = agent("bbb", replay=Replay(64, batch_size=16, batches=3))
+    bandit = agent("bbb", replay=BanditReplay(64, batch_size=16, gradient_steps=3))
     seen = []
     monkeypatch.setattr(bandit.learner, "learn_batch", lambda x, y, m: seen.append((x, m)))
     rows = np.zeros((40, FEATURES))
-    bandit.prime(rows, [0, 1] * 20, np.zeros(40))
+    bandit.warm_start(rows, [0, 1] * 20, np.zeros(40))
     assert not seen
-    bandit.learn(rows[0], 1, 0.0)
+    bandit.update(rows[0], 1, 0.0)
     assert [m.share for _, m in seen] == [16 / 41] * 3
     assert all(len(x) == 16 for x, _ in seen)
 
@@ -145,7 +149,7 @@ def test_a_batch_carries_its_share_of_the_divergence(monkeypatch):
 def test_the_schedule_is_stepped_once_per_step():
     bandit = agent("bbb")
     for _ in range(45):
-        bandit.learn([0.0, 0.0, 0.0], 0, 0.0)
+        bandit.update([0.0, 0.0, 0.0], 0, 0.0)
     (group,) = bandit.learner.state.optimizer.param_groups
     assert group["lr"] == pytest.approx(1e-2 / 4)
 
@@ -153,9 +157,9 @@ def test_the_schedule_is_stepped_once_per_step():
 def test_priming_without_a_memory_learns_once_in_order():
     primed, taught = agent(), agent()
     contexts = np.random.default_rng(0).normal(size=(10, FEATURES)).astype(np.float32)
-    primed.prime(contexts, [0, 1] * 5, np.arange(10) / 10)
+    primed.warm_start(contexts, [0, 1] * 5, np.arange(10) / 10)
     for i in range(10):
-        taught.learn(contexts[i], i % 2, i / 10)
+        taught.update(contexts[i], i % 2, i / 10)
     assert same(state(primed), state(taught))
 
 
@@ -164,36 +168,36 @@ def test_rewards_that_change_are_followed_with_a_memory():
     pays = {}
     for memory in (50, None):
         learner = tr.TAGI(nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(0.5))
-        bandit = Bandit(learner, features=0, actions=2, memory=memory)
+        bandit = Bandit(learner, n_features=0, n_actions=2, memory_rows=memory)
         for step in range(4000):
-            bandit.learn([], step % 2, float(step % 2))
+            bandit.update([], step % 2, float(step % 2))
         chosen = []
         for _ in range(400):
             action = bandit.act([])
             chosen.append(action)
-            bandit.learn([], action, float(action == 0))
+            bandit.update([], action, float(action == 0))
         pays[memory] = np.mean([action == 0 for action in chosen[100:]])
     assert pays[50] > 0.9
     assert pays[None] < 0.5
 
 
 def test_a_memory_is_a_number_of_rewards_and_is_in_the_file(tmp_path):
-    bandit = agent(memory=20)
-    bandit.learn([0.1, 0.2, 0.3], 1, 1.0).save(tmp_path / "agent.tr")
+    bandit = agent(memory_rows=20)
+    bandit.update([0.1, 0.2, 0.3], 1, 1.0).save(tmp_path / "agent.tr")
     loaded = Bandit.load(tmp_path / "agent.tr")
-    assert loaded.memory == 20
+    assert loaded.memory_rows == 20
     for one in (bandit, loaded):
-        one.learn([0.3, 0.2, 0.1], 0, 0.5)
+        one.update([0.3, 0.2, 0.1], 0, 0.5)
     assert same(state(bandit), state(loaded))
     for memory in (1, 0, math.nan, math.inf):
         with pytest.raises(ValueError, match="number of rewards above 1"):
-            agent(memory=memory)
+            agent(memory_rows=memory)
     with pytest.raises(ValueError, match="that is the memory"):
-        agent("bbb", memory=20)
+        agent("bbb", memory_rows=20)
 
 
 def test_an_agent_can_be_copied():
     bandit = agent("backprop")
     twin = copy.deepcopy(bandit)
-    twin.learn([0.0, 0.0, 0.0], 1, 1.0)
+    twin.update([0.0, 0.0, 0.0], 1, 1.0)
     assert len(bandit.replay) == 0

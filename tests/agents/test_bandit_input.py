@@ -10,7 +10,7 @@ from torch import nn
 
 import tractable as tr
 from tests.agents.toss import FEATURES, Toss, agent, learners, same, state
-from tractable.agents import Bandit, EpsilonGreedy, Replay, Thompson
+from tractable.agents import Bandit, BanditReplay, EpsilonGreedy, Thompson
 from tractable.errors import InvalidInput
 
 
@@ -35,11 +35,11 @@ from tractable.errors import InvalidInput
 )
 def test_bad_observations_are_refused_and_change_nothing(kind, context, action, reward, words):
     bandit = agent(kind)
-    bandit.learn([0.0, 1.0, 2.0], 1, 1.0)
+    bandit.update([0.0, 1.0, 2.0], 1, 1.0)
     before, drawn = state(bandit), bandit.generator.get_state()
     held = 0 if bandit.replay is None else len(bandit.replay)
     with pytest.raises(InvalidInput, match=words):
-        bandit.learn(context, action, reward)
+        bandit.update(context, action, reward)
     assert same(before, state(bandit))
     assert torch.equal(drawn, bandit.generator.get_state())
     assert held == (0 if bandit.replay is None else len(bandit.replay))
@@ -57,43 +57,43 @@ def test_bad_settings():
         with pytest.raises(ValueError, match="between 0 and 1"):
             EpsilonGreedy(eps)
     for samples in (0, -1, 1.5, True):
-        with pytest.raises(ValueError, match="samples must be a whole number of at least 1"):
+        with pytest.raises(ValueError, match="n_samples must be a whole number of at least 1"):
             Thompson(samples)
-    with pytest.raises(ValueError, match="sample must be one of weights, outputs; got 'noise'"):
-        Thompson(sample="noise")
-    with pytest.raises(ValueError, match="capacity must be at least 1, got 0"):
-        Replay(0)
+    with pytest.raises(ValueError, match="space must be one of weights, outputs; got 'noise'"):
+        Thompson(space="noise")
+    with pytest.raises(ValueError, match="buffer_size must be at least 1, got 0"):
+        BanditReplay(0)
     with pytest.raises(ValueError, match="at least 2 actions"):
-        Bandit(learners()["tagi"], features=4, actions=1)
+        Bandit(learners()["tagi"], n_features=4, n_actions=1)
     with pytest.raises(ValueError, match="reward_scale must be a positive number"):
         agent(reward_scale=0.0)
     with pytest.raises(ValueError, match="4 features and 2 actions make 6 inputs"):
-        Bandit(learners()["tagi"], features=4, actions=2)
+        Bandit(learners()["tagi"], n_features=4, n_actions=2)
     wide = tr.TAGI(nn.Linear(5, 2), tr.likelihoods.Normal(1.0))
     with pytest.raises(ValueError, match="one number, the reward of one action; this one predi"):
-        Bandit(wide, features=3, actions=2)
+        Bandit(wide, n_features=3, n_actions=2)
     with pytest.raises(TypeError, match=r"policy must be one of tractable\.agents, got str"):
         agent(policy="greedy")
     with pytest.raises(TypeError, match="learner must be a tractable learner, got Linear"):
-        Bandit(nn.Linear(5, 1), features=3, actions=2)
+        Bandit(nn.Linear(5, 1), n_features=3, n_actions=2)
 
 
 def test_priming_refuses_what_does_not_fit():
     bandit = agent("bbb")
     contexts = np.zeros((4, FEATURES))
     with pytest.raises(ValueError, match=r"contexts of shape \(4, 3\), actions of shape \(3,\)"):
-        bandit.prime(contexts, [0, 1, 0], [0.0] * 4)
+        bandit.warm_start(contexts, [0, 1, 0], [0.0] * 4)
     with pytest.raises(InvalidInput, match="rewards must be finite, got 1"):
-        bandit.prime(contexts, [0, 1, 0, 1], [0.0, math.nan, 0.0, 1.0])
+        bandit.warm_start(contexts, [0, 1, 0, 1], [0.0, math.nan, 0.0, 1.0])
     with pytest.raises(InvalidInput, match="unknown action 5"):
-        bandit.prime(contexts, [0, 1, 0, 5], [0.0] * 4)
+        bandit.warm_start(contexts, [0, 1, 0, 5], [0.0] * 4)
     assert len(bandit.replay) == 0
 
 
 def test_runs_refuse_what_does_not_fit():
-    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
-        agent().run(Toss(), 0)
+    with pytest.raises(ValueError, match="total_timesteps must be at least 1, got 0"):
+        agent().learn(Toss(), 0)
     many = Toss()
     many.action_space = spaces.Discrete(3)
     with pytest.raises(ValueError, match=r"the agent has 2 actions, the environment Discrete\(3\)"):
-        agent().run(many, 5)
+        agent().learn(many, 5)

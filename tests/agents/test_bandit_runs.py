@@ -5,7 +5,7 @@ import pytest
 
 import tractable as tr
 from tests.agents.toss import KINDS, POLICIES, Toss, agent, learners, same, state
-from tractable.agents import Bandit, History
+from tractable.agents import Bandit, BanditHistory
 from tractable.learners import InvalidModelFile
 
 
@@ -17,16 +17,16 @@ from tractable.learners import InvalidModelFile
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path, kind, policy, length):
     path = tmp_path / "agent.tr"
     whole = agent(kind, POLICIES[policy])
-    whole.run(Toss(length), 60, seed=3, progress=False)
+    whole.learn(Toss(length), 60, seed=3, progress=False)
 
     first = agent(kind, POLICIES[policy])
-    first.run(
-        Toss(length), 60, seed=3, progress=False, checkpoint=path, every=10,
+    first.learn(
+        Toss(length), 60, seed=3, progress=False, checkpoint=path, checkpoint_every=10,
         callback=lambda _, step: step == 33,
     )  # fmt: skip
     assert len(first.history) == 33
     second = agent(kind, POLICIES[policy])
-    second.run(Toss(length), 60, seed=3, progress=False, checkpoint=path)
+    second.learn(Toss(length), 60, seed=3, progress=False, checkpoint=path)
     assert second.history.actions == whole.history.actions
     assert second.history.rewards == whole.history.rewards
     assert second.history.regrets == whole.history.regrets
@@ -44,33 +44,33 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        agent("bbb").run(
-            Toss(), 60, seed=3, progress=False, checkpoint=path, every=10, callback=kill
+        agent("bbb").learn(
+            Toss(), 60, seed=3, progress=False, checkpoint=path, checkpoint_every=10, callback=kill
         )
     assert len(Bandit.load(path).history) == 30
-    resumed = agent("bbb").run(Toss(), 60, seed=3, progress=False, checkpoint=path)
-    whole = agent("bbb").run(Toss(), 60, seed=3, progress=False)
+    resumed = agent("bbb").learn(Toss(), 60, seed=3, progress=False, checkpoint=path).history
+    whole = agent("bbb").learn(Toss(), 60, seed=3, progress=False).history
     assert resumed.cumulative_regret.tolist() == whole.cumulative_regret.tolist()
 
 
 @pytest.mark.parametrize("answer", [None, False])
 def test_a_callback_that_does_not_return_true_goes_on(answer):
-    history = agent().run(Toss(), 5, progress=False, callback=lambda *_: answer)
+    history = agent().learn(Toss(), 5, progress=False, callback=lambda *_: answer).history
     assert len(history) == 5
 
 
 def test_running_on_makes_the_run_longer():
     bandit, whole = agent(), agent()
-    bandit.run(Toss(), 20, seed=3, progress=False)
-    bandit.run(Toss(), 20, seed=3, progress=False)
+    bandit.learn(Toss(), 20, seed=3, progress=False)
+    bandit.learn(Toss(), 20, seed=3, progress=False)
     assert len(bandit.history) == 20
-    bandit.run(Toss(), 50, progress=False)
-    whole.run(Toss(), 50, seed=3, progress=False)
+    bandit.learn(Toss(), 50, progress=False)
+    whole.learn(Toss(), 50, seed=3, progress=False)
     assert bandit.history.actions == whole.history.actions
     with pytest.raises(ValueError, match="seed 3, not 4"):
-        bandit.run(Toss(), 60, seed=4, progress=False)
-    bandit.history = History()
-    bandit.run(Toss(), 5, seed=4, progress=False)
+        bandit.learn(Toss(), 60, seed=4, progress=False)
+    bandit.history = BanditHistory()
+    bandit.learn(Toss(), 5, seed=4, progress=False)
     assert len(bandit.history) == 5
 
 
@@ -81,31 +81,31 @@ def test_another_environment_is_noticed():
             return context, reward + 1, *rest
 
     bandit = agent()
-    bandit.run(Toss(), 10, seed=3, progress=False)
+    bandit.learn(Toss(), 10, seed=3, progress=False)
     with pytest.raises(ValueError, match="does not repeat the run: step 0"):
-        bandit.run(Richer(), 20, progress=False)
+        bandit.learn(Richer(), 20, progress=False)
 
 
 def test_a_checkpoint_of_another_agent_is_refused(tmp_path):
     path = tmp_path / "agent.tr"
-    agent("bbb").run(Toss(), 5, seed=0, progress=False, checkpoint=path)
+    agent("bbb").learn(Toss(), 5, seed=0, progress=False, checkpoint=path)
     with pytest.raises(ValueError, match=r"cannot resume .* reward_scale = 1.0, this one 2.0"):
-        agent("bbb", reward_scale=2.0).run(Toss(), 9, seed=0, progress=False, checkpoint=path)
+        agent("bbb", reward_scale=2.0).learn(Toss(), 9, seed=0, progress=False, checkpoint=path)
     with pytest.raises(ValueError, match=r"cannot resume .* policy = .*Thompson.*EpsilonGreedy"):
-        agent("bbb", POLICIES["eps"]).run(Toss(), 9, seed=0, progress=False, checkpoint=path)
+        agent("bbb", POLICIES["eps"]).learn(Toss(), 9, seed=0, progress=False, checkpoint=path)
 
 
 def test_a_file_holds_the_whole_agent(tmp_path):
     bandit = agent("bbb")
-    bandit.run(Toss(), 30, seed=0, progress=False)
+    bandit.learn(Toss(), 30, seed=0, progress=False)
     bandit.save(tmp_path / "agent.tr")
     loaded = Bandit.load(tmp_path / "agent.tr")
-    assert repr(loaded.policy) == "Thompson(samples=2, sample='weights')"
+    assert repr(loaded.policy) == "Thompson(n_samples=2, space='weights')"
     for i in range(30):
         context = [i / 10, -1.0, 0.3]
         assert loaded.act(context) == bandit.act(context)
-        loaded.learn(context, i % 2, 1.0)
-        bandit.learn(context, i % 2, 1.0)
+        loaded.update(context, i % 2, 1.0)
+        bandit.update(context, i % 2, 1.0)
     assert same(state(loaded), state(bandit))
     assert [p.name for p in tmp_path.iterdir()] == ["agent.tr"]
 
@@ -129,7 +129,7 @@ def test_an_environment_need_not_know_its_regret():
         def step(self, action):
             return *super().step(action)[:4], {}
 
-    history = agent().run(Silent(), 5, progress=False)
+    history = agent().learn(Silent(), 5, progress=False).history
     assert np.isnan(history.cumulative_regret).all()
     assert not history.mistakes(1).any()
 
@@ -151,5 +151,5 @@ class Reusing(Toss):
 @pytest.mark.parametrize("kind", ["tagi", "backprop"])
 def test_an_environment_may_reuse_its_arrays(kind):
     plain, reusing = agent(kind, seed=1), agent(kind, seed=1)
-    assert plain.run(Toss(), 60).actions == reusing.run(Reusing(), 60).actions
+    assert plain.learn(Toss(), 60).history.actions == reusing.learn(Reusing(), 60).history.actions
     assert same(state(plain), state(reusing))

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
 import tractable as tr
-from tractable.agents import Bandit, EpsilonGreedy, Greedy, Replay, Thompson
+from tractable.agents import Bandit, BanditReplay, EpsilonGreedy, Greedy, Thompson
 
 NOISE, MEANS = 1.0, (0.0, 0.5)
 GAP = MEANS[1] - MEANS[0]
@@ -48,7 +48,7 @@ def linear_agent(seed: int, policy=None) -> Bandit:
         nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(NOISE), gain=2.0, seed=seed
     )
     learner.posterior.loc.zero_()
-    return Bandit(learner, policy or Thompson(1), features=0, actions=2, seed=seed)
+    return Bandit(learner, policy or Thompson(1), n_features=0, n_actions=2, seed=seed)
 
 
 def moments(agent: Bandit) -> tuple[np.ndarray, np.ndarray]:
@@ -62,20 +62,20 @@ def test_the_posterior_is_the_conjugate_one():
     assert exact.variance.tolist() == [1.0, 1.0]
     for step in range(200):
         arm = agent.act([])
-        agent.learn([], arm, arms.pull(step, arm))
+        agent.update([], arm, arms.pull(step, arm))
         exact.learn(arm, arms.pull(step, arm))
     mean, variance = moments(agent)
     assert mean.tolist() == pytest.approx(exact.mean.tolist(), abs=2e-6)
     assert variance.tolist() == pytest.approx(exact.variance.tolist(), rel=2e-5)
 
 
-@pytest.mark.parametrize("sample", ["weights", "outputs"])
-def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(sample):
+@pytest.mark.parametrize("space", ["weights", "outputs"])
+def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(space):
     """P(act = 1) is Phi of the gap of the means over its deviation, sqrt(v0 + v1)."""
-    agent = linear_agent(1, Thompson(1, sample=sample))
+    agent = linear_agent(1, Thompson(1, space=space))
     for reward in (0.3, 0.1):
-        agent.learn([], 0, reward)
-    agent.learn([], 1, 0.8)
+        agent.update([], 0, reward)
+    agent.update([], 1, 0.8)
     mean, variance = moments(agent)
     wanted = 0.5 * math.erfc(-(mean[1] - mean[0]) / math.sqrt(2 * variance.sum()))
     n = 3000
@@ -86,7 +86,7 @@ def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(sample):
 
 def test_averaging_two_draws_halves_the_variance():
     agent = linear_agent(1, Thompson(2))
-    agent.learn([], 1, 1.6)
+    agent.update([], 1, 1.6)
     mean, variance = moments(agent)
     wanted = 0.5 * math.erfc(-(mean[1] - mean[0]) / math.sqrt(variance.sum()))
     n = 3000
@@ -99,7 +99,7 @@ def pulls(agent: Bandit, arms: Arms, steps: int) -> float:
     regret = 0.0
     for step in range(steps):
         arm = agent.act([])
-        agent.learn([], arm, arms.pull(step, arm))
+        agent.update([], arm, arms.pull(step, arm))
         regret += GAP * (arm == 0)
     return regret
 
@@ -145,13 +145,15 @@ def test_bayes_by_backprop_draws_from_its_posterior():
         nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(NOISE), lr=0.05,
         schedule=partial(StepLR, step_size=150, gamma=0.4), rho=(-1.0, -0.5), samples=4,
     )  # fmt: skip
-    agent = Bandit(learner, Thompson(1), features=0, actions=2, replay=Replay(16, batch_size=16))
+    agent = Bandit(
+        learner, Thompson(1), n_features=0, n_actions=2, replay=BanditReplay(16, batch_size=16)
+    )
     rewards = np.array([0.3, 0.5, 0.1, 0.9, 1.1, 0.7, 0.4, 0.2])
-    agent.prime(np.zeros((16, 0)), [0] * 8 + [1] * 8, [*rewards, *(rewards + 0.5)])
+    agent.warm_start(np.zeros((16, 0)), [0] * 8 + [1] * 8, [*rewards, *(rewards + 0.5)])
     # The memory of 16 is overwritten by the same rewards, round and round.
     for turn in range(45):
         for i, reward in enumerate([*rewards, *(rewards + 0.5)]):
-            agent.learn([], i // 8, float(reward))
+            agent.update([], i // 8, float(reward))
         if turn == 35:
             before = agent.learner.posterior.loc.clone()
     exact = Conjugate(np.zeros(2), np.ones(2), 0)

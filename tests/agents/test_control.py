@@ -4,10 +4,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tractable.agents import EnvironmentFault, TAGIControl, evaluate
+from tractable.agents import EnvironmentFault, TAGIControl, evaluate_policy
 from tractable.errors import InvalidModelFile
 
-SMALL = {"policy_hidden": (32,), "value_hidden": (32, 32), "horizon": 256}
+SMALL = {"policy_hidden_layer_sizes": (32,), "value_hidden_layer_sizes": (32, 32), "n_steps": 256}
 
 
 class OneStep(gym.Env):
@@ -48,7 +48,7 @@ class Faulty(OneStep):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_finds_the_best_action_of_a_linear_quadratic_problem(seed):
-    agent = TAGIControl(OneStep(), seed=seed, sigma_decay=0.9, sigma_min=0.05, **SMALL)
+    agent = TAGIControl(OneStep(), seed=seed, target_std_decay=0.9, min_target_std=0.05, **SMALL)
     agent.learn(12_800)
     states = np.random.default_rng(5).uniform(-1, 1, (500, 2))
     actions, _ = agent.predict(states, deterministic=True)
@@ -56,7 +56,7 @@ def test_finds_the_best_action_of_a_linear_quadratic_problem(seed):
     width = 3.0  # of the box
     assert np.sqrt((error**2).mean()) < 0.05 * width
     assert (
-        agent.policy.outputs(_tensor(states)).moments()[1].sqrt().mean() < 0.5
+        agent.policy_learner.outputs(_tensor(states)).moments()[1].sqrt().mean() < 0.5
     )  # and is sure of it
 
 
@@ -68,16 +68,20 @@ def _tensor(rows):
 
 def test_resuming_gives_the_same_curve_as_not_stopping(tmp_path):
     path = tmp_path / "agent.safetensors"
-    settings = {**SMALL, "horizon": 150, "batch_size": 16}
+    settings = {**SMALL, "n_steps": 150, "batch_size": 16}
     whole = TAGIControl("Pendulum-v1", seed=3, **settings).learn(600)
     TAGIControl("Pendulum-v1", seed=3, **settings).learn(300, checkpoint=path)
     resumed = TAGIControl.load(path)  # in the middle of an episode: 300 = 200 + 100
     assert resumed.steps == 300
     resumed.learn(300)
     assert resumed.episodes == whole.episodes
-    assert resumed.log[1:] == whole.log[1:]  # before the first episode ended the reward is NaN
-    assert (resumed.policy.posterior.loc == whole.policy.posterior.loc).all()
-    assert (resumed.value.posterior.variance == whole.value.posterior.variance).all()
+    assert (
+        resumed.training_log[1:] == whole.training_log[1:]
+    )  # before the first episode ended the reward is NaN
+    assert (resumed.policy_learner.posterior.loc == whole.policy_learner.posterior.loc).all()
+    assert (
+        resumed.value_learner.posterior.variance == whole.value_learner.posterior.variance
+    ).all()
 
 
 def test_same_seed_same_agent_and_another_seed_another():
@@ -96,7 +100,7 @@ def test_actions_stay_in_the_box_and_keep_their_shape():
     assert many.shape == (1000, 1)
     assert many.min() >= -2
     assert many.max() <= 1
-    assert len(evaluate(agent, OneStep(), 3)) == 3
+    assert len(evaluate_policy(agent, OneStep(), 3)) == 3
 
 
 def test_a_callback_stops():
@@ -107,20 +111,24 @@ def test_a_callback_stops():
 
 
 def test_a_memory_keeps_both_networks_learning(tmp_path):
-    plain, mindful = (TAGIControl(OneStep(), seed=0, memory=m, **SMALL) for m in (None, 50))
+    plain, mindful = (TAGIControl(OneStep(), seed=0, memory_rows=m, **SMALL) for m in (None, 50))
     for agent in (plain, mindful):
         agent.learn(512)
     for name in ("policy", "value"):
-        forgetful, sure = (getattr(agent, name).posterior for agent in (mindful, plain))
+        forgetful, sure = (
+            getattr(agent, f"{name}_learner").posterior for agent in (mindful, plain)
+        )
         assert float(forgetful.variance.sum()) > 1.02 * float(sure.variance.sum())
     mindful.save(tmp_path / "agent.tr")
-    assert TAGIControl.load(tmp_path / "agent.tr", OneStep()).settings.memory == 50
+    assert TAGIControl.load(tmp_path / "agent.tr", OneStep()).settings.memory_rows == 50
 
 
 def test_every_epoch_learns_the_horizon_again():
     agent = TAGIControl(OneStep(), seed=0, epochs=2, **SMALL).learn(256)
     once = TAGIControl(OneStep(), seed=0, **SMALL).learn(256)
-    assert agent.value.posterior.variance.sum() < once.value.posterior.variance.sum()
+    assert (
+        agent.value_learner.posterior.variance.sum() < once.value_learner.posterior.variance.sum()
+    )
 
 
 @pytest.mark.parametrize("what", ["reward", "observation"])
@@ -147,13 +155,13 @@ def test_environments_that_do_not_fit_are_refused():
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("horizon", 0),
+        ("n_steps", 0),
         ("epochs", 0),
         ("gamma", 1.5),
-        ("sigma_v", 0.0),
-        ("policy_hidden", ()),
-        ("lam", -0.1),
-        ("memory", 1),
+        ("target_std", 0.0),
+        ("policy_hidden_layer_sizes", ()),
+        ("td_lambda", -0.1),
+        ("memory_rows", 1),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(setting, value):
@@ -170,7 +178,7 @@ def test_bad_observations_and_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="total_timesteps"):
         agent.learn(0)
     path = tmp_path / "model.safetensors"
-    agent.policy.save(path)
+    agent.policy_learner.save(path)
     with pytest.raises(InvalidModelFile, match="TAGIControl"):
         TAGIControl.load(path, OneStep())
     agent.save(path)

@@ -16,7 +16,7 @@ def test_full_returns_by_hand():
     none = np.zeros(3, bool)
     later = np.array([100.0, 100.0, 8.0]), np.array([9.0, 9.0, 4.0])
     mean, variance = n_step_targets(
-        np.array([1.0, 2.0, 3.0]), *later, none, none, gamma=0.5, lam=1.0
+        np.array([1.0, 2.0, 3.0]), *later, none, none, gamma=0.5, td_lambda=1.0
     )
     assert mean.tolist() == [1 + 0.5 * (2 + 0.5 * 7), 2 + 0.5 * 7, 3 + 0.5 * 8]
     assert variance.tolist() == [4 / 64, 4 / 16, 4 / 4]
@@ -29,7 +29,7 @@ def test_mixed_returns_with_an_end_and_a_time_limit_by_hand():
     terminal = np.array([False, True, False, False, False])
     ends = np.array([False, False, False, True, False])
     mean, variance = n_step_targets(
-        rewards, next_mean, next_variance, terminal, ends, gamma=0.9, lam=0.25
+        rewards, next_mean, next_variance, terminal, ends, gamma=0.9, td_lambda=0.25
     )
     g4 = 5 + 0.9 * 50  # the horizon ends
     g3 = 4 + 0.9 * 40  # time limit: what it led to

@@ -12,8 +12,8 @@ from tractable.agents.control.advice import advise, message
 from tractable.agents.control.restraint import Before, forget_some
 from tractable.infer import derivatives
 
-SMALL = {"policy_hidden": (16,), "value_hidden": (16, 16), "horizon": 150}
-ALL = {"pull": 0.2, "forgetting": 0.06, "max_step": 0.1}
+SMALL = {"policy_hidden_layer_sizes": (16,), "value_hidden_layer_sizes": (16, 16), "n_steps": 150}
+ALL = {"saturation_penalty": 0.2, "forget_rate": 0.06, "max_kl": 0.1}
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_pull_adds_an_observation_of_zero_that_fades_with_the_sign(value):
     c = 0.2 * u
     wanted_mu, wanted_var = jacobian * d_mu - c * mean, jacobian**2 * d_var - c
 
-    advice = advise(value, states, mean, variance, pull=0.2)
+    advice = advise(value, states, mean, variance, saturation_penalty=0.2)
     likelihood = tr.likelihoods.Normal(1e-6, outputs=2)
     sent = likelihood.messages(likelihood.targets(advice.target, mean.shape), mean, variance)
     assert 0.05 < float(u) < 0.95
@@ -69,7 +69,8 @@ def test_without_a_known_direction_nothing_pulls(value):
     with torch.no_grad():
         value.posterior.loc.zero_()  # every derivative is zero on average
     plain, pulled = (
-        advise(value, torch.zeros(1, 2), mean, variance, pull=pull) for pull in (0.0, 5.0)
+        advise(value, torch.zeros(1, 2), mean, variance, saturation_penalty=saturation_penalty)
+        for saturation_penalty in (0.0, 5.0)
     )
     assert float(pulled.certainty) == 0
     assert torch.equal(plain.target.loc, pulled.target.loc)
@@ -120,26 +121,31 @@ def test_too_long_a_step_is_shortened_along_the_same_line(policy):
 
 def test_a_horizon_of_the_agent_ends_at_the_limit_and_the_log_has_what_was_proposed():
     free, limited = (
-        TAGIControl("Pendulum-v1", seed=0, max_step=most, **SMALL) for most in (None, 1e-3)
+        TAGIControl("Pendulum-v1", seed=0, max_kl=most, **SMALL) for most in (None, 1e-3)
     )
-    start = free.policy.posterior.loc.clone()
+    start = free.policy_learner.posterior.loc.clone()
     for agent in (free, limited):
         agent.learn(150)
-    step = limited.log[0]["step"]
+    step = limited.training_log[0]["kl"]
     assert step > 2e-3
-    assert "step" not in free.log[0]
-    shortened = math.sqrt(1e-3 / step) * (free.policy.posterior.loc - start)
-    assert torch.allclose(limited.policy.posterior.loc, start + shortened, atol=1e-6)
-    assert torch.equal(limited.policy.posterior.variance, free.policy.posterior.variance)
-    assert 0 < free.log[0]["certainty"] == limited.log[0]["certainty"] < 1
+    assert "kl" not in free.training_log[0]
+    shortened = math.sqrt(1e-3 / step) * (free.policy_learner.posterior.loc - start)
+    assert torch.allclose(limited.policy_learner.posterior.loc, start + shortened, atol=1e-6)
+    assert torch.equal(
+        limited.policy_learner.posterior.variance, free.policy_learner.posterior.variance
+    )
+    assert 0 < free.training_log[0]["certainty"] == limited.training_log[0]["certainty"] < 1
 
 
 def test_forgetting_keeps_the_policy_less_sure():
     kept, mindful = (
-        TAGIControl("Pendulum-v1", seed=0, forgetting=f, **SMALL).learn(300) for f in (0.0, 0.9)
+        TAGIControl("Pendulum-v1", seed=0, forget_rate=f, **SMALL).learn(300) for f in (0.0, 0.9)
     )
-    assert mindful.policy.posterior.variance.sum() > kept.policy.posterior.variance.sum()
-    assert len(mindful.log) == 2
+    assert (
+        mindful.policy_learner.posterior.variance.sum()
+        > kept.policy_learner.posterior.variance.sum()
+    )
+    assert len(mindful.training_log) == 2
 
 
 def test_a_restrained_agent_resumes_bit_for_bit(tmp_path):
@@ -148,16 +154,23 @@ def test_a_restrained_agent_resumes_bit_for_bit(tmp_path):
     TAGIControl("Pendulum-v1", seed=3, **ALL, **SMALL).learn(300, checkpoint=path)
     resumed = TAGIControl.load(path)
     assert resumed.settings == whole.settings
-    assert resumed.settings.max_step == 0.1
+    assert resumed.settings.max_kl == 0.1
     resumed.learn(300)
-    assert resumed.log[1:] == whole.log[1:]
-    assert (resumed.policy.posterior.loc == whole.policy.posterior.loc).all()
-    assert (resumed.policy.posterior.variance == whole.policy.posterior.variance).all()
+    assert resumed.training_log[1:] == whole.training_log[1:]
+    assert (resumed.policy_learner.posterior.loc == whole.policy_learner.posterior.loc).all()
+    assert (
+        resumed.policy_learner.posterior.variance == whole.policy_learner.posterior.variance
+    ).all()
 
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("pull", -0.1), ("forgetting", 1.0), ("max_step", 0.0), ("pull", float("nan"))],
+    [
+        ("saturation_penalty", -0.1),
+        ("forget_rate", 1.0),
+        ("max_kl", 0.0),
+        ("saturation_penalty", float("nan")),
+    ],
 )
 def test_restraints_that_cannot_be_meant_are_refused(setting, value):
     with pytest.raises(ValueError, match=setting):

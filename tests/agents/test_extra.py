@@ -36,7 +36,8 @@ def test_a_bandit_needs_gymnasium_alone():
         import tractable as tr
         net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
         bandit = tr.agents.Bandit(
-            tr.TAGI(net, tr.likelihoods.Normal(1.0)), tr.agents.Thompson(), features=1, actions=2
+            tr.TAGI(net, tr.likelihoods.Normal(1.0)), tr.agents.Thompson(),
+            n_features=1, n_actions=2,
         )
         print(bandit.act([0.5]) in (0, 1))
     """)

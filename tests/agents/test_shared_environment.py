@@ -16,7 +16,7 @@ from tractable.agents import (
     PolicyGradient,
     QAgent,
     TAGIControl,
-    evaluate,
+    evaluate_policy,
 )
 from tractable.agents.control.episode import Episode
 
@@ -62,16 +62,28 @@ class Restless(Track):
 
 AGENTS = {
     "control": lambda env, seed=0: TAGIControl(
-        env, seed=seed, horizon=40, policy_hidden=(8,), value_hidden=(8,)
+        env, seed=seed, n_steps=40, policy_hidden_layer_sizes=(8,), value_hidden_layer_sizes=(8,)
     ),
-    "q": lambda env, seed=0: QAgent(env, seed=seed, horizon=40, hidden=(8,), replay=100),
+    "q": lambda env, seed=0: QAgent(
+        env, seed=seed, train_freq=40, hidden_layer_sizes=(8,), buffer_size=100
+    ),
     "q, Bayes by Backprop": lambda env, seed=0: QAgent(
-        env, seed=seed, horizon=40, hidden=(8,), replay=100, replays=1, memory=None,
+        env,
+        seed=seed,
+        train_freq=40,
+        hidden_layer_sizes=(8,),
+        buffer_size=100,
+        gradient_steps=1,
+        memory_rows=None,
         learner=partial(tr.BayesByBackprop, draws=4),
     ),
-    "policy gradient": lambda env, seed=0: PolicyGradient(env, seed=seed, episodes=2, hidden=(8,)),
-    "actor critic": lambda env, seed=0: ActorCritic(env, seed=seed, horizon=40, hidden=(8,)),
-}  # fmt: skip
+    "policy gradient": lambda env, seed=0: PolicyGradient(
+        env, seed=seed, episodes_per_update=2, hidden_layer_sizes=(8,)
+    ),
+    "actor critic": lambda env, seed=0: ActorCritic(
+        env, seed=seed, n_steps=40, hidden_layer_sizes=(8,)
+    ),
+}
 
 
 def world(name):
@@ -85,13 +97,13 @@ def learnt(agent):
         return [critic.learner.posterior.loc for critic in nets]
     if hasattr(agent, "actor"):
         return [p.detach().clone() for p in agent.actor.net.parameters()]
-    return [agent.policy.posterior.loc, agent.value.posterior.variance]
+    return [agent.policy_learner.posterior.loc, agent.value_learner.posterior.variance]
 
 
 def same(one, other):
     assert one.steps == other.steps
     assert one.episodes == other.episodes
-    np.testing.assert_equal(one.log, other.log)
+    np.testing.assert_equal(one.training_log, other.training_log)
     for mine, theirs in zip(learnt(one), learnt(other), strict=True):
         assert torch.equal(mine, theirs)
     assert np.array_equal(one.episode.observation, other.episode.observation)
@@ -104,7 +116,7 @@ def test_evaluation_in_the_agents_environment_changes_nothing(name, seed):
     for _ in range(3):
         alone.learn(50)
         shared.learn(50)
-        assert evaluate(alone, world(name), 2) == evaluate(shared, shared.env, 2)
+        assert evaluate_policy(alone, world(name), 2) == evaluate_policy(shared, shared.env, 2)
     alone.learn(50)
     shared.learn(50)
     same(alone, shared)
@@ -113,9 +125,9 @@ def test_evaluation_in_the_agents_environment_changes_nothing(name, seed):
 @pytest.mark.parametrize("name", AGENTS)
 def test_evaluation_within_a_callback_and_behind_wrappers(name):
     alone, shared = AGENTS[name](world(name)), AGENTS[name](world(name))
-    alone.learn(150, callback=lambda agent: evaluate(agent, world(name), 1) is None)
+    alone.learn(150, callback=lambda agent: evaluate_policy(agent, world(name), 1) is None)
     wrapped = gymnasium.wrappers.TimeLimit(shared.env, 5)
-    shared.learn(150, callback=lambda agent: evaluate(agent, wrapped, 1) is None)
+    shared.learn(150, callback=lambda agent: evaluate_policy(agent, wrapped, 1) is None)
     same(alone, shared)
 
 
@@ -135,7 +147,7 @@ def test_agents_may_take_turns_in_one_environment(name):
 def test_an_environment_that_does_not_repeat_itself_begins_a_new_episode(name):
     env = Restless(discrete=name != "control")
     agent = AGENTS[name](env).learn(45)
-    evaluate(agent, env, 1)
+    evaluate_policy(agent, env, 1)
     before = len(agent.episodes)
     agent.learn(45)  # Track refuses steps after an end
     ended = [length for _, _, length in agent.episodes[before:]]
@@ -158,7 +170,7 @@ def test_an_episode_is_not_resumed_beyond_its_end():
 
 def test_environments_are_not_kept_alive():
     agent = AGENTS["q"](world("q"))
-    evaluate(agent, agent.env, 1)
+    evaluate_policy(agent, agent.env, 1)
     env = weakref.ref(agent.env)
     del agent
     gc.collect()

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
 import tractable as tr
-from tractable.agents import Bandit, EpsilonGreedy, Policy, Replay, Thompson
+from tractable.agents import Bandit, BanditPolicy, BanditReplay, EpsilonGreedy, Thompson
 
 FEATURES, ACTIONS = 3, 2
 
@@ -66,16 +66,16 @@ def learners() -> dict[str, tr.Learner]:
 KINDS = list(learners())
 POLICIES = {
     "thompson": Thompson(2),
-    "outputs": Thompson(1, sample="outputs"),
+    "outputs": Thompson(1, space="outputs"),
     "eps": EpsilonGreedy(0.3),
 }
 
 
-def agent(kind: str = "tagi", policy: Policy | None = None, **options) -> Bandit:
+def agent(kind: str = "tagi", policy: BanditPolicy | None = None, **options) -> Bandit:
     chosen = learners()[kind]
     if not kind.startswith("tagi"):
-        options.setdefault("replay", Replay(64, batch_size=16, batches=2))
-    return Bandit(chosen, policy, features=FEATURES, actions=ACTIONS, **options)
+        options.setdefault("replay", BanditReplay(64, batch_size=16, gradient_steps=2))
+    return Bandit(chosen, policy, n_features=FEATURES, n_actions=ACTIONS, **options)
 
 
 def state(bandit: Bandit) -> dict[str, torch.Tensor]:

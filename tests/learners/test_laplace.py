@@ -474,7 +474,7 @@ def test_options_that_mean_nothing_are_refused(options, word):
 def test_a_bandit_finds_the_better_arm(structure, replay):
     net = nn.Sequential(nn.Linear(2, 10), nn.Tanh(), nn.Linear(10, 1))
     learner = tr.Laplace(net, Normal(0.5), structure=structure, lr=1e-2)
-    agent = Bandit(learner, Thompson(1), features=0, actions=2, replay=replay)
+    agent = Bandit(learner, Thompson(1), n_features=0, n_actions=2, replay=replay)
     generator = torch.Generator().manual_seed(0)
     first = float(learner.outputs(torch.eye(2)).moments()[1].sum())
     chosen = []
@@ -482,7 +482,7 @@ def test_a_bandit_finds_the_better_arm(structure, replay):
         action = agent.act([])
         chosen.append(action)
         reward = action + 0.5 * float(torch.randn((), generator=generator))
-        agent.learn([], action, reward)
+        agent.update([], action, reward)
     assert sum(chosen[-50:]) > 40
     assert 0 in chosen
     assert float(learner.outputs(torch.eye(2)).moments()[1].sum()) < 0.5 * first

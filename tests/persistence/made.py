@@ -149,7 +149,13 @@ def preferences(agent: Any) -> Any:
 
 
 def q_agent(**more: Any) -> agents.QAgent:
-    options = {"hidden": (6,), "horizon": 16, "replay": 40, "replays": 1, **more}
+    options = {
+        "hidden_layer_sizes": (6,),
+        "train_freq": 16,
+        "buffer_size": 40,
+        "gradient_steps": 1,
+        **more,
+    }
     return agents.QAgent("CartPole-v1", **options).learn(40)
 
 
@@ -276,12 +282,14 @@ BANDITS: dict[str, Maker] = {
 AGENTS: dict[str, Maker] = {
     "control": control,
     "q_agent": q_agent,
-    "q_agent_heads": lambda: q_agent(heads=2, double=True, surprising=10, target_every=1),
-    "policy_gradient": lambda: agents.PolicyGradient("CartPole-v1", hidden=(6,), episodes=2).learn(
-        40
+    "q_agent_heads": lambda: q_agent(
+        n_critics=2, double_q=True, priority_buffer_size=10, target_update_interval=1
     ),
+    "policy_gradient": lambda: agents.PolicyGradient(
+        "CartPole-v1", hidden_layer_sizes=(6,), episodes_per_update=2
+    ).learn(40),
     "actor_critic": lambda: agents.ActorCritic(
-        "CartPole-v1", hidden=(6,), horizon=20, batch_size=10, epochs=1
+        "CartPole-v1", hidden_layer_sizes=(6,), n_steps=20, batch_size=10, epochs=1
     ).learn(40),
 }
 ESTIMATORS: dict[str, Maker] = {

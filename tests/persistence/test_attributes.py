@@ -89,15 +89,20 @@ def net() -> nn.Sequential:
 
 
 def control() -> agents.TAGIControl:
-    small = {"policy_hidden": (6,), "value_hidden": (6,), "horizon": 16, "batch_size": 8}
+    small = {
+        "policy_hidden_layer_sizes": (6,),
+        "value_hidden_layer_sizes": (6,),
+        "n_steps": 16,
+        "batch_size": 8,
+    }
     return agents.TAGIControl("Pendulum-v1", **small).learn(40)
 
 
 def bandit() -> agents.Bandit:
     model = tr.TAGI(nn.Linear(4, 1), tr.likelihoods.Normal(0.3))
-    agent = agents.Bandit(model, features=2, actions=2)
+    agent = agents.Bandit(model, n_features=2, n_actions=2)
     for row in ROWS[:10, :2].tolist():
-        agent.learn(row, agent.act(row), row[0])
+        agent.update(row, agent.act(row), row[0])
     return agent
 
 

@@ -199,13 +199,13 @@ def test_a_learner_that_is_not_defined_here_is_not_imported(tmp_path):
 
 def test_memory_of_an_agent_takes_no_more_room_than_it_holds(tmp_path):
     learner = tr.Backprop(nn.Linear(2, 1), tr.likelihoods.Normal(0.1))
-    agent = agents.Bandit(learner, features=0, actions=2, replay=agents.Replay(10**9))
-    agent.learn([], 1, 1.0)
+    agent = agents.Bandit(learner, n_features=0, n_actions=2, replay=agents.BanditReplay(10**9))
+    agent.update([], 1, 1.0)
     agent.save(tmp_path / "agent.tr")
     again = agents.Bandit.load(tmp_path / "agent.tr")
     for both in (agent, again):
         for _ in range(200):
-            both.learn([], both.act([]), 1.0)
+            both.update([], both.act([]), 1.0)
         assert len(both.replay) == 201
         assert len(both.replay.inputs) < 1_000
     assert torch.equal(agent.learner.posterior.loc, again.learner.posterior.loc)

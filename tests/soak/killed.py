@@ -66,7 +66,9 @@ def bandit(path: Path) -> str:
     from tests.agents.toss import Toss, agent
 
     held = agent("bbb")
-    held.run(Toss(7), STEPS, seed=3, progress=False, checkpoint=path, every=10, callback=alive)
+    held.learn(
+        Toss(7), STEPS, seed=3, progress=False, checkpoint=path, checkpoint_every=10, callback=alive
+    )
     steps = held.history.state()
     steps.pop("seconds")
     return digest(held.learner.state_dict() | steps)
@@ -75,7 +77,11 @@ def bandit(path: Path) -> str:
 def control(path: Path) -> str:
     from tractable import agents
 
-    options: dict[str, Any] = {"policy_hidden": (8,), "value_hidden": (8,), "horizon": 32}
+    options: dict[str, Any] = {
+        "policy_hidden_layer_sizes": (8,),
+        "value_hidden_layer_sizes": (8,),
+        "n_steps": 32,
+    }
     held = agents.TAGIControl("Pendulum-v1", seed=1, **options)
     if path.is_file():
         held = agents.TAGIControl.load(path)

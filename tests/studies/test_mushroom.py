@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tractable.agents import History
+from tractable.agents import BanditHistory
 from tractable.data import TableData
 from tractable.data.store import FOLDER
 from tractable_studies.mushroom import agents as mushroom_agents
@@ -78,9 +78,9 @@ def test_a_killed_job_gives_the_same_curve(table, tmp_path, name, monkeypatch):
             raise Killed
         return step(self, action)
 
-    run = mushroom_agents.Bandit.run
+    learn = mushroom_agents.Bandit.learn
     monkeypatch.setattr(  # a checkpoint every 20 steps
-        mushroom_agents.Bandit, "run", lambda *a, **k: run(*a, **{**k, "every": 20})
+        mushroom_agents.Bandit, "learn", lambda *a, **k: learn(*a, **{**k, "checkpoint_every": 20})
     )
     monkeypatch.setattr(Mushroom, "step", failing)
     with pytest.raises(Killed):
@@ -127,14 +127,14 @@ def test_the_source_s_settings(table):
         (100, 100),
         (1, 100),
     ]
-    assert agent.policy.samples == 2
+    assert agent.policy.n_samples == 2
     tagi = mushroom_agents.make("tagi-unprimed", 0, Mushroom())
     assert tagi.replay is None
     assert not tagi.learner.fitted
 
 
 def test_metrics_of_a_history_by_hand():
-    history = History()
+    history = BanditHistory()
     for action, edible, reward in ((1, 1, 5), (0, 1, 0), (1, 0, 5), (1, 0, -35), (0, 0, 0)):
         regret = 5 * edible * (1 - action) + 15 * (1 - edible) * action
         history.add(action, reward, {"regret": regret, "oracle": edible})

@@ -58,8 +58,8 @@ STEPS = {
 }
 #: TAGI with its policy restrained and, as it was first published here, without.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "tagi": {"pull": 0.2, "forgetting": 0.06, "max_step": 0.1},
-    "tagi-plain": {"pull": 0.0, "forgetting": 0.0, "max_step": None},
+    "tagi": {"saturation_penalty": 0.2, "forget_rate": 0.06, "max_kl": 0.1},
+    "tagi-plain": {"saturation_penalty": 0.0, "forget_rate": 0.0, "max_kl": None},
 }
 METHODS = (*SETTINGS, "ppo")
 NAMES = {"tagi": "TAGI", "tagi-plain": "TAGI, policy not restrained", "ppo": "PPO"}
@@ -108,7 +108,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
 def _tagi(
     method: str, env: str, seed: int, steps: int, checkpoint: Path
 ) -> tuple[list[Any], list[float], float]:
-    from tractable.agents import TAGIControl, evaluate
+    from tractable.agents import TAGIControl, evaluate_policy
 
     before = 0.0
     timing = checkpoint.with_suffix(".seconds")
@@ -120,7 +120,7 @@ def _tagi(
     started = time.process_time()
 
     def note(agent: TAGIControl) -> None:
-        horizon = agent.steps // agent.settings.horizon
+        horizon = agent.steps // agent.settings.n_steps
         if horizon % 50 == 0:
             timing.write_text(str(before + time.process_time() - started))
             say(f"{method} {env} seed {seed}: step {agent.steps}, reward {agent.mean_reward():.0f}")
@@ -128,16 +128,16 @@ def _tagi(
     if agent.steps < steps:
         agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint)
     seconds = before + time.process_time() - started
-    return agent.episodes, evaluate(agent, env, EVALUATED, seed=EVALUATION_SEED), seconds
+    return agent.episodes, evaluate_policy(agent, env, EVALUATED, seed=EVALUATION_SEED), seconds
 
 
 def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], list[float], float]:
-    from tractable.agents import evaluate
+    from tractable.agents import evaluate_policy
     from tractable_studies.control.ppo import Baseline
 
     baseline = Baseline(env, seed, steps)
     baseline.learn(checkpoint.with_suffix(".pt"))
-    sure = evaluate(baseline, env, EVALUATED, seed=EVALUATION_SEED)
+    sure = evaluate_policy(baseline, env, EVALUATED, seed=EVALUATION_SEED)
     return baseline.episodes, sure, baseline.seconds
 
 

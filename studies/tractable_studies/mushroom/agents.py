@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
 
-from tractable.agents import Bandit, EpsilonGreedy, Greedy, Policy, Replay, Thompson
+from tractable.agents import Bandit, BanditPolicy, BanditReplay, EpsilonGreedy, Greedy, Thompson
 from tractable.learners import TAGI, Backprop, BayesByBackprop
 from tractable.likelihoods import Normal
 from tractable.priors import ScaleMixture
@@ -76,7 +76,7 @@ def bayes_by_backprop(
     return _agent(learner, Thompson(2), seed)
 
 
-def point_estimate(seed: int, policy: Policy) -> Bandit:
+def point_estimate(seed: int, policy: BanditPolicy) -> Bandit:
     """A plain network, greedy with or without random actions."""
     learner = Backprop(
         network(),
@@ -86,7 +86,7 @@ def point_estimate(seed: int, policy: Policy) -> Bandit:
     return _agent(learner, policy, seed)
 
 
-def closed_form(seed: int, policy: Policy | None = None) -> Bandit:
+def closed_form(seed: int, policy: BanditPolicy | None = None) -> Bandit:
     """Thompson sampling with the closed-form posterior, truly online."""
     chosen = SETTINGS["TAGI"]
     unit = chosen["unit of rewards"]
@@ -98,13 +98,13 @@ def closed_form(seed: int, policy: Policy | None = None) -> Bandit:
         robust=False,  # the figures were made without
     )
     return Bandit(
-        learner, policy or Thompson(2), features=95, actions=2, reward_scale=unit, seed=seed
+        learner, policy or Thompson(2), n_features=95, n_actions=2, reward_scale=unit, seed=seed
     )
 
 
-def _agent(learner: Any, policy: Policy, seed: int) -> Bandit:
-    memory = Replay(MEMORY, batch_size=64, batches=SETTINGS["batches per step"])
-    return Bandit(learner, policy, features=95, actions=2, replay=memory, seed=seed)
+def _agent(learner: Any, policy: BanditPolicy, seed: int) -> Bandit:
+    memory = BanditReplay(MEMORY, batch_size=64, gradient_steps=SETTINGS["batches per step"])
+    return Bandit(learner, policy, n_features=95, n_actions=2, replay=memory, seed=seed)
 
 
 AGENTS: dict[str, Callable[[int], Bandit]] = {
@@ -123,7 +123,7 @@ VARIATIONS: dict[str, Callable[[int], Bandit]] = {
     "bbb-sigma1-e+2": partial(bayes_by_backprop, minus_log_sigma1=-2.0),
     "bbb-sigma1-e-2": partial(bayes_by_backprop, minus_log_sigma1=2.0),
     "bbb-sigma1-e-4": partial(bayes_by_backprop, minus_log_sigma1=4.0),
-    "tagi-outputs": lambda seed: closed_form(seed, Thompson(2, sample="outputs")),
+    "tagi-outputs": lambda seed: closed_form(seed, Thompson(2, space="outputs")),
     "tagi-unprimed": closed_form,
 }
 """Figure 27, what is drawn by TAGI, and TAGI without preliminary knowledge."""
@@ -148,7 +148,7 @@ def make(name: str, seed: int, env: Mushroom, known: int = MEMORY) -> Bandit:
     """An agent with its preliminary knowledge: the same for all agents of a seed."""
     agent = {**AGENTS, **VARIATIONS}[name](seed)
     if name not in UNPRIMED:
-        agent.prime(*random_actions(env, known, seed))
+        agent.warm_start(*random_actions(env, known, seed))
     return agent
 
 

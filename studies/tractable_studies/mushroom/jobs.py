@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tractable.agents import Bandit, History
+from tractable.agents import Bandit, BanditHistory
 from tractable.cli.output import say
 from tractable.training.progress import Progress
 from tractable_studies.mushroom.agents import NAMES, make
@@ -57,12 +57,12 @@ class Job:
             if step % _REPORT_EVERY == 0:
                 report(_REPORT_EVERY)
 
-        agent.run(
+        agent.learn(
             env, self.steps, seed=self.seed, callback=callback, progress=False,
-            checkpoint=self.path, every=2_500,
+            checkpoint=self.path, checkpoint_every=2_500,
         )  # fmt: skip
 
-    def history(self) -> History:
+    def history(self) -> BanditHistory:
         """What the checkpoint holds."""
         return Bandit.load(self.path).history
 

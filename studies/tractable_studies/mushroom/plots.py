@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tractable import plots
-from tractable.agents import History
+from tractable.agents import BanditHistory
 from tractable.plots.canvas import canvas
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.mushroom.agents import NAMES
 
-Histories = dict[str, list[History]]
+Histories = dict[str, list[BanditHistory]]
 
 
 def draw(record: RunRecord, folder: Path, histories: Histories, steps: int) -> None:
@@ -74,7 +74,7 @@ def _label(name: str) -> str:
     return {"bbb": "as in figure 23", "tagi": "weights drawn"}.get(name, NAMES[name])
 
 
-def _regrets(runs: list[History], steps: int) -> list[Any]:
+def _regrets(runs: list[BanditHistory], steps: int) -> list[Any]:
     return [h.cumulative_regret[:steps] for h in runs]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tractable.agents import History
+from tractable.agents import BanditHistory
 from tractable.cli.output import say, show_table
 from tractable.report.results import Chart, Comparison
 from tractable.training.parallel import cores
@@ -45,7 +45,7 @@ HEADER = [
 ]  # fmt: skip
 
 
-def summary(histories: Sequence[History], steps: int) -> dict[str, Any]:
+def summary(histories: Sequence[BanditHistory], steps: int) -> dict[str, Any]:
     """Metrics of one agent over its seeds, of the first ``steps`` steps."""
     runs = [_metrics(history, steps) for history in histories]
     regrets = [run["regret"] for run in runs]
@@ -60,7 +60,7 @@ def summary(histories: Sequence[History], steps: int) -> dict[str, Any]:
     }
 
 
-def _metrics(history: History, steps: int) -> dict[str, float]:
+def _metrics(history: BanditHistory, steps: int) -> dict[str, float]:
     eaten = np.array(history.actions[:steps])
     edible = np.array(history.oracle[:steps])
     regret = history.cumulative_regret[:steps]
@@ -139,7 +139,7 @@ class Options(StudyOptions):
     jobs: int = option(cores(), "processes side by side", quick=1, least=1)
 
 
-Histories = dict[str, list[History]]
+Histories = dict[str, list[BanditHistory]]
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
@@ -202,7 +202,7 @@ def vary(record: RunRecord, options: Options, histories: Histories) -> None:
     show_table(HEADER, rows(found))
 
 
-def _chart(histories: dict[str, list[History]], steps: int) -> Chart:
+def _chart(histories: dict[str, list[BanditHistory]], steps: int) -> Chart:
     every = max(steps // 100, 1)
     at = list(range(every, steps + 1, every))
     curves = {}

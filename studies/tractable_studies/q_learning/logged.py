@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from tractable.agents import Exploration, QAgent, evaluate
+from tractable.agents import Exploration, QAgent, evaluate_policy
 from tractable.persistence.files import whole_file
 from tractable_studies.q_learning.ours import ONE_PASS
 
@@ -20,13 +20,19 @@ ROWS = 3_000
 PESSIMISM = (0.0, 0.5, 1.0, 2.0)
 EVALUATED = 20
 #: Of the network that learns from the log; chosen on seeds 100 and 101.
-SETTINGS: dict[str, Any] = {"replay": 0, "gamma": 0.95, "gain": 1.0, "sigma": 0.3, "sigma_min": 0.1}
+SETTINGS: dict[str, Any] = {
+    "buffer_size": 0,
+    "gamma": 0.95,
+    "gain": 1.0,
+    "target_std": 0.3,
+    "min_target_std": 0.1,
+}
 
 
 def behaviour(seed: int) -> tuple[dict[str, Any], float]:
     """What a half-trained agent that takes one action in five by chance did, and its returns."""
     agent = QAgent(ENV, seed=seed, **ONE_PASS).learn(HALF_TRAINED)
-    agent.explore = Exploration(0.2)
+    agent.exploration = Exploration(0.2)
     env, rng = gymnasium.make(ENV), np.random.default_rng(seed)
     log: dict[str, list[Any]] = {
         name: []
@@ -59,7 +65,7 @@ def judge(seed: int, folder: Path) -> dict[str, Any]:
     for pessimism in PESSIMISM:
         agent = QAgent(ENV, seed=seed + 1_000, **SETTINGS)
         agent.fit(log, pessimism=pessimism, epochs=40)
-        returns = evaluate(agent, gymnasium.make(ENV), EVALUATED, seed=10_000)
+        returns = evaluate_policy(agent, gymnasium.make(ENV), EVALUATED, seed=10_000)
         result[f"{pessimism:g}"] = float(np.mean(returns))
     with whole_file(path) as scratch:
         scratch.write_text(json.dumps(result))

@@ -9,8 +9,13 @@ from tractable.agents import QAgent
 
 #: Every step is learnt once, as it comes, and nothing is forgotten.
 ONE_PASS: dict[str, Any] = {
-    "replay": 0, "n_step": None, "lam": 0.95, "memory": None, "temper": 0.5, "sigma_min": 0.3,
-}  # fmt: skip
+    "buffer_size": 0,
+    "n_step": None,
+    "td_lambda": 0.95,
+    "memory_rows": None,
+    "thompson_scale": 0.5,
+    "min_target_std": 0.3,
+}
 SETTINGS: dict[str, dict[str, Any]] = {"tagi": {}, "one-pass": ONE_PASS}
 
 

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from tractable.agents import evaluate
+from tractable.agents import evaluate_policy
 from tractable.persistence.files import whole_file
 from tractable_studies.q_learning import baselines, ours
 
@@ -40,7 +40,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         agent = baselines.Baseline(method, env, seed)
     agent.learn(steps)
     returns = [value for _, value in agent.episodes]
-    sure = evaluate(agent, gymnasium.make(env), EVALUATED, seed=EVALUATION_SEED)
+    sure = evaluate_policy(agent, gymnasium.make(env), EVALUATED, seed=EVALUATION_SEED)
     found = {
         "method": method,
         "env": env,

@@ -19,16 +19,25 @@ EPISODES = 1_000
 #: Rewards come as they are: there is nothing to scale by until the treasure is found.  Every step
 #: is learnt once, so that what is learnt again is what surprised.
 RAW: dict[str, Any] = {
-    "replay": 0, "n_step": None, "memory": None,
-    "scale_rewards": False, "scale_observations": False, "horizon": SIZE, "sigma": 0.1,
-    "sigma_min": 0.1, "gain": 4.0, "lam": 0.8, "hidden": (64,), "temper": 0.3,
-}  # fmt: skip
+    "buffer_size": 0,
+    "n_step": None,
+    "memory_rows": None,
+    "scale_rewards": False,
+    "scale_observations": False,
+    "train_freq": SIZE,
+    "target_std": 0.1,
+    "min_target_std": 0.1,
+    "gain": 4.0,
+    "td_lambda": 0.8,
+    "hidden_layer_sizes": (64,),
+    "thompson_scale": 0.3,
+}
 KINDS: dict[str, dict[str, Any]] = {
-    "one network": {**RAW, "temper": 1.0},
-    "surprising transitions": {**RAW, "temper": 1.0, "surprising": 100},
-    "ten heads": {**RAW, "heads": 10},
-    "both": {**RAW, "heads": 10, "surprising": 100},
-    "epsilon-greedy": {**RAW, "explore": Exploration(0.1), "surprising": 100},
+    "one network": {**RAW, "thompson_scale": 1.0},
+    "surprising transitions": {**RAW, "thompson_scale": 1.0, "priority_buffer_size": 100},
+    "ten heads": {**RAW, "n_critics": 10},
+    "both": {**RAW, "n_critics": 10, "priority_buffer_size": 100},
+    "epsilon-greedy": {**RAW, "exploration": Exploration(0.1), "priority_buffer_size": 100},
 }
 
 

@@ -48,16 +48,20 @@ def test_policy_iteration_step_by_step(mdp):
         [4.736842105, 10, 15.263157895],
         [12.67488609, 15.824175824, 18.021978022],
     ]
-    assert plan.path.flatten().tolist() == pytest.approx([v for row in wanted for v in row])
-    assert mdp.improve(wanted[0]).tolist() == [0, 0, 0]
+    assert plan.value_history.flatten().tolist() == pytest.approx(
+        [v for row in wanted for v in row]
+    )
+    assert mdp.greedy_policy(wanted[0]).tolist() == [0, 0, 0]
 
 
 def test_sweeps(mdp):
     """RLR-05."""
     uniform = np.full((3, 2), 0.5)
-    assert mdp.sweeps(uniform, 1).tolist() == pytest.approx([-0.5, 0.5, 0.75])
-    assert mdp.sweeps(uniform, 2).tolist() == pytest.approx([-0.545, 1.00625, 0.96375])
-    far = mdp.sweeps(uniform, 400)
+    assert mdp.evaluate_iteratively(uniform, 1).tolist() == pytest.approx([-0.5, 0.5, 0.75])
+    assert mdp.evaluate_iteratively(uniform, 2).tolist() == pytest.approx(
+        [-0.545, 1.00625, 0.96375]
+    )
+    far = mdp.evaluate_iteratively(uniform, 400)
     assert torch.allclose(far, mdp.evaluate(uniform))
 
 
@@ -91,22 +95,22 @@ def test_a_better_policy_is_nowhere_worse(seed):
     mdp = MDP(rng.dirichlet(np.ones(5), size=(5, 3)), rng.normal(size=(5, 3)), 0.9)
     policy = rng.dirichlet(np.ones(3), size=5)
     v = mdp.evaluate(policy)
-    better = mdp.evaluate(mdp.improve(v))
+    better = mdp.evaluate(mdp.greedy_policy(v))
     assert bool((better >= v - 1e-10).all())
     q = mdp.q(v)
-    assert bool((better >= q.gather(1, mdp.improve(v)[:, None]).squeeze(1) - 1e-10).all())
+    assert bool((better >= q.gather(1, mdp.greedy_policy(v)[:, None]).squeeze(1) - 1e-10).all())
 
 
 def test_rewards_of_transitions_and_ends():
     p = [[[0, 1.0, 0]], [[0, 0, 1.0]], [[1.0, 0, 0]]]
     r = np.zeros((3, 1, 3))
     r[0, 0, 1], r[1, 0, 2], r[2, 0, 0] = 1, 10, 99
-    mdp = MDP(p, r, 1.0, ends=[2])
+    mdp = MDP(p, r, 1.0, terminal_states=[2])
     assert mdp.evaluate([0, 0, 0]).tolist() == [11, 10, 0]
     generator = torch.Generator().manual_seed(0)
-    assert mdp.draw(1, 0, generator) == (10.0, 2, True)
+    assert mdp.sample_step(1, 0, generator) == (10.0, 2, True)
     with pytest.raises(ValueError, match="state 2 ends an episode"):
-        mdp.draw(2, 0, generator)
+        mdp.sample_step(2, 0, generator)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_rewards_of_transitions_and_ends():
 )
 def test_gymnasiums_tables(name, start, wanted):
     env = gymnasium.make(name)
-    mdp = MDP.of(env, gamma=1.0 if wanted else 0.99)
+    mdp = MDP.from_env(env, gamma=1.0 if wanted else 0.99)
     plan = mdp.value_iteration(1e-12)
     if wanted is not None:
         assert float(plan.values[start]) == pytest.approx(wanted)
@@ -159,4 +163,4 @@ def test_what_is_no_such_world(mdp):
     with pytest.raises(ValueError, match="numbered from 0 to 1"):
         mdp.evaluate([0, 1, 2])
     with pytest.raises(TypeError, match="has no table of its transitions"):
-        MDP.of("CartPole-v1")
+        MDP.from_env("CartPole-v1")

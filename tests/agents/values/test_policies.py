@@ -15,7 +15,7 @@ from tractable.agents import (
     PolicyGradient,
     best_baseline,
     best_coefficient,
-    evaluate,
+    evaluate_policy,
     returns_to_go,
 )
 from tractable.agents.control.horizon import Horizon
@@ -96,7 +96,7 @@ def test_gradients_by_enumerating_all_trajectories(baseline):
     moves, pays = rng.dirichlet(np.ones(2), size=(2, 2)), rng.normal(size=(2, 2))
     gamma, length = 0.8, 3
     net = nn.Linear(2, 2, bias=False).double()
-    agent = PolicyGradient(Grid(), net=net, baseline=baseline, gamma=gamma, discounted=True)
+    agent = PolicyGradient(Grid(), net=net, baseline=baseline, gamma=gamma, weigh_by_discount=True)
 
     def expected(weight):
         chances = torch.softmax(weight.T, 1)  # a row per state
@@ -128,7 +128,7 @@ def test_gradients_by_enumerating_all_trajectories(baseline):
 
 
 def test_scores_are_derivatives_of_log_probabilities():
-    agent = PolicyGradient("CartPole-v1", baseline="component", hidden=(8,), seed=1)
+    agent = PolicyGradient("CartPole-v1", baseline="component", hidden_layer_sizes=(8,), seed=1)
     x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     actions = np.array([0, 1, 1, 0, 1])
     scores = agent.actor.scores(x, actions)
@@ -141,7 +141,7 @@ def test_scores_are_derivatives_of_log_probabilities():
 
 def test_advantages_carry_their_variance():
     """Against draws of the critic's values, taken as independent from step to step."""
-    agent = ActorCritic("CartPole-v1", hidden=(8,), lam=0.5, gamma=0.9, seed=2)
+    agent = ActorCritic("CartPole-v1", hidden_layer_sizes=(8,), gae_lambda=0.5, gamma=0.9, seed=2)
     rng = np.random.default_rng(1)
     seen = Horizon(
         rng.normal(size=(4, 4)), np.zeros((4, 1)), np.ones(4), rng.normal(size=(4, 4)),
@@ -166,11 +166,11 @@ def test_advantages_carry_their_variance():
 
 MAKERS = {
     "component": lambda **o: PolicyGradient(
-        Coin(), baseline="component", hidden=(8,), gamma=0.5, lr=0.02, **o
+        Coin(), baseline="component", hidden_layer_sizes=(8,), gamma=0.5, lr=0.02, **o
     ),
-    "state": lambda **o: PolicyGradient(Coin(), hidden=(8,), gamma=0.5, lr=0.02, **o),
+    "state": lambda **o: PolicyGradient(Coin(), hidden_layer_sizes=(8,), gamma=0.5, lr=0.02, **o),
     "actor-critic": lambda **o: ActorCritic(
-        Coin(), hidden=(8,), gamma=0.5, horizon=80, lr=1e-2, epochs=3, **o
+        Coin(), hidden_layer_sizes=(8,), gamma=0.5, n_steps=80, lr=1e-2, epochs=3, **o
     ),
 }
 
@@ -178,7 +178,7 @@ MAKERS = {
 @pytest.mark.parametrize("kind", MAKERS)
 def test_policies_learn_and_resume_bit_for_bit(kind, tmp_path):
     through = MAKERS[kind]().learn(1_000)
-    assert np.mean(evaluate(through, Coin(), 5)) > 7.5  # of 10; chance has 5
+    assert np.mean(evaluate_policy(through, Coin(), 5)) > 7.5  # of 10; chance has 5
     stopped = MAKERS[kind]().learn(160, checkpoint=tmp_path / "a")
     again = type(stopped).load(tmp_path / "a", Coin()).learn(160)
     straight = MAKERS[kind]().learn(320)
@@ -192,7 +192,7 @@ def test_policies_learn_and_resume_bit_for_bit(kind, tmp_path):
 def test_a_critic_by_another_learner(tmp_path):
     agent = ActorCritic(
         Coin(), critic=lambda net, likelihood, seed: tr.Backprop(net, likelihood, seed=seed),
-        hidden=(8,), horizon=40,
+        hidden_layer_sizes=(8,), n_steps=40,
     )  # fmt: skip
     agent.learn(80, checkpoint=tmp_path / "a")
     again = ActorCritic.load(tmp_path / "a", Coin())
@@ -209,9 +209,9 @@ def test_bad_arguments_are_refused():
         PolicyGradient(Coin(), baseline="mean", critic=tr.TAGI)
     with pytest.raises(ValueError, match="gamma"):
         ActorCritic(Coin(), gamma=2.0)
-    with pytest.raises(ValueError, match="horizon"):
-        ActorCritic(Coin(), horizon=0)
-    with pytest.raises(ValueError, match="horizon must be at least 2"):
-        ActorCritic(Coin(), horizon=1)  # the spread of one advantage is no number
+    with pytest.raises(ValueError, match="n_steps"):
+        ActorCritic(Coin(), n_steps=0)
+    with pytest.raises(ValueError, match="n_steps must be at least 2"):
+        ActorCritic(Coin(), n_steps=1)  # the spread of one advantage is no number
     with pytest.raises(ValueError, match="checkpoint_every must be at least 1"):
         ActorCritic(Coin()).learn(1, checkpoint_every=0)

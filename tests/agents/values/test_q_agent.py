@@ -8,28 +8,35 @@ from torch import nn
 
 import tractable as tr
 from tests.agents.values.coin import Coin
-from tractable.agents import DeepSea, Exploration, QAgent, QSettings, evaluate
+from tractable.agents import DeepSea, Exploration, QAgent, QSettings, evaluate_policy
 from tractable.errors import EnvironmentFault, InvalidInput, InvalidModelFile
 
 ONE_PASS = {
-    "replay": 0, "replays": 1, "n_step": None, "memory": None, "temper": 0.5, "sigma_min": 0.3,
-}  # fmt: skip
+    "buffer_size": 0,
+    "gradient_steps": 1,
+    "n_step": None,
+    "memory_rows": None,
+    "thompson_scale": 0.5,
+    "min_target_std": 0.3,
+}
 
 
 def small(**settings):
     """Learns each horizon as it comes, unless told otherwise."""
-    return QAgent(Coin(), hidden=(16,), horizon=32, gamma=0.5, **{**ONE_PASS, **settings})
+    return QAgent(
+        Coin(), hidden_layer_sizes=(16,), train_freq=32, gamma=0.5, **{**ONE_PASS, **settings}
+    )
 
 
 KINDS = {
     "defaults": {name: getattr(QSettings(), name) for name in ONE_PASS},
     "one pass": {},
-    "a draw per step": {"hold": "step"},
-    "heads": {"heads": 2, "double": True},
-    "replay": {"replay": 200, "replays": 4, "n_step": 2},
-    "target": {"target_every": 2, "double": True},
-    "surprising": {"surprising": 16},
-    "epsilon": {"explore": Exploration(0.1)},
+    "a draw per step": {"thompson_interval": "step"},
+    "heads": {"n_critics": 2, "double_q": True},
+    "replay": {"buffer_size": 200, "gradient_steps": 4, "n_step": 2},
+    "target": {"target_update_interval": 2, "double_q": True},
+    "priority buffer": {"priority_buffer_size": 16},
+    "epsilon": {"exploration": Exploration(0.1)},
     "n steps": {"n_step": 3},
 }
 
@@ -37,7 +44,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_pays_is_found(kind):
     agent = small(**KINDS[kind]).learn(1_600)
-    assert np.mean(evaluate(agent, Coin(), 5)) > 8.5  # of 10; chance has 5
+    assert np.mean(evaluate_policy(agent, Coin(), 5)) > 8.5  # of 10; chance has 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +54,7 @@ def test_resume_is_as_if_never_stopped(kind, tmp_path):
     again = QAgent.load(tmp_path / "a", Coin()).learn(160)
     assert stopped.steps == 160
     assert again.episodes == through.episodes
-    assert again.log == through.log
+    assert again.training_log == through.training_log
     for one, two in zip(again.critics, through.critics, strict=True):
         mine, theirs = one.learner.state_dict(), two.learner.state_dict()
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
@@ -64,11 +71,16 @@ def test_resume_is_as_if_never_stopped(kind, tmp_path):
 def test_any_learner_will_do(learner, tmp_path):
     """The book's DQN: replay, target network, double, epsilon; with any method."""
     agent = small(
-        learner=learner, replay=300, replays=12, target_every=4, double=True, sigma=0.3,
-        explore=Exploration(0.2),
-    )  # fmt: skip
+        learner=learner,
+        buffer_size=300,
+        gradient_steps=12,
+        target_update_interval=4,
+        double_q=True,
+        target_std=0.3,
+        exploration=Exploration(0.2),
+    )
     agent.learn(320)
-    assert np.mean(evaluate(agent, Coin(), 3)) > 6.5
+    assert np.mean(evaluate_policy(agent, Coin(), 3)) > 6.5
     assert agent.value(np.zeros(1)).variance.shape == (2,)
     agent.save(tmp_path / "a")
     again = QAgent.load(tmp_path / "a", Coin())
@@ -82,7 +94,7 @@ def test_a_memory_is_for_those_who_have_one():
         return tr.Backprop(net, likelihood, seed=seed)
 
     for learner, same in ((backprop, True), (None, False)):
-        short, whole = (small(learner=learner, memory=m).learn(96) for m in (50.0, None))
+        short, whole = (small(learner=learner, memory_rows=m).learn(96) for m in (50.0, None))
         at = torch.linspace(-1, 1, 5)[:, None].numpy()
         assert torch.equal(short.value(at).loc, whole.value(at).loc) is same
 
@@ -90,7 +102,7 @@ def test_a_memory_is_for_those_who_have_one():
 def test_thompson_with_a_learner_that_draws_weights():
     agent = small(
         learner=lambda net, likelihood, seed: tr.BayesByBackprop(net, likelihood, seed=seed),
-        temper=1.0,
+        thompson_scale=1.0,
     )
     draw = agent.critics[0].drawn(7, 1.0)
     one, two = np.array([[0.1]], dtype=np.float32), np.array([[0.1], [0.9]], dtype=np.float32)
@@ -109,12 +121,12 @@ def test_values_are_in_the_rewards_own_units():
     for scaled in (True, False):
         agent = QAgent(
             Same(),
-            hidden=(),
-            horizon=40,
+            hidden_layer_sizes=(),
+            train_freq=40,
             gamma=0.0,
             scale_rewards=scaled,
-            sigma_min=0.1,
-            explore=Exploration(1.0),
+            min_target_std=0.1,
+            exploration=Exploration(1.0),
         ).learn(800)
         value = agent.value([[0.2], [-0.4]])
         assert value.loc.flatten().tolist() == pytest.approx([5.0] * 4, abs=0.5)
@@ -142,13 +154,13 @@ def test_learning_from_a_log_keeps_to_what_it_shows():
         "observations": x, "actions": a, "rewards": ((x[:, 0] > 0) == a) * 1.0 - 2.0,
         "next_observations": x, "terminals": np.ones(400, dtype=bool),
     }  # fmt: skip
-    agent = QAgent(Three(), hidden=(16,), gamma=0.5, gain=1.0).fit(log, pessimism=2.0)
+    agent = QAgent(Three(), hidden_layer_sizes=(16,), gamma=0.5, gain=1.0).fit(log, pessimism=2.0)
     at = np.array([[0.6], [-0.6], [0.9]])
     assert agent.predict(at, deterministic=True)[0].tolist() == [1, 0, 1]
     known = agent.value(at)
     assert bool((known.variance[:, 2] > 4 * known.variance[:, :2].amax(1)).all())
     # All rewards are negative, so what was never tried looks best to whoever believes means.
-    naive = QAgent(Three(), hidden=(16,), gamma=0.5, gain=1.0).fit(log, pessimism=0.0)
+    naive = QAgent(Three(), hidden_layer_sizes=(16,), gamma=0.5, gain=1.0).fit(log, pessimism=0.0)
     assert 2 in naive.predict(at, deterministic=True)[0].tolist()
 
 
@@ -196,7 +208,9 @@ def test_bad_worlds_are_refused(tmp_path):
         pays = float("nan")
 
     with pytest.raises(EnvironmentFault, match="a reward of nan") as caught:
-        QAgent(Broken(), hidden=(4,), horizon=32).learn(64, checkpoint=tmp_path / "kept")
+        QAgent(Broken(), hidden_layer_sizes=(4,), train_freq=32).learn(
+            64, checkpoint=tmp_path / "kept"
+        )
     assert str(tmp_path / "kept") in str(caught.value)
     assert QAgent.load(tmp_path / "kept", Coin()).steps == 0
     with pytest.raises(ValueError, match="NaN or infinite"):
@@ -210,19 +224,24 @@ def test_bad_worlds_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"gamma": 1.5}, "gamma"), ({"hold": "year"}, "hold"), ({"horizon": 0}, "horizon"),
-        ({"temper": 0.0}, "temper"), ({"double": True}, "second network"),
-        ({"replay": -1}, "replay"), ({"hidden": (0,)}, "hidden"), ({"memory": 1.0}, "memory"),
+        ({"gamma": 1.5}, "gamma"),
+        ({"thompson_interval": "year"}, "thompson_interval"),
+        ({"train_freq": 0}, "train_freq"),
+        ({"thompson_scale": 0.0}, "thompson_scale"),
+        ({"double_q": True}, "second network"),
+        ({"buffer_size": -1}, "buffer_size"),
+        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes"),
+        ({"memory_rows": 1.0}, "memory_rows"),
         ({"n_step": 0}, "n_step"),
     ],
-)  # fmt: skip
+)
 def test_bad_settings_are_refused(settings, says):
     with pytest.raises(ValueError, match=says):
         QAgent(Coin(), **settings)
 
 
 def test_damaged_files_are_refused(tmp_path):
-    agent = small(surprising=4).learn(32)
+    agent = small(priority_buffer_size=4).learn(32)
     agent.save(tmp_path / "a")
     with pytest.raises(InvalidModelFile, match="does not name its environment"):
         QAgent.load(tmp_path / "a")

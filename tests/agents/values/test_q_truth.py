@@ -8,7 +8,7 @@ from torch import nn
 
 import tractable as tr
 from tests.agents.values.coin import Coin
-from tractable.agents import MDP, Exploration, QAgent, Table
+from tractable.agents import MDP, Exploration, QAgent, QTable
 from tractable.agents.control.horizon import Horizon
 from tractable.agents.values.targets import after_n, mixed_targets, n_step_rows
 
@@ -32,13 +32,18 @@ def zeros(states, actions):
 def test_a_network_of_one_hot_states_is_a_table_step_for_step():
     env = gymnasium.make("FrozenLake-v1")
     agent = QAgent(
-        env, net=zeros(16, 4), learner=sgd, scale_rewards=False, sigma=1.0, sigma_decay=1.0,
+        env,
+        net=zeros(16, 4),
+        learner=sgd,
+        scale_rewards=False,
+        target_std=1.0,
+        target_std_decay=1.0,
         gamma=0.9,
-    )  # fmt: skip
+    )
     weight = agent.critics[0].learner.state.vectors[0]
     with torch.no_grad():
         weight.zero_()
-    table = Table(16, 4, "q", gamma=0.9, step=0.25)
+    table = QTable(16, 4, "q", gamma=0.9, learning_rate=0.25)
     rng = np.random.default_rng(0)
     for _ in range(300):
         state, action, following = rng.integers(16), rng.integers(4), rng.integers(16)
@@ -86,7 +91,7 @@ def test_tagi_on_an_embedding_is_kalman_temporal_differences_on_a_chain():
 
     agent = QAgent(
         Chain(), net=nn.Embedding(length, 1), learner=tagi, scale_rewards=False, gamma=gamma,
-        sigma=sigma, sigma_decay=1.0, sigma_min=sigma, memory=None,
+        target_std=sigma, target_std_decay=1.0, min_target_std=sigma, memory_rows=None,
     )  # fmt: skip
     before = agent.value(np.arange(length))
     truth = KalmanTD(before.loc[:, 0].numpy(), before.variance[:, 0].numpy(), gamma, sigma**2)
@@ -109,7 +114,7 @@ def test_targets_by_monte_carlo():
     draws = mean + np.sqrt(variance) * rng.standard_normal((200_000, 5))
     for build in (
         lambda m, v: after_n(rewards, m, v, no, ends, gamma=0.9, n=2),
-        lambda m, v: mixed_targets(rewards, m, v, no, ends, gamma=0.9, lam=0.7),
+        lambda m, v: mixed_targets(rewards, m, v, no, ends, gamma=0.9, td_lambda=0.7),
     ):
         centre, spread = build(mean, variance)
         drawn = np.stack([build(one, 0 * variance)[0] for one in draws[:4_000]])
@@ -130,7 +135,9 @@ def test_n_steps_stop_at_the_end_of_an_episode():
 @pytest.mark.parametrize("size", [8.0, 30.0])
 def test_sums_of_rewards_are_bounded_as_sums(size, monkeypatch):
     """Rewards of 8 deviations are within the bound of 10, and so their sums are not cut off."""
-    agent = QAgent(Coin(), hidden=(4,), gamma=0.5, replay=64, replays=1, n_step=3)
+    agent = QAgent(
+        Coin(), hidden_layer_sizes=(4,), gamma=0.5, buffer_size=64, gradient_steps=1, n_step=3
+    )
     agent.normalizer.returns.count = 1
     agent.normalizer.returns.variance = np.ones(1)
     rewards = size * np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
@@ -158,15 +165,15 @@ def test_learnt_values_are_those_of_policy_iteration(name):
         name = name.replace("v1", "v0").replace("v4", "v3")
     env = gymnasium.make(name)
     gamma = 0.8
-    mdp = MDP.of(name, gamma)
+    mdp = MDP.from_env(name, gamma)
     plan = mdp.policy_iteration()
-    states, actions = mdp.states - 1, mdp.actions
+    states, actions = mdp.n_states - 1, mdp.n_actions
     table = env.unwrapped.P
     # A step of 1 towards the mean over outcomes is a sweep of value iteration; one outcome at a
     # time is what an agent sees, so outcomes are repeated as often as they are likely.
     agent = QAgent(
         env, net=nn.Embedding(states, actions), learner=sweeper, scale_rewards=False, gamma=gamma,
-        sigma=1.0, sigma_decay=1.0, batch_size=1_000_000,
+        target_std=1.0, target_std_decay=1.0, batch_size=1_000_000,
     )  # fmt: skip
     repeat = 3 if name.startswith("FrozenLake") else 1
     rows = [
@@ -238,7 +245,12 @@ def test_a_snapshot_of_a_draw_is_the_network_with_those_weights(engine):
 def test_the_best_action_is_chosen_by_one_network_and_valued_by_the_other():
     """Double Q-learning with a target network: E 19.21."""
     agent = QAgent(
-        "CartPole-v1", double=True, target_every=1_000, scale_rewards=False, gamma=0.5, seed=1
+        "CartPole-v1",
+        double_q=True,
+        target_update_interval=1_000,
+        scale_rewards=False,
+        gamma=0.5,
+        seed=1,
     )
     x = np.array([[0.5, -1.0, 0.3, 2.0]])
     for k in range(200):  # until the two disagree about the best action
@@ -252,6 +264,6 @@ def test_the_best_action_is_chosen_by_one_network_and_valued_by_the_other():
 
 
 def test_equal_values_are_tried_alike():
-    agent = QAgent("CartPole-v1", explore=Exploration(eps=1.0), seed=0)
+    agent = QAgent("CartPole-v1", exploration=Exploration(eps=1.0), seed=0)
     drawn = [int(agent.predict(np.zeros(4))[0]) for _ in range(400)]
     assert 150 < sum(drawn) < 250

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from tests.agents.values.coin import Coin
-from tractable.agents import ActorCritic, PolicyGradient, QAgent, TAGIControl, learn_seeds
+from tractable.agents import ActorCritic, PolicyGradient, QAgent, TAGIControl, train_seeds
 from tractable.errors import InvalidModelFile
 
 KINDS = {
-    "policy gradient": partial(PolicyGradient, episodes=2, hidden=(8,)),
-    "actor-critic": partial(ActorCritic, horizon=40, hidden=(8,)),
-    "q": partial(QAgent, horizon=40, hidden=(8,), replay=100),
+    "policy gradient": partial(PolicyGradient, episodes_per_update=2, hidden_layer_sizes=(8,)),
+    "actor-critic": partial(ActorCritic, n_steps=40, hidden_layer_sizes=(8,)),
+    "q": partial(QAgent, train_freq=40, hidden_layer_sizes=(8,), buffer_size=100),
 }
 
 
@@ -50,23 +50,23 @@ def test_every_seed_trains_a_network_and_an_environment_of_its_own(kind, tmp_pat
     net = linear()
     before = [p.detach().clone() for p in net.parameters()]
     make = partial(KINDS[kind], Coin(), net=net)
-    agents = learn_seeds(make, [3, 4, 5], 80, tmp_path, processes=1)
+    agents = train_seeds(make, [3, 4, 5], 80, tmp_path, processes=1)
     for agent in agents:
         same(agent, KINDS[kind](Coin(), net=linear(), seed=agent.seed).learn(80))
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before, strict=True))
     assert len({id(agent.env) for agent in agents}) == 3
-    further = learn_seeds(make, [3, 4, 5], 160, tmp_path, processes=1)
+    further = train_seeds(make, [3, 4, 5], 160, tmp_path, processes=1)
     for agent, longer in zip(agents, further, strict=True):
         same(agent.learn(160 - agent.steps), longer)
 
 
 def test_the_number_of_processes_does_not_matter(tmp_path):
-    make = partial(PolicyGradient, "CartPole-v1", net=Odd(4), episodes=2)
-    agents = learn_seeds(make, [3, 4], 60, tmp_path, processes=2)
+    make = partial(PolicyGradient, "CartPole-v1", net=Odd(4), episodes_per_update=2)
+    agents = train_seeds(make, [3, 4], 60, tmp_path, processes=2)
     assert [agent.seed for agent in agents] == [3, 4]
     for agent in agents:
         same(agent, make(seed=agent.seed).learn(60))
-    further = learn_seeds(make, [3, 4], 120, tmp_path, processes=1)  # goes on from the files
+    further = train_seeds(make, [3, 4], 120, tmp_path, processes=1)  # goes on from the files
     for agent, longer in zip(agents, further, strict=True):
         same(agent.learn(120 - agent.steps), longer)
 
@@ -74,9 +74,9 @@ def test_the_number_of_processes_does_not_matter(tmp_path):
 def test_what_is_no_set_of_seeds_or_no_agent_is_refused(tmp_path):
     make = partial(PolicyGradient, Coin())
     with pytest.raises(ValueError, match="different seeds"):
-        learn_seeds(make, [1, 1], 64, tmp_path)
+        train_seeds(make, [1, 1], 64, tmp_path)
     with pytest.raises(TypeError, match="a class of agents or a"):
-        learn_seeds(lambda seed: make(seed=seed), [1, 2], 64, tmp_path)
+        train_seeds(lambda seed: make(seed=seed), [1, 2], 64, tmp_path)
 
 
 class OwnNet(PolicyGradient):
@@ -94,7 +94,7 @@ class OwnNet(PolicyGradient):
 
 def test_agents_that_cannot_be_loaded_are_refused_before_they_are_trained(tmp_path):
     with pytest.raises((InvalidModelFile, TypeError)):
-        learn_seeds(partial(OwnNet, Coin()), [0, 1], 60, tmp_path, processes=1)
+        train_seeds(partial(OwnNet, Coin()), [0, 1], 60, tmp_path, processes=1)
     assert OwnNet.taken == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -112,7 +112,9 @@ def test_the_network_of_the_user_is_copied(kind):
 @pytest.mark.parametrize("every", [0, -1])
 def test_checkpoints_are_at_least_one_horizon_apart(every, tmp_path):
     agents = [
-        TAGIControl("Pendulum-v1", horizon=20, policy_hidden=(4,), value_hidden=(4,)),
+        TAGIControl(
+            "Pendulum-v1", n_steps=20, policy_hidden_layer_sizes=(4,), value_hidden_layer_sizes=(4,)
+        ),
         *(make(Coin()) for make in KINDS.values()),
     ]
     for agent in agents:

@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 import torch
 
-from tractable.agents import MDP, Exploration, Table, boltzmann, discounted_returns
+from tractable.agents import MDP, Exploration, QTable, boltzmann, discounted_returns
 
 
 def test_returns():
@@ -16,19 +16,19 @@ def test_returns():
 @pytest.mark.parametrize(("rule", "wanted"), [("sarsa", 1.745), ("q", 1.97)])
 def test_one_step(rule, wanted):
     """RLR-07."""
-    table = Table(3, 2, rule, gamma=0.9, step=0.1)
+    table = QTable(3, 2, rule, gamma=0.9, learning_rate=0.1)
     table.tables[0] = torch.tensor([[1, 2], [0.5, 3], [0, 1]])
-    assert table.update(0, 1, -1.0, 1, then=0) == pytest.approx(wanted)
+    assert table.update(0, 1, -1.0, 1, next_action=0) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("mine", "wanted"), [(0, 1.736), (1, 0.845)])
 def test_one_step_of_two_tables(mine, wanted):
     """RLR-07; one of them, at random, learns (D-41)."""
-    table = Table(3, 2, "double", gamma=0.9, step=0.1)
+    table = QTable(3, 2, "double", gamma=0.9, learning_rate=0.1)
     table.tables[0] = torch.tensor([[1, 2], [0.5, 3], [0, 1]])
     table.tables[1] = torch.tensor([[0, 1], [2, 0.4], [1, 0]])
     before = table.tables.clone()
-    assert table.update(0, 1, -1.0, 1, table=mine) == pytest.approx(wanted)
+    assert table.update(0, 1, -1.0, 1, which=mine) == pytest.approx(wanted)
     assert torch.equal(table.tables[1 - mine], before[1 - mine])
 
 
@@ -69,13 +69,13 @@ def test_many_steps_find_what_planning_finds(rule):
     p = p / p.sum(2, keepdim=True)
     r = torch.rand(4, 2, generator=generator, dtype=torch.float64)
     mdp = MDP(p, r, 0.7)
-    table = Table(4, 2, rule, gamma=0.7, seed=1)
+    table = QTable(4, 2, rule, gamma=0.7, seed=1)
     state, action = 0, 0
     for k in range(20_000):
-        reward, following, _ = mdp.draw(state, action, generator)
+        reward, following, _ = mdp.sample_step(state, action, generator)
         then = int(torch.randint(2, (), generator=generator))
         table.step = 1 / (1 + k / 100) ** 0.7
-        table.update(state, action, reward, following, then=then)
+        table.update(state, action, reward, following, next_action=then)
         state, action = following, then
     uniform = mdp.q(mdp.evaluate(torch.full((4, 2), 0.5)))
     wanted = uniform if rule == "sarsa" else mdp.policy_iteration().q
@@ -83,7 +83,7 @@ def test_many_steps_find_what_planning_finds(rule):
 
 
 def test_monte_carlo_learns_whole_episodes():
-    table = Table(3, 1, "monte-carlo", gamma=0.5, step=1.0)
+    table = QTable(3, 1, "monte-carlo", gamma=0.5, learning_rate=1.0)
     table.learn_episode([(0, 0, 1.0), (1, 0, 2.0), (2, 0, 4.0)])
     assert table.q.squeeze(1).tolist() == [3.0, 4.0, 4.0]
     with pytest.raises(TypeError, match="at the end of an episode"):
@@ -93,8 +93,8 @@ def test_monte_carlo_learns_whole_episodes():
 @pytest.mark.parametrize("rule", ["q", "sarsa", "monte-carlo"])
 def test_a_lake_without_slipping_is_crossed(rule):
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    table = Table(16, 4, rule, gamma=0.95, step=0.3, seed=0)
-    table.learn(env, 400, explore=Exploration(0.3))
+    table = QTable(16, 4, rule, gamma=0.95, learning_rate=0.3, seed=0)
+    table.learn(env, 400, exploration=Exploration(0.3))
     state, _ = env.reset(seed=0)
     for _ in range(20):
         state, reward, done, _, _ = env.step(int(table.policy[state]))
@@ -105,22 +105,22 @@ def test_a_lake_without_slipping_is_crossed(rule):
 
 def test_the_same_seed_learns_the_same():
     env = gymnasium.make("CliffWalking-v1")
-    first, second = (Table(48, 4, "double", seed=3).learn(env, 5, longest=50) for _ in range(2))
+    first, second = (QTable(48, 4, "double", seed=3).learn(env, 5, max_steps=50) for _ in range(2))
     assert first == second
 
 
 def test_what_a_table_cannot_take():
     with pytest.raises(ValueError, match="rule must be one of q, sarsa, double, monte-carlo"):
-        Table(2, 2, "td")
-    with pytest.raises(ValueError, match="step must lie between 0 and 1"):
-        Table(2, 2, step=0.0)
+        QTable(2, 2, "td")
+    with pytest.raises(ValueError, match="learning_rate must lie between 0 and 1"):
+        QTable(2, 2, learning_rate=0.0)
     with pytest.raises(ValueError, match="sarsa needs the next action"):
-        Table(2, 2, "sarsa").update(0, 0, 1.0, 1)
+        QTable(2, 2, "sarsa").update(0, 0, 1.0, 1)
     with pytest.raises(ValueError, match="the reward in state 0 is NaN"):
-        Table(2, 2).update(0, 0, float("nan"), 1)
-    table = Table(2, 2, "monte-carlo")
+        QTable(2, 2).update(0, 0, float("nan"), 1)
+    table = QTable(2, 2, "monte-carlo")
     with pytest.raises(ValueError, match="the reward in state 1 is NaN or infinite"):
         table.learn_episode([(0, 0, 1.0), (1, 0, float("nan"))])
     assert not bool(table.q.any())
     with pytest.raises(TypeError, match="see TAGIControl for continuous actions"):
-        Table(2, 2).learn(gymnasium.make("Pendulum-v1"), 1)
+        QTable(2, 2).learn(gymnasium.make("Pendulum-v1"), 1)

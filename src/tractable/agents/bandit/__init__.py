@@ -1,8 +1,16 @@
 """Contextual bandits: the reward of an action is observed immediately."""
 
 from tractable.agents.bandit.agent import Bandit
-from tractable.agents.bandit.history import History
-from tractable.agents.bandit.policies import EpsilonGreedy, Greedy, Policy, Thompson
-from tractable.agents.bandit.replay import Replay
+from tractable.agents.bandit.history import BanditHistory
+from tractable.agents.bandit.policies import BanditPolicy, EpsilonGreedy, Greedy, Thompson
+from tractable.agents.bandit.replay import BanditReplay
 
-__all__ = ["Bandit", "EpsilonGreedy", "Greedy", "History", "Policy", "Replay", "Thompson"]
+__all__ = [
+    "Bandit",
+    "EpsilonGreedy",
+    "Greedy",
+    "BanditHistory",
+    "BanditPolicy",
+    "BanditReplay",
+    "Thompson",
+]

@@ -1,6 +1,6 @@
 """Contextual bandit agent: a learner that predicts rewards and a policy that chooses actions.
 
-The input of the learner's network is a context of ``features`` numbers followed by the one-hot
+The input of the learner's network is a context of ``n_features`` numbers followed by the one-hot
 code of the action.  The network predicts the reward of that action in that context,
 ``P(r|x, a, w)``.  A learner with an online method (TAGI) learns each reward once, in closed form.
 Other learners store the latest rewards in a replay buffer and train on batches drawn from it
@@ -21,10 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from tractable.agents.bandit import file, runner
-from tractable.agents.bandit.history import History
-from tractable.agents.bandit.policies import Policy, Thompson
+from tractable.agents.bandit.history import BanditHistory
+from tractable.agents.bandit.policies import BanditPolicy, Thompson
 from tractable.agents.bandit.policies import policy as policy_of
-from tractable.agents.bandit.replay import Replay
+from tractable.agents.bandit.replay import BanditReplay
 from tractable.errors import InvalidInput
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
@@ -35,28 +35,29 @@ class Bandit:
     """Agent for contextual bandits.
 
     Args:
-        learner: learner that predicts one number, the reward, from ``features + actions`` inputs.
+        learner: learner that predicts one number, the reward, from ``n_features + n_actions``
+            inputs.
         policy: rule that chooses an action; default: ``Thompson()``.
-        features: number of features of a context; 0 for a bandit without contexts.
-        actions: number of actions, at least 2.
+        n_features: number of features of a context; 0 for a bandit without contexts.
+        n_actions: number of actions, at least 2.
         replay: replay buffer; ``None`` learns every reward once.  The default ``"auto"`` is
             ``None`` if the learner's method is online (``Method.online``: TAGI), else
-            ``Replay()``.
+            ``BanditReplay()``.
         reward_scale: number by which rewards are divided before they are learned.
-        memory: for rewards whose distribution changes with time: approximate number of past
+        memory_rows: for rewards whose distribution changes with time: approximate number of past
             rewards that the posterior depends on (``Learner.update``).  It requires a learner
             that supports forgetting (TAGI) and ``replay=None``.  Default: nothing is forgotten.
         seed: seed of the generator used by the policy and by the replay buffer.
 
     Attributes:
         generator: random generator; it may be replaced.
-        history: steps taken by ``run``.
+        history: steps taken by ``learn``.
 
     >>> import tractable as tr
     >>> net = nn.Linear(2, 1, bias=False)
-    >>> agent = Bandit(tr.TAGI(net, tr.likelihoods.Normal(1.0)), features=0, actions=2)
+    >>> agent = Bandit(tr.TAGI(net, tr.likelihoods.Normal(1.0)), n_features=0, n_actions=2)
     >>> for _ in range(100):
-    ...     _ = agent.learn([], 1, 3.0).learn([], 0, 1.0)
+    ...     _ = agent.update([], 1, 3.0).update([], 0, 1.0)
     >>> agent.act([])
     1
     """
@@ -64,53 +65,55 @@ class Bandit:
     def __init__(
         self,
         learner: Learner,
-        policy: Policy | dict[str, Any] | None = None,
+        policy: BanditPolicy | dict[str, Any] | None = None,
         *,
-        features: int,
-        actions: int,
-        replay: Replay | Literal["auto"] | None = "auto",
+        n_features: int,
+        n_actions: int,
+        replay: BanditReplay | Literal["auto"] | None = "auto",
         reward_scale: float = 1.0,
-        memory: float | None = None,
+        memory_rows: float | None = None,
         seed: int = 0,
     ) -> None:
         if not isinstance(learner, Learner):
             raise TypeError(f"learner must be a tractable learner, got {type(learner).__name__}")
-        if features < 0:
-            raise ValueError(f"features must not be negative, got {features}")
-        if actions < 2:
-            raise ValueError(f"a bandit needs at least 2 actions, got {actions}")
+        if n_features < 0:
+            raise ValueError(f"n_features must not be negative, got {n_features}")
+        if n_actions < 2:
+            raise ValueError(f"a bandit needs at least 2 actions, got {n_actions}")
         if not (math.isfinite(reward_scale) and reward_scale > 0):
             raise ValueError(f"reward_scale must be a positive number, got {reward_scale}")
         if replay == "auto":
-            replay = None if learner.method.online else Replay()
-        if memory is not None and not (math.isfinite(memory) and memory > 1):
-            raise ValueError(f"memory must be a number of rewards above 1, or None; got {memory!r}")
-        if memory is not None and replay is not None:
+            replay = None if learner.method.online else BanditReplay()
+        if memory_rows is not None and not (math.isfinite(memory_rows) and memory_rows > 1):
             raise ValueError(
-                "memory cannot be combined with a replay buffer, because that is the memory: set "
-                "its size with replay=Replay(capacity) instead"
+                f"memory_rows must be a number of rewards above 1, or None; got {memory_rows!r}"
+            )
+        if memory_rows is not None and replay is not None:
+            raise ValueError(
+                "memory_rows cannot be combined with a replay buffer, because that is the memory: "
+                "set its size with replay=BanditReplay(buffer_size) instead"
             )
         self.learner = learner
         self.policy = policy_of(Thompson() if policy is None else policy)
-        self.features, self.actions = features, actions
+        self.n_features, self.n_actions = n_features, n_actions
         self.replay = copy.deepcopy(replay)
         self.reward_scale = float(reward_scale)
-        self.memory = None if memory is None else float(memory)
+        self.memory_rows = None if memory_rows is None else float(memory_rows)
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
-        self.history = History()
+        self.history = BanditHistory()
         self.env_seed: int | None = None
         # One row per action: the context in the left columns, the one-hot code in the right ones.
         self._rows = torch.zeros(
-            actions, features + actions, dtype=learner.dtype, device=learner.device
+            n_actions, n_features + n_actions, dtype=learner.dtype, device=learner.device
         )
-        self._codes = self._rows[:, features:].fill_diagonal_(1.0)
+        self._codes = self._rows[:, n_features:].fill_diagonal_(1.0)
         self._shape = self._probe()
 
     def _probe(self) -> torch.Size:
         """Return the output shape for one action; raise if the network does not fit."""
-        width = self.features + self.actions
-        given = f"{self.features} features and {self.actions} actions make {width} inputs"
+        width = self.n_features + self.n_actions
+        given = f"{self.n_features} features and {self.n_actions} actions make {width} inputs"
         try:
             shape = self.learner.output_shape(self._codes.new_zeros(1, width))
         except InvalidInput as error:
@@ -128,38 +131,38 @@ class Bandit:
 
     def act(self, context: Any) -> int:
         """Return the action that the policy chooses in a context."""
-        return self.policy.choose(self.learner, self._see(context), self.generator)
+        return self.policy.choose(self.learner, self._inputs(context), self.generator)
 
-    def learn(self, context: Any, action: int, reward: float) -> Self:
+    def update(self, context: Any, action: int, reward: float) -> Self:
         """Learn the reward of one action in one context; return the agent."""
         number = self._action(action)
-        x = self._see(context)[number : number + 1]
+        x = self._inputs(context)[number : number + 1]
         y = self._targets(x.new_tensor([self._reward(reward)]))
         if self.replay is None:
-            self.learner.learn_batch(x, y, memory=self.memory)
+            self.learner.learn_batch(x, y, memory=self.memory_rows)
         else:
             self.replay.add(x, y)
-            self.replay.rehearse(self.learner, self.generator)
+            self.replay.train(self.learner, self.generator)
         return self
 
-    def prime(self, contexts: Any, actions: Any, rewards: Any) -> Self:
+    def warm_start(self, contexts: Any, actions: Any, rewards: Any) -> Self:
         """Add past experience, for example that of random actions, and return the agent.
 
         With a replay buffer, the experience is only stored; learning starts with the first step.
         Without one, each row is learned once, in the given order.
 
         Args:
-            contexts: contexts, ``[rows, features]``.
+            contexts: contexts, ``[rows, n_features]``.
             actions: actions taken, ``[rows]``.
             rewards: rewards received, ``[rows]``.
         """
         rows = torch.as_tensor(contexts).to(self.learner.device, self.learner.dtype)
         chosen, y = torch.as_tensor(actions), torch.as_tensor(rewards, dtype=torch.float64)
-        if rows.shape != (len(chosen), self.features) or y.shape != chosen.shape:
+        if rows.shape != (len(chosen), self.n_features) or y.shape != chosen.shape:
             raise ValueError(
-                f"expected {self.features} features, an action and a reward per row; got contexts "
-                f"of shape {tuple(rows.shape)}, actions of shape {tuple(chosen.shape)} and rewards "
-                f"of shape {tuple(y.shape)}"
+                f"expected {self.n_features} features, an action and a reward per row; got "
+                f"contexts of shape {tuple(rows.shape)}, actions of shape {tuple(chosen.shape)} "
+                f"and rewards of shape {tuple(y.shape)}"
             )
         _refuse_non_finite(rows, "contexts")
         for action in chosen.unique().tolist():
@@ -171,32 +174,32 @@ class Bandit:
             self.replay.add(x, targets)
             return self
         for i in range(len(x)):
-            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1], memory=self.memory)
+            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1], memory=self.memory_rows)
         return self
 
-    def run(
+    def learn(
         self,
         env: Any,
-        steps: int,
+        total_timesteps: int,
         *,
         seed: int | None = None,
         callback: runner.Callback | None = None,
         progress: bool | None = None,
         checkpoint: str | Path | None = None,
-        every: int = 2_500,
-    ) -> History:
-        """Act in an environment and learn from it, until ``steps`` steps have been taken in total.
+        checkpoint_every: int = 2_500,
+    ) -> Self:
+        """Act in an environment and learn, until ``total_timesteps`` steps have been taken.
 
         A run that was interrupted, or is to be extended, continues after its last step: the
         environment is reset with the same seed, and the actions taken so far are repeated.  They
         must give the same rewards.  The learning curve therefore equals that of an uninterrupted
         run, for any environment that is determined by its seed and the actions.
-        ``agent.history = History()`` starts a new run.
+        ``agent.history = BanditHistory()`` starts a new run.
 
         Args:
             env: a Gymnasium environment with discrete actions; its ``info`` may hold
                 ``"regret"`` and ``"oracle"`` (the best action).
-            steps: length of the whole run, including the steps of earlier calls.
+            total_timesteps: length of the whole run, including the steps of earlier calls.
             seed: seed of the environment; default: drawn from the agent's generator.
             callback: function called with the agent and the number of steps taken, after each
                 step; returning True stops the run.
@@ -204,30 +207,31 @@ class Bandit:
                 terminal.
             checkpoint: file to which the agent is saved; if it exists and this agent has not
                 taken a step yet, the run in it is resumed.
-            every: number of steps between two writes of ``checkpoint``.
+            checkpoint_every: number of steps between two writes of ``checkpoint``.
 
         Returns:
-            The agent's ``history``.
+            The agent; its ``history`` holds the steps.
         """
-        return runner.run(
-            self, env, steps, seed=seed, callback=callback, progress=progress,
-            checkpoint=checkpoint, every=every,
+        runner.run(
+            self, env, total_timesteps, seed=seed, callback=callback, progress=progress,
+            checkpoint=checkpoint, checkpoint_every=checkpoint_every,
         )  # fmt: skip
+        return self
 
     # --- checking ----------------------------------------------------------------------------
 
-    def _see(self, context: Any) -> Tensor:
+    def _inputs(self, context: Any) -> Tensor:
         """Return the input rows of all actions in a context; the next call overwrites them."""
         try:
             row = torch.as_tensor(context, dtype=self._codes.dtype, device=self._codes.device)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"a context must be an array of numbers: {error}") from error
-        if row.shape != (self.features,):
+        if row.shape != (self.n_features,):
             raise InvalidInput(
-                f"a context must have {self.features} features, got shape {tuple(row.shape)}"
+                f"a context must have {self.n_features} features, got shape {tuple(row.shape)}"
             )
         _refuse_non_finite(row, "the context")
-        self._rows[:, : self.features] = row
+        self._rows[:, : self.n_features] = row
         return self._rows
 
     def _action(self, action: Any) -> int:
@@ -235,9 +239,10 @@ class Bandit:
             number = -1 if isinstance(action, bool) else operator.index(action)
         except TypeError:
             number = -1
-        if not 0 <= number < self.actions:
+        if not 0 <= number < self.n_actions:
             raise InvalidInput(
-                f"unknown action {action!r}: actions are whole numbers from 0 to {self.actions - 1}"
+                f"unknown action {action!r}: actions are whole numbers from 0 to "
+                f"{self.n_actions - 1}"
             )
         return number
 
@@ -267,7 +272,7 @@ class Bandit:
         net: nn.Module | None = None,
         likelihood: Likelihood | None = None,
         *,
-        policy: Policy | None = None,
+        policy: BanditPolicy | None = None,
         device: torch.device | str | None = None,
         **options: Any,
     ) -> Bandit:

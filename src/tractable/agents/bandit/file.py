@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from tractable.agents.bandit.history import History
-from tractable.agents.bandit.policies import Policy, current
+from tractable.agents.bandit.history import BanditHistory
+from tractable.agents.bandit.policies import BanditPolicy, current
 from tractable.agents.bandit.policies import policy as policy_of
-from tractable.agents.bandit.replay import Replay
+from tractable.agents.bandit.replay import BanditReplay
 from tractable.errors import InvalidModelFile
-from tractable.learners import Ensemble, Learner, files
+from tractable.learners import Learner, files
 from tractable.likelihoods import Likelihood
 from tractable.persistence import checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
@@ -54,11 +54,11 @@ def described(agent: Bandit) -> dict[str, Any]:
     """Return the constructor arguments, except the learner, as JSON values."""
     return {
         "policy": {"name": type(agent.policy).__name__, **agent.policy.config()},
-        "features": agent.features,
-        "actions": agent.actions,
+        "n_features": agent.n_features,
+        "n_actions": agent.n_actions,
         "replay": None if agent.replay is None else agent.replay.config(),
         "reward_scale": agent.reward_scale,
-        "memory": agent.memory,
+        "memory_rows": agent.memory_rows,
         "seed": agent.seed,
     }
 
@@ -69,7 +69,7 @@ def load(
     net: nn.Module | None,
     likelihood: Likelihood | None,
     *,
-    policy: Policy | None,
+    policy: BanditPolicy | None,
     device: torch.device | str | None,
     **options: Any,
 ) -> Bandit:
@@ -88,7 +88,7 @@ def _agent(
     net: nn.Module | None,
     likelihood: Likelihood | None,
     *,
-    policy: Policy | None,
+    policy: BanditPolicy | None,
     device: torch.device | str | None,
     **options: Any,
 ) -> Bandit:
@@ -96,7 +96,7 @@ def _agent(
     with model_file.fitting(path):
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
-        tensors, header = _as_today(tensors, header)
+        header = _with_current_names(header)
         learner = files.unpack(
             path, part(tensors, "learner/"), header["of"], net, likelihood,
             device=device, **options,
@@ -104,33 +104,33 @@ def _agent(
         arguments = dict(checks.finite(header["agent"], "agent"))
         replay, found = arguments.pop("replay"), arguments.pop("policy")
         _check_sizes(learner, arguments, model_file.numbers_in(tensors))
-        if "samples" in found:
-            checks.at_most(found["samples"], MOST_SAMPLES, "samples")
+        if "n_samples" in found:
+            checks.at_most(found["n_samples"], MAX_SAMPLES, "n_samples")
         agent = kind(
             learner,
             policy_of(found if policy is None else policy),
-            replay=None if replay is None else Replay(**replay),
+            replay=None if replay is None else BanditReplay(**replay),
             **arguments,
         )
         agent.generator.set_state(tensors["generator"])
-        agent.history = History.restore(part(tensors, "history/"))
+        agent.history = BanditHistory.restore(part(tensors, "history/"))
         seed = header["env_seed"]
         agent.env_seed = None if seed is None else checks.of_type(seed, int, "env_seed")
         if agent.replay is not None:
             held = {k: t.to(learner.device) for k, t in part(tensors, "replay/").items()}
-            _check_memory(learner, held, agent.features + agent.actions)
+            _check_memory(learner, held, agent.n_features + agent.n_actions)
             agent.replay.restore(held, header["replay"])
         checks.taken(_of_agent(tensors, header, policy), _of_agent(*packed(agent), policy))
     return agent
 
 
-MOST_ACTIONS = 5_000
+MAX_ACTIONS = 5_000
 """Maximum number of actions in a file.
 
 A larger number is accepted if the file holds at least as many numbers as the agent's input rows.
 """
 
-MOST_SAMPLES = 100_000
+MAX_SAMPLES = 100_000
 """Maximum number of draws per action that a file may request."""
 
 
@@ -165,22 +165,32 @@ def resume(agent: Bandit, path: str | Path) -> None:
     agent.env_seed = found.env_seed
 
 
-def _as_today(tensors: Tensors, header: Header) -> tuple[Tensors, Header]:
-    """Convert a file of format 1, which stored the noise statistics separately, to this format."""
-    agent = {**header["agent"], "policy": current(header["agent"]["policy"])}
-    many = header["of"].get("learner") == Ensemble.__name__
-    kept = {name: t for name, t in tensors.items() if not name.startswith("statistics/")}
-    for i, statistics in part(tensors, "statistics/").items():
-        kept[f"learner/training/{i}/statistics" if many else "learner/training/statistics"] = (
-            statistics
-        )
-    return kept, {**header, "agent": agent}
+def _with_current_names(header: Header) -> Header:
+    """Return the header of a file with current names of the arguments."""
+    agent = _renamed(header["agent"], _ARGUMENTS)
+    agent["policy"] = current(agent["policy"])
+    if agent["replay"] is not None:
+        agent["replay"] = _renamed(agent["replay"], _REPLAY_ARGUMENTS)
+    return {**header, "agent": agent}
+
+
+_ARGUMENTS = {"features": "n_features", "actions": "n_actions", "memory": "memory_rows"}
+_REPLAY_ARGUMENTS = {
+    "capacity": "buffer_size",
+    "batches": "gradient_steps",
+    "every": "train_freq",
+}
+"""New names of arguments in files of earlier versions."""
+
+
+def _renamed(entries: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in entries.items()}
 
 
 def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
     """Check the numbers of actions and features against the network before rows are allocated."""
-    actions = checks.at_most(arguments["actions"], max(MOST_ACTIONS, isqrt(room)), "actions")
-    width = actions + checks.at_most(arguments["features"], room, "features")
+    actions = checks.at_most(arguments["n_actions"], max(MAX_ACTIONS, isqrt(room)), "n_actions")
+    width = actions + checks.at_most(arguments["n_features"], room, "n_features")
     learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
 
 
@@ -203,7 +213,9 @@ def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
         )
 
 
-def _of_agent(tensors: Tensors, header: Header, policy: Policy | None) -> tuple[Tensors, Header]:
+def _of_agent(
+    tensors: Tensors, header: Header, policy: BanditPolicy | None
+) -> tuple[Tensors, Header]:
     """Return the entries of the agent itself, without a policy that the caller replaced."""
     own = {name: t for name, t in tensors.items() if not name.startswith("learner/")}
     stated = {key: v for key, v in header["agent"].items() if key != "policy" or policy is None}

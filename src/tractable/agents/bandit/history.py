@@ -14,7 +14,7 @@ from torch import Tensor
 _UNKNOWN = -1
 
 
-class History:
+class BanditHistory:
     """Record of the steps of one run.
 
     Attributes:
@@ -65,7 +65,7 @@ class History:
         }
 
     @classmethod
-    def restore(cls, tensors: Mapping[str, Tensor]) -> History:
+    def restore(cls, tensors: Mapping[str, Tensor]) -> BanditHistory:
         """Return the history whose ``state`` is given."""
         self = cls()
         for name in ("actions", "rewards", "regrets", "oracle"):

@@ -1,8 +1,8 @@
 """Replay buffer: recent experience on which a gradient-based learner is trained repeatedly.
 
-At every step of the agent (or every second, third ... one), ``batches`` gradient steps are made,
-each on rows drawn uniformly with replacement from the buffer.  The divergence from the prior (or
-the log prior) is divided among the rows of the buffer: a batch of B rows out of N has the share
+At every step of the agent (or every second, third ... one), ``gradient_steps`` gradient steps are
+made, each on rows drawn uniformly with replacement from the buffer.  The divergence from the prior
+(or the log prior) is divided among the rows of the buffer: a batch of B rows out of N has the share
 B/N of it.  The objective is therefore that of the buffer as one data set, however often each row
 is drawn.
 
@@ -22,24 +22,29 @@ from tractable.learners import Learner, Position
 from tractable.persistence.checks import at_most
 from tractable.training.batches import Rows
 
-_FIRST_ROWS = 64  # initial size of the buffer, which then doubles up to its capacity
+_FIRST_ROWS = 64  # initial size of the buffer, which then doubles up to its buffer_size
 
 
-class Replay:
-    """Replay buffer with the latest ``capacity`` observations.
+class BanditReplay:
+    """Replay buffer with the latest ``buffer_size`` observations.
 
     Args:
-        capacity: maximum number of observations; the oldest is overwritten.
+        buffer_size: maximum number of observations; the oldest is overwritten.
         batch_size: rows per gradient step (all rows while there are fewer).
-        batches: number of gradient steps per training phase.
-        every: number of agent steps between two training phases.
+        gradient_steps: number of gradient steps per training phase.
+        train_freq: number of agent steps between two training phases.
     """
 
     def __init__(
-        self, capacity: int = 4096, *, batch_size: int = 64, batches: int = 1, every: int = 1
+        self,
+        buffer_size: int = 4096,
+        *,
+        batch_size: int = 64,
+        gradient_steps: int = 1,
+        train_freq: int = 1,
     ) -> None:
-        self.capacity, self.batch_size = capacity, batch_size
-        self.batches, self.every = batches, every
+        self.buffer_size, self.batch_size = buffer_size, batch_size
+        self.gradient_steps, self.train_freq = gradient_steps, train_freq
         for name, value in self.config().items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
@@ -52,41 +57,44 @@ class Replay:
 
     def config(self) -> dict[str, Any]:
         """Return the constructor arguments as JSON values."""
-        names = ("capacity", "batch_size", "batches", "every")
+        names = ("buffer_size", "batch_size", "gradient_steps", "train_freq")
         return {name: getattr(self, name) for name in names}
 
     def add(self, x: Tensor, y: Tensor) -> None:
         """Append rows of inputs and their targets, in the order in which they were observed."""
-        x, y = x[-self.capacity :], y[-self.capacity :]
-        self.inputs, self.targets = self._roomy(self.inputs, x), self._roomy(self.targets, y)
-        places = (self._next + torch.arange(len(x))) % self.capacity
+        x, y = x[-self.buffer_size :], y[-self.buffer_size :]
+        self.inputs, self.targets = (
+            self._with_space(self.inputs, x),
+            self._with_space(self.targets, y),
+        )
+        places = (self._next + torch.arange(len(x))) % self.buffer_size
         self.inputs[places], self.targets[places] = x, y
-        self._next = (self._next + len(x)) % self.capacity
-        self._held = min(self._held + len(x), self.capacity)
+        self._next = (self._next + len(x)) % self.buffer_size
+        self._held = min(self._held + len(x), self.buffer_size)
 
-    def _roomy(self, memory: Tensor, rows: Tensor) -> Tensor:
-        """Return a tensor with space for the new rows; its size doubles up to ``capacity``."""
-        needed = min(self._held + len(rows), self.capacity)
-        if self._held and needed <= len(memory):
-            return memory
-        size = min(max(needed, 2 * self._held, _FIRST_ROWS), self.capacity)
+    def _with_space(self, buffer: Tensor, rows: Tensor) -> Tensor:
+        """Return a tensor with space for the new rows; its size doubles up to ``buffer_size``."""
+        needed = min(self._held + len(rows), self.buffer_size)
+        if self._held and needed <= len(buffer):
+            return buffer
+        size = min(max(needed, 2 * self._held, _FIRST_ROWS), self.buffer_size)
         larger = rows.new_zeros(size, *rows.shape[1:])
         if self._held:
-            larger[: self._held] = memory[: self._held]
+            larger[: self._held] = buffer[: self._held]
         return larger
 
-    def rehearse(self, learner: Learner, generator: torch.Generator) -> None:
-        """Count one agent step; in every ``every``-th step, train on ``batches`` batches."""
-        self._steps = (self._steps + 1) % self.every
+    def train(self, learner: Learner, generator: torch.Generator) -> None:
+        """Count one agent step; in every ``train_freq``-th, train on ``gradient_steps`` batches."""
+        self._steps = (self._steps + 1) % self.train_freq
         if self._steps == 0:
-            self._learn(learner, generator)
+            self._train(learner, generator)
         if learner.fitted:
             learner.method.step_schedule(learner.state)
 
-    def _learn(self, learner: Learner, generator: torch.Generator) -> None:
+    def _train(self, learner: Learner, generator: torch.Generator) -> None:
         rows, size = self._held, min(self.batch_size, self._held)
         batches = -(-rows // size)
-        for _ in range(self.batches):
+        for _ in range(self.gradient_steps):
             chosen = torch.randint(rows, (size,), generator=generator)
             number = self._seen // size % batches
             position = Position(size / rows, 0.0, number, batches)
@@ -111,8 +119,8 @@ class Replay:
         """Restore the buffer from the return values of ``state``."""
         self._held = self._next = self._seen = self._steps = 0
         if tensors:
-            rows, last = len(tensors["inputs"]), self.capacity - 1
+            rows, last = len(tensors["inputs"]), self.buffer_size - 1
             self.add(tensors["inputs"], tensors["targets"])
             self._next = at_most(values["next"], last if rows > last else rows, "next")
             self._seen = at_most(values["seen"], rows, "seen")
-            self._steps = at_most(values["steps"], self.every - 1, "steps")
+            self._steps = at_most(values["steps"], self.train_freq - 1, "steps")

@@ -20,18 +20,18 @@ def mean_rewards(learner: Learner, x: Tensor) -> Tensor:
         return learner.outputs(x, batch_size=None).predictive().mean.reshape(len(x))
 
 
-def weight_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Generator) -> Tensor:
-    """Return expected rewards under ``samples`` draws of the weights, ``[samples, rows]``.
+def weight_draws(learner: Learner, x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+    """Return expected rewards under ``n_samples`` draws of the weights, ``[n_samples, rows]``.
 
     All rows of ``x`` share the weights of a draw.  The learner's method defines what a draw is
     (``Learner.sample``).
     """
     with torch.no_grad():
-        outputs = learner.sample(x, samples, generator)
-        return _rewards(learner, outputs.flatten(0, 1)).reshape(samples, len(x))
+        outputs = learner.sample(x, n_samples, generator)
+        return _rewards(learner, outputs.flatten(0, 1)).reshape(n_samples, len(x))
 
 
-def output_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Generator) -> Tensor:
+def output_draws(learner: Learner, x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
     """Return expected rewards with each row's output drawn from its own Gaussian, by moments.
 
     Approximate: the outputs of two rows are drawn independently, although they share weights, so
@@ -39,10 +39,10 @@ def output_draws(learner: Learner, x: Tensor, samples: int, generator: torch.Gen
     """
     with torch.no_grad():
         mean, variance = learner.outputs(x, batch_size=None).moments()
-        shape = (samples, *mean.shape)
+        shape = (n_samples, *mean.shape)
         eps = torch.randn(shape, generator=generator, dtype=mean.dtype).to(mean.device)
         z = mean + variance.sqrt() * eps
-        return _rewards(learner, z.flatten(0, 1)).reshape(samples, len(x))
+        return _rewards(learner, z.flatten(0, 1)).reshape(n_samples, len(x))
 
 
 def _rewards(learner: Learner, z: Tensor) -> Tensor:

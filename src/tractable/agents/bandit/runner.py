@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tractable.agents.bandit import file
-from tractable.agents.bandit.history import History
 from tractable.training import Progress
 
 if TYPE_CHECKING:
@@ -24,51 +23,50 @@ Callback = Callable[["Bandit", int], bool | None]
 def run(
     agent: Bandit,
     env: Any,
-    steps: int,
+    total_timesteps: int,
     *,
     seed: int | None,
     callback: Callback | None,
     progress: bool | None,
     checkpoint: str | Path | None,
-    every: int,
-) -> History:
-    """Act and learn; the arguments are those of ``Bandit.run``."""
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-    if every < 1:
-        raise ValueError(f"every must be at least 1, got {every}")
+    checkpoint_every: int,
+) -> None:
+    """Act and learn; the arguments are those of ``Bandit.learn``."""
+    if total_timesteps < 1:
+        raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+    if checkpoint_every < 1:
+        raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
     if checkpoint is not None and not len(agent.history) and Path(checkpoint).is_file():
         file.resume(agent, checkpoint)
     history = agent.history
-    if len(history) >= steps:
-        return history
-    context = _enter(agent, env, seed)
-    with Progress(steps - len(history), repr(agent.policy), progress) as bar:
-        while len(history) < steps:
+    if len(history) >= total_timesteps:
+        return
+    context = _replay_environment(agent, env, seed)
+    with Progress(total_timesteps - len(history), repr(agent.policy), progress) as bar:
+        while len(history) < total_timesteps:
             started = time.process_time()
             context = copy.deepcopy(context)  # the next step may overwrite the environment's array
             action = agent.act(context)
             after, reward, terminated, truncated, info = env.step(action)
-            agent.learn(context, action, float(reward))
+            agent.update(context, action, float(reward))
             history.seconds += time.process_time() - started
             history.add(action, float(reward), info)
             context = env.reset()[0] if terminated or truncated else after
             bar.advance()
             stop = callback is not None and bool(callback(agent, len(history)))
-            if checkpoint is not None and (stop or len(history) % every == 0):
+            if checkpoint is not None and (stop or len(history) % checkpoint_every == 0):
                 agent.save(checkpoint)
             if stop:
-                return history
+                return
     if checkpoint is not None:
         agent.save(checkpoint)
-    return history
 
 
-def _enter(agent: Bandit, env: Any, seed: int | None) -> Any:
+def _replay_environment(agent: Bandit, env: Any, seed: int | None) -> Any:
     """Return the context of the next step: the first one, or the one after the recorded steps."""
-    if getattr(env.action_space, "n", None) != agent.actions:
+    if getattr(env.action_space, "n", None) != agent.n_actions:
         raise ValueError(
-            f"the agent has {agent.actions} actions, the environment {env.action_space}"
+            f"the agent has {agent.n_actions} actions, the environment {env.action_space}"
         )
     if not len(agent.history):
         drawn = int(torch.randint(2**31, (), generator=agent.generator))

@@ -19,14 +19,14 @@ vanish.
 
 The message reaches z as ``J d_mu`` and ``J^2 d_var``.  Where tanh saturates, J vanishes and with it
 every message, so that a saturated action would stay saturated.  To prevent that, every row also
-observes that z is zero, with precision c (a *pull* towards zero):
+observes that z is zero, with precision c (a penalty on saturation):
 
-    d_z = J d_mu - c mu,   d_vz = J^2 d_var - c,   c = pull u,   u = mean |E[sign q']|
+    d_z = J d_mu - c mu,   d_vz = J^2 d_var - c,   c = penalty u,   u = mean |E[sign q']|
 
 with u, the *certainty*, averaged over the rows and actions of a batch.  Where the sign of the
-derivative is unknown, the pull vanishes, so that a mastered task is not unlearned.  The sum of both
-messages is passed to the policy network as the equivalent observation of z, a Gaussian target of
-mean ``mu - d_mu/d_var`` and variance ``-1/d_var - v``.
+derivative is unknown, the penalty vanishes, so that a mastered task is not unlearned.  The sum of
+both messages is passed to the policy network as the equivalent observation of z, a Gaussian target
+of mean ``mu - d_mu/d_var`` and variance ``-1/d_var - v``.
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", sections 4 and 5.
@@ -66,7 +66,7 @@ class Advice:
 
 
 def advise(
-    value: TAGI, states: Tensor, mean: Tensor, variance: Tensor, pull: float = 0.0
+    value: TAGI, states: Tensor, mean: Tensor, variance: Tensor, saturation_penalty: float = 0.0
 ) -> Advice:
     """Return the message to the policy's outputs ``N(mean, variance)`` at these states.
 
@@ -75,7 +75,7 @@ def advise(
         states: states, taken as known exactly, ``[rows, states]``.
         mean: mean of the policy's outputs, before tanh, ``[rows, actions]``.
         variance: variance of the policy's outputs, ``[rows, actions]``.
-        pull: precision of the pull towards zero at certainty 1.
+        saturation_penalty: precision of the observation of zero at certainty 1.
     """
     action = torch.tanh(mean)
     jacobian = 1 - action * action
@@ -87,8 +87,8 @@ def advise(
     d_mu, d_var = message(g, slope_variance, h, w)
     d_mu, d_var = jacobian * d_mu, jacobian**2 * d_var
     certainty = expected_sign(g, slope_variance).abs().mean()
-    if pull > 0:
-        c = pull * certainty
+    if saturation_penalty > 0:
+        c = saturation_penalty * certainty
         d_mu, d_var = d_mu - c * mean, d_var - c
     target = observation(mean, variance, d_mu, d_var)
     return Advice(target, g, slope_variance, h, certainty)

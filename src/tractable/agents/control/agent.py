@@ -64,13 +64,14 @@ class TAGIControl:
         **settings: see ``ControlSettings``.
 
     Attributes:
-        policy: policy network; its outputs are squashed by tanh.
-        value: value network of scaled observations and squashed actions.
+        policy_learner: policy network; its outputs are squashed by tanh.
+        value_learner: value network of scaled observations and squashed actions.
         normalizer: running statistics of observations and rewards.
         steps: number of environment steps so far.
         episodes: for every finished episode: the step at which it ended, its return and its
             length.
-        log: metrics of each horizon, for the diagnosis of failures (see the guide on control).
+        training_log: metrics of each update, for the diagnosis of failures (see the guide on
+            control).
     """
 
     def __init__(self, env: Any, *, seed: int = 0, **settings: Any) -> None:
@@ -82,16 +83,16 @@ class TAGIControl:
         self.n_states = int(np.prod(self.env.observation_space.shape))
         self.n_actions = int(np.prod(self.low.shape))
         s = self.settings
-        self.policy = TAGI(
-            policy_net(self.n_states, s.policy_hidden, self.n_actions),
+        self.policy_learner = TAGI(
+            policy_net(self.n_states, s.policy_hidden_layer_sizes, self.n_actions),
             Normal(1e-4, outputs=self.n_actions),
             gain=s.gain,
             seed=seed,
             robust=False,  # as in the published results, and targets are exact here
         )
-        self.value = TAGI(
-            value_net(self.n_states + self.n_actions, s.value_hidden),
-            Normal(s.sigma_v),
+        self.value_learner = TAGI(
+            value_net(self.n_states + self.n_actions, s.value_hidden_layer_sizes),
+            Normal(s.target_std),
             gain=s.gain,
             seed=seed + 1,
             robust=False,
@@ -105,9 +106,9 @@ class TAGIControl:
         self.rng = np.random.default_rng(seed)
         self.episode = Episode(self.env, self.rng)
         self.steps = 0
-        self.sigma_v = s.sigma_v
+        self.target_std = s.target_std
         self.episodes: list[tuple[int, float, int]] = []
-        self.log: list[dict[str, float]] = []
+        self.training_log: list[dict[str, float]] = []
 
     # --- acting --------------------------------------------------------------------------
 
@@ -136,7 +137,9 @@ class TAGIControl:
             raise ValueError(f"observations must have shape {shape}, got {raw.shape}")
         if not np.isfinite(raw).all():
             raise ValueError("the observation has NaN or infinite entries")
-        z = self._draw(self.policy.snapshot(), raw.reshape(-1, self.n_states), deterministic)
+        z = self._draw(
+            self.policy_learner.snapshot(), raw.reshape(-1, self.n_states), deterministic
+        )
         action = self._to_box(np.tanh(z)).astype(np.float32)
         return (action[0] if single else action), None
 
@@ -161,7 +164,7 @@ class TAGIControl:
         total_timesteps: int,
         *,
         callback: Callback | None = None,
-        progress_bar: bool | None = False,
+        progress: bool | None = False,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 50,
     ) -> Self:
@@ -171,7 +174,7 @@ class TAGIControl:
             total_timesteps: number of environment steps, rounded up to whole horizons.
             callback: function called with the agent after every horizon; returning True stops
                 training.
-            progress_bar: whether to show a progress bar; None: only in a terminal.
+            progress: whether to show a progress bar; None: only in a terminal.
             checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
                 the end; an agent loaded from it continues with bit-identical results.
             checkpoint_every: number of horizons between two checkpoints.
@@ -184,9 +187,9 @@ class TAGIControl:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
         if checkpoint_every < 1:
             raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
-        horizon = self.settings.horizon
+        horizon = self.settings.n_steps
         horizons = -(-total_timesteps // horizon)
-        with Progress(horizons, "TAGIControl", progress_bar) as bar:
+        with Progress(horizons, "TAGIControl", progress) as bar:
             for k in range(1, horizons + 1):
                 try:
                     self._learn_horizon(self._collect())
@@ -209,9 +212,9 @@ class TAGIControl:
 
     def _collect(self) -> Horizon:
         """Act for one horizon and return its steps."""
-        size = self.settings.horizon
+        size = self.settings.n_steps
         steps = Horizon.empty(size, self.n_states, self.n_actions)
-        episode, policy = self.episode, self.policy.snapshot()
+        episode, policy = self.episode, self.policy_learner.snapshot()
         episode.take_up()
         for t in range(size):
             observation = episode.observation
@@ -242,39 +245,47 @@ class TAGIControl:
         cut = seen.ends.copy()
         cut[-1] = not seen.terminal[-1]
         if cut.any():
-            z = self._draw(self.policy.snapshot(), seen.reached[cut])
+            z = self._draw(self.policy_learner.snapshot(), seen.reached[cut])
             reached = self.normalizer.observation(seen.reached[cut])
             follow = np.concatenate([reached, np.tanh(z)], 1).astype(np.float32)
             next_mean[cut], next_variance[cut] = self._values(follow)
         target, target_variance = n_step_targets(
-            rewards, next_mean, next_variance, seen.terminal, cut, gamma=s.gamma, lam=s.lam
+            rewards,
+            next_mean,
+            next_variance,
+            seen.terminal,
+            cut,
+            gamma=s.gamma,
+            td_lambda=s.td_lambda,
         )
         watched = self._teach(torch.from_numpy(inputs), target, target_variance)
         self.steps += len(rewards)
         self.episodes += seen.finished
         residual = target - mean
-        self.log.append(
+        self.training_log.append(
             {
                 "steps": float(self.steps),
-                "reward": self.mean_reward(),
-                "sigma_v": self.sigma_v,
+                "mean_reward": self.mean_reward(),
+                "target_std": self.target_std,
                 "target_variance": float(target.var()),
                 "value_error": float((residual**2).mean()),
                 "value_variance": float(variance.mean()),
                 **watched,
             }
         )
-        self.set_sigma_v(max(self.sigma_v * s.sigma_decay, s.sigma_min))
+        self.set_target_std(max(self.target_std * s.target_std_decay, s.min_target_std))
 
-    def set_sigma_v(self, sigma_v: float) -> None:
+    def set_target_std(self, target_std: float) -> None:
         """Set the standard deviation of the value targets."""
-        self.sigma_v = sigma_v
-        assert isinstance(self.value.likelihood, Normal)
-        self.value.likelihood.noise_mean.fill_(sigma_v**2)
+        self.target_std = target_std
+        assert isinstance(self.value_learner.likelihood, Normal)
+        self.value_learner.likelihood.noise_mean.fill_(target_std**2)
 
     def _values(self, inputs: NDArray[np.float32]) -> tuple[Array, Array]:
         """Return mean and variance of q."""
-        mean, variance = self.value.outputs(torch.from_numpy(inputs), batch_size=None).moments()
+        mean, variance = self.value_learner.outputs(
+            torch.from_numpy(inputs), batch_size=None
+        ).moments()
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
     def _teach(self, inputs: Tensor, target: Array, variance: Array) -> dict[str, float]:
@@ -285,27 +296,31 @@ class TAGIControl:
             torch.from_numpy(variance.astype(np.float32)).unsqueeze(1),
         )
         before = None
-        if s.max_step is not None:
-            before = Before.of(self.policy, inputs[:, : self.n_states].contiguous())
+        if s.max_kl is not None:
+            before = Before.of(self.policy_learner, inputs[:, : self.n_states].contiguous())
         watched, certainty = [], []
         for _ in range(s.epochs):
             order = torch.from_numpy(self.rng.permutation(len(inputs)))
             for k, chosen in enumerate(order.split(s.batch_size)):
                 x = inputs[chosen]
                 # The rows were checked when they were collected: learn_batch instead of update.
-                self.value.learn_batch(x, targets[chosen], memory=s.memory)
+                self.value_learner.learn_batch(x, targets[chosen], memory=s.memory_rows)
                 states = x[:, : self.n_states].contiguous()
-                mean, output_variance = self.policy.outputs(states, batch_size=None).moments()
-                advice = advise(self.value, states, mean, output_variance, s.pull)
-                self.policy.learn_batch(states, advice.target, memory=s.memory)
+                mean, output_variance = self.policy_learner.outputs(
+                    states, batch_size=None
+                ).moments()
+                advice = advise(
+                    self.value_learner, states, mean, output_variance, s.saturation_penalty
+                )
+                self.policy_learner.learn_batch(states, advice.target, memory=s.memory_rows)
                 certainty.append(advice.certainty)
                 if k % _WATCHED == 0:
                     watched.append(metrics(mean, output_variance, advice))
         found = dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))
         found["certainty"] = float(torch.stack(certainty).mean())
-        if before is not None and s.max_step is not None:
-            found["step"] = before.limit(self.policy, s.max_step)
-        forget_some(self.policy, s.forgetting * found["certainty"])
+        if before is not None and s.max_kl is not None:
+            found["kl"] = before.limit(self.policy_learner, s.max_kl)
+        forget_some(self.policy_learner, s.forget_rate * found["certainty"])
         return found
 
     # --- state ---------------------------------------------------------------------------

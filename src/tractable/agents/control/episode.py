@@ -34,8 +34,8 @@ def mark_used(env: Any, token: object = None) -> None:
 class Episode:
     """Current episode of an agent in its environment.
 
-    Several agents, or an agent and ``evaluate``, may use one environment alternately: ``take_up``
-    replays the episode if another user has reset the environment since.
+    Several agents, or an agent and ``evaluate_policy``, may use one environment alternately:
+    ``take_up`` replays the episode if another user has reset the environment since.
 
     Attributes:
         observation: last observation, flattened.

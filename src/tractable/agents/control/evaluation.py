@@ -8,7 +8,7 @@ from tractable.agents.control.environment import open_environment
 from tractable.agents.control.episode import mark_used
 
 
-def evaluate(agent: Any, env: Any, episodes: int = 10, *, seed: int = 0) -> list[float]:
+def evaluate_policy(agent: Any, env: Any, episodes: int = 10, *, seed: int = 0) -> list[float]:
     """Return the sum of rewards of each episode under the deterministic policy.
 
     Args:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tractable.agents.control.environment import known_environment, registered
 from tractable.agents.control.settings import ControlSettings
+from tractable.agents.renamed import current
 from tractable.errors import InvalidModelFile
 from tractable.learners import TAGI
 from tractable.persistence import checks, model_file
@@ -34,7 +35,7 @@ def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
     """Return an agent as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     for name in ("policy", "value"):
-        learner = getattr(agent, name)
+        learner = getattr(agent, f"{name}_learner")
         tensors |= prefixed(learner.method.learnt(learner.state), f"{name}/")
     tensors |= prefixed(_scales(agent), "scales/")
     actions = agent.episode.actions
@@ -48,9 +49,9 @@ def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
         "options": agent.options(),
         "env": None if spec is None else spec.id,
         "steps": agent.steps,
-        "sigma_v": agent.sigma_v,
+        "target_std": agent.target_std,
         "episodes": agent.episodes,
-        "log": agent.log,
+        "training_log": agent.training_log,
         "episode_seed": agent.episode.seed,
         "rng": json.dumps(agent.rng.bit_generator.state),
     }
@@ -63,8 +64,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
     with model_file.fitting(path):
         if header.get("agent") != _KIND:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
-        if "passes" in header["options"]:  # the name in files of format 1
-            header["options"]["epochs"] = header["options"].pop("passes")
+        header = current(header)
         header["options"] = _UNRESTRAINED | header["options"]
         if env is None:
             env = known_environment(header["env"])
@@ -79,21 +79,24 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         _check_sizes(options, model_file.numbers_in(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):
-            _restore_network(getattr(agent, name), part(tensors, f"{name}/"), f"{name} network")
+            _restore_network(
+                getattr(agent, f"{name}_learner"), part(tensors, f"{name}/"), f"{name} network"
+            )
         scales = part(tensors, "scales/")
         checks.matching(_scales(agent), scales, "observation")
         checks.numbers(scales, {"counts": "non-negative"})
         agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
         agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
-        for learner in (agent.policy, agent.value):
+        for learner in (agent.policy_learner, agent.value_learner):
             learner.fitted = agent.steps > 0
-        sigma = float(checks.of_type(header["sigma_v"], (int, float), "sigma_v"))
+        sigma = float(checks.of_type(header["target_std"], (int, float), "target_std"))
         if not 0 < sigma < float("inf"):
-            raise InvalidModelFile(f"sigma_v in {path} is {sigma}, expected a positive number")
-        agent.set_sigma_v(sigma)
+            raise InvalidModelFile(f"target_std in {path} is {sigma}, expected a positive number")
+        agent.set_target_std(sigma)
         agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
-        agent.log = [
-            {str(key): float(value) for key, value in record.items()} for record in header["log"]
+        agent.training_log = [
+            {str(key): float(value) for key, value in record.items()}
+            for record in header["training_log"]
         ]
         seed = checks.of_type(header["episode_seed"], int, "episode_seed")
         if not agent.episode.resume(seed, actions, tensors["episode/observation"].numpy()):
@@ -129,18 +132,18 @@ def _check_length(env: Any, steps: int) -> None:
 
 
 def _check_sizes(options: dict[str, Any], room: int) -> None:
-    for name in ("policy_hidden", "value_hidden"):
+    for name in ("policy_hidden_layer_sizes", "value_hidden_layer_sizes"):
         widths = [checks.at_most(width, room, name) for width in options.get(name, ())]
         weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
         checks.at_most(weights, room, f"the size of {name}")
-    for name in ("horizon", "batch_size", "epochs"):
+    for name in ("n_steps", "batch_size", "epochs"):
         checks.at_most(options.get(name, 0), MOST_STEPS, name)
 
 
-_UNRESTRAINED = {"pull": 0.0, "forgetting": 0.0, "max_step": None}
+_UNRESTRAINED = {"saturation_penalty": 0.0, "forget_rate": 0.0, "max_kl": None}
 """Values of these settings for files written before the settings existed."""
 
-_UNLIMITED = ("max_step", None)
+_UNLIMITED = ("max_kl", None)
 
 MOST_STEPS = 100_000
 """Maximum of a horizon, a batch size, a number of epochs, and an episode without a time limit."""

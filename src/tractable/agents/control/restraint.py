@@ -4,7 +4,7 @@ Both are applied to the policy after a horizon, if the settings enable them.
 
 *Forgetting.*  The policy receives messages as long as the value network changes, and each of them
 reduces the variance of the policy's weights; after several hundred thousand steps they no longer
-move.  Therefore a share ``f = forgetting * u`` of the information gained since the prior is
+move.  Therefore a share ``f = forget_rate * u`` of the information gained since the prior is
 discarded after each horizon,
 
     1/v <- 1/v - f (1/v - 1/v0),
@@ -21,7 +21,7 @@ information supports.  With the policy's outputs ``N(mu, v)`` before the horizon
     K = mean over the horizon's states of  sum over actions (mu' - mu)^2 / (2 v)
 
 (the Kullback-Leibler divergence of the two policies if the variance stayed the same).  If K exceeds
-``max_step``, the means of the weights are set to ``old + sqrt(max_step / K) (new - old)``.  To
+``max_kl``, the means of the weights are set to ``old + sqrt(max_kl / K) (new - old)``.  To
 first order, the outputs have then moved by the limit; the variances are not changed back.
 """
 

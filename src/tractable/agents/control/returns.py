@@ -31,7 +31,7 @@ def n_step_targets(
     ends: NDArray[np.bool_],
     *,
     gamma: float,
-    lam: float,
+    td_lambda: float,
 ) -> tuple[Array, Array]:
     """Return mean and variance of the target of every step of a horizon.
 
@@ -43,14 +43,14 @@ def n_step_targets(
         ends: whether the segment ends with step t without a terminal state: later steps do not
             belong to it.  The last step always ends its segment.
         gamma: discount factor.
-        lam: weight of the longer return, from 0 to 1.
+        td_lambda: weight of the longer return, from 0 to 1.
 
     Returns:
         Mean and variance, ``[steps]`` each.
 
     >>> one = np.ones(2)
     >>> yes, no = np.array([False, True]), np.array([False, False])
-    >>> n_step_targets(one, 4 * one, one, no, no, gamma=0.5, lam=1.0)  # 1 + 4/2, then 1 + 3/2
+    >>> n_step_targets(one, 4 * one, one, no, no, gamma=0.5, td_lambda=1.0)  # 1 + 4/2, then 1 + 3/2
     (array([2.5, 3. ]), array([0.0625, 0.25  ]))
     """
     mean, variance = np.empty(len(rewards)), np.empty(len(rewards))
@@ -62,8 +62,8 @@ def n_step_targets(
         elif ends[t] or t == last:
             ahead, ahead_variance = next_mean[t], next_variance[t]
         else:
-            ahead = (1 - lam) * next_mean[t] + lam * after_mean
-            ahead_variance = (1 - lam) ** 2 * next_variance[t] + lam**2 * after_variance
+            ahead = (1 - td_lambda) * next_mean[t] + td_lambda * after_mean
+            ahead_variance = (1 - td_lambda) ** 2 * next_variance[t] + td_lambda**2 * after_variance
         mean[t] = after_mean = rewards[t] + gamma * ahead
         variance[t] = after_variance = gamma**2 * ahead_variance
     return mean, variance

@@ -32,20 +32,21 @@ class ActorCritic(PolicyAgent):
 
     Args:
         env: a Gymnasium environment with ``Discrete`` actions, or its name.
-        net: network of the logits of all actions; default: tanh layers of ``hidden`` units.
+        net: network of the logits of all actions; default: tanh layers of
+            ``hidden_layer_sizes`` units.
         critic: function from a network, a likelihood and ``seed=`` to the learner of state values;
             default: TAGI.
-        horizon: number of steps between two updates.
+        n_steps: number of steps between two updates.
         batch_size: rows per gradient step of the policy.
         epochs: number of passes of the policy over each horizon.
-        clip: maximum relative change of an action's probability in one update.
-        entropy: weight of the policy's entropy in the objective, which keeps it exploring.
-        trust: whether to shrink advantages according to their variance.
-        lam: weight of longer returns (lambda).
-        hidden: units of the hidden layers of both networks.
+        clip_range: maximum relative change of an action's probability in one update.
+        ent_coef: weight of the policy's entropy in the objective, which keeps it exploring.
+        weigh_by_confidence: whether to shrink advantages according to their variance.
+        gae_lambda: weight of longer returns (lambda).
+        hidden_layer_sizes: units of the hidden layers of both networks.
         lr: learning rate of the policy.
         gamma: discount factor.
-        sigma: standard deviation of targets around a state's value, relative to the standard
+        target_std: standard deviation of targets around a state's value, relative to the standard
             deviation of all returns.
         seed: seed of the networks, the actions and the episodes.
     """
@@ -56,40 +57,42 @@ class ActorCritic(PolicyAgent):
         *,
         net: nn.Module | None = None,
         critic: MakeLearner | None = None,
-        horizon: int = 256,
+        n_steps: int = 256,
         batch_size: int = 64,
         epochs: int = 6,
-        clip: float = 0.2,
-        entropy: float = 0.0,
-        trust: bool = True,
-        lam: float = 0.95,
-        hidden: tuple[int, ...] = (64, 64),
+        clip_range: float = 0.2,
+        ent_coef: float = 0.0,
+        weigh_by_confidence: bool = True,
+        gae_lambda: float = 0.95,
+        hidden_layer_sizes: tuple[int, ...] = (64, 64),
         lr: float = 1e-3,
         gamma: float = 0.99,
-        sigma: float = 0.3,
+        target_std: float = 0.3,
         seed: int = 0,
     ) -> None:
-        if horizon < 2:
+        if n_steps < 2:
             raise ValueError(
-                f"horizon must be at least 2, to standardize the advantages; got {horizon}"
+                f"n_steps must be at least 2, to standardize the advantages; got {n_steps}"
             )
         for name, value in (("batch_size", batch_size), ("epochs", epochs)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if not clip > 0:
-            raise ValueError(f"clip must be positive, got {clip}")
-        if not 0 <= lam <= 1:
-            raise ValueError(f"lam must lie between 0 and 1, got {lam}")
-        self.horizon, self.batch_size, self.epochs = horizon, batch_size, epochs
-        self.clip, self.entropy, self.trust, self.lam = clip, entropy, trust, lam
+        if not clip_range > 0:
+            raise ValueError(f"clip_range must be positive, got {clip_range}")
+        if not 0 <= gae_lambda <= 1:
+            raise ValueError(f"gae_lambda must lie between 0 and 1, got {gae_lambda}")
+        self.n_steps, self.batch_size, self.epochs = n_steps, batch_size, epochs
+        self.clip_range, self.ent_coef = clip_range, ent_coef
+        self.weigh_by_confidence, self.gae_lambda = weigh_by_confidence, gae_lambda
         super().__init__(
-            env, net=net, critic=critic or default_critic, hidden=hidden, lr=lr, gamma=gamma,
-            seed=seed, sigma=sigma,
+            env, net=net, critic=critic or default_critic,
+            hidden_layer_sizes=hidden_layer_sizes, lr=lr, gamma=gamma, seed=seed,
+            target_std=target_std,
         )  # fmt: skip
 
     def enough(self, steps: int, finished: int) -> bool:
         """Return whether a whole horizon has been collected."""
-        return steps >= self.horizon
+        return steps >= self.n_steps
 
     def advantages(self, seen: Horizon) -> tuple[Gaussian, Gaussian]:
         """Return the advantage of each step and its target, in units of the scaled rewards.
@@ -105,7 +108,7 @@ class ActorCritic(PolicyAgent):
         ends[-1] = not seen.terminal[-1]
         target, spread = mixed_targets(
             self.normalizer.reward(seen.rewards), *ahead, seen.terminal, ends,
-            gamma=self.gamma, lam=self.lam,
+            gamma=self.gamma, td_lambda=self.gae_lambda,
         )  # fmt: skip
         return _gaussian(target - mean, spread + variance), _gaussian(target, spread)
 
@@ -114,7 +117,7 @@ class ActorCritic(PolicyAgent):
         assert self.critic is not None
         advantage, target = self.advantages(seen)
         pull = advantage.loc
-        if self.trust:
+        if self.weigh_by_confidence:
             size = (pull.var() - advantage.variance.mean()).clamp_min(0.1 * pull.var())
             pull = pull * size / (size + advantage.variance)
         pull = (pull - pull.mean()) / pull.std().clamp_min(1e-8)
@@ -141,19 +144,29 @@ class ActorCritic(PolicyAgent):
                 chances = self.actor.log_probabilities(rows[chosen])
                 mine = chances.gather(1, taken[chosen]).squeeze(1)
                 odds, force = (mine - before[chosen]).exp(), pull[chosen].to(mine.dtype)
-                limited = odds.clamp(1 - self.clip, 1 + self.clip)
+                limited = odds.clamp(1 - self.clip_range, 1 + self.clip_range)
                 goal = torch.minimum(odds * force, limited * force).mean()
-                goal = goal - self.entropy * (chances.exp() * chances).sum(1).mean()
+                goal = goal - self.ent_coef * (chances.exp() * chances).sum(1).mean()
                 parts = torch.autograd.grad(goal, list(self.actor.net.parameters()))
                 flat = torch.cat([part.reshape(-1) for part in parts])
                 self.actor.climb(flat * (0.5 / flat.norm()).clamp(max=1.0))
 
     def options(self) -> dict[str, Any]:
         """Return the constructor arguments, except environment and networks, as JSON values."""
-        names = ("horizon", "batch_size", "epochs", "clip", "entropy", "trust", "lam", "lr")
+        names = (
+            "n_steps",
+            "batch_size",
+            "epochs",
+            "clip_range",
+            "ent_coef",
+            "weigh_by_confidence",
+            "gae_lambda",
+            "lr",
+        )
         own = {name: getattr(self, name) for name in names}
         return {
-            **own, "hidden": list(self.hidden), "gamma": self.gamma, "sigma": self.sigma,
+            **own, "hidden_layer_sizes": list(self.hidden_layer_sizes),
+            "gamma": self.gamma, "target_std": self.target_std,
             "seed": self.seed,
         }  # fmt: skip
 

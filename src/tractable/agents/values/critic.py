@@ -30,9 +30,9 @@ MakeLearner = Callable[..., Learner]
 _HARDLY_SEEN = 1e30  # variance of targets without information, for gradient-based learners
 
 
-def value_net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
+def value_net(inputs: int, hidden_layer_sizes: tuple[int, ...], outputs: int) -> nn.Sequential:
     """Return linear layers with ReLU between them."""
-    return mlp(inputs, hidden, outputs)
+    return mlp(inputs, hidden_layer_sizes, outputs)
 
 
 class Critic:

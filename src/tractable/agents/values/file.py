@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.agents.control.environment import known_environment, open_environment, registered
+from tractable.agents.renamed import current
 from tractable.agents.values.critic import Critic
 from tractable.agents.values.settings import QSettings
 from tractable.agents.values.table import Exploration
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tractable.agents.values.q_agent import QAgent
 
 _KIND = "QAgent"
-_MAY_BE_NONE = ("n_step", "memory", "target_every")
+_MAY_BE_NONE = ("n_step", "memory_rows", "target_update_interval")
 MOST_STEPS = 100_000
 """Maximum of a horizon, of other counts in a file, and of an episode without a time limit."""
 
@@ -37,31 +38,31 @@ def save(agent: QAgent, path: str | Path) -> None:
 def packed(agent: QAgent) -> tuple[Tensors, Header]:
     """Return an agent as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
-    heads: list[Header] = []
+    learners: list[Header] = []
     targets: list[Header] = []
     for k, critic in enumerate(agent.critics):
         for name, learner in (("learner", critic.learner), ("target", critic.target)):
             if learner is not None:
                 own, header = files.pack(learner)
                 tensors |= prefixed(own, f"{name}/{k}/")
-                (heads if name == "learner" else targets).append(header)
+                (learners if name == "learner" else targets).append(header)
     tensors |= prefixed(_arrays(agent), "arrays/")
     spec = getattr(agent.env, "spec", None)
     teacher = agent.teacher
     return tensors, {
         "agent": _KIND,
         "options": agent.options(),
-        "heads": heads,
+        "critics": learners,
         "targets": targets,
         "env": None if spec is None else spec.id,
         "steps": agent.steps,
         "horizons": teacher.horizons,
-        "sigma": teacher.sigma,
+        "target_std": teacher.target_std,
         "pessimism": teacher.pessimism,
         "places": _places(agent),
         "held": list(agent.held),
         "episodes": agent.episodes,
-        "log": agent.log,
+        "training_log": agent.training_log,
         "episode_seed": agent.episode.seed,
         "rng": json.dumps(agent.rng.bit_generator.state),
     }
@@ -73,9 +74,9 @@ def _arrays(agent: QAgent) -> Tensors:
     teacher = agent.teacher
     if teacher.latest is not None:
         found |= {f"latest_{k}": a for k, a in teacher.latest.rows.arrays().items()}
-    if teacher.surprising is not None:
-        found |= {f"surprising_{k}": a for k, a in teacher.surprising.rows.arrays().items()}
-        found["surprise"] = teacher.surprising.surprise
+    if teacher.priority_buffer is not None:
+        found |= {f"surprising_{k}": a for k, a in teacher.priority_buffer.rows.arrays().items()}
+        found["surprise"] = teacher.priority_buffer.surprise
     found["episode_observation"] = agent.episode.observation
     tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in found.items()}
     tensors["episode_actions"] = torch.tensor(agent.episode.actions, dtype=torch.int64)
@@ -83,11 +84,11 @@ def _arrays(agent: QAgent) -> Tensors:
 
 
 def _places(agent: QAgent) -> list[int]:
-    latest, surprising = agent.teacher.latest, agent.teacher.surprising
+    latest, priority = agent.teacher.latest, agent.teacher.priority_buffer
     return [
         0 if latest is None else latest.held,
         0 if latest is None else latest.next,
-        0 if surprising is None else surprising.held,
+        0 if priority is None else priority.held,
     ]
 
 
@@ -97,23 +98,24 @@ def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) 
     with model_file.fitting(path):
         if header.get("agent") != _KIND:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
+        header = current(header)
         env = open_environment(known_environment(header["env"]) if env is None else env)
         arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
         check_length(env, len(arrays["episode_actions"]))
         options = _options(header, arrays, model_file.numbers_in(tensors))
-        heads = checks.of_type(header["heads"], list, "heads")
-        if len(heads) != options.get("heads", 1):
+        critics = checks.of_type(header["critics"], list, "critics")
+        if len(critics) != options.get("n_critics", 1):
             raise InvalidModelFile(
-                f"{path} holds {len(heads)} networks, its options ask for "
+                f"{path} holds {len(critics)} networks, its options ask for "
                 f"{options.get('heads', 1)}: the file is damaged"
             )
         learners = [
-            _learner(path, tensors, f"learner/{k}/", one, net) for k, one in enumerate(heads)
+            _learner(path, tensors, f"learner/{k}/", one, net) for k, one in enumerate(critics)
         ]
         given = iter(learners)
         agent = kind(env, net=learners[0].net, learner=lambda *_, **__: next(given), **options)
         _restore(agent, arrays, header)
-        if agent.settings.target_every is not None:
+        if agent.settings.target_update_interval is not None:
             for k, one in enumerate(header["targets"]):
                 target = _learner(path, tensors, f"target/{k}/", one, net)
                 agent.critics[k] = Critic(learners[k], agent.actions, target)
@@ -137,17 +139,22 @@ def _own(tensors: Tensors) -> Tensors:
 def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any]:
     """Return the constructor arguments; raise if one exceeds what the file has data for."""
     options = dict(checks.finite(header["options"], "options"))
-    explore = options.pop("explore")
+    exploration = options.pop("exploration")
     seed = checks.of_type(options.pop("seed"), int, "seed")
-    options["hidden"] = tuple(checks.at_most(w, room, "hidden") for w in options["hidden"])
+    options["hidden_layer_sizes"] = tuple(
+        checks.at_most(w, room, "hidden_layer_sizes") for w in options["hidden_layer_sizes"]
+    )
     stated = {k: v for k, v in options.items() if v is not None or k not in _MAY_BE_NONE}
     checks.arguments(QSettings, stated, "the agent")
-    for name in ("horizon", "batch_size", "epochs", "heads", "replays"):
+    for name in ("train_freq", "batch_size", "epochs", "n_critics", "gradient_steps"):
         checks.at_most(options[name], MOST_STEPS, name)
-    for name, array in (("replay", "latest_rewards"), ("surprising", "surprising_rewards")):
+    for name, array in (
+        ("buffer_size", "latest_rewards"),
+        ("priority_buffer_size", "surprising_rewards"),
+    ):
         checks.at_most(options[name], len(arrays.get(array, ())), name)
-    if explore is not None:
-        options["explore"] = Exploration(**explore)
+    if exploration is not None:
+        options["exploration"] = Exploration(**exploration)
     return {"seed": seed, **options}
 
 
@@ -163,23 +170,27 @@ def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
         _fill(teacher.latest.rows, arrays, "latest_", agent.actions)
         teacher.latest.held = checks.at_most(held, len(teacher.latest.rows), "held")
         teacher.latest.next = checks.at_most(following, len(teacher.latest.rows) - 1, "next")
-    if teacher.surprising is not None:
-        _fill(teacher.surprising.rows, arrays, "surprising_", agent.actions)
-        teacher.surprising.surprise[:] = arrays["surprise"]
-        teacher.surprising.held = checks.at_most(kept, len(teacher.surprising.rows), "kept")
+    if teacher.priority_buffer is not None:
+        _fill(teacher.priority_buffer.rows, arrays, "surprising_", agent.actions)
+        teacher.priority_buffer.surprise[:] = arrays["surprise"]
+        teacher.priority_buffer.held = checks.at_most(
+            kept, len(teacher.priority_buffer.rows), "kept"
+        )
     agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
     teacher.horizons = checks.at_most(header["horizons"], 1 << 60, "horizons")
-    teacher.sigma, teacher.pessimism = (
+    teacher.target_std, teacher.pessimism = (
         float(checks.of_type(checks.finite(header[name], name), (int, float), name))
-        for name in ("sigma", "pessimism")
+        for name in ("target_std", "pessimism")
     )
-    if not teacher.sigma > 0 or not teacher.pessimism >= 0:
+    if not teacher.target_std > 0 or not teacher.pessimism >= 0:
         raise InvalidModelFile(
-            f"sigma in the file is {teacher.sigma}, expected a positive number; pessimism is "
-            f"{teacher.pessimism}, expected at least 0"
+            f"target_std in the file is {teacher.target_std}, expected a positive number; "
+            f"pessimism is {teacher.pessimism}, expected at least 0"
         )
     agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
-    agent.log = [{str(k): float(v) for k, v in record.items()} for record in header["log"]]
+    agent.training_log = [
+        {str(k): float(v) for k, v in record.items()} for record in header["training_log"]
+    ]
     head, seed = header["held"]
     agent.held = (
         checks.at_most(head, len(agent.critics) - 1, "held"),

@@ -63,7 +63,7 @@ def checked(encoding: Encoding, actions: int, logged: Any, gamma: float) -> Tran
 
 
 def fit(
-    agent: QAgent, rows: Transitions, pessimism: float, epochs: int, progress_bar: bool | None
+    agent: QAgent, rows: Transitions, pessimism: float, epochs: int, progress: bool | None
 ) -> None:
     """Train on a log; see ``QAgent.fit``."""
     ended = rows.factors == 0
@@ -71,7 +71,7 @@ def fit(
     teacher, online = agent.teacher, all(c.learner.method.online for c in agent.critics)
     teacher.pessimism = pessimism
     memory = _PASSES * max(len(rows), 2) if online else None
-    with Progress(epochs, f"{type(agent).__name__}.fit", progress_bar) as bar:
+    with Progress(epochs, f"{type(agent).__name__}.fit", progress) as bar:
         for _ in range(epochs):
             error, std = teacher.relearn(rows, memory)[0]
             teacher.end_horizon()

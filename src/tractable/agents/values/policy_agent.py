@@ -39,7 +39,7 @@ class PolicyAgent(ABC):
         steps: number of environment steps so far.
         episodes: for every finished episode: the step at which it ended, its return and its
             length.
-        log: metrics of each update.
+        training_log: metrics of each update.
     """
 
     def __init__(
@@ -48,18 +48,22 @@ class PolicyAgent(ABC):
         *,
         net: nn.Module | None,
         critic: MakeLearner | None,
-        hidden: tuple[int, ...],
+        hidden_layer_sizes: tuple[int, ...],
         lr: float,
         gamma: float,
         seed: int,
-        sigma: float,
+        target_std: float,
     ) -> None:
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must lie between 0 and 1, got {gamma}")
         if not lr > 0:
             raise ValueError(f"lr must be positive, got {lr}")
         self.env, self.gamma, self.seed = open_environment(env), gamma, seed
-        self.lr, self.hidden, self.sigma = lr, tuple(hidden), sigma
+        self.lr, self.hidden_layer_sizes, self.target_std = (
+            lr,
+            tuple(hidden_layer_sizes),
+            target_std,
+        )
         self.actions = discrete_actions(self.env, type(self).__name__)
         self.encoding = Encoding(self.env.observation_space)
         self.own_net = net is not None
@@ -67,8 +71,8 @@ class PolicyAgent(ABC):
         self.actor = Actor(self._preferences() if net is None else net, lr)
         self.critic: Critic | None = None
         if critic is not None:
-            value = value_net(self.encoding.width, self.hidden, 1)
-            self.critic = Critic(critic(value, Normal(sigma), seed=seed), 1)
+            value = value_net(self.encoding.width, self.hidden_layer_sizes, 1)
+            self.critic = Critic(critic(value, Normal(target_std), seed=seed), 1)
         self.normalizer = Normalizer(
             1 if self.encoding.discrete else self.encoding.width,
             gamma=gamma,
@@ -77,13 +81,13 @@ class PolicyAgent(ABC):
         self.episode = Episode(self.env, self.rng)
         self.steps = 0
         self.episodes: list[tuple[int, float, int]] = []
-        self.log: list[dict[str, float]] = []
+        self.training_log: list[dict[str, float]] = []
 
     def _preferences(self) -> nn.Sequential:
         """Return linear layers with tanh between them; the initial policy is almost uniform."""
         import torch
 
-        net = value_net(self.encoding.width, self.hidden, self.actions)
+        net = value_net(self.encoding.width, self.hidden_layer_sizes, self.actions)
         generator = torch.Generator().manual_seed(self.seed)
         layers = [m for m in net if isinstance(m, nn.Linear)]
         for layer in layers:
@@ -139,7 +143,7 @@ class PolicyAgent(ABC):
         total_timesteps: int,
         *,
         callback: Callback | None = None,
-        progress_bar: bool | None = False,
+        progress: bool | None = False,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 100,
     ) -> Self:
@@ -149,7 +153,7 @@ class PolicyAgent(ABC):
             total_timesteps: number of environment steps, rounded up to whole updates.
             callback: function called with the agent after every update; returning True stops
                 training.
-            progress_bar: whether to show a progress bar; None: only in a terminal.
+            progress: whether to show a progress bar; None: only in a terminal.
             checkpoint: file to save the agent to, every ``checkpoint_every`` updates and at the
                 end; an agent loaded from it continues with bit-identical results.
             checkpoint_every: number of updates between two checkpoints.
@@ -166,7 +170,7 @@ class PolicyAgent(ABC):
         if checkpoint_every < 1:
             raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
         goal, updates = self.steps + total_timesteps, 0
-        with Progress(total_timesteps, type(self).__name__, progress_bar) as bar:
+        with Progress(total_timesteps, type(self).__name__, progress) as bar:
             while self.steps < goal:
                 try:
                     seen = self._collect()
@@ -178,7 +182,9 @@ class PolicyAgent(ABC):
                 self.steps += len(seen.rewards)
                 self.episodes += seen.finished
                 updates += 1
-                self.log.append({"steps": float(self.steps), "reward": self.mean_reward(), **noted})
+                self.training_log.append(
+                    {"steps": float(self.steps), "mean_reward": self.mean_reward(), **noted}
+                )
                 bar.advance(len(seen.rewards))
                 bar.report({"reward": self.mean_reward()})
                 stop = (callback is not None and bool(callback(self))) or self.steps >= goal

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from tractable.agents.control.environment import known_environment, open_environment
+from tractable.agents.renamed import current
 from tractable.agents.values.file import MOST_STEPS, check_length
 from tractable.errors import InvalidModelFile
 from tractable.learners import files
@@ -43,7 +44,7 @@ def packed(agent: PolicyAgent) -> tuple[Tensors, Header]:
         "env": None if spec is None else spec.id,
         "steps": agent.steps,
         "episodes": agent.episodes,
-        "log": agent.log,
+        "training_log": agent.training_log,
         "episode_seed": agent.episode.seed,
         "rng": json.dumps(agent.rng.bit_generator.state),
     }
@@ -71,6 +72,7 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
     with model_file.fitting(path):
         if header.get("agent") != kind.__name__:
             raise InvalidModelFile(f"{path} does not hold a {kind.__name__} agent")
+        header = current(header)
         if header["own_net"] and net is None:
             raise InvalidModelFile(
                 f"the agent was constructed with net=: pass the same network, load({path}, net=)"
@@ -97,14 +99,16 @@ def _options(kind: type[PolicyAgent], header: Header, tensors: Tensors) -> dict[
     """Return the constructor arguments; raise if one exceeds what the file has data for."""
     options = dict(checks.finite(header["options"], "options"))
     room = model_file.numbers_in(tensors)
-    hidden = [checks.at_most(width, room, "hidden") for width in options["hidden"]]
-    checks.widths([1, *hidden, 1], 1, tensors)
+    hidden_layer_sizes = [
+        checks.at_most(width, room, "hidden_layer_sizes") for width in options["hidden_layer_sizes"]
+    ]
+    checks.widths([1, *hidden_layer_sizes, 1], 1, tensors)
     checks.arguments(kind, options, "the agent")
-    for name in ("horizon", "batch_size", "epochs", "episodes"):
+    for name in ("n_steps", "batch_size", "epochs", "episodes_per_update"):
         checks.at_most(options.get(name, 1), MOST_STEPS, name)
-    for name in ("trust", "discounted"):
+    for name in ("weigh_by_confidence", "weigh_by_discount"):
         checks.of_type(options.get(name, False), bool, name)
-    return {**options, "hidden": tuple(hidden)}
+    return {**options, "hidden_layer_sizes": tuple(hidden_layer_sizes)}
 
 
 def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list[int]) -> None:
@@ -127,7 +131,9 @@ def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list
     agent.normalizer.restore(arrays)
     agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
     agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
-    agent.log = [{str(k): float(v) for k, v in record.items()} for record in header["log"]]
+    agent.training_log = [
+        {str(k): float(v) for k, v in record.items()} for record in header["training_log"]
+    ]
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions outside the action space")
     seed = checks.of_type(header["episode_seed"], int, "episode_seed")

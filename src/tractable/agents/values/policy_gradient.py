@@ -23,19 +23,20 @@ class PolicyGradient(PolicyAgent):
 
     Args:
         env: a Gymnasium environment with ``Discrete`` actions, or its name.
-        net: network of the logits of all actions; default: tanh layers of ``hidden`` units.
+        net: network of the logits of all actions; default: tanh layers of
+            ``hidden_layer_sizes`` units.
         baseline: quantity subtracted from the returns: ``"none"``; their ``"mean"``; for each
             parameter the one with the smallest variance (``"component"``, E 19.36); or the value
             that a learner predicts for the ``"state"`` (E 19.37).
         critic: function from a network, a likelihood and ``seed=`` to the learner of state values,
             for ``"state"``; default: TAGI.
-        episodes: number of whole episodes per update.
-        hidden: units of the hidden layers of both networks.
+        episodes_per_update: number of whole episodes per update.
+        hidden_layer_sizes: units of the hidden layers of both networks.
         lr: learning rate of the policy.
         gamma: discount factor.
-        discounted: whether to weight step t by ``gamma^t``, as in the gradient of the first
+        weigh_by_discount: whether to weight step t by ``gamma^t``, as in the gradient of the first
             state's value; it is usually omitted in practice.
-        sigma: standard deviation of returns around a state's value, relative to the standard
+        target_std: standard deviation of returns around a state's value, relative to the standard
             deviation of all returns.
         seed: seed of the networks, the actions and the episodes.
     """
@@ -47,31 +48,39 @@ class PolicyGradient(PolicyAgent):
         net: nn.Module | None = None,
         baseline: Baseline = "state",
         critic: MakeLearner | None = None,
-        episodes: int = 8,
-        hidden: tuple[int, ...] = (64, 64),
+        episodes_per_update: int = 8,
+        hidden_layer_sizes: tuple[int, ...] = (64, 64),
         lr: float = 3e-3,
         gamma: float = 0.99,
-        discounted: bool = False,
-        sigma: float = 0.5,
+        weigh_by_discount: bool = False,
+        target_std: float = 0.5,
         seed: int = 0,
     ) -> None:
         if baseline not in get_args(Baseline):
             raise ValueError(
                 f"baseline must be one of {', '.join(get_args(Baseline))}; got {baseline!r}"
             )
-        if episodes < 1:
-            raise ValueError(f"episodes must be at least 1, got {episodes}")
+        if episodes_per_update < 1:
+            raise ValueError(f"episodes_per_update must be at least 1, got {episodes_per_update}")
         if critic is not None and baseline != "state":
             raise ValueError(f"a critic goes with baseline='state' only, got baseline={baseline!r}")
-        self.baseline, self.batch, self.discounted = baseline, episodes, discounted
+        self.baseline, self.episodes_per_update = baseline, episodes_per_update
+        self.weigh_by_discount = weigh_by_discount
         maker = (critic or default_critic) if baseline == "state" else None
         super().__init__(
-            env, net=net, critic=maker, hidden=hidden, lr=lr, gamma=gamma, seed=seed, sigma=sigma
+            env,
+            net=net,
+            critic=maker,
+            hidden_layer_sizes=hidden_layer_sizes,
+            lr=lr,
+            gamma=gamma,
+            seed=seed,
+            target_std=target_std,
         )
 
     def enough(self, steps: int, finished: int) -> bool:
         """Return whether enough whole episodes have been collected."""
-        return finished >= self.batch
+        return finished >= self.episodes_per_update
 
     def gradient(
         self,
@@ -99,7 +108,7 @@ class PolicyGradient(PolicyAgent):
         share = torch.full_like(returns, 1 / max(int(stops.sum()), 1))
         if weights is not None:
             share = torch.as_tensor(np.asarray(weights)).double()
-        if self.discounted:
+        if self.weigh_by_discount:
             share = share * _discounts(stops, self.gamma)
         if self.baseline == "component":
             scores = self.actor.scores(rows, actions).double()
@@ -138,14 +147,15 @@ class PolicyGradient(PolicyAgent):
                 returns.numpy(), np.zeros(len(rewards)), self.rng.permutation(len(rewards)), 16,
                 None,
             )  # fmt: skip
-        return {"gradient": float(gradient.norm())}
+        return {"gradient_norm": float(gradient.norm())}
 
     def options(self) -> dict[str, Any]:
         """Return the constructor arguments, except environment and networks, as JSON values."""
         return {
-            "baseline": self.baseline, "episodes": self.batch, "hidden": list(self.hidden),
-            "lr": self.lr, "gamma": self.gamma, "discounted": self.discounted,
-            "sigma": self.sigma, "seed": self.seed,
+            "baseline": self.baseline, "episodes_per_update": self.episodes_per_update,
+            "hidden_layer_sizes": list(self.hidden_layer_sizes),
+            "lr": self.lr, "gamma": self.gamma, "weigh_by_discount": self.weigh_by_discount,
+            "target_std": self.target_std, "seed": self.seed,
         }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ on the targets of the actions taken, in rows drawn from a replay buffer.  With T
 closed form: it needs no gradient, no target network and no epsilon, because targets include the
 variance of the bootstrapped values, and because actions are chosen under a draw of the weights
 (Thompson sampling).  Other variants are settings: the book's DQN (E 19.16 to 19.21), and training
-without a replay buffer (``replay=0``), in which each horizon is learned once.
+without a replay buffer (``buffer_size=0``), in which each horizon is learned once.
 
 Source: Prince, "Understanding Deep Learning" (2023), chapter 19; Nguyen & Goulet, "Analytically
 tractable Bayesian deep Q-learning" (2021), for TAGI with one output per action.
@@ -51,22 +51,24 @@ class QAgent:
     Args:
         env: a Gymnasium environment with ``Discrete`` actions, or its name; observations may be
             a ``Box`` or ``Discrete``.
-        net: network with one output per action; default: linear layers of ``hidden`` units.  A
-            network with embeddings receives the indices of ``Discrete`` states.
+        net: network with one output per action; default: linear layers of
+            ``hidden_layer_sizes`` units.  A network with embeddings receives the indices of
+            ``Discrete`` states.
         learner: function from a network, a likelihood and ``seed=`` to a learner, for example a
             class such as ``tractable.Backprop``; default: TAGI.
-        explore: exploration strategy; None: Thompson sampling.
+        exploration: exploration strategy; None: Thompson sampling.
         seed: seed of the networks, the actions and the environment's episodes.
         **settings: see ``QSettings``.
 
     Attributes:
-        critics: networks, one for each of ``heads``.
+        critics: networks, one for each of ``n_critics``.
         normalizer: running statistics of observations and rewards.
         teacher: object that computes targets and trains the networks on them.
         steps: number of environment steps so far.
         episodes: for every finished episode: the step at which it ended, its return and its
             length.
-        log: per horizon: steps, mean return, mean error and standard deviation of the values.
+        training_log: per update: steps, mean return, mean error and standard deviation of the
+            values.
     """
 
     def __init__(
@@ -75,20 +77,25 @@ class QAgent:
         *,
         net: nn.Module | None = None,
         learner: MakeLearner | None = None,
-        explore: Exploration | None = None,
+        exploration: Exploration | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> None:
         self.settings = s = QSettings(**settings)
         self.env = open_environment(env)
         self.actions = discrete_actions(self.env, type(self).__name__)
-        self.explore, self.seed = explore, seed
+        self.exploration, self.seed = exploration, seed
         integers = net is not None and any(isinstance(m, nn.Embedding) for m in net.modules())
         self.encoding = Encoding(self.env.observation_space, integers=integers)
-        net = value_net(self.encoding.width, s.hidden, self.actions) if net is None else net
+        net = (
+            value_net(self.encoding.width, s.hidden_layer_sizes, self.actions)
+            if net is None
+            else net
+        )
         make = _tagi(s.gain) if learner is None else learner
         self.critics = [
-            Critic(make(net, Normal(s.sigma), seed=seed + k), self.actions) for k in range(s.heads)
+            Critic(make(net, Normal(s.target_std), seed=seed + k), self.actions)
+            for k in range(s.n_critics)
         ]
         self._check_net()
         self._begin()
@@ -108,7 +115,7 @@ class QAgent:
         self.teacher = Teacher(self.critics, s, self.inputs, self.reward, numbers, self.rng)
         self.steps = 0
         self.episodes: list[tuple[int, float, int]] = []
-        self.log: list[dict[str, float]] = []
+        self.training_log: list[dict[str, float]] = []
 
     def _check_net(self) -> None:
         rows = self.inputs(self.encoding.flat(self.env.observation_space.sample())[0])
@@ -195,18 +202,20 @@ class QAgent:
     def _acting(self) -> Values:
         """Return the value function that chooses the actions of the current episode."""
         head, seed = self.held
-        if self.explore is None and self.settings.hold == "episode":
-            return self.critics[head].drawn(seed, self.settings.temper)
+        if self.exploration is None and self.settings.thompson_interval == "episode":
+            return self.critics[head].drawn(seed, self.settings.thompson_scale)
         return self.critics[head].values()
 
     def _choose(self, values: Values, row: Rows) -> int:
         mean, variance = values(row)
-        if self.explore is not None:
-            chances = self.explore.probabilities(torch.from_numpy(mean[0])).double().numpy()
+        if self.exploration is not None:
+            chances = self.exploration.probabilities(torch.from_numpy(mean[0])).double().numpy()
             return int(self.rng.choice(self.actions, p=chances / chances.sum()))
-        if self.settings.hold == "step":
+        if self.settings.thompson_interval == "step":
             noise = self.rng.standard_normal(self.actions)
-            return int((mean[0] + self.settings.temper * np.sqrt(variance[0]) * noise).argmax())
+            return int(
+                (mean[0] + self.settings.thompson_scale * np.sqrt(variance[0]) * noise).argmax()
+            )
         return int(mean[0].argmax())
 
     # --- learning ------------------------------------------------------------------------
@@ -216,7 +225,7 @@ class QAgent:
         total_timesteps: int,
         *,
         callback: Callback | None = None,
-        progress_bar: bool | None = False,
+        progress: bool | None = False,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 100,
     ) -> Self:
@@ -226,7 +235,7 @@ class QAgent:
             total_timesteps: number of environment steps, rounded up to whole horizons.
             callback: function called with the agent after every horizon; returning True stops
                 training.
-            progress_bar: whether to show a progress bar; None: only in a terminal.
+            progress: whether to show a progress bar; None: only in a terminal.
             checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
                 the end; an agent loaded from it continues with bit-identical results.
             checkpoint_every: number of horizons between two checkpoints.
@@ -239,8 +248,8 @@ class QAgent:
             raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
         if checkpoint_every < 1:
             raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
-        horizons = -(-total_timesteps // self.settings.horizon)
-        with Progress(horizons, type(self).__name__, progress_bar) as bar:
+        horizons = -(-total_timesteps // self.settings.train_freq)
+        with Progress(horizons, type(self).__name__, progress) as bar:
             for k in range(1, horizons + 1):
                 try:
                     seen = self._collect()
@@ -264,7 +273,7 @@ class QAgent:
 
     def _collect(self) -> Horizon:
         """Act for one horizon and return its steps."""
-        episode, size = self.episode, self.settings.horizon
+        episode, size = self.episode, self.settings.train_freq
         if episode.take_up():
             self.held = self._draw_seed()
         seen = Horizon.empty(size, len(episode.observation), 1)
@@ -291,11 +300,11 @@ class QAgent:
         error, std = self.teacher.learn(seen)
         self.steps += len(seen.rewards)
         self.episodes += seen.finished
-        self.log.append(
+        self.training_log.append(
             {
                 "steps": float(self.steps),
-                "reward": self.mean_reward(),
-                "sigma": self.teacher.sigma,
+                "mean_reward": self.mean_reward(),
+                "target_std": self.teacher.target_std,
                 "value_error": error,
                 "value_std": std,
             }
@@ -335,7 +344,7 @@ class QAgent:
         *,
         pessimism: float = 1.0,
         epochs: int = 40,
-        progress_bar: bool | None = False,
+        progress: bool | None = False,
     ) -> Self:
         """Train on logged transitions without acting (offline); return the agent.
 
@@ -350,14 +359,14 @@ class QAgent:
                 False for truncated episodes).
             pessimism: number of standard deviations subtracted from the values; 0 uses the means.
             epochs: number of passes over all transitions.
-            progress_bar: whether to show a progress bar; None: only in a terminal.
+            progress: whether to show a progress bar; None: only in a terminal.
         """
         if not (np.isfinite(pessimism) and pessimism >= 0):
             raise ValueError(f"pessimism must be finite and at least 0, got {pessimism}")
         if epochs < 1:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
         rows = offline.checked(self.encoding, self.actions, logged, self.settings.gamma)
-        offline.fit(self, rows, float(pessimism), epochs, progress_bar)
+        offline.fit(self, rows, float(pessimism), epochs, progress)
         return self
 
     # --- state ---------------------------------------------------------------------------
@@ -385,8 +394,8 @@ class QAgent:
 
     def options(self) -> dict[str, Any]:
         """Return the constructor arguments, except environment and learner, as JSON values."""
-        explore = None if self.explore is None else asdict(self.explore)
-        return {"seed": self.seed, "explore": explore, **asdict(self.settings)}
+        exploration = None if self.exploration is None else asdict(self.exploration)
+        return {"seed": self.seed, "exploration": exploration, **asdict(self.settings)}
 
 
 def _tagi(gain: float) -> MakeLearner:

@@ -14,7 +14,7 @@ from typing import Any
 from tractable.training.parallel import cores
 
 
-def learn_seeds(
+def train_seeds(
     make: Callable[..., Any],
     seeds: Sequence[int],
     total_timesteps: int,

@@ -6,7 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Hold = Literal["step", "episode"]
+ThompsonInterval = Literal["step", "episode"]
+
+_COUNTS = (
+    "train_freq", "batch_size", "epochs", "n_critics", "gradient_steps", "n_step",
+    "target_update_interval",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -15,90 +20,106 @@ class QSettings:
 
     Attributes:
         gamma: discount factor.
-        lam: weight of longer returns: 0 bootstraps after one step, 1 at the end of the horizon.
-        n_step: number of rewards before bootstrapping.  None: returns are mixed by ``lam``
+        td_lambda: weight of longer returns: 0 bootstraps after one step, 1 at the end of the
+            collected steps.
+        n_step: number of rewards before bootstrapping.  None: returns are mixed by ``td_lambda``
             without a replay buffer, and bootstrapped after one reward with it.
-        hold: how long Thompson sampling uses a draw: ``"episode"`` draws all weights at the
-            beginning of an episode, ``"step"`` draws the values of all actions at every step.
-        temper: factor on the standard deviations of Thompson sampling; 1 is Thompson's rule.
-        horizon: number of steps between two updates.
-        batch_size: rows per update.
-        epochs: number of passes over each horizon.
-        hidden: units of the hidden layers, all ReLU.
+        thompson_interval: how long Thompson sampling uses a sample: ``"episode"`` samples all
+            weights at the beginning of an episode, ``"step"`` samples the values of all actions
+            at every step.
+        thompson_scale: factor on the standard deviations of Thompson sampling; 1 is Thompson's
+            rule.
+        train_freq: number of environment steps between two updates.
+        batch_size: rows per gradient step or TAGI update.
+        epochs: number of passes over the collected steps, without a replay buffer.
+        hidden_layer_sizes: units of the hidden layers, all ReLU.
         gain: factor on the prior variances of TAGI's weights.
-        sigma: initial standard deviation of the targets' noise.
-        sigma_decay: factor applied to it after each horizon.
-        sigma_min: minimum of the standard deviation of the targets' noise.
-        memory: effective number of past rows in TAGI's posterior; None: nothing is forgotten.
-            Forgetting removes targets that were computed from outdated values.  Other learners
-            ignore it.
+        target_std: initial standard deviation of the targets' noise.
+        target_std_decay: factor applied to it after each update.
+        min_target_std: minimum of the standard deviation of the targets' noise.
+        memory_rows: effective number of past rows in TAGI's posterior; None: nothing is
+            forgotten.  Forgetting removes targets that were computed from outdated values.  Other
+            learners ignore it.
         scale_observations: whether to scale observations by running statistics.
         scale_rewards: whether to scale rewards by the standard deviation of their discounted sum.
-        heads: number of networks, each trained on targets from its own values; a draw uses one of
-            them.
-        double: whether the next action is chosen by the trained network and evaluated by the
-            target network (by the next head, if there is no target network).
-        target_every: number of horizons between two updates of the target network; None: there is
-            no target network.
-        replay: capacity of the replay buffer, sampled uniformly; 0: each horizon is learned when
-            it ends.
-        replays: number of batches drawn from the replay buffer after each horizon.
-        surprising: number of stored transitions with the largest standardized errors, which are
-            learned again after each horizon.
+        n_critics: number of networks, each trained on targets from its own values; a sample for
+            Thompson sampling is drawn from one of them.
+        double_q: whether the next action is chosen by the trained network and evaluated by the
+            target network (by the next network, if there is no target network).
+        target_update_interval: number of updates between two updates of the target network; None:
+            there is no target network.
+        buffer_size: capacity of the replay buffer, sampled uniformly; 0: the collected steps are
+            learned once, when they are complete.
+        gradient_steps: number of batches drawn from the replay buffer at each update.
+        priority_buffer_size: number of stored transitions with the largest standardized errors,
+            all of which are learned again at each update.
     """
 
     gamma: float = 0.99
-    lam: float = 0.95
+    td_lambda: float = 0.95
     n_step: int | None = 5
-    hold: Hold = "episode"
-    temper: float = 1.0
-    horizon: int = 128
+    thompson_interval: ThompsonInterval = "episode"
+    thompson_scale: float = 1.0
+    train_freq: int = 128
     batch_size: int = 16
     epochs: int = 1
-    hidden: tuple[int, ...] = (64, 64)
+    hidden_layer_sizes: tuple[int, ...] = (64, 64)
     gain: float = 1.0
-    sigma: float = 1.0
-    sigma_decay: float = 0.98
-    sigma_min: float = 0.1
-    memory: float | None = 50_000
+    target_std: float = 1.0
+    target_std_decay: float = 0.98
+    min_target_std: float = 0.1
+    memory_rows: float | None = 50_000
     scale_observations: bool = True
     scale_rewards: bool = True
-    heads: int = 1
-    double: bool = False
-    target_every: int | None = None
-    replay: int = 50_000
-    replays: int = 16
-    surprising: int = 0
+    n_critics: int = 1
+    double_q: bool = False
+    target_update_interval: int | None = None
+    buffer_size: int = 50_000
+    gradient_steps: int = 16
+    priority_buffer_size: int = 0
 
     def __post_init__(self) -> None:
         """Raise if a setting is outside its domain."""
         _check_numbers(self)
-        if self.hold not in get_args(Hold):
-            raise ValueError(f"hold must be one of {', '.join(get_args(Hold))}; got {self.hold!r}")
-        if self.memory is not None and not 1 < self.memory < math.inf:
+        if self.thompson_interval not in get_args(ThompsonInterval):
             raise ValueError(
-                f"memory must be a number of rows above 1, or None; got {self.memory!r}"
+                f"thompson_interval must be one of {', '.join(get_args(ThompsonInterval))}; "
+                f"got {self.thompson_interval!r}"
             )
-        if self.double and self.target_every is None and self.heads < 2:
+        if self.memory_rows is not None and not 1 < self.memory_rows < math.inf:
             raise ValueError(
-                "double=True needs a second network to evaluate actions: set target_every= or "
-                "heads= to at least 2"
+                f"memory_rows must be a number of rows above 1, or None; got {self.memory_rows!r}"
+            )
+        if self.double_q and self.target_update_interval is None and self.n_critics < 2:
+            raise ValueError(
+                "double_q=True needs a second network to evaluate actions: set "
+                "target_update_interval= or n_critics= to at least 2"
             )
 
 
 def _check_numbers(settings: QSettings) -> None:
-    for name in ("horizon", "batch_size", "epochs", "heads", "replays", "n_step", "target_every"):
+    for name in (
+        "train_freq",
+        "batch_size",
+        "epochs",
+        "n_critics",
+        "gradient_steps",
+        "n_step",
+        "target_update_interval",
+    ):
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    for name in ("replay", "surprising"):
+    for name in ("buffer_size", "priority_buffer_size"):
         if getattr(settings, name) < 0:
             raise ValueError(f"{name} must not be negative, got {getattr(settings, name)}")
-    for name in ("gamma", "lam", "sigma_decay"):
+    for name in ("gamma", "td_lambda", "target_std_decay"):
         if not 0 <= getattr(settings, name) <= 1:
             raise ValueError(f"{name} must lie between 0 and 1, got {getattr(settings, name)}")
-    for name in ("sigma", "sigma_min", "gain", "temper"):
+    for name in ("target_std", "min_target_std", "gain", "thompson_scale"):
         if not getattr(settings, name) > 0:
             raise ValueError(f"{name} must be positive, got {getattr(settings, name)}")
-    if min(settings.hidden, default=1) < 1:
-        raise ValueError(f"hidden layers must have at least one unit, got {settings.hidden}")
+    if min(settings.hidden_layer_sizes, default=1) < 1:
+        raise ValueError(
+            f"hidden_layer_sizes must be at least 1, got {settings.hidden_layer_sizes}"
+        )

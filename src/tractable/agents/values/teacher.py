@@ -32,12 +32,12 @@ class Teacher:
         rng: generator of the order of the rows.
 
     Attributes:
-        sigma: standard deviation of the targets' noise.
+        target_std: standard deviation of the targets' noise.
         pessimism: number of standard deviations subtracted from every value before the best
             action is chosen.
         horizons: number of horizons learned so far.
         latest: replay buffer, or None.
-        surprising: transitions with the largest standardized errors, or None.
+        priority_buffer: transitions with the largest standardized errors, or None.
     """
 
     def __init__(
@@ -51,10 +51,14 @@ class Teacher:
     ) -> None:
         self.critics, self.settings, self.rng = critics, settings, rng
         self.inputs, self.reward = inputs, reward
-        self.latest = Latest(settings.replay, numbers) if settings.replay else None
-        self.surprising = Surprising(settings.surprising, numbers) if settings.surprising else None
-        self.sigma, self.pessimism, self.horizons = settings.sigma, 0.0, 0
-        if settings.target_every is not None:
+        self.latest = Latest(settings.buffer_size, numbers) if settings.buffer_size else None
+        self.priority_buffer = (
+            Surprising(settings.priority_buffer_size, numbers)
+            if settings.priority_buffer_size
+            else None
+        )
+        self.target_std, self.pessimism, self.horizons = settings.target_std, 0.0, 0
+        if settings.target_update_interval is not None:
             self._renew_targets()
 
     # --- a horizon -----------------------------------------------------------------------
@@ -67,26 +71,26 @@ class Teacher:
             note = self._learn_sequence(seen, actions)
         else:
             self.latest.add(self._rows(seen, actions, s.n_step or 1))
-            for _ in range(s.replays):
+            for _ in range(s.gradient_steps):
                 drawn = self.latest.draw(s.batch_size, self.rng)
                 note, _surprise = self.relearn(drawn, steps=s.n_step or 1)
-        if self.surprising is not None:
-            self._learn_surprising(self.surprising, self._rows(seen, actions, 1))
+        if self.priority_buffer is not None:
+            self._learn_surprising(self.priority_buffer, self._rows(seen, actions, 1))
         return note
 
     def end_horizon(self) -> None:
         """Decrease the noise of the targets, and update the target network when it is due."""
         s = self.settings
         self.horizons += 1
-        self.set_sigma(max(self.sigma * s.sigma_decay, s.sigma_min))
-        if s.target_every is not None and self.horizons % s.target_every == 0:
+        self.set_target_std(max(self.target_std * s.target_std_decay, s.min_target_std))
+        if s.target_update_interval is not None and self.horizons % s.target_update_interval == 0:
             self._renew_targets()
 
-    def set_sigma(self, sigma: float) -> None:
+    def set_target_std(self, target_std: float) -> None:
         """Set the standard deviation of the targets' noise."""
-        self.sigma = sigma
+        self.target_std = target_std
         for critic in self.critics:
-            critic.set_noise(sigma)
+            critic.set_noise(target_std)
 
     def _renew_targets(self) -> None:
         for critic in self.critics:
@@ -108,13 +112,13 @@ class Teacher:
         for k, critic in enumerate(self.critics):
             steps = (rewards, *self._ahead(k, reached), seen.terminal, seen.ends)
             if s.n_step is None:
-                mean, variance = mixed_targets(*steps, gamma=s.gamma, lam=s.lam)
+                mean, variance = mixed_targets(*steps, gamma=s.gamma, td_lambda=s.td_lambda)
             else:
                 mean, variance = after_n(*steps, gamma=s.gamma, n=s.n_step)
             notes.append(_note(critic, rows, actions, mean))
             for _ in range(s.epochs):
                 order = self.rng.permutation(len(actions))
-                critic.learn(rows, actions, mean, variance, order, s.batch_size, s.memory)
+                critic.learn(rows, actions, mean, variance, order, s.batch_size, s.memory_rows)
         return _mean(notes)
 
     def _ahead(self, k: int, reached: Rows) -> tuple[Array, Array]:
@@ -122,9 +126,9 @@ class Teacher:
         critic = self.critics[k]
         mean, variance = critic.next_values()(reached)
         chooser = mean - self.pessimism * np.sqrt(variance)
-        if self.settings.double and critic.target is not None:
+        if self.settings.double_q and critic.target is not None:
             chooser = critic.values()(reached)[0]
-        elif self.settings.double:
+        elif self.settings.double_q:
             mean, variance = self.critics[(k + 1) % len(self.critics)].values()(reached)
         best = chooser.argmax(1)
         at = np.arange(len(best))
@@ -162,7 +166,7 @@ class Teacher:
             surprise += self._surprise(critic, inputs, rows.actions, mean, variance)
             order = self.rng.permutation(len(rows))
             critic.learn(
-                inputs, rows.actions, mean, variance, order, s.batch_size, memory or s.memory
+                inputs, rows.actions, mean, variance, order, s.batch_size, memory or s.memory_rows
             )
         return _mean(notes), surprise / len(self.critics)
 
@@ -180,7 +184,7 @@ class Teacher:
     ) -> Array:
         """Return the absolute errors of the predicted values, in standard deviations."""
         expected, own = _taken(critic, rows, actions)
-        found: Array = np.abs(mean - expected) / np.sqrt(own + variance + self.sigma**2)
+        found: Array = np.abs(mean - expected) / np.sqrt(own + variance + self.target_std**2)
         return found
 
 
