@@ -156,7 +156,7 @@ FAULTS: list[Fault] = [
     Fault("forecast/rolling.py", "forecast/test_loops.py::test_error_bars forecast/test_causality.py::test_recent_errors", "errors inside the fit count as outcomes", "(outcome < seen)[:, None, :]", "(outcome < 0)[:, None, :]"),
     Fault("forecast/units.py", "forecast/test_truth.py::test_transforms", "median in place of the mean of a logarithm", "centre = np.exp(mean + variance / 2)", "centre = np.exp(mean)"),
     # --- native ------------------------------------------------------------------------------
-    DENSITY("series of the digamma function with a wrong number", "u * (1.0 / 12 - u * (1.0 / 120", "u * (1.0 / 12 - u * (1.0 / 210"),
+    DENSITY("series of the digamma function with a wrong number", "u * (1.0 / 12 - u * (1.0 / 120", "u * (1.0 / 21 - u * (1.0 / 120"),
     DENSITY("score of the base left out", "found.d_mu = base + s;", "found.d_mu = s;"),
     DENSITY("derivative of the score of the log noise without a factor 2", "score + 0.5 * share * share * (1 - 2 * surprise)", "score + 0.5 * share * share * (1 - surprise)"),
     DENSITY("continued fraction of the Mills ratio cut off", "for (int k = 12; k >= 1; --k)", "for (int k = 1; k >= 1; --k)"),

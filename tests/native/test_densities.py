@@ -89,6 +89,13 @@ def test_labels(label: float) -> None:
         check(Bernoulli("logit"), label, [mean], [variance])
 
 
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_labels_of_a_probit_far_out(label: float) -> None:
+    """Beyond 30 deviations the kernel has a continued fraction in place of the error function."""
+    for t, variance in itertools.product((-300.0, -80.0, -31.0, -29.0, 29.0, 31.0), VARIANCES):
+        check(Bernoulli("probit"), label, [t * (1 + variance) ** 0.5], [variance])
+
+
 @pytest.mark.parametrize("nodes", [80, 160])
 def test_predicted_noises(nodes: int) -> None:
     for y, log_noise, variance in itertools.product((-3.0, 0.1, 40.0), (-8.0, 0.0, 3.0), VARIANCES):

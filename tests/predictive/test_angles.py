@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 
 from tractable.likelihoods import VonMises
-from tractable.predictive import mixture
+from tractable.predictive import circular, mixture
 
 D = torch.float64
 TURN = 2 * math.pi
@@ -106,3 +106,29 @@ def test_a_mixture_of_narrow_angles_on_both_sides_of_half_a_turn():
     for q in (0.1, 0.4, 0.6, 0.9):
         share = float((drawn <= p.quantile(q)).double().mean())
         assert share == pytest.approx(q, abs=0.015)
+
+
+def test_narrow_and_wide_rows_beside_each_other():
+    """Each as it is alone, whichever series serves it."""
+    z = torch.tensor([[0.5], [0.5]], dtype=D)
+    variance = torch.tensor([[1e-8], [4.0]], dtype=D)
+    both = VonMises(1e4).predictive(z, variance)
+    for row in range(2):
+        alone = VonMises(1e4).predictive(z[row : row + 1], variance[row : row + 1])
+        for q in (0.05, 0.5, 0.8):
+            torch.testing.assert_close(both.quantile(q)[row], alone.quantile(q)[0])
+            at = alone.quantile(q).expand(2, 1)
+            torch.testing.assert_close(both.cdf(at)[row], alone.cdf(at[:1])[0])
+
+
+@pytest.mark.parametrize("n", [6, 12])
+def test_the_edgeworth_series_of_a_sum_of_uniform_numbers(n):
+    """Cumulants of a standardized uniform number: -6/5 and 48/7; what is left out is of n^-3."""
+    at = torch.linspace(-3, 3, 31, dtype=D)
+    one = torch.ones((), dtype=D)
+    found = circular._edgeworth(at, -1.2 / n * one, 48 / 7 / n**2 * one)
+    x = at.numpy() * math.sqrt(n / 12) + n / 2
+    terms = [
+        (-1) ** k * math.comb(n, k) * (x - k).clip(0) ** n / math.factorial(n) for k in range(n + 1)
+    ]
+    assert found.numpy() == pytest.approx(sum(terms), abs=0.02 / n**3)

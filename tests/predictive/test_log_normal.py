@@ -37,6 +37,14 @@ def test_one_member_is_scipys():
     assert float(got.mode) == pytest.approx(math.exp(0.4 - 0.5), rel=1e-4)
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.3, -2.0])
+def test_the_expected_square_of_a_shifted_log_normal(shift):
+    mean, variance = torch.tensor([0.4, -1.0], dtype=D), torch.tensor([0.5, 0.01], dtype=D)
+    found = LogScale(shift).square(mean, variance)
+    truth = scipy.stats.lognorm(s=variance.sqrt().numpy(), scale=mean.exp().numpy())
+    assert found.numpy() == pytest.approx(truth.var() + (truth.mean() - shift) ** 2)
+
+
 SCALES = {"all": LogScale(), "shifted": LogScale(0.3), "line": LogScale(0.3, 1.5)}
 
 

@@ -119,3 +119,44 @@ def test_densities_of_each_number():
     rows = steps.predictive(z[..., None], none[..., None])
     with pytest.raises(TypeError, match="whole rows only"):
         rows.elementwise_log_prob(y)
+
+
+@pytest.mark.parametrize("tails", [None, [0.5, 1.5], [1.0, 4.0, 0.25]])
+def test_parts_with_the_same_tails_keep_them(skewed, tails):
+    parts = [skewed, skewed]
+    if tails is not None:
+        tails = torch.tensor(tails, dtype=torch.float64)
+        parts = [part.with_noise_mixture(tails.clone()) for part in parts]
+    found = mixture(parts)
+    assert found.means.shape == (6, 2)  # as many as the parts have, and not one for each tail
+    assert found.tails is None if tails is None else torch.equal(found.tails, tails)
+    y = torch.tensor([0.3, 4.0], dtype=torch.float64)
+    torch.testing.assert_close(found.log_prob(y), parts[0].log_prob(y))
+
+
+def test_parts_with_other_tails_are_mixed_as_normals(skewed):
+    tails = torch.tensor([0.5, 1.5], dtype=torch.float64)
+    other = torch.tensor([0.2, 0.6, 2.2], dtype=torch.float64)
+    parts = [skewed, skewed.with_noise_mixture(tails), skewed.with_noise_mixture(other)]
+    y = torch.tensor([0.3, 4.0], dtype=torch.float64)
+    expected = torch.stack([part.log_prob(y).exp() for part in parts]).mean(0).log()
+    torch.testing.assert_close(mixture(parts).log_prob(y), expected)
+
+
+@pytest.mark.parametrize("scale", [-3.0, 0.1])
+def test_uncertainty_and_density_of_a_mixture_in_other_units(scale):
+    """Of several outputs: the density of a row is that of all its outputs together."""
+    mean = torch.tensor([[0.3, -1.0], [2.0, 0.1]], dtype=torch.float64)
+    variance = torch.full_like(mean, 0.4)
+    for likelihood in (tr.likelihoods.StudentT(4.0, 0.7), tr.likelihoods.Laplace(0.3)):
+        plain = likelihood.predictive(mean, variance)
+        other = plain.rescaled(5.0, scale)
+        torch.testing.assert_close(other.epistemic, plain.epistemic * scale**2)
+        torch.testing.assert_close(other.aleatoric, plain.aleatoric * scale**2)
+        y = mean + 0.6
+        at = 5.0 + scale * y
+        jacobian = np.log(abs(scale))
+        torch.testing.assert_close(other.log_prob(at), plain.log_prob(y) - 2 * jacobian)
+        assert other.squeezed().mean.shape == (2, 2)
+        column = likelihood.predictive(mean[:, :1], variance[:, :1]).squeezed()
+        assert column.mean.shape == column.variance.shape == (2,)
