@@ -62,11 +62,15 @@ def main(times: int = 60) -> dict[str, Any]:
         steps["PyG"] = theirs
 
     def nodes(outputs: int, drop: float) -> nn.Module:
-        layers: list[nn.Module] = [G.Conv(inputs, WIDTH), nn.ReLU(), G.Conv(WIDTH, outputs)]
+        layers: list[nn.Module] = [
+            G.GraphConv(inputs, WIDTH),
+            nn.ReLU(),
+            G.GraphConv(WIDTH, outputs),
+        ]
         if drop:
             layers.insert(2, nn.Dropout(drop))
             layers.insert(0, nn.Dropout(drop))
-        return G.Nodes(nn.Sequential(*layers), data.graph)
+        return G.NodeNetwork(nn.Sequential(*layers), data.graph)
 
     adam = partial(torch.optim.Adam, weight_decay=5e-4)
     learners = {

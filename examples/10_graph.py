@@ -29,9 +29,11 @@ def main() -> None:
     torch.set_num_threads(1)
     edges, side = friends(0)
     graph = G.Graph(edges, x=SIZE**0.5 * torch.eye(SIZE))
-    net = nn.Sequential(G.Conv(SIZE, 16), nn.ReLU(), G.Conv(16, 1))
+    net = nn.Sequential(G.GraphConv(SIZE, 16), nn.ReLU(), G.GraphConv(16, 1))
     likelihood = tr.likelihoods.Bernoulli()
-    model = tr.Ensemble(G.Nodes(net, graph), likelihood, n=5, learner=tr.TAGI, gain=1.0, seed=0)
+    model = tr.Ensemble(
+        G.NodeNetwork(net, graph), likelihood, n=5, learner=tr.TAGI, gain=1.0, seed=0
+    )
     labeled = torch.arange(4)
     model.fit(labeled, side[labeled], epochs=40, batch_size=4)
 

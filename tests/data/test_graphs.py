@@ -36,7 +36,7 @@ def test_a_small_citation_graph(make_folder, tmp_path):
 )
 def test_the_published_graphs(real_data, name, nodes, edges, features, classes, train):
     found = data.planetoid(name)
-    assert (found.graph.nodes, len(found.graph.edges)) == (nodes, edges)
+    assert (found.graph.n_nodes, len(found.graph.edges)) == (nodes, edges)
     assert found.graph.x.shape == (nodes, features)
     assert found.classes == classes
     assert (len(found.train), len(found.validation), len(found.test)) == (train, 500, 1000)

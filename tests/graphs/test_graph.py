@@ -35,8 +35,8 @@ def test_the_edge_graph(request, name, nodes, edges):
     graph = request.getfixturevalue(name)
     b = graph.incidence()
     assert torch.equal(b @ b.T, graph.adjacency() + torch.diag(graph.degrees.float()))
-    dual = graph.edge_graph()
-    assert (dual.nodes, len(dual.edges)) == (nodes, edges)
+    dual = graph.line_graph()
+    assert (dual.n_nodes, len(dual.edges)) == (nodes, edges)
     assert torch.equal(dual.adjacency(), b.T @ b - 2 * torch.eye(nodes))
 
 
@@ -50,7 +50,7 @@ def test_edges_may_be_given_once_or_both_ways(first):
 
 
 def test_a_directed_graph_passes_messages_one_way():
-    graph = Graph([[0, 1], [2, 1]], nodes=3, directed=True)
+    graph = Graph([[0, 1], [2, 1]], n_nodes=3, directed=True)
     assert graph.adjacency().tolist() == [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
     assert graph.degrees.tolist() == [0, 2, 0]
 
@@ -59,10 +59,10 @@ def test_networkx(second):
     given = nx.Graph()
     given.add_nodes_from((f"n{i}", {"x": [float(i), 1.0]}) for i in range(7))
     given.add_edges_from((f"n{a}", f"n{b}") for a, b in second.edges.tolist())
-    graph = Graph.of(given)
+    graph = Graph.from_data(given)
     assert torch.equal(graph.adjacency(), second.adjacency())
     assert graph.x[:, 0].tolist() == list(range(7))
-    assert Graph.of(nx.path_graph(3, create_using=nx.DiGraph)).directed
+    assert Graph.from_data(nx.path_graph(3, create_using=nx.DiGraph)).directed
 
 
 def test_pyg_data_without_pyg():
@@ -71,43 +71,45 @@ def test_pyg_data_without_pyg():
         x, y, num_nodes = torch.eye(3), torch.tensor([0, 1, 0]), 3
         edge_attr = None
 
-    graph = Graph.of(Data())
+    graph = Graph.from_data(Data())
     assert graph.edges.tolist() == [[0, 1], [1, 2]]
     assert graph.y.tolist() == [0, 1, 0]
     assert not graph.directed
     with pytest.raises(TypeError, match="networkx graph or a PyG Data, got int"):
-        Graph.of(3)
+        Graph.from_data(3)
 
 
 def test_leaving_edges_out_and_pairs_without_one(first):
-    less = first.without([[1, 0], [2, 5]])
+    less = first.remove_edges([[1, 0], [2, 5]])
     assert len(less.edges) == 8
     assert less.adjacency()[0, 1] == less.adjacency()[5, 2] == 0
-    with pytest.raises(InvalidInput, match=r"\[0, 3\], row 1, is no edge"):
-        first.without([[0, 1], [0, 3]])
-    pairs = first.strangers(11, seed=1)
+    with pytest.raises(InvalidInput, match=r"\[0, 3\], row 1, is not an edge"):
+        first.remove_edges([[0, 1], [0, 3]])
+    pairs = first.negative_edges(11, generator=torch.Generator().manual_seed(1))
     assert len({tuple(pair) for pair in pairs.tolist()}) == 11
     assert first.adjacency()[pairs[:, 0], pairs[:, 1]].sum() == 0
-    assert torch.equal(pairs, first.strangers(11, seed=1))
-    with pytest.raises(ValueError, match="there are 11 pairs without an edge, and 12"):
-        first.strangers(12)
+    assert torch.equal(pairs, first.negative_edges(11, generator=torch.Generator().manual_seed(1)))
+    with pytest.raises(
+        ValueError, match="between 1 and 11, the number of pairs without an edge; got 12"
+    ):
+        first.negative_edges(12)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([[0, 3]], np.eye(3)), r"edge 0 joins \[0, 3\], and nodes are numbered from 0 to 2"),
-        (([[0.0, 1.0]], np.eye(3)), "node numbers are whole numbers, got torch.float64"),
-        (([[0, 1], [1, 1], [2, 2]], np.eye(3)), r"edge 1 joins node 1 to itself, and 2 edges do"),
-        (([[0, 1], [0, 1]], np.eye(3)), r"the edge \[0, 1\] is there twice, again as edge 1"),
+        (([[0, 3]], np.eye(3)), r"edge 0 joins \[0, 3\], but node indices are 0 to 2"),
+        (([[0.0, 1.0]], np.eye(3)), "node indices must be integers, got torch.float64"),
+        (([[0, 1], [1, 1], [2, 2]], np.eye(3)), r"edge 1 joins node 1 to itself \(2 such edges\)"),
+        (([[0, 1], [0, 1]], np.eye(3)), r"the edge \[0, 1\] occurs twice, the second time at 1"),
         (
             ([[0, 1], [1, 0], [1, 2]], np.eye(3)),
-            r"\[1, 2\] in one only: give undirected edges once",
+            r"\[1, 2\] in one only: pass undirected edges once",
         ),
         (([[0, 1, 2], [1, 2, 0]], np.eye(3)), "PyG's edge_index is the transpose"),
         (([[0, 1]], [[1.0], [np.nan]]), "x has NaN or infinite values, first in row 1"),
         (([[0, 1]], np.ones(2)), r"x must have the shape \[rows, features\]"),
-        (([],), "needs x, the features of its nodes, or nodes="),
+        (([],), "needs x, the features of its nodes, or n_nodes="),
         (([], np.zeros((0, 2))), "at least one node"),
     ],
 )
@@ -118,7 +120,7 @@ def test_what_is_no_graph(given, said):
 
 def test_rows_that_do_not_match():
     with pytest.raises(InvalidInput, match="x has 3 rows for 4 nodes"):
-        Graph([], np.eye(3), nodes=4)
+        Graph([], np.eye(3), n_nodes=4)
     with pytest.raises(InvalidInput, match="y has 2 rows for 3 nodes"):
         Graph([], np.eye(3), y=[0, 1])
     with pytest.raises(InvalidInput, match="edge_features has 2 rows for 1 edges"):

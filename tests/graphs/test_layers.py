@@ -8,16 +8,16 @@ import tractable as tr
 from tests.graphs.conftest import A1, A2, graph_of, matrix
 from tractable import graphs as G
 from tractable.gaussian import Gaussian
-from tractable.graphs.aggregate import shares
-from tractable.graphs.view import Features, View
+from tractable.graphs.layers import edge_softmax
+from tractable.graphs.neighborhood import Neighborhood, NodeFeatures
 
 D = torch.float64
 
 
 def everything(graph, hops=0, dtype=D):
-    """A view of all nodes, in their order."""
-    features = Features(graph, dtype, torch.device("cpu"))
-    return View(graph, torch.arange(graph.nodes), hops, features)
+    """A neighborhood of all nodes, in their order."""
+    features = NodeFeatures(graph, dtype, torch.device("cpu"))
+    return Neighborhood(graph, torch.arange(graph.n_nodes), hops, features)
 
 
 def plain(layer):
@@ -32,14 +32,14 @@ def plain(layer):
 
 ROOT = [1.931851653, 5.00807169, 4.741581624, 4.910683603, 3.564844814, 2.910683603, 4.374574786]
 BOOK = [
-    ({"aggregate": "sum", "own": "loop"}, [6, 18, 17, 19, 14, 15, 19]),
-    ({"aggregate": "sum", "own": "add"}, [6, 18, 17, 19, 14, 15, 19]),
-    ({"aggregate": "mean", "own": "none"}, [2.5, 4, 14 / 3, 5, 4.5, 3, 4]),
-    ({"aggregate": "symmetric", "own": "none"}, ROOT),
-    ({"aggregate": "max", "own": "none"}, [3, 6, 7, 7, 7, 4, 5]),
-    ({"aggregate": "mean", "own": "loop"}, [2, 3.6, 4.25, 4.75, 14 / 3, 3.75, 4.75]),
+    ({"aggregate": "sum", "self_features": "loop"}, [6, 18, 17, 19, 14, 15, 19]),
+    ({"aggregate": "sum", "self_features": "add"}, [6, 18, 17, 19, 14, 15, 19]),
+    ({"aggregate": "mean", "self_features": "none"}, [2.5, 4, 14 / 3, 5, 4.5, 3, 4]),
+    ({"aggregate": "symmetric", "self_features": "none"}, ROOT),
+    ({"aggregate": "max", "self_features": "none"}, [3, 6, 7, 7, 7, 4, 5]),
+    ({"aggregate": "mean", "self_features": "loop"}, [2, 3.6, 4.25, 4.75, 14 / 3, 3.75, 4.75]),
     (
-        {"aggregate": "sum", "own": "epsilon", "epsilon": 0.5},
+        {"aggregate": "sum", "self_features": "epsilon", "epsilon": 0.5},
         [6.5, 19, 18.5, 21, 16.5, 18, 22.5],
     ),
 ]
@@ -48,58 +48,63 @@ BOOK = [
 @pytest.mark.parametrize(("options", "wanted"), BOOK, ids=lambda v: str(v)[:40])
 def test_the_books_numbers(first, options, wanted):
     """GNN-04: H = (1, ..., 7) on the first graph."""
-    view = everything(first)
-    layer = plain(G.Conv(1, 1, **options))
-    for x in (view.x, view.x.clone()):  # the features themselves, and values that equal them
-        assert layer(x, view).squeeze(1).tolist() == pytest.approx(wanted, abs=1e-6)
+    neighborhood = everything(first)
+    layer = plain(G.GraphConv(1, 1, **options))
+    for x in (
+        neighborhood.x,
+        neighborhood.x.clone(),
+    ):  # the features themselves, and values that equal them
+        assert layer(x, neighborhood).squeeze(1).tolist() == pytest.approx(wanted, abs=1e-6)
 
 
-@pytest.mark.parametrize("own", ["loop", "add", "epsilon", "separate", "beside", "none"])
+@pytest.mark.parametrize("self_features", ["loop", "add", "epsilon", "separate", "concat", "none"])
 @pytest.mark.parametrize("aggregate", ["symmetric", "mean", "sum"])
 @pytest.mark.parametrize("text", [A1, A2])
-def test_layers_are_their_dense_formulas(text, aggregate, own):
+def test_layers_are_their_dense_formulas(text, aggregate, self_features):
     a = matrix(text).double()
     a[3] = a[:, 3] = 0  # a node without neighbours
     x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = G.Graph(a.triu().nonzero(), x)
-    view = everything(graph)
-    layer = G.Conv(3, 2, aggregate=aggregate, own=own, epsilon=0.3).double()
+    neighborhood = everything(graph)
+    layer = G.GraphConv(
+        3, 2, aggregate=aggregate, self_features=self_features, epsilon=0.3
+    ).double()
     eye = torch.eye(7, dtype=D)
-    b = a + eye if own == "loop" else a
+    b = a + eye if self_features == "loop" else a
     degree = b.sum(1).clamp_min(1)
     if aggregate == "mean":
         b = b / degree[:, None]
     elif aggregate == "symmetric":
         b = b / (degree[:, None] * degree[None]).sqrt()
-    b = b + {"add": 1.0, "epsilon": 1.3}.get(own, 0.0) * eye
+    b = b + {"add": 1.0, "epsilon": 1.3}.get(self_features, 0.0) * eye
     h = b @ x
-    h = torch.cat([h, x], 1) if own == "separate" else h
+    h = torch.cat([h, x], 1) if self_features == "separate" else h
     wanted = layer.linear(h)
-    wanted = torch.cat([wanted, x], 1) if own == "beside" else wanted
-    for value in (view.x, x.clone()):
-        assert torch.allclose(layer(value, view), wanted, atol=1e-7)
+    wanted = torch.cat([wanted, x], 1) if self_features == "concat" else wanted
+    for value in (neighborhood.x, x.clone()):
+        assert torch.allclose(layer(value, neighborhood), wanted, atol=1e-7)
 
 
 def test_separate_weights_are_the_block_form(first):
     """GNN-11: Omega H A + Psi H = [Omega Psi] [H A; H]."""
-    view = everything(first)
-    both = G.Conv(1, 2, aggregate="sum", own="separate").double()
+    neighborhood = everything(first)
+    both = G.GraphConv(1, 2, aggregate="sum", self_features="separate").double()
     omega, psi = (nn.Linear(1, 2).double() for _ in range(2))
     with torch.no_grad():
         both.linear.weight.copy_(torch.cat([omega.weight, psi.weight], 1))
         both.linear.bias.copy_(omega.bias + psi.bias)
     a, x = first.adjacency().double(), first.x.double()
-    assert torch.allclose(both(view.x, view), omega(a @ x) + psi(x))
+    assert torch.allclose(both(neighborhood.x, neighborhood), omega(a @ x) + psi(x))
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: G.Conv(2, 3, own="separate", aggregate="sum"),
-        lambda: G.Conv(2, 3, own="beside"),
-        lambda: G.Conv(2, 3, aggregate="max"),
-        lambda: G.Attention(2, 3, heads=2),
-        lambda: G.Attention(2, 3, kind="dot", concat=False),
+        lambda: G.GraphConv(2, 3, self_features="separate", aggregate="sum"),
+        lambda: G.GraphConv(2, 3, self_features="concat"),
+        lambda: G.GraphConv(2, 3, aggregate="max"),
+        lambda: G.GraphAttention(2, 3, n_heads=2),
+        lambda: G.GraphAttention(2, 3, scoring="dot", concat=False),
     ],
 )
 def test_a_layer_does_not_depend_on_the_numbers_of_nodes(make):
@@ -107,7 +112,7 @@ def test_a_layer_does_not_depend_on_the_numbers_of_nodes(make):
     generator = torch.Generator().manual_seed(1)
     graph = graph_of(A1, x=torch.randn(7, 2, generator=generator, dtype=D))
     order = torch.randperm(7, generator=generator)
-    layer, other = make().double(), graph.renumbered(order)
+    layer, other = make().double(), graph.permute(order)
     here, there = everything(graph), everything(other)
     assert torch.allclose(layer(here.x, here)[order], layer(there.x, there))
 
@@ -117,9 +122,9 @@ def test_a_whole_graph_does_not_depend_on_the_numbers_of_nodes(pool):
     """GNN-07."""
     graph = graph_of(A2, x=torch.randn(7, 2, generator=torch.Generator().manual_seed(2)))
     order = torch.randperm(7, generator=torch.Generator().manual_seed(3))
-    net = G.Graphs(
-        nn.Sequential(G.Conv(2, 4), nn.ReLU(), G.Conv(4, 3)),
-        [graph, graph.renumbered(order)],
+    net = G.GraphNetwork(
+        nn.Sequential(G.GraphConv(2, 4), nn.ReLU(), G.GraphConv(4, 3)),
+        [graph, graph.permute(order)],
         pool=pool,
         head=nn.Linear(3, 1),
     )
@@ -131,37 +136,37 @@ def test_attention_is_the_masked_softmax(first):
     """E 13.22 to 13.24, with dense matrices."""
     x = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = graph_of(A1, x=x)
-    view, layer = everything(graph), G.Attention(2, 3).double()
+    neighborhood, layer = everything(graph), G.GraphAttention(2, 3).double()
     h = x @ layer.values.weight.T
     scores = (h @ layer.to_target[0])[:, None] + (h @ layer.to_source[0])[None]
     scores = nn.functional.leaky_relu(scores, 0.2)
     mask = graph.adjacency().double() + torch.eye(7, dtype=D)
     share = torch.softmax(scores.masked_fill(mask == 0, -torch.inf), 1)
-    assert torch.allclose(layer(view.x, view), share @ h + layer.bias)
+    assert torch.allclose(layer(neighborhood.x, neighborhood), share @ h + layer.bias)
 
 
 def test_attention_passes_neighbours_over_while_learning_and_is_itself_in_the_mean(first):
     x = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = graph_of(A1, x=x)
-    view, layer = everything(graph), G.Attention(2, 3, heads=2, dropout=0.5).double()
-    sure = layer.eval()(view.x, view).detach()
+    neighborhood, layer = everything(graph), G.GraphAttention(2, 3, n_heads=2, dropout=0.5).double()
+    sure = layer.eval()(neighborhood.x, neighborhood).detach()
     layer.train()
     torch.manual_seed(0)
-    drawn = torch.stack([layer(view.x, view).detach() for _ in range(4000)])
+    drawn = torch.stack([layer(neighborhood.x, neighborhood).detach() for _ in range(4000)])
     error = drawn.std(0) / len(drawn) ** 0.5
     assert float(error.min()) > 0
     assert bool(((drawn.mean(0) - sure).abs() < 5 * error).all())
 
 
 def test_edge_features_are_put_together_like_messages(first):
-    """B 13.14: the features of the edges that meet in a node, through weights of their own."""
+    """B 13.14: the features of the edges that meet in a node, through separate weights."""
     features = torch.randn(10, 2, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = graph_of(A1, edge_features=features)
-    view = everything(graph)
-    layer = G.Conv(1, 3, aggregate="sum", own="loop", edge_inputs=2).double()
+    neighborhood = everything(graph)
+    layer = G.GraphConv(1, 3, aggregate="sum", self_features="loop", n_edge_features=2).double()
     a, x = graph.adjacency().double(), graph.x.double()
     h = torch.cat([(a + torch.eye(7, dtype=D)) @ x, graph.incidence().double() @ features], 1)
-    assert torch.allclose(layer(view.x, view), layer.linear(h))
+    assert torch.allclose(layer(neighborhood.x, neighborhood), layer.linear(h))
 
 
 # --- moments -----------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ def test_edge_features_are_put_together_like_messages(first):
 
 def moments(graph, net, rows, draws=20_000):
     """Mean and variance of the outputs: in closed form, and by drawing all weights."""
-    model = tr.TAGI(G.Nodes(net, graph), tr.likelihoods.Normal(0.1), seed=0, dtype=D)
+    model = tr.TAGI(G.NodeNetwork(net, graph), tr.likelihoods.Normal(0.1), seed=0, dtype=D)
     mean, variance = model.outputs(rows).moments()
     drawn = model.sample(rows, draws, torch.Generator().manual_seed(0))
     return mean, variance, drawn.mean(0), drawn.var(0)
@@ -181,10 +186,10 @@ def random_graph(seed=0, draw=torch.randn):
     return G.Graph(near.nonzero(), draw(30, 5, generator=generator, dtype=D))
 
 
-@pytest.mark.parametrize("own", ["loop", "separate"])
-def test_the_variance_of_a_layer_that_aggregates_first_is_exact(own):
+@pytest.mark.parametrize("self_features", ["loop", "separate"])
+def test_the_variance_of_a_layer_that_aggregates_first_is_exact(self_features):
     graph, rows = random_graph(), torch.arange(30)
-    net = G.Conv(5, 4, aggregate="sum", own=own)
+    net = G.GraphConv(5, 4, aggregate="sum", self_features=self_features)
     mean, variance, drawn_mean, drawn = moments(graph, net, rows)
     error = (drawn / 20_000).sqrt()
     assert bool(((mean - drawn_mean).abs() < 5 * error).all())
@@ -200,8 +205,8 @@ def test_transforming_first_is_too_sure():
             super().__init__()
             self.linear = nn.Linear(5, 4)
 
-        def forward(self, x, view):
-            return G.aggregated(self.linear(x), view, "sum", loop=True)
+        def forward(self, x, neighborhood):
+            return G.aggregate_neighbors(self.linear(x), neighborhood, "sum", self_loop=True)
 
     _, variance, _, drawn = moments(graph, After(), rows)
     ratio = variance / drawn
@@ -211,7 +216,7 @@ def test_transforming_first_is_too_sure():
 
 def test_two_layers_keep_most_of_the_variance():
     graph, rows = random_graph(), torch.arange(30)
-    net = nn.Sequential(G.Conv(5, 16), nn.ReLU(), G.Conv(16, 3))
+    net = nn.Sequential(G.GraphConv(5, 16), nn.ReLU(), G.GraphConv(16, 3))
     _, variance, _, drawn = moments(graph, net, rows, 4_000)
     assert 0.6 < float((variance / drawn).mean()) < 1.1
 
@@ -222,7 +227,7 @@ def test_shares_are_a_softmax_and_their_messages_its_transpose():
     spread = 0.01 * torch.rand(6, 2, generator=generator, dtype=D)
     spread.requires_grad_()
     targets = torch.tensor([0, 0, 0, 1, 1, 1])
-    z = shares(Gaussian.wrap(mean, spread), targets, 2)
+    z = edge_softmax(Gaussian.wrap(mean, spread), targets, 2)
     whole = torch.softmax(mean.reshape(2, 3, 2), 1).reshape(6, 2)
     assert torch.allclose(z.loc, whole)
     jacobian = torch.autograd.functional.jacobian(
@@ -238,12 +243,12 @@ def test_shares_are_a_softmax_and_their_messages_its_transpose():
 def test_every_layer_runs_under_every_learner(first):
     y = torch.tensor([0, 1, 0, 1, 0, 1, 0])
     for layer in (
-        G.Conv(1, 4),
-        G.Conv(1, 4, aggregate="max", own="separate"),
-        G.Attention(1, 2, heads=2),
-        G.Attention(1, 4, kind="dot"),
+        G.GraphConv(1, 4),
+        G.GraphConv(1, 4, aggregate="max", self_features="separate"),
+        G.GraphAttention(1, 2, n_heads=2),
+        G.GraphAttention(1, 4, scoring="dot"),
     ):
-        net = G.Nodes(nn.Sequential(layer, nn.ReLU(), G.Conv(4, 1)), first)
+        net = G.NodeNetwork(nn.Sequential(layer, nn.ReLU(), G.GraphConv(4, 1)), first)
         for learner in (tr.TAGI, tr.BayesByBackprop, tr.Backprop):
             model = learner(net, tr.likelihoods.Bernoulli("logit"), seed=0)
             before = model.predict(torch.arange(7)).probs

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tests.graphs.test_rows import large
+from tests.graphs.test_networks import large
 from tractable import graphs as G
 
 pyg = pytest.importorskip("torch_geometric.nn")
@@ -14,20 +14,22 @@ D = torch.float64
 
 
 def convolution():
-    ours, theirs = G.Conv(4, 3), pyg.GCNConv(4, 3)
+    ours, theirs = G.GraphConv(4, 3), pyg.GCNConv(4, 3)
     return ours, theirs, {"lin.weight": ours.linear.weight, "bias": ours.linear.bias}
 
 
 def mean():
-    ours, theirs = G.Conv(4, 3, aggregate="mean", own="separate"), pyg.SAGEConv(4, 3)
-    heard, own = ours.linear.weight.split(4, 1)
-    weights = {"lin_l.weight": heard, "lin_l.bias": ours.linear.bias, "lin_r.weight": own}
+    ours, theirs = G.GraphConv(4, 3, aggregate="mean", self_features="separate"), pyg.SAGEConv(4, 3)
+    received, itself = ours.linear.weight.split(4, 1)
+    weights = {"lin_l.weight": received, "lin_l.bias": ours.linear.bias, "lin_r.weight": itself}
     return ours, theirs, weights
 
 
 def isomorphism():
     ours = nn.Sequential(
-        G.Conv(4, 8, aggregate="sum", own="epsilon", epsilon=0.25), nn.ReLU(), nn.Linear(8, 3)
+        G.GraphConv(4, 8, aggregate="sum", self_features="epsilon", epsilon=0.25),
+        nn.ReLU(),
+        nn.Linear(8, 3),
     )
     inner = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     weights = {
@@ -40,7 +42,7 @@ def isomorphism():
 
 
 def attention():
-    ours, theirs = G.Attention(4, 3, heads=2), pyg.GATConv(4, 3, heads=2)
+    ours, theirs = G.GraphAttention(4, 3, n_heads=2), pyg.GATConv(4, 3, heads=2)
     weights = {
         "lin.weight": ours.values.weight,
         "att_src": ours.to_source.unsqueeze(0),
@@ -56,7 +58,7 @@ def test_pyg_layers_are_ours_at_zero_variance(make):
     ours, theirs, weights = make()
     assert set(weights) == {name for name, _ in theirs.named_parameters()}
     graph, nodes = large(), torch.arange(200)
-    mine, other = G.Nodes(ours, graph).double(), G.Nodes(theirs, graph).double()
+    mine, other = G.NodeNetwork(ours, graph).double(), G.NodeNetwork(theirs, graph).double()
     wanted = mine(nodes)
     sure = {f"net.{name}": tr.Gaussian(w.detach().double(), 0.0) for name, w in weights.items()}
     z = torch.func.functional_call(other, sure, (nodes,))
@@ -89,7 +91,7 @@ def test_every_learner_learns_pyg_layers(make, learner):
     y = (graph.adjacency() @ graph.x[:, 0] + graph.x[:, 0] > 0).long()
     torch.manual_seed(0)
     options = {} if learner is tr.TAGI else {"lr": 0.03}
-    model = learner(G.Nodes(make(), graph), tr.likelihoods.Softmax(3), seed=0, **options)
+    model = learner(G.NodeNetwork(make(), graph), tr.likelihoods.Softmax(3), seed=0, **options)
     before = tr.metrics.nll(model.predict(nodes), y)
     model.fit(nodes, y, epochs=8, batch_size=50, off_data=False, progress=False)
     assert tr.metrics.nll(model.predict(nodes), y) < min(0.9 * before, 0.9)

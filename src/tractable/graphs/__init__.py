@@ -1,20 +1,19 @@
-"""Networks of graphs: nodes, pairs of nodes and whole graphs as rows of numbers."""
+"""Graph neural networks for node, link and graph prediction, whose inputs are indices."""
 
-from tractable.graphs.aggregate import aggregated
 from tractable.graphs.graph import Graph
-from tractable.graphs.layers import Attention, Conv, GraphLayer
-from tractable.graphs.rows import Edges, Graphs, Nodes, Pool
-from tractable.graphs.view import View
+from tractable.graphs.layers import GraphAttention, GraphConv, GraphLayer, aggregate_neighbors
+from tractable.graphs.neighborhood import Neighborhood
+from tractable.graphs.networks import GraphNetwork, LinkNetwork, NodeNetwork, Pooling
 
 __all__ = [
-    "Attention",
-    "Conv",
-    "Edges",
     "Graph",
+    "GraphAttention",
+    "GraphConv",
     "GraphLayer",
-    "Graphs",
-    "Nodes",
-    "Pool",
-    "View",
-    "aggregated",
+    "GraphNetwork",
+    "LinkNetwork",
+    "Neighborhood",
+    "NodeNetwork",
+    "Pooling",
+    "aggregate_neighbors",
 ]

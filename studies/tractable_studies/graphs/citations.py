@@ -75,7 +75,7 @@ def chosen(name: str, data: CitationData, count: int, seed: int) -> tuple[Settin
 
 def steps_away(graph: Graph, nodes: Tensor) -> Tensor:
     """How many steps each node is from the nearest of some, at most ``FARTHEST``."""
-    away = torch.full((graph.nodes,), FARTHEST)
+    away = torch.full((graph.n_nodes,), FARTHEST)
     away[nodes] = 0
     for step in range(1, FARTHEST):
         reached = graph.targets[away[graph.sources] == step - 1]

@@ -49,7 +49,7 @@ def convolutions(data: CitationData, width: int, outputs: int, drop: float) -> n
     features = data.graph.x
     assert features is not None
     inputs = features.shape[1]
-    parts = [G.Conv(inputs, width), nn.ReLU(), G.Conv(width, outputs)]
+    parts = [G.GraphConv(inputs, width), nn.ReLU(), G.GraphConv(width, outputs)]
     if drop:
         parts = [nn.Dropout(drop), parts[0], nn.ReLU(), nn.Dropout(drop), parts[2]]
     return nn.Sequential(*parts)
@@ -61,10 +61,10 @@ def attentions(data: CitationData, heads: int, outputs: int, drop: float) -> nn.
     assert features is not None
     return nn.Sequential(
         nn.Dropout(drop),
-        G.Attention(features.shape[1], 8, heads=heads, dropout=drop),
+        G.GraphAttention(features.shape[1], 8, n_heads=heads, dropout=drop),
         nn.ELU(),
         nn.Dropout(drop),
-        G.Attention(8 * heads, outputs, concat=False, dropout=drop),
+        G.GraphAttention(8 * heads, outputs, concat=False, dropout=drop),
     )
 
 
@@ -81,7 +81,7 @@ def _backprop(
     data: CitationData, net: nn.Module, s: Setting, seed: int, classes: int
 ) -> tr.Learner:
     adam = partial(torch.optim.Adam, weight_decay=s["decay"])
-    nodes = G.Nodes(net, data.graph)
+    nodes = G.NodeNetwork(net, data.graph)
     return tr.Backprop(
         nodes, tr.likelihoods.Softmax(classes), lr=s["lr"], optimizer=adam, seed=seed
     )
@@ -105,7 +105,7 @@ def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int =
         else tr.likelihoods.Categorical(classes, link=s["link"])
     )
     net = convolutions(data, s["width"], likelihood.outputs_needed, s["drop"])
-    nodes = G.Nodes(net, unit_rows(data))
+    nodes = G.NodeNetwork(net, unit_rows(data))
     start = {"gain": s["gain"], "relative_variance": s["variance"]}
     if members == 1:
         return tr.TAGI(nodes, likelihood, seed=seed, **start)

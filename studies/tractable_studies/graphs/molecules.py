@@ -54,16 +54,20 @@ TITLES = {"tagi": "TAGI, five networks", "backprop": "Adam, five networks"}
 MEMBERS = 5
 
 
-def network(data: MoleculeData, width: int, layers: int, pool: G.Pool, outputs: int) -> nn.Module:
+def network(
+    data: MoleculeData, width: int, layers: int, pool: G.Pooling, outputs: int
+) -> nn.Module:
     """Sums over neighbours, each through two linear maps (E 13.26)."""
     features = data.graphs[0].x
     assert features is not None
     inputs, parts = features.shape[1], list[nn.Module]()
     for _ in range(layers):
-        conv = G.Conv(inputs, width, aggregate="sum", own="epsilon")
+        conv = G.GraphConv(inputs, width, aggregate="sum", self_features="epsilon")
         parts += [conv, nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
         inputs = width
-    return G.Graphs(nn.Sequential(*parts), data.graphs, pool=pool, head=nn.Linear(width, outputs))
+    return G.GraphNetwork(
+        nn.Sequential(*parts), data.graphs, pool=pool, head=nn.Linear(width, outputs)
+    )
 
 
 def learner_of(method: str, data: MoleculeData, s: Setting, members: int, seed: int) -> tr.Learner:

@@ -19,11 +19,16 @@ def large(nodes=200, degree=3, seed=0, features=4):
 
 
 NETS = {
-    "conv": lambda: nn.Sequential(G.Conv(4, 8), nn.ReLU(), G.Conv(8, 3)),
+    "conv": lambda: nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 3)),
     "deep": lambda: nn.Sequential(
-        G.Conv(4, 8, own="separate"), nn.ReLU(), G.Conv(8, 8, aggregate="max"), G.Conv(8, 3)
+        G.GraphConv(4, 8, self_features="separate"),
+        nn.ReLU(),
+        G.GraphConv(8, 8, aggregate="max"),
+        G.GraphConv(8, 3),
     ),
-    "attention": lambda: nn.Sequential(G.Attention(4, 4, heads=2), nn.ELU(), G.Attention(8, 3)),
+    "attention": lambda: nn.Sequential(
+        G.GraphAttention(4, 4, n_heads=2), nn.ELU(), G.GraphAttention(8, 3)
+    ),
 }
 
 
@@ -31,10 +36,12 @@ NETS = {
 def test_a_batch_sees_what_the_whole_graph_says(name):
     graph, net = large(), NETS[name]().double()
     nodes = torch.tensor([7, 150, 3, 7])
-    part = G.Nodes(net, graph)
-    whole = G.Nodes(net, graph, hops=12)
-    view = part._views.around(torch.tensor([3, 7, 150]), D, torch.device("cpu"))
-    assert len(view.nodes) < 150 < graph.nodes
+    part = G.NodeNetwork(net, graph)
+    whole = G.NodeNetwork(net, graph, n_hops=12)
+    neighborhood = part._neighborhoods.neighborhood(
+        torch.tensor([3, 7, 150]), D, torch.device("cpu")
+    )
+    assert len(neighborhood.nodes) < 150 < graph.n_nodes
     assert torch.allclose(part(nodes), whole(torch.arange(200))[nodes], atol=1e-12)
     assert torch.equal(part(nodes)[0], part(nodes)[3])
 
@@ -43,7 +50,7 @@ def test_a_batch_sees_what_the_whole_graph_says(name):
 def test_moments_of_a_batch_are_those_of_the_whole_graph(name):
     graph, net = large(), NETS[name]()
     nodes = torch.tensor([7, 150, 3])
-    model = tr.TAGI(G.Nodes(net, graph), tr.likelihoods.Categorical(4), seed=0, dtype=D)
+    model = tr.TAGI(G.NodeNetwork(net, graph), tr.likelihoods.Categorical(4), seed=0, dtype=D)
     every = model.outputs(torch.arange(200), batch_size=None).moments()
     some = model.outputs(nodes, batch_size=None).moments()
     for a, b in zip(some, every, strict=True):
@@ -52,47 +59,49 @@ def test_moments_of_a_batch_are_those_of_the_whole_graph(name):
 
 def test_what_is_too_far_away_has_no_influence():
     path = G.Graph([[i, i + 1] for i in range(9)], torch.zeros(10, 1))
-    net = nn.Sequential(G.Conv(1, 4), nn.Tanh(), G.Conv(4, 1)).double()
+    net = nn.Sequential(G.GraphConv(1, 4), nn.Tanh(), G.GraphConv(4, 1)).double()
     x = torch.zeros(10, 1, dtype=D, requires_grad=True)
-    view = G.View(path, torch.tensor([4]), 2, _features(path))
-    z = net[2](net[1](net[0](x[view.nodes], view)), view)
+    neighborhood = G.Neighborhood(path, torch.tensor([4]), 2, _features(path))
+    z = net[2](net[1](net[0](x[neighborhood.nodes], neighborhood)), neighborhood)
     (slope,) = torch.autograd.grad(z.sum(), x)
     assert (slope.squeeze(1) != 0).nonzero().squeeze(1).tolist() == [2, 3, 4, 5, 6]
 
 
 def _features(graph):
-    from tractable.graphs.view import Features
+    from tractable.graphs.neighborhood import NodeFeatures
 
-    return Features(graph, D, torch.device("cpu"))
+    return NodeFeatures(graph, D, torch.device("cpu"))
 
 
 def test_edges_are_predicted_from_both_ends():
     graph = large()
-    net = nn.Sequential(G.Conv(4, 8), nn.ReLU(), G.Conv(8, 3))
+    net = nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 3))
     pairs = torch.tensor([[3, 50], [50, 3], [9, 9]])
-    z = G.Nodes(net, graph)(torch.arange(200))
-    score = G.Edges(net, graph)(pairs)
+    z = G.NodeNetwork(net, graph)(torch.arange(200))
+    score = G.LinkNetwork(net, graph)(pairs)
     assert torch.allclose(score[:, 0], (z[pairs[:, 0]] * z[pairs[:, 1]]).sum(1), atol=1e-5)
     assert torch.equal(score[0], score[1])
-    headed = G.Edges(net, graph, head=nn.Linear(3, 2))
+    headed = G.LinkNetwork(net, graph, head=nn.Linear(3, 2))
     assert headed(pairs).shape == (3, 2)
-    model = tr.TAGI(G.Edges(net, graph), tr.likelihoods.Bernoulli(), seed=0)
-    both = torch.cat([graph.edges[:50], graph.strangers(50)])
+    model = tr.TAGI(G.LinkNetwork(net, graph), tr.likelihoods.Bernoulli(), seed=0)
+    both = torch.cat([graph.edges[:50], graph.negative_edges(50)])
     p = model.fit(both, torch.arange(100) < 50, epochs=2).predict(both)
     assert p.probs.shape == (100, 2)
 
 
 def test_graphs_are_pooled():
     graphs = [large(nodes, 2, nodes) for nodes in (5, 9, 1)]
-    net = nn.Sequential(G.Conv(4, 8), nn.ReLU(), G.Conv(8, 3))
+    net = nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 3))
     for pool in ("mean", "sum", "max"):
-        module = G.Graphs(net, graphs, pool=pool)
+        module = G.GraphNetwork(net, graphs, pool=pool)
         got = module(torch.tensor([2, 0, 2]))
         assert torch.equal(got[0], got[2])
-        z = G.Nodes(net, graphs[0])(torch.arange(5))
+        z = G.NodeNetwork(net, graphs[0])(torch.arange(5))
         wanted = z.amax(0) if pool == "max" else getattr(z, pool)(0)
         assert torch.allclose(got[1], wanted, atol=1e-6)
-    model = tr.TAGI(G.Graphs(net, graphs, head=nn.Linear(3, 1)), tr.likelihoods.Normal(), seed=0)
+    model = tr.TAGI(
+        G.GraphNetwork(net, graphs, head=nn.Linear(3, 1)), tr.likelihoods.Normal(), seed=0
+    )
     assert model.fit([0, 1, 2], [0.0, 1.0, 2.0], epochs=2).predict([1, 0]).mean.shape == (2,)
 
 
@@ -100,7 +109,7 @@ def test_validation_calibration_ensembles_and_files(tmp_path):
     graph = large()
     y = (graph.x[:, 0] > 0).long() + (graph.x[:, 1] > 0).long()
     nodes = torch.arange(200)
-    net = G.Nodes(nn.Sequential(G.Conv(4, 8), nn.ReLU(), G.Conv(8, 2)), graph)
+    net = G.NodeNetwork(nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 2)), graph)
     likelihood = tr.likelihoods.Categorical(3, link="probit")
     model = tr.Ensemble(net, likelihood, n=2, learner=tr.TAGI, seed=0)
     model.fit(nodes[:100], y[:100], epochs=5, validation=(nodes[100:150], y[100:150]))
@@ -131,16 +140,16 @@ def test_modules_that_take_edges_or_the_view():
             super().__init__()
             self.linear = linear
 
-        def forward(self, x, view):
-            return self.linear(G.aggregated(x, view, "sum", loop=False))
+        def forward(self, x, neighborhood):
+            return self.linear(G.aggregate_neighbors(x, neighborhood, "sum", self_loop=False))
 
     one = ByEdges()
     nodes = torch.tensor([5, 8])
     dense = graph.adjacency() @ one.linear(graph.x)
-    assert torch.allclose(G.Nodes(one, graph)(nodes), dense[nodes], atol=1e-5)
+    assert torch.allclose(G.NodeNetwork(one, graph)(nodes), dense[nodes], atol=1e-5)
     two = ByView(nn.Linear(4, 3))
     dense = two.linear(graph.adjacency() @ graph.x)
-    assert torch.allclose(G.Nodes(two, graph, hops=1)(nodes), dense[nodes], atol=1e-5)
+    assert torch.allclose(G.NodeNetwork(two, graph, n_hops=1)(nodes), dense[nodes], atol=1e-5)
 
 
 def test_pyg_layers_with_our_weights():
@@ -148,19 +157,19 @@ def test_pyg_layers_with_our_weights():
     graph = large()
     edge_index = torch.stack([graph.sources, graph.targets])
     nodes = torch.tensor([11, 4, 60])
-    ours, theirs = G.Conv(4, 3), pyg.GCNConv(4, 3)
+    ours, theirs = G.GraphConv(4, 3), pyg.GCNConv(4, 3)
     theirs.lin.weight.data.copy_(ours.linear.weight)
     theirs.bias.data.copy_(ours.linear.bias)
     wanted = theirs(graph.x, edge_index)
-    assert torch.allclose(G.Nodes(ours, graph)(torch.arange(200)), wanted, atol=1e-5)
-    assert torch.allclose(G.Nodes(theirs, graph)(nodes), wanted[nodes], atol=1e-5)
-    ours, theirs = G.Attention(4, 3, heads=2), pyg.GATConv(4, 3, heads=2)
+    assert torch.allclose(G.NodeNetwork(ours, graph)(torch.arange(200)), wanted, atol=1e-5)
+    assert torch.allclose(G.NodeNetwork(theirs, graph)(nodes), wanted[nodes], atol=1e-5)
+    ours, theirs = G.GraphAttention(4, 3, n_heads=2), pyg.GATConv(4, 3, heads=2)
     theirs.lin.weight.data.copy_(ours.values.weight)
     theirs.att_src.data.copy_(ours.to_source.unsqueeze(0))
     theirs.att_dst.data.copy_(ours.to_target.unsqueeze(0))
     wanted = theirs(graph.x, edge_index)
-    assert torch.allclose(G.Nodes(ours, graph)(torch.arange(200)), wanted, atol=1e-5)
-    model = tr.TAGI(G.Nodes(theirs, graph), tr.likelihoods.Categorical(7), seed=0)
+    assert torch.allclose(G.NodeNetwork(ours, graph)(torch.arange(200)), wanted, atol=1e-5)
+    model = tr.TAGI(G.NodeNetwork(theirs, graph), tr.likelihoods.Categorical(7), seed=0)
     model.fit(nodes, torch.tensor([0, 1, 2]), epochs=2)
     assert bool(torch.isfinite(model.predict(nodes).probs).all())
 
@@ -170,24 +179,24 @@ def test_pyg_layers_with_our_weights():
 
 def test_rows_that_name_nothing():
     graph = graph_of(A1)
-    net = G.Nodes(nn.Sequential(G.Conv(1, 4), nn.ReLU(), G.Conv(4, 1)), graph)
+    net = G.NodeNetwork(nn.Sequential(G.GraphConv(1, 4), nn.ReLU(), G.GraphConv(4, 1)), graph)
     model = tr.TAGI(net, tr.likelihoods.Normal(), seed=0)
     for rows, said in (
-        ([0, 7], "row 1 asks for node 7, and there are 7, numbered from 0"),
-        ([-1, 2], "row 0 asks for node -1"),
-        ([0.5, 1.0], "nodes are asked for by whole numbers"),
+        ([0, 7], "row 1 has the node index 7, expected 0 to 6"),
+        ([-1, 2], "row 0 has the node index -1"),
+        ([0.5, 1.0], "node indices must be integers"),
     ):
         with pytest.raises(InvalidInput, match=said):
             model.fit(rows, [0.0, 1.0])
     assert not model.fitted
     with pytest.raises(InvalidInput, match=r"pairs must have the shape \[rows, 2\]"):
-        G.Edges(net.net, graph)(torch.tensor([1, 2]))
-    with pytest.raises(InvalidInput, match="asks for graph 1, and there are 1"):
-        G.Graphs(net.net, [graph])(torch.tensor([1]))
-    with pytest.raises(InvalidInput, match="there is no graph"):
-        G.Graphs(net.net, [])
+        G.LinkNetwork(net.net, graph)(torch.tensor([1, 2]))
+    with pytest.raises(InvalidInput, match="has the graph index 1, expected 0 to 0"):
+        G.GraphNetwork(net.net, [graph])(torch.tensor([1]))
+    with pytest.raises(InvalidInput, match="at least one graph"):
+        G.GraphNetwork(net.net, [])
     with pytest.raises(TypeError, match=r"expected a tractable\.graphs\.Graph, got Tensor"):
-        G.Nodes(net.net, graph.adjacency())
+        G.NodeNetwork(net.net, graph.adjacency())
 
 
 @pytest.mark.parametrize("learner", [tr.TAGI, tr.BayesByBackprop, tr.Backprop])
@@ -195,7 +204,7 @@ def test_a_class_absent_from_training_keeps_some_probability(learner):
     """It is no error (its nodes may come later), but a class that is no class is one."""
     graph, nodes = large(), torch.arange(200)
     y = (graph.x[:, 0] > 0).long()
-    net = G.Nodes(nn.Sequential(G.Conv(4, 8), nn.ReLU(), G.Conv(8, 3)), graph)
+    net = G.NodeNetwork(nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 3)), graph)
     options = {} if learner is tr.TAGI else {"lr": 0.03}
     model = learner(net, tr.likelihoods.Softmax(3), seed=0, **options)
     with pytest.raises(InvalidTarget, match="the first bad one is in row 1"):
@@ -207,11 +216,11 @@ def test_a_class_absent_from_training_keeps_some_probability(learner):
 
 def test_more_layers_than_steps_and_rows_out_of_order():
     graph = large()
-    net = nn.Sequential(G.Conv(4, 8), G.Conv(8, 3))
-    with pytest.raises(InvalidInput, match="more layers of the graph than the 1 steps"):
-        G.Nodes(net, graph, hops=1)(torch.tensor([0]))
-    with pytest.raises(InvalidInput, match="rows must stay in their order"):
-        G.Nodes(nn.Sequential(Cut(), G.Conv(4, 3)), graph)(torch.tensor([0]))
+    net = nn.Sequential(G.GraphConv(4, 8), G.GraphConv(8, 3))
+    with pytest.raises(InvalidInput, match="more graph layers than the 1 hops"):
+        G.NodeNetwork(net, graph, n_hops=1)(torch.tensor([0]))
+    with pytest.raises(InvalidInput, match="must keep the number and the order of the rows"):
+        G.NodeNetwork(nn.Sequential(Cut(), G.GraphConv(4, 3)), graph)(torch.tensor([0]))
 
 
 class Cut(nn.Module):
@@ -221,10 +230,10 @@ class Cut(nn.Module):
 
 def test_unknown_options_are_named():
     with pytest.raises(ValueError, match="aggregate must be one of"):
-        G.Conv(1, 1, aggregate="median")
-    with pytest.raises(ValueError, match="own must be one of"):
-        G.Conv(1, 1, own="self")
-    with pytest.raises(ValueError, match="kind must be additive or dot"):
-        G.Attention(1, 1, kind="cosine")
+        G.GraphConv(1, 1, aggregate="median")
+    with pytest.raises(ValueError, match="self_features must be one of"):
+        G.GraphConv(1, 1, self_features="self")
+    with pytest.raises(ValueError, match="scoring must be additive or dot"):
+        G.GraphAttention(1, 1, scoring="cosine")
     with pytest.raises(ValueError, match="pool must be"):
-        G.Graphs(nn.Identity(), [graph_of(A1)], pool="median")
+        G.GraphNetwork(nn.Identity(), [graph_of(A1)], pool="median")

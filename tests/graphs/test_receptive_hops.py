@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tests.graphs.test_rows import large
+from tests.graphs.test_networks import large
 from tractable import graphs as G
 from tractable.errors import InvalidInput
-from tractable.graphs import rows
+from tractable.graphs import networks
 from tractable.graphs.graph import Graph
 
 NODES = torch.tensor([11, 4, 60])
@@ -87,16 +87,16 @@ class Choosy(nn.Module):
 
 def compared(net: nn.Module, graph: Graph, **options: Any) -> int | None:
     """Hold outputs of a batch to those of the whole graph, for weights as they are and redrawn."""
-    part = G.Nodes(net, graph).double().eval()
-    whole = G.Nodes(net, graph, hops=99).double().eval()
+    part = G.NodeNetwork(net, graph).double().eval()
+    whole = G.NodeNetwork(net, graph, n_hops=99).double().eval()
     for seed in range(3):
         with torch.no_grad():
-            every = torch.arange(graph.nodes)
+            every = torch.arange(graph.n_nodes)
             torch.testing.assert_close(part(NODES), whole(every)[NODES], rtol=1e-9, atol=1e-9)
             torch.manual_seed(seed)
             for parameter in net.parameters():
                 parameter.add_(torch.randn_like(parameter))
-    reach: int | None = part._views.hops
+    reach: int | None = part._neighborhoods.n_hops
     return reach
 
 
@@ -109,7 +109,7 @@ def test_steps_within_a_module_are_counted(k: int) -> None:
 def test_steps_of_several_modules_add_up() -> None:
     net = nn.Sequential(Hops(4, 5, 2), nn.ReLU(), Hops(5, 3, 3))
     assert compared(net, large(degree=2)) == 5
-    assert compared(nn.Sequential(G.Conv(4, 5), nn.ReLU(), G.Conv(5, 3)), large()) == 2
+    assert compared(nn.Sequential(G.GraphConv(4, 5), nn.ReLU(), G.GraphConv(5, 3)), large()) == 2
 
 
 def test_what_is_zero_at_first_counts() -> None:
@@ -121,7 +121,7 @@ def test_a_gap_does_not_end_the_reach() -> None:
 
 
 def test_a_normalization_over_all_nodes_takes_the_whole_graph() -> None:
-    assert compared(nn.Sequential(G.Conv(4, 3), OverAll()), large()) is None
+    assert compared(nn.Sequential(G.GraphConv(4, 3), OverAll()), large()) is None
     assert compared(nn.Sequential(nn.Linear(4, 3), OverAll()), large()) is None
     assert compared(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), large()) == 0
 
@@ -142,7 +142,7 @@ def test_measuring_changes_nothing() -> None:
     net = nn.Sequential(Hops(4, 5, 2), nn.BatchNorm1d(5), nn.Dropout())
     before = {name: t.clone() for name, t in net.state_dict().items()}
     state = torch.random.get_rng_state()
-    G.Nodes(net, large())
+    G.NodeNetwork(net, large())
     assert torch.equal(torch.random.get_rng_state(), state)
     assert net.training
     assert all(torch.equal(t, before[name]) for name, t in net.state_dict().items())
@@ -150,7 +150,7 @@ def test_measuring_changes_nothing() -> None:
 
 def test_a_learner_sees_as_far() -> None:
     graph = large(degree=2)
-    net = G.Nodes(Hops(4, 3, 3), graph)
+    net = G.NodeNetwork(Hops(4, 3, 3), graph)
     model = tr.TAGI(net, tr.likelihoods.Categorical(4), seed=0, dtype=torch.float64)
     every = model.outputs(torch.arange(200), batch_size=None).moments()
     some = model.outputs(NODES, batch_size=None).moments()
@@ -160,9 +160,9 @@ def test_a_learner_sees_as_far() -> None:
 
 def test_graphs_of_a_batch_must_not_mix() -> None:
     graphs = [large(nodes, 2, nodes) for nodes in (5, 9)]
-    with pytest.raises(InvalidInput, match="depends on the graphs beside it"):
-        G.Graphs(nn.Sequential(G.Conv(4, 3), OverAll()), graphs)
-    assert G.Graphs(nn.Sequential(Hops(4, 3, 5), nn.LayerNorm(3)), graphs).count == 2
+    with pytest.raises(InvalidInput, match="depends on the other graphs"):
+        G.GraphNetwork(nn.Sequential(G.GraphConv(4, 3), OverAll()), graphs)
+    assert G.GraphNetwork(nn.Sequential(Hops(4, 3, 5), nn.LayerNorm(3)), graphs).n_rows == 2
 
 
 # --- torch_geometric ---------------------------------------------------------------------------
@@ -192,10 +192,10 @@ def test_modules_of_pyg(name: str) -> None:
     torch.manual_seed(0)
     graph, net = large(degree=2), make(pyg).eval()
     edge_index = torch.stack([graph.sources, graph.targets])
-    taken = "edge_index" in rows._arguments(net)
+    taken = "edge_index" in networks._arguments(net)
     found = net.double()(graph.x.double(), *([edge_index] if taken else []))
-    part = G.Nodes(net, graph).eval()
-    assert part._views.hops == wanted
+    part = G.NodeNetwork(net, graph).eval()
+    assert part._neighborhoods.n_hops == wanted
     torch.testing.assert_close(part(NODES).double(), found[NODES], rtol=1e-5, atol=1e-6)
 
 
@@ -203,23 +203,28 @@ def test_modules_of_pyg(name: str) -> None:
 
 
 def test_kept_views_take_no_more_than_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view of one node of a large graph once held a table of all of its nodes."""
+    """A neighborhood of one node of a large graph once held a table of all of its nodes."""
     n = 50_000
     edges = torch.stack([torch.arange(n - 1), torch.arange(1, n)], 1)
     graph = Graph(edges, torch.randn(n, 4))
-    net = G.Nodes(nn.Sequential(G.Conv(4, 3), nn.ReLU(), G.Conv(3, 2)), graph)
+    net = G.NodeNetwork(nn.Sequential(G.GraphConv(4, 3), nn.ReLU(), G.GraphConv(3, 2)), graph)
     for i in range(100):
         net(torch.tensor([i * 7]))
-    views = net._views._kept
-    assert len(views) == rows._MAX_VIEWS
-    held = [t for view in views.values() for t in vars(view).values() if isinstance(t, Tensor)]
+    neighborhoods = net._neighborhoods._cached
+    assert len(neighborhoods) == networks._MAX_CACHED
+    held = [
+        t
+        for neighborhood in neighborhoods.values()
+        for t in vars(neighborhood).values()
+        if isinstance(t, Tensor)
+    ]
     assert sum(t.numel() for t in held) < 64 * 100
-    assert sum(view.kept_numbers for view in views.values()) < 64 * 200
-    monkeypatch.setattr(rows, "_MAX_NUMBERS", 30_000)
+    assert sum(neighborhood.n_stored_values for neighborhood in neighborhoods.values()) < 64 * 200
+    monkeypatch.setattr(networks, "_MAX_CACHED_VALUES", 30_000)
     for start in range(0, 3_000, 500):
         net(torch.arange(start, start + 500))
-    sizes = [view.kept_numbers for view in views.values()]
+    sizes = [neighborhood.n_stored_values for neighborhood in neighborhoods.values()]
     assert 0 < sum(sizes[:-1]) <= 30_000
-    assert len(views) < 10
+    assert len(neighborhoods) < 10
     net(torch.arange(20_000))  # more than all that may be kept: it is the only one
-    assert len(views) == 1
+    assert len(neighborhoods) == 1
