@@ -92,9 +92,9 @@ def test_scale_of_the_noise_is_fitted_to_rows_that_were_not_learnt():
         Autoregressive((32,), seed=0, calibrate=calibrate, held_out=0).fit(x, epochs=4)
         for calibrate in (False, True)
     )
-    parts = scaled.learner_.likelihood.part.each
+    parts = scaled.learner_.likelihood.part.part_list
     assert float(parts[0].noise_scale) != 1.0
-    assert float(plain.learner_.likelihood.part.each[0].noise_scale) == 1.0
+    assert float(plain.learner_.likelihood.part.part_list[0].noise_scale) == 1.0
 
 
 @pytest.mark.parametrize(

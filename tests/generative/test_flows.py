@@ -145,9 +145,9 @@ def test_bad_input(moons):
     with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
         Flow(net=lambda: None)
     with pytest.raises(Unsupported, match="closed form"):
-        tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Returned()).fit(X, X[:, :1], epochs=1)
+        tr.TAGI(nn.Linear(2, 1), tr.likelihoods.LogDensity()).fit(X, X[:, :1], epochs=1)
     with pytest.raises(ValueError, match="needs a likelihood"):
-        tr.Backprop(nn.Linear(2, 2), tr.likelihoods.Returned()).fit(X, X[:, :1])
+        tr.Backprop(nn.Linear(2, 2), tr.likelihoods.LogDensity()).fit(X, X[:, :1])
     assert isinstance(flow(2), nn.Module)
 
 

@@ -104,13 +104,13 @@ CASES = {
     "Joint": Case(
         lambda: likelihoods.Joint(likelihoods.Normal(), likelihoods.Laplace()),
         lambda f, noise: with_gaps(torch.cat([normal(f, noise), laplace(f, noise)], 1)),
-        lambda at: torch.cat([at.each[0].noise_mean.sqrt(), at.each[1].parameter]),
+        lambda at: torch.cat([at.part_list[0].noise_mean.sqrt(), at.part_list[1].parameter]),
         outputs=2,
     ),
     "Mixture": Case(
         lambda: likelihoods.Mixture(likelihoods.Normal(), 2),
         of_two,
-        lambda at: torch.cat([part.parameter for part in at.each]).sqrt(),
+        lambda at: torch.cat([part.parameter for part in at.part_list]).sqrt(),
         outputs=4,
     ),
     "PerStep": Case(

@@ -213,7 +213,7 @@ def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tm
     d_mu, d_var = likelihood.messages(y, mean, variance)
     torch.testing.assert_close(heard.d_mu, d_mu * verdict.weight.float())
     torch.testing.assert_close(heard.d_var, d_var * verdict.weight.float())
-    assert torch.equal(heard.believed, d_var)
+    assert torch.equal(heard.unweighted_d_var, d_var)
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
     model = tr.TAGI(net, likelihood).update([[0.1, 0.2]], [[40.0]])
     model.save(tmp_path / "model")

@@ -9,7 +9,7 @@ from torch import nn
 import tractable as tr
 from tractable.likelihoods import (
     Bernoulli,
-    Family,
+    FromDistribution,
     IncompleteNormal,
     InvalidTarget,
     Joint,
@@ -39,7 +39,12 @@ from tractable.likelihoods import (
         (Laplace(), [0.0, math.nan, 1.0], 1, "row 1"),
         (StudentT(), [0.0, 1.0, math.inf], 1, "row 2"),
         (Bernoulli(), [0, 1, 2], 1, r"0\.\.1.*row 2"),
-        (Family(lambda z: torch.distributions.Exponential(z.exp())), [1, 2, -1], 1, "-1 in row 2"),
+        (
+            FromDistribution(lambda z: torch.distributions.Exponential(z.exp())),
+            [1, 2, -1],
+            1,
+            "-1 in row 2",
+        ),
         (Joint(Normal(0.1), Poisson()), [[math.nan, math.nan]] * 3, 2, "all targets are missing"),
         (Joint(Normal(0.1), Poisson()), [[0, 1], [0, 1.5], [0, 0]], 2, r"Poisson: .*1\.5 in row 1"),
         (Joint(Normal(0.1), Poisson()), [0.0, 1.0, 2.0], 2, "2 targets per row"),
@@ -59,8 +64,8 @@ def test_bad_targets_before_training(likelihood, y, outputs, error):
         (lambda: Laplace(0.0), "scale must be a positive"),
         (lambda: StudentT(scale=-1.0), "scale must be a positive"),
         (lambda: StudentT(df=0.0), "df must be a positive"),
-        (lambda: NegativeBinomial(math.nan), "dispersion must be a positive"),
-        (lambda: VonMises(-2.0), "kappa must be a positive"),
+        (lambda: NegativeBinomial(math.nan), "total_count must be a positive"),
+        (lambda: VonMises(-2.0), "concentration must be a positive"),
         (lambda: Laplace(outputs=0), "outputs must be at least 1"),
         (lambda: Ordinal(1), "levels must be at least 2"),
         (lambda: Ordinal(3, [1.0, 0.0]), "increasing"),
@@ -72,7 +77,7 @@ def test_bad_targets_before_training(likelihood, y, outputs, error):
         (lambda: Poisson("log"), "link must be"),
         (lambda: Bernoulli("log"), "link must be"),
         (lambda: Softmax(3, smoothing=1.0), "smoothing must lie"),
-        (lambda: Family(lambda z: z, outputs=3), "outputs must be 1 or 2"),
+        (lambda: FromDistribution(lambda z: z, outputs=3), "outputs must be 1 or 2"),
     ],
 )
 def test_bad_arguments(make, error):

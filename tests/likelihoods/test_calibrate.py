@@ -33,7 +33,7 @@ def overdispersed() -> tuple[Likelihood, Tensor, Tensor, Tensor]:
     torch.manual_seed(0)
     rate = z.exp() * torch.distributions.Gamma(2.0, 2.0).sample((ROWS, 1)).double()
     y = torch.poisson(rate, generator=seeded())
-    return known(y, z, likelihoods.NegativeBinomial(dispersion=8.0))
+    return known(y, z, likelihoods.NegativeBinomial(total_count=8.0))
 
 
 def turned() -> tuple[Likelihood, Tensor, Tensor, Tensor]:
@@ -41,7 +41,7 @@ def turned() -> tuple[Likelihood, Tensor, Tensor, Tensor]:
     torch.manual_seed(0)
     y = torch.distributions.VonMises(torch.tensor(0.0), torch.tensor(5.0)).sample((ROWS, 1))
     z = torch.zeros(ROWS, 1, dtype=torch.float64)
-    return known(y.double(), z, likelihoods.VonMises(kappa=20.0))
+    return known(y.double(), z, likelihoods.VonMises(concentration=20.0))
 
 
 def spread(
@@ -159,7 +159,7 @@ def test_a_memory_is_handed_on(likelihood: Likelihood, outputs: int, y: Tensor) 
     z = torch.zeros(4, outputs)
     targets = likelihood.targets(y, z.shape)
     for _ in range(20):
-        likelihood.set_buffers(likelihood.hear(targets, z, z + 1, memory=6.0).noise)
+        likelihood.set_buffers(likelihood.hear(targets, z, z + 1, memory_rows=6.0).noise)
     rows = [b for name, b in likelihood.named_buffers() if name.endswith("rows")]
     assert all(float(b) <= 10 for b in rows)
     likelihood.set_buffers(likelihood.hear(targets, z, z + 1).noise)

@@ -11,7 +11,7 @@ from torch.distributions import Normal as NormalDistribution
 from tractable.likelihoods import (
     Bernoulli,
     Categorical,
-    Family,
+    FromDistribution,
     HeteroscedasticNormal,
     Joint,
     Laplace,
@@ -265,7 +265,7 @@ class TestFamily(LikelihoodConformance):
     bad_targets = (torch.tensor([1.0, -2.0, 1.0]), *NOT_NUMBERS)
 
     def make(self):
-        return Family(gamma)
+        return FromDistribution(gamma)
 
     def observed(self):
         return torch.tensor([[0.4], [2.0], [3.0]], dtype=D)
@@ -274,13 +274,13 @@ class TestFamily(LikelihoodConformance):
         return self.make()
 
     def test_its_arguments_make_it_again(self):
-        with pytest.raises(ValueError, match=r"load\(path, likelihood=Family"):
-            Family(**self.make().config())
+        with pytest.raises(ValueError, match=r"load\(path, likelihood=FromDistribution"):
+            FromDistribution(**self.make().config())
 
     def test_every_argument_is_in_its_config(self):
         """All but the function."""
         for outputs in (1, 2):
-            assert Family(gamma, outputs).config() == {"outputs": outputs}
+            assert FromDistribution(gamma, outputs).config() == {"outputs": outputs}
 
 
 class TestFamilyOfTwoOutputs(TestFamily):
@@ -290,7 +290,7 @@ class TestFamilyOfTwoOutputs(TestFamily):
     bad_targets = NOT_NUMBERS
 
     def make(self):
-        return Family(wide_normal, outputs=2)
+        return FromDistribution(wide_normal, outputs=2)
 
 
 class TestMultivariateNormal(LikelihoodConformance):

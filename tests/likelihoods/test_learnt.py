@@ -116,7 +116,7 @@ def test_each_component_has_a_noise_of_its_own():
         noise = online.hear(rows, z[:40], torch.full((40, 4), 1e-4, dtype=D)).noise
         online.set_buffers(noise)
     for likelihood in (epochs, online):
-        found = [float(part.parameter) ** 0.5 for part in likelihood.each]
+        found = [float(part.parameter) ** 0.5 for part in likelihood.part_list]
         assert found == pytest.approx([0.1, 0.5], rel=0.3)
 
 
@@ -130,6 +130,6 @@ def test_parts_learn_from_the_rows_they_have():
     y[1::3, 1] = math.nan
     joint = Joint(Laplace(), Normal())
     joint.m_step(joint.sufficient_statistics(y, z))
-    laplace, normal = joint.each
+    laplace, normal = joint.part_list
     assert float(laplace.parameter) == pytest.approx(0.2, rel=0.1)
     assert float(normal.noise_mean) == pytest.approx(0.25, rel=0.1)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable import likelihoods
 from tractable.likelihoods import Likelihood
-from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.online_em import OnlineEM
 
 Make = Callable[[], Likelihood]
 
@@ -116,10 +116,10 @@ def test_an_update_keeps_a_calibrated_noise(
     check_kept(model, calibrated, name, before)
 
 
-PARAMETERS: dict[str, tuple[Callable[[], Learnt], float, float]] = {
+PARAMETERS: dict[str, tuple[Callable[[], OnlineEM], float, float]] = {
     "Laplace": (likelihoods.Laplace, 1e-4, 1e4),
     "StudentT": (lambda: likelihoods.StudentT(3.0), 1e-4, 1e4),
-    "LearntNormal": (lambda: likelihoods.Mixture(likelihoods.Normal(), 2).each[0], 1e-4, 1e4),
+    "OnlineNormal": (lambda: likelihoods.Mixture(likelihoods.Normal(), 2).part_list[0], 1e-4, 1e4),
     "NegativeBinomial": (likelihoods.NegativeBinomial, 2e-4, 1e6),
     "VonMises": (likelihoods.VonMises, 1e-3, 1e5),
 }
@@ -130,7 +130,7 @@ def test_the_statistic_of_a_parameter_gives_the_parameter_back(name: str) -> Non
     make, low, high = PARAMETERS[name]
     likelihood = make()
     wanted = torch.logspace(math.log10(low), math.log10(high), 40, dtype=torch.float64)
-    found = likelihood.parameter_of(likelihood.statistic_of(wanted))
+    found = likelihood.parameter_from_statistic(likelihood.statistic_from_parameter(wanted))
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=0)
 
 
@@ -141,5 +141,8 @@ def test_a_rescaled_parameter_has_its_own_statistic(name: str) -> None:
         likelihood = make()
         likelihood.rescale(scale)
         torch.testing.assert_close(
-            likelihood.parameter_of(likelihood.statistic), likelihood.parameter, rtol=1e-4, atol=0
+            likelihood.parameter_from_statistic(likelihood.statistic),
+            likelihood.parameter,
+            rtol=1e-4,
+            atol=0,
         )

@@ -9,7 +9,7 @@ import torch.distributions as dist
 
 from tractable.likelihoods import (
     Bernoulli,
-    Family,
+    FromDistribution,
     Joint,
     Laplace,
     Mixture,
@@ -223,7 +223,15 @@ def test_any_distribution_with_one_output(variance):
         def density(z, y=y):
             return gamma(z).log_prob(torch.tensor(y, dtype=D))
 
-        check(Family(gamma), one(y), mean, variance, density, peaks=(math.log(y),), tolerance=1e-8)
+        check(
+            FromDistribution(gamma),
+            one(y),
+            mean,
+            variance,
+            density,
+            peaks=(math.log(y),),
+            tolerance=1e-8,
+        )
 
 
 def test_any_distribution_with_two_outputs():
@@ -241,7 +249,7 @@ def test_any_distribution_with_two_outputs():
             e, e
         ).square().sum(1)
         truth = log_terms.logsumexp(0) + 2 * math.log(18 / 600) - math.log(2 * math.pi)
-        got = Family(normal, outputs=2).log_evidence(y, mean, v)
+        got = FromDistribution(normal, outputs=2).log_evidence(y, mean, v)
         assert float(got) == pytest.approx(float(truth), abs=tolerance)
 
 
@@ -253,7 +261,7 @@ def test_parts_side_by_side_add_up_and_the_missing_say_nothing():
     y = torch.tensor([[2.0, 0.1, 1.0], [nan, 0.1, nan], [1.0, nan, 0.0]], dtype=D)
     first = sum(
         part.log_evidence(y[:1, k : k + 1], mean[:1, k : k + 1], variance[:1, k : k + 1])
-        for k, part in enumerate(joint.each)
+        for k, part in enumerate(joint.part_list)
     )
     got = joint.log_evidence(y, mean, variance)
     torch.testing.assert_close(got[:1], first)

@@ -173,7 +173,7 @@ def distance(a: tr.TAGI, b: tr.TAGI) -> float:
         pairs.append((a.likelihood.noise_mean, b.likelihood.noise_mean))
         pairs.append((a.likelihood.noise_variance, b.likelihood.noise_variance))
     if isinstance(a.likelihood, NegativeBinomial) and isinstance(b.likelihood, NegativeBinomial):
-        pairs.append((a.likelihood.dispersion, b.likelihood.dispersion))
+        pairs.append((a.likelihood.total_count, b.likelihood.total_count))
         pairs.append((a.likelihood.statistic, b.likelihood.statistic))
         assert torch.equal(a.likelihood.rows, b.likelihood.rows)
     for mine, theirs in pairs:

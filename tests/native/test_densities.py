@@ -74,7 +74,7 @@ def test_a_dispersion_is_learnt(count: float, start: float, memory: float | None
         model.posterior.variance.fill_(0.2)
         for _ in range(3):
             model.update(torch.ones(1, 1), torch.tensor([[count]]), memory=memory)
-        found.append(torch.stack([likelihood.dispersion[0], likelihood.statistic[0]]))
+        found.append(torch.stack([likelihood.total_count[0], likelihood.statistic[0]]))
         assert float(likelihood.rows) == 13.0
     torch.testing.assert_close(*found, rtol=2e-5, atol=0)
 

@@ -9,7 +9,7 @@ import scipy.stats
 import torch
 import torch.distributions as dist
 
-from tractable.likelihoods import Family, Laplace, NegativeBinomial, Poisson, StudentT
+from tractable.likelihoods import FromDistribution, Laplace, NegativeBinomial, Poisson, StudentT
 from tractable.predictive import root_finding
 
 D = torch.float64
@@ -20,7 +20,7 @@ WEIGHT /= WEIGHT.sum()
 
 
 def normal_family(scale):
-    return Family(lambda z: dist.Normal(z, scale))
+    return FromDistribution(lambda z: dist.Normal(z, scale))
 
 
 LOCATED = {
@@ -87,13 +87,15 @@ def test_quantiles_of_counts(make, mean, std):
 
 
 def test_two_outputs_of_a_number_with_narrow_noise():
-    family = Family(lambda z: dist.Normal(z[..., 0], 1e-3 + 0 * z[..., 1].exp()), outputs=2)
+    family = FromDistribution(
+        lambda z: dist.Normal(z[..., 0], 1e-3 + 0 * z[..., 1].exp()), outputs=2
+    )
     zero = torch.zeros(1, 2, dtype=D)
     p = family.predictive(zero, zero + 1)
     for q in (0.05, 0.45, 0.9):
         truth = scipy.stats.norm(0, math.sqrt(1 + 1e-6)).ppf(q)
         assert float(p.quantile(q)) == pytest.approx(truth, abs=1e-4)
-    both = Family(lambda z: dist.Normal(z[..., 0] - 2 * z[..., 1], 1e-3), outputs=2)
+    both = FromDistribution(lambda z: dist.Normal(z[..., 0] - 2 * z[..., 1], 1e-3), outputs=2)
     p = both.predictive(zero, zero + 1)
     for q in (0.05, 0.45, 0.9):
         truth = scipy.stats.norm(0, math.sqrt(5)).ppf(q)
@@ -117,7 +119,7 @@ FAMILIES = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_have_quantiles(name):
     kind, parameters, truth = FAMILIES[name]
-    family = Family(lambda z: kind(*(torch.full_like(z, value) for value in parameters)))
+    family = FromDistribution(lambda z: kind(*(torch.full_like(z, value) for value in parameters)))
     zero = torch.zeros(1, 1, dtype=D)
     p = family.predictive(zero, zero + 0.5)
     assert p.has_cdf
@@ -134,7 +136,7 @@ def test_families_of_counts_have_quantiles():
         ),
     }  # fmt: skip
     for make, truth in made.values():
-        p = Family(make).predictive(zero, zero)
+        p = FromDistribution(make).predictive(zero, zero)
         for q in (0.01, 0.3, 0.5, 0.95):
             assert float(p.quantile(q)) == truth.ppf(q)
 
@@ -147,7 +149,9 @@ def test_families_of_counts_have_quantiles():
 def test_a_quantile_takes_few_evaluations(kind, ratio, monkeypatch):
     calls = []
     if kind == "beta":
-        likelihood = Family(lambda z: dist.Beta(z.exp() / ratio, 2 / ratio * torch.ones_like(z)))
+        likelihood = FromDistribution(
+            lambda z: dist.Beta(z.exp() / ratio, 2 / ratio * torch.ones_like(z))
+        )
     else:
         likelihood = LOCATED[kind][0](ratio)
     generator = torch.Generator().manual_seed(0)

@@ -15,8 +15,8 @@ from torch.distributions import Gamma as GammaDistribution
 
 from tractable.likelihoods import HeteroscedasticNormal, Laplace, NegativeBinomial, Normal, Poisson
 from tractable.likelihoods.base import real_targets
-from tractable.likelihoods.learnt import Learnt
-from tractable.likelihoods.per_output import PerOutput
+from tractable.likelihoods.online_em import OnlineEM
+from tractable.likelihoods.univariate import Univariate
 from tractable.testing import LikelihoodConformance
 
 D = torch.float64
@@ -24,16 +24,16 @@ COUNTS = torch.tensor([[0.0], [3.0], [7.0]], dtype=D)
 NUMBERS = torch.tensor([[0.4], [-1.0], [1.5]], dtype=D)
 
 
-class Gamma(PerOutput, Learnt):
+class Gamma(Univariate, OnlineEM):
     """``y ~ Gamma(shape, shape exp(-z))``: positive numbers of mean ``exp(z)``."""
 
     def __init__(self, shape: float | None = None, outputs: int = 1) -> None:
-        Learnt.__init__(self, shape, outputs, 1 + 0.5772156649015329, "shape")
+        OnlineEM.__init__(self, shape, outputs, 1 + 0.5772156649015329, "shape")
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         return real_targets(y, outputs)
 
-    def distribution(self, z: Tensor) -> GammaDistribution:
+    def conditional(self, z: Tensor) -> GammaDistribution:
         a = self.parameter.to(z.dtype).expand_as(z)
         return GammaDistribution(a, a * torch.exp(-z), validate_args=False)
 
@@ -41,14 +41,14 @@ class Gamma(PerOutput, Learnt):
         a = self.parameter.to(z.dtype)
         return a * (a.log() - z) + (a - 1) * y.log() - a * y * torch.exp(-z) - torch.lgamma(a)
 
-    def slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def derivatives(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         ratio = self.parameter.to(z.dtype) * y * torch.exp(-z)
         return ratio - self.parameter, -ratio
 
-    def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         return y.log()
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[y / exp(z) - log(y / exp(z))]``."""
         if not bool(variance.any()):
             z, share = mean.unsqueeze(0), torch.ones_like(mean).unsqueeze(0)
@@ -56,7 +56,7 @@ class Gamma(PerOutput, Learnt):
             z, share = self.posterior(y, mean, variance)
         return (share * (y * torch.exp(-z) - y.log() + z)).sum(0)
 
-    def parameter_of(self, statistic: Tensor) -> Tensor:
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """``1 + digamma-equation``: ``log a - psi(a) = statistic - 1``, by Newton steps."""
         wanted = (statistic - 1).clamp_min(1e-8)
         a = (3 - wanted + ((wanted - 3) ** 2 + 24 * wanted).sqrt()) / (12 * wanted)
@@ -65,14 +65,14 @@ class Gamma(PerOutput, Learnt):
             a = a * torch.exp(-(miss / (1 - a * torch.polygamma(1, a))).clamp(-2, 2))
         return a
 
-    def statistic_of(self, parameter: Tensor) -> Tensor:
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
         return 1 + parameter.log() - torch.digamma(parameter)
 
     def rescale(self, scale: float) -> None:
         self.set_parameter(self.parameter / scale)
 
     def config(self) -> dict[str, object]:
-        return {"shape": self.given, "outputs": self.outputs}
+        return {"shape": self.fixed_value, "outputs": self.outputs}
 
 
 class Suite(LikelihoodConformance):
@@ -101,15 +101,18 @@ class Suite(LikelihoodConformance):
 
 
 class WrongStatistic(Gamma):
-    def expected(self, y, mean, variance):
-        return 1.1 * super().expected(y, mean, variance)
+    def expected_statistic(self, y, mean, variance):
+        return 1.1 * super().expected_statistic(y, mean, variance)
 
 
 class StatisticOfOutputsOnly(Laplace):
     """Takes the variance of the outputs for noise."""
 
-    def expected(self, y, mean, variance):
-        return super().expected(y, mean, torch.full_like(variance, 1e-12)) + 0.8 * variance.sqrt()
+    def expected_statistic(self, y, mean, variance):
+        return (
+            super().expected_statistic(y, mean, torch.full_like(variance, 1e-12))
+            + 0.8 * variance.sqrt()
+        )
 
 
 class WrongDirection(Gamma):
@@ -128,14 +131,14 @@ class ForgetsCalibration(Laplace):
 
 
 class WrongRate(Gamma):
-    def distribution(self, z):
-        right = super().distribution(z)
+    def conditional(self, z):
+        right = super().conditional(z)
         return GammaDistribution(right.concentration, 1.5 * right.rate, validate_args=False)
 
 
 class DoubledRate(Poisson):
-    def distribution(self, z):
-        return super().distribution(z + math.log(2))
+    def conditional(self, z):
+        return super().conditional(z + math.log(2))
 
 
 class UnnormalizedCounts(Poisson):
@@ -145,7 +148,7 @@ class UnnormalizedCounts(Poisson):
 
 class LosesOutputs(Gamma):
     def config(self):
-        return {"shape": self.given}
+        return {"shape": self.fixed_value}
 
 
 class LosesLink(Poisson):
@@ -154,8 +157,8 @@ class LosesLink(Poisson):
 
 
 class WrongSign(Gamma):
-    def slopes(self, y, z):
-        first, second = super().slopes(y, z)
+    def derivatives(self, y, z):
+        first, second = super().derivatives(y, z)
         return -first, second
 
 
@@ -225,9 +228,9 @@ class NarrowPrediction(Normal):
 
 
 class OtherUpdate(Laplace):
-    def hear(self, y, mean, variance, *, weight=None, memory=None):
-        heard = super().hear(y, mean, variance, weight=weight, memory=memory)
-        return type(heard)(heard.d_mu, heard.d_var, heard.believed, {})
+    def hear(self, y, mean, variance, *, weight=None, memory_rows=None):
+        heard = super().hear(y, mean, variance, weight=weight, memory_rows=memory_rows)
+        return type(heard)(heard.d_mu, heard.d_var, heard.unweighted_d_var, {})
 
 
 EVIDENCE = "test_evidence_and_messages_are_integrals_of_the_likelihood"

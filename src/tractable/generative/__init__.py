@@ -6,7 +6,7 @@ from tractable.generative.base import Generative
 from tractable.generative.causal_lm import CausalLM
 from tractable.generative.columns import Columns, DiscreteColumns
 from tractable.generative.diffusion import Diffusion
-from tractable.generative.flows import Chain, Flow, LogDensity, flow, reverse_fit
+from tractable.generative.flows import Chain, DensityModule, Flow, flow, reverse_fit
 from tractable.generative.gan import GAN
 from tractable.generative.latent import Latent
 from tractable.generative.learnt import Learnt
@@ -32,7 +32,7 @@ __all__ = [
     "Generative",
     "Latent",
     "Learnt",
-    "LogDensity",
+    "DensityModule",
     "Masked",
     "RowPredictive",
     "Schedule",

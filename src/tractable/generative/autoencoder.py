@@ -10,7 +10,7 @@
   "Importance weighted autoencoders", 2016, eq. 8), tighter with every sample.
 
 The module's output for a row is the bound of its log density, so the gradient learners take it
-with ``likelihoods.Returned``; ``tractable.generative.VAE`` is the model around it.
+with ``likelihoods.LogDensity``; ``tractable.generative.VAE`` is the model around it.
 """
 
 from __future__ import annotations

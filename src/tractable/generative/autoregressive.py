@@ -19,7 +19,7 @@ from tractable.generative.masked import Masked, check_order
 from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Mixture, PerStep
-from tractable.likelihoods.nested import described, made
+from tractable.likelihoods.composite import from_config, to_config
 from tractable.persistence import checks
 from tractable.training.progress import Progress
 
@@ -79,7 +79,7 @@ class Autoregressive(Learnt):
             raise ValueError(f"floor must be a deviation from 0, got {floor}")
         self.net: nn.Module | tuple[int, ...] = net if isinstance(net, nn.Module) else tuple(net)
         self.likelihood = (
-            Mixture(HeteroscedasticNormal(), 3) if likelihood is None else made(likelihood)
+            Mixture(HeteroscedasticNormal(), 3) if likelihood is None else from_config(likelihood)
         )
         if isinstance(self.likelihood, PerStep) or self.likelihood.targets_needed != 1:
             raise TypeError("likelihood is that of one column, a number given its outputs")
@@ -199,7 +199,7 @@ class Autoregressive(Learnt):
         """See ``Generative``."""
         net = None if isinstance(self.net, nn.Module) else list(self.net)
         return {
-            "net": net, "likelihood": described(self.likelihood), "order": self.order,
+            "net": net, "likelihood": to_config(self.likelihood), "order": self.order,
             "floor": self.floor, "calibrate": self.calibrate, **self.learnt_config(),
         }  # fmt: skip
 

@@ -17,7 +17,7 @@ from tractable.generative.predictive import Density, row_by_row
 from tractable.generative.transforms.base import log_det_of
 from tractable.learners import TAGI, Backprop, Laplace, Learner
 from tractable.learners.chance import PREDICTION_SEED
-from tractable.likelihoods import Returned
+from tractable.likelihoods import LogDensity
 from tractable.persistence import checks
 from tractable.training.inputs import Several
 from tractable.training.progress import Progress
@@ -82,7 +82,7 @@ class Chain(nn.Module):
         return ChainDistribution([t(context) for t in self.transforms], self.columns, like)
 
 
-class LogDensity(nn.Module):
+class DensityModule(nn.Module):
     """A module that returns a distribution, as a network from rows to their log density.
 
     Args:
@@ -178,7 +178,7 @@ class Flow(Learnt):
             options: further arguments of the learner's ``fit``, such as ``callbacks``.
         """
         columns, told = x.shape[1], 0 if context is None else context.shape[1]
-        learner = self.made(LogDensity(self._module(columns, told)), Returned())
+        learner = self.made(DensityModule(self._module(columns, told)), LogDensity())
         if batch_size is None:
             batch_size = min(128, max(16, len(x) // 20))
         options = self.fit_options(
@@ -221,7 +221,7 @@ class Flow(Learnt):
         told = 0 if self.context_columns_ is None else self.context_columns_.modelled
         if net is None:
             net = self._module(columns, told)
-        return LogDensity(net)
+        return DensityModule(net)
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """See ``Generative``."""

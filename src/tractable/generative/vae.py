@@ -19,7 +19,7 @@ from tractable.generative.learnt import Learnt, parts
 from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Backprop, Learner
 from tractable.learners import files as learner_files
-from tractable.likelihoods import Likelihood, Returned
+from tractable.likelihoods import Likelihood, LogDensity
 from tractable.persistence import architecture, model_file
 from tractable.persistence.checks import of_type
 
@@ -128,7 +128,7 @@ class VAE(Learnt):
                 whose bound (in these units) is recorded in every epoch.
             options: further arguments of the learner's ``fit``, such as ``callbacks``.
         """
-        learner = self.made(self.network(None), Returned())
+        learner = self.made(self.network(None), LogDensity())
         size = max(min(_BATCH, len(x) // 20), 1) if batch_size is None else batch_size
         options = self.fit_options(validation, _pairs, options)
         learner.fit(

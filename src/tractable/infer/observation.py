@@ -16,7 +16,7 @@ from tractable.errors import NonFiniteMessage, NotFitted
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical, Likelihood, Normal
-from tractable.likelihoods.base import take_at_most_all
+from tractable.likelihoods.base import limit_variance_message
 from tractable.moments import conditioning
 from tractable.training.inputs import only_one
 
@@ -122,7 +122,7 @@ def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Obser
     with torch.no_grad():
         mean, variance = outputs.loc.detach(), outputs.variance.detach()
         d_mu, d_var = likelihood.messages(targets, mean, variance)
-        return Observation(d_mu, take_at_most_all(d_var, variance), variance)
+        return Observation(d_mu, limit_variance_message(d_var, variance), variance)
 
 
 def posterior(

@@ -20,6 +20,7 @@ from tractable.errors import InvalidModelFile
 from tractable.learners.run import Run
 from tractable.learners.support import Support
 from tractable.likelihoods import Likelihood
+from tractable.likelihoods.composite import current_config
 from tractable.persistence import architecture, checks, model_file
 from tractable.persistence.model_file import Header, Tensors, part, prefixed
 
@@ -162,6 +163,7 @@ def unpack(
         kind = kind_of(header.get("learner"))
         written = dict(checks.finite(header["options"], "options"))
         checks.finite(header["likelihood"], "likelihood")
+        header = {**header, "likelihood": current_config(header["likelihood"])}
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
         if net is None:

@@ -372,7 +372,7 @@ def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> Named:
         outputs: outputs at these rows, from before they are learnt.
     """
     with torch.no_grad():
-        return likelihood.update_noise(y, *outputs.moments(), memory=_NOISE_ROWS)
+        return likelihood.update_noise(y, *outputs.moments(), memory_rows=_NOISE_ROWS)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
-from tractable.likelihoods.family import Family
+from tractable.likelihoods.from_distribution import FromDistribution
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
 from tractable.likelihoods.incomplete import IncompleteNormal
 from tractable.likelihoods.joint import Joint
 from tractable.likelihoods.laplace import Laplace
+from tractable.likelihoods.log_density import LogDensity
 from tractable.likelihoods.mixture import Mixture
 from tractable.likelihoods.multivariate_normal import MultivariateNormal
 from tractable.likelihoods.negative_binomial import NegativeBinomial
@@ -16,7 +17,6 @@ from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.ordinal import Ordinal
 from tractable.likelihoods.per_step import PerStep
 from tractable.likelihoods.poisson import Poisson
-from tractable.likelihoods.returned import Returned
 from tractable.likelihoods.softmax import Softmax
 from tractable.likelihoods.student_t import StudentT
 from tractable.likelihoods.von_mises import VonMises
@@ -24,7 +24,7 @@ from tractable.likelihoods.von_mises import VonMises
 __all__ = [
     "Bernoulli",
     "Categorical",
-    "Family",
+    "FromDistribution",
     "HeteroscedasticNormal",
     "IncompleteNormal",
     "InvalidTarget",
@@ -38,7 +38,7 @@ __all__ = [
     "Ordinal",
     "PerStep",
     "Poisson",
-    "Returned",
+    "LogDensity",
     "Softmax",
     "StudentT",
     "VonMises",

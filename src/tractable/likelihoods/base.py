@@ -27,13 +27,13 @@ from tractable.predictive import Predictive
 
 
 @dataclass(frozen=True)
-class Heard:
+class Messages:
     """What a batch of observations says to a learner in closed form."""
 
     d_mu: Tensor
     d_var: Tensor
     """Messages to the outputs."""
-    believed: Tensor
+    unweighted_d_var: Tensor
     """The second message as it would be if every value were believed."""
     noise: dict[str, Tensor]
     """New values of the likelihood's buffers."""
@@ -113,8 +113,8 @@ class Likelihood(nn.Module, ABC):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """Messages and the new noise at once.
 
         Args:
@@ -122,10 +122,12 @@ class Likelihood(nn.Module, ABC):
             mean: mean of the outputs.
             variance: variance of the outputs.
             weight: weight of each value, in double precision, where there is a gate.
-            memory: rows that what was learnt of the noise is to hold, or None for all.
+            memory_rows: effective number of rows that the noise remembers, or None for all.
         """
         d_mu, d_var = self.messages(y, mean, variance)
-        return Heard(d_mu, d_var, d_var, self.update_noise(y, mean, variance, memory=memory))
+        return Messages(
+            d_mu, d_var, d_var, self.update_noise(y, mean, variance, memory_rows=memory_rows)
+        )
 
     def observe(
         self,
@@ -134,18 +136,18 @@ class Likelihood(nn.Module, ABC):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """Return what ``hear`` does, with messages that leave some variance to every output.
 
         The learners take the messages of any likelihood from here.  Args: as ``hear``.
         """
-        heard = self.hear(y, mean, variance, weight=weight, memory=memory)
-        believed = take_at_most_all(heard.believed, variance)
+        heard = self.hear(y, mean, variance, weight=weight, memory_rows=memory_rows)
+        believed = limit_variance_message(heard.unweighted_d_var, variance)
         d_var = believed
-        if heard.d_var is not heard.believed:
-            d_var = take_at_most_all(heard.d_var, variance)
-        return Heard(heard.d_mu, d_var, believed, heard.noise)
+        if heard.d_var is not heard.unweighted_d_var:
+            d_var = limit_variance_message(heard.d_var, variance)
+        return Messages(heard.d_mu, d_var, believed, heard.noise)
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient of ``log p(y|z)`` in the outputs, and minus its second derivative, row by row.
@@ -166,11 +168,11 @@ class Likelihood(nn.Module, ABC):
                 else torch.zeros_like(leaf)
                 for column in first.unbind(1)
             ]
-        second = semi_definite(-torch.stack(columns, 1))
+        second = positive_semidefinite(-torch.stack(columns, 1))
         return first.detach().to(z.dtype), second.to(z.dtype)
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
         """New values of the buffers after seeing ``y``; empty when nothing is learnt.
 
@@ -178,7 +180,7 @@ class Likelihood(nn.Module, ABC):
             y: targets.
             mean: mean of the outputs.
             variance: variance of the outputs.
-            memory: rows that what was learnt is to hold, or None for all.
+            memory_rows: effective number of rows that the noise remembers, or None for all.
         """
         return {}
 
@@ -220,7 +222,7 @@ class Likelihood(nn.Module, ABC):
             ValueError: a number is not finite, or means nothing here.
         """
         for name, value in values.items():
-            if value.is_floating_point() and non_finite(value):
+            if value.is_floating_point() and count_non_finite(value):
                 raise ValueError(f"{name} of {type(self).__name__} has NaN or infinite values")
 
     @property
@@ -293,7 +295,7 @@ class Likelihood(nn.Module, ABC):
         return ", ".join(f"{k}={v!r}" for k, v in self.config().items())
 
 
-def take_at_most_all(d_var: Tensor, variance: Tensor) -> Tensor:
+def limit_variance_message(d_var: Tensor, variance: Tensor) -> Tensor:
     """Return messages to variances between ``-1 / variance`` (nearly) and zero.
 
     A message of ``-1 / variance`` would leave none: no later row could move that output, and
@@ -308,7 +310,7 @@ def take_at_most_all(d_var: Tensor, variance: Tensor) -> Tensor:
     return torch.maximum(d_var.clamp(max=0), most)
 
 
-def semi_definite(second: Tensor) -> Tensor:
+def positive_semidefinite(second: Tensor) -> Tensor:
     """Return each matrix if it is positive semi-definite, else its diagonal without negative ones.
 
     Args:
@@ -325,7 +327,7 @@ HeldOut = tuple[Likelihood, Tensor, Tensor, Tensor]
 Kind = TypeVar("Kind", bound=Likelihood)
 
 
-def of_kind(likelihood: Likelihood, kind: type[Kind]) -> Kind:
+def require_type(likelihood: Likelihood, kind: type[Kind]) -> Kind:
     """Return a likelihood of held-out rows, which must be of the kind that judges them.
 
     Raises:
@@ -339,13 +341,13 @@ def of_kind(likelihood: Likelihood, kind: type[Kind]) -> Kind:
     return likelihood
 
 
-def no_error_bars(y: Tensor) -> None:
+def refuse_gaussian_targets(y: Tensor) -> None:
     """Refuse targets that have a variance."""
     if isinstance(y, Gaussian):
         raise InvalidTarget("only likelihoods.Normal takes Gaussian targets, with error bars")
 
 
-def non_finite(values: Tensor) -> int:
+def count_non_finite(values: Tensor) -> int:
     """How many values are NaN or infinite."""
     # A sum is finite where all its terms are (unless it overflows: then look again).
     if math.isfinite(float(values.sum())):
@@ -355,7 +357,7 @@ def non_finite(values: Tensor) -> int:
 
 def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
     """Finite real targets in the given shape; a flat vector fits a single column."""
-    no_error_bars(y)
+    refuse_gaussian_targets(y)
     if y.is_complex():
         raise InvalidTarget(f"targets must be real numbers, got {y.dtype}")
     if y.shape != shape:
@@ -365,7 +367,7 @@ def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
                 f"targets of shape {tuple(y.shape)} do not fit outputs of shape {tuple(shape)}"
             )
         y = y.reshape(shape)
-    if y.is_floating_point() and (bad := non_finite(y)):
+    if y.is_floating_point() and (bad := count_non_finite(y)):
         row = int(torch.nonzero(~torch.isfinite(y))[0, 0])
         raise InvalidTarget(f"targets have {bad} NaN or infinite values, the first in row {row}")
     return y
@@ -373,7 +375,7 @@ def real_targets(y: Tensor, shape: torch.Size) -> Tensor:
 
 def class_targets(y: Tensor, n_classes: int, rows: int) -> Tensor:
     """Integer labels ``0 .. n_classes - 1``, one per row."""
-    no_error_bars(y)
+    refuse_gaussian_targets(y)
     y = y.reshape(-1) if y.numel() == rows else y
     if y.shape != (rows,):
         raise InvalidTarget(

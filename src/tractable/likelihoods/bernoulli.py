@@ -11,14 +11,14 @@ from torch.nn.functional import logsigmoid
 
 from tractable.errors import InvalidTarget
 from tractable.likelihoods import probit, quadrature
-from tractable.likelihoods.base import class_targets, no_error_bars
-from tractable.likelihoods.decisions import Decisions
+from tractable.likelihoods.base import class_targets, refuse_gaussian_targets
+from tractable.likelihoods.decisions import TemperatureScaled
 from tractable.predictive import CategoricalPredictive
 
 Link = Literal["probit", "logit"]
 
 
-class Bernoulli(Decisions):
+class Bernoulli(TemperatureScaled):
     """``P(y = 1 | z) = Phi(z)``, or ``1 / (1 + e^-z)``; labels are 0 and 1.
 
     One output per label: a row may have several (pixels, tags), in any shape.
@@ -45,7 +45,7 @@ class Bernoulli(Decisions):
         """See ``Likelihood``."""
         if outputs[1:].numel() == 1:
             return class_targets(y, 2, outputs[0]).reshape(outputs)
-        no_error_bars(y)
+        refuse_gaussian_targets(y)
         if y.shape != outputs:
             raise InvalidTarget(
                 f"Bernoulli needs one output per label: labels of shape {tuple(y.shape)} do not "

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from tractable.likelihoods import probit
 from tractable.likelihoods.base import class_targets
-from tractable.likelihoods.decisions import Decisions
+from tractable.likelihoods.decisions import TemperatureScaled
 from tractable.predictive import CategoricalPredictive
 
 Tree = Literal["balanced", "published"]
@@ -35,7 +35,7 @@ _PUBLISHED_NOISE = 1 / 9
 """Variance with which the published implementation turns a decision into a probability."""
 
 
-class Categorical(Decisions):
+class Categorical(TemperatureScaled):
     """One of K classes, decided along a binary tree.
 
     The noise of a decision is that of ``sigma`` while the weights are learnt.  Predictions with

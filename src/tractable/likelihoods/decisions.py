@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import HeldOut, Likelihood, of_kind
+from tractable.likelihoods.base import HeldOut, Likelihood, require_type
 
 _LOG_SCALES = torch.linspace(-5, 5, 101, dtype=torch.float64)
 
 
-class Decisions(Likelihood):
+class TemperatureScaled(Likelihood):
     """A likelihood of labels whose predictions have a factor on the noise of a decision."""
 
     noise_scale: Tensor
@@ -40,8 +40,12 @@ class Decisions(Likelihood):
         One wrong label costs at most what the surest prediction gives it: there is nothing to
         guard against.
         """
-        kind: Any = Decisions  # abstract, as the classes of likelihoods of labels are below it
-        fits: list[Decisions] = [of_kind(likelihood, kind) for likelihood, *_ in held_out]
+        kind: Any = (
+            TemperatureScaled  # abstract, as the classes of likelihoods of labels are below it
+        )
+        fits: list[TemperatureScaled] = [
+            require_type(likelihood, kind) for likelihood, *_ in held_out
+        ]
         copies = [copy.deepcopy(likelihood) for likelihood in fits]
         found = []
         for scale in _LOG_SCALES.exp().tolist():

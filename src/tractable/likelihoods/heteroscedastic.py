@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods import quadrature
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood, real_targets
+from tractable.likelihoods.base import HeldOut, Likelihood, Messages, real_targets
+from tractable.likelihoods.calibration import calibrated_scale
 from tractable.likelihoods.gate import Gate, Verdict
-from tractable.likelihoods.scaling import best_scale
 from tractable.predictive import NormalPredictive
 
-MOST_NODES = 180
+MAX_NODES = 180
 _LOG_NOISE_RANGE = 14.0  # log noise variance: deviations from 1e-3 to 1e3 of standardised targets
 _TINY = 1e-30  # smallest variance of a log noise that is divided by
 _SOLVE = 4  # Newton steps, to the bound of the peak and to the peak
@@ -55,8 +55,8 @@ class HeteroscedasticNormal(Likelihood):
         super().__init__()
         if nodes < 2:
             raise ValueError(f"nodes must be at least 2, got {nodes}")
-        if nodes > MOST_NODES:
-            raise ValueError(f"nodes must be at most {MOST_NODES}, got {nodes}")
+        if nodes > MAX_NODES:
+            raise ValueError(f"nodes must be at most {MAX_NODES}, got {nodes}")
         self.nodes = nodes
         # On the noise of predictions, fitted to held-out rows; learning does not depend on it.
         self.register_buffer("noise_scale", torch.ones((), dtype=torch.float64))
@@ -152,14 +152,14 @@ class HeteroscedasticNormal(Likelihood):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """See ``Likelihood``; a weight counts for the mean and for the noise of a target."""
         d_mu, d_var = self.messages(y, mean, variance)
         if weight is None:
-            return Heard(d_mu, d_var, d_var, {})
+            return Messages(d_mu, d_var, d_var, {})
         both = torch.cat([weight, weight], -1).to(d_mu.dtype)
-        return Heard(d_mu * both, d_var * both, d_var, {})
+        return Messages(d_mu * both, d_var * both, d_var, {})
 
     def _matched(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, its variance, and the mean of the log-normal noise."""
@@ -175,7 +175,7 @@ class HeteroscedasticNormal(Likelihood):
 
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """See ``Likelihood``."""
-        return best_scale(held_out)
+        return calibrated_scale(held_out)
 
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tractable.errors import InvalidTarget
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import Heard, HeldOut, of_kind
+from tractable.likelihoods.base import HeldOut, Messages, require_type
 from tractable.likelihoods.normal import Normal
 
 
@@ -73,12 +73,12 @@ class IncompleteNormal(Normal):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """See ``Likelihood``."""
         d_mu, d_var = self.messages(y, mean, variance)
-        noise = self.update_noise(y, mean, variance, memory=memory)
-        return Heard(d_mu, d_var, d_var, noise)
+        noise = self.update_noise(y, mean, variance, memory_rows=memory_rows)
+        return Messages(d_mu, d_var, d_var, noise)
 
     def update_noise(
         self,
@@ -87,15 +87,15 @@ class IncompleteNormal(Normal):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> dict[str, Tensor]:
         """Each output from the rows that have its target; see ``Normal``."""
         if not self.learns_noise:
             return {}
         there, y = _split(y, mean)
         m, s = self.noise_mean, self.noise_variance
-        if memory is not None:
-            s = torch.maximum(s, 2 * m * m / memory)
+        if memory_rows is not None:
+            s = torch.maximum(s, 2 * m * m / memory_rows)
         flat = (-1, self.outputs)
         seen = there.reshape(flat).to(m.dtype)
         residual, var = ((part.reshape(flat).to(m.dtype)) for part in (y - mean, variance))
@@ -135,7 +135,7 @@ class IncompleteNormal(Normal):
         """See ``Normal``; of the targets that are there."""
         flat: list[HeldOut] = []
         for likelihood, y, mean, variance in held_out:
-            noise = of_kind(likelihood, Normal).noise_mean
+            noise = require_type(likelihood, Normal).noise_mean
             there = ~y.isnan()
             one = Normal(1.0, int(there.sum()))
             one.noise_mean = noise.expand_as(mean)[there]

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from tractable.errors import InvalidTarget
-from tractable.likelihoods.base import Heard, Likelihood, no_error_bars
-from tractable.likelihoods.nested import Nested, described, made
+from tractable.likelihoods.base import Likelihood, Messages, refuse_gaussian_targets
+from tractable.likelihoods.composite import Composite, from_config, to_config
 from tractable.likelihoods.per_step import PerStep
 from tractable.predictive.joint import JointPredictive
 from tractable.predictive.steps import is_observed
 
 
-class Joint(Nested):
+class Joint(Composite):
     """Targets side by side, each with a likelihood of its own, independent given the outputs.
 
     Targets are the columns of one array, in the order of the parts; the outputs of the network as
@@ -33,7 +33,7 @@ class Joint(Nested):
     def __init__(
         self, *likelihoods: Likelihood, parts: Sequence[Likelihood | Mapping[str, Any]] = ()
     ) -> None:
-        found = [made(part) for part in (*likelihoods, *parts)]
+        found = [from_config(part) for part in (*likelihoods, *parts)]
         if len(found) < 2:
             raise ValueError(f"Joint needs at least two likelihoods, got {len(found)}")
         if any(isinstance(part, PerStep) for part in found):
@@ -46,12 +46,12 @@ class Joint(Nested):
     @property
     def outputs_needed(self) -> int:
         """See ``Likelihood``."""
-        return sum(part.outputs_needed for part in self.each)
+        return sum(part.outputs_needed for part in self.part_list)
 
     @property
     def targets_needed(self) -> int:
         """See ``Likelihood``."""
-        return sum(part.targets_needed for part in self.each)
+        return sum(part.targets_needed for part in self.part_list)
 
     @property
     def takes_missing(self) -> bool:
@@ -65,7 +65,7 @@ class Joint(Nested):
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
-        no_error_bars(y)
+        refuse_gaussian_targets(y)
         if tuple(outputs[1:]) != (self.outputs_needed,):
             raise ValueError(
                 f"the parts need {self.outputs_needed} outputs per row, the network gives "
@@ -93,7 +93,7 @@ class Joint(Nested):
     ) -> Iterator[tuple[Likelihood, Tensor, Tensor, list[Tensor]]]:
         """For each part: itself, which rows are there, their targets and their outputs."""
         column = first = 0
-        for part in self.each:
+        for part in self.part_list:
             own = y[:, column : column + part.targets_needed]
             there = is_observed(own, partly=part.takes_missing)
             slices = [z[:, first : first + part.outputs_needed] for z in outputs]
@@ -149,34 +149,34 @@ class Joint(Nested):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """See ``Likelihood``."""
         first, second = torch.zeros_like(mean), torch.zeros_like(mean)
         noise: dict[str, Tensor] = {}
         column = 0
         for k, (part, there, own, (m, v)) in enumerate(self._pieces(y, mean, variance)):
             if len(own):
-                heard = part.hear(self._checked(part, own), m, v, memory=memory)
+                heard = part.hear(self._checked(part, own), m, v, memory_rows=memory_rows)
                 rows = torch.nonzero(there)
                 columns = torch.arange(column, column + m.shape[1], device=m.device)
                 first[rows, columns], second[rows, columns] = heard.d_mu, heard.d_var
                 noise |= {f"parts.{k}.{name}": value for name, value in heard.noise.items()}
             column += part.outputs_needed
-        return Heard(first, second, second, noise)
+        return Messages(first, second, second, noise)
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
         """The parts' own."""
-        return self.hear(y, mean, variance, memory=memory).noise
+        return self.hear(y, mean, variance, memory_rows=memory_rows).noise
 
     # --- noise -----------------------------------------------------------------------------
 
     @property
     def has_learnable_noise(self) -> bool:
         """Whether a part learns one."""
-        return any(part.has_learnable_noise for part in self.each)
+        return any(part.has_learnable_noise for part in self.part_list)
 
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
         """The parts' statistics one after the other."""
@@ -202,7 +202,7 @@ class Joint(Nested):
     def m_step(self, statistics: Tensor) -> None:
         """Each part's own; one whose targets were all missing keeps its noise."""
         start = 0
-        for part in self.each:
+        for part in self.part_list:
             if part.has_learnable_noise:
                 shape = self._empty(part).shape
                 mine = statistics[start : start + shape.numel()]
@@ -213,12 +213,12 @@ class Joint(Nested):
     def predictive(self, mean: Tensor, variance: Tensor) -> JointPredictive:
         """The parts' predictions, side by side."""
         found, first = [], 0
-        for part in self.each:
+        for part in self.part_list:
             columns = slice(first, first + part.outputs_needed)
             found.append(part.predictive(mean[:, columns], variance[:, columns]))
             first += part.outputs_needed
-        return JointPredictive(tuple(found), tuple(part.targets_needed for part in self.each))
+        return JointPredictive(tuple(found), tuple(part.targets_needed for part in self.part_list))
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"parts": [described(part) for part in self.each]}
+        return {"parts": [to_config(part) for part in self.part_list]}

@@ -11,15 +11,15 @@ from torch.distributions import Laplace as Distribution
 from torch.special import erfcx, log_ndtr, ndtr
 
 from tractable.likelihoods import probit
-from tractable.likelihoods.learnt import LearntScale
-from tractable.likelihoods.per_output import Moments, over_nodes
+from tractable.likelihoods.online_em import OnlineScale
+from tractable.likelihoods.univariate import Moments, mixture_over_nodes
 from tractable.predictive import DistributionMixturePredictive
 
 _LEAST_VARIANCE = 1e-24
 _LEAST_SCALE = 1e-6
 
 
-class Laplace(LearntScale):
+class Laplace(OnlineScale):
     """``p(y|z) = exp(-|y - z| / b) / 2b``, for targets of about unit scale.
 
     With ``e = y - mean`` the evidence is a sum of two halves, those of ``z`` below and above ``y``:
@@ -104,32 +104,32 @@ class Laplace(LearntScale):
         d_var = 1 / (b * b) - d_mu * d_mu - peak
         return d_mu.to(dtype), torch.maximum(d_var.clamp(max=0), -1 / v).to(dtype)
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E|y - z|``: the means of two truncated normals, each with its share."""
         v = variance.clamp_min(_LEAST_VARIANCE)
         below, above, low, high = self._halves(y - mean, v)
         share = torch.sigmoid(low - high)
         return v.sqrt() * (share * _beyond(below) + (1 - share) * _beyond(above))
 
-    def parameter_of(self, statistic: Tensor) -> Tensor:
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """The mean absolute error."""
         return statistic.clamp_min(_LEAST_SCALE)
 
-    def statistic_of(self, parameter: Tensor) -> Tensor:
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
         """The scale itself."""
         return parameter
 
     def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: all members."""
-        return over_nodes(self, mean, variance)
+        return mixture_over_nodes(self, mean, variance)
 
-    def distribution(self, z: Tensor) -> Distribution:
+    def conditional(self, z: Tensor) -> Distribution:
         """The distribution of targets, given the outputs."""
         return Distribution(z, self.parameter.to(z.dtype).expand_as(z), validate_args=False)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"scale": self.given, "outputs": self.outputs}
+        return {"scale": self.fixed_value, "outputs": self.outputs}
 
 
 def _mills(t: Tensor, s: Tensor, sign: int) -> Tensor:

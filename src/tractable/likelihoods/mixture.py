@@ -19,18 +19,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood, semi_definite
-from tractable.likelihoods.learnt import Learnt
-from tractable.likelihoods.learnt_normal import LearntNormal
-from tractable.likelihoods.nested import Nested, made
+from tractable.likelihoods.base import HeldOut, Likelihood, Messages, positive_semidefinite
+from tractable.likelihoods.calibration import calibrated_scale
+from tractable.likelihoods.composite import Composite, from_config
 from tractable.likelihoods.normal import Normal
+from tractable.likelihoods.online_em import OnlineEM
+from tractable.likelihoods.online_normal import OnlineNormal
 from tractable.likelihoods.per_step import PerStep
-from tractable.likelihoods.scaling import best_scale
 from tractable.likelihoods.softmax import shrinkage
 from tractable.predictive import MixturePredictive, Predictive
 
 
-class Mixture(Nested):
+class Mixture(Composite):
     """One of K components, chosen with probabilities that the network gives as well.
 
     Exact: the evidence, but for the expected weights.
@@ -44,11 +44,11 @@ class Mixture(Nested):
     """
 
     def __init__(self, component: Likelihood | dict[str, Any], components: int) -> None:
-        component = made(component)
+        component = from_config(component)
         if components < 2:
             raise ValueError(f"a mixture needs at least 2 components, got {components}")
         if type(component) is Normal and component.learns_noise:
-            component = LearntNormal(None, component.outputs)
+            component = OnlineNormal(None, component.outputs)
         _check_component(component)
         super().__init__([component] * components)
         self.components = components
@@ -56,17 +56,17 @@ class Mixture(Nested):
     @property
     def outputs_needed(self) -> int:
         """See ``Likelihood``."""
-        return self.components * (1 + self.each[0].outputs_needed)
+        return self.components * (1 + self.part_list[0].outputs_needed)
 
     @property
     def targets_needed(self) -> int:
         """See ``Likelihood``."""
-        return self.each[0].targets_needed
+        return self.part_list[0].targets_needed
 
     @property
     def can_widen(self) -> bool:
         """See ``Likelihood``."""
-        return self.each[0].can_widen
+        return self.part_list[0].can_widen
 
     @property
     def can_average(self) -> bool:
@@ -76,12 +76,12 @@ class Mixture(Nested):
     @property
     def takes_missing(self) -> bool:
         """As its components do."""
-        return self.each[0].takes_missing
+        return self.part_list[0].takes_missing
 
     @property
     def takes_members(self) -> bool:
         """As its components do."""
-        return self.each[0].takes_members
+        return self.part_list[0].takes_members
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``."""
@@ -91,7 +91,7 @@ class Mixture(Nested):
                 f"a mixture of {k} needs {k} logits and as many outputs for each component "
                 f"({k} + {k} m in all), the network gives {tuple(outputs[1:])}"
             )
-        return self.each[0].targets(y, torch.Size([outputs[0], (outputs[1] - k) // k]))
+        return self.part_list[0].targets(y, torch.Size([outputs[0], (outputs[1] - k) // k]))
 
     def _split(self, outputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Logits, and the outputs of each component."""
@@ -107,7 +107,7 @@ class Mixture(Nested):
     def _densities(self, y: Tensor, z: Tensor) -> Tensor:
         """Log of weight times density of every component, given the outputs."""
         logits, parts = self._split(z)
-        each = [part.log_prob(y, own) for part, own in zip(self.each, parts, strict=True)]
+        each = [part.log_prob(y, own) for part, own in zip(self.part_list, parts, strict=True)]
         return torch.stack(each, 1) + logits.log_softmax(1)
 
     def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -116,11 +116,11 @@ class Mixture(Nested):
         if self.has_learnable_noise:
             each = [
                 part.log_evidence(y, m, v)
-                for part, m, v in zip(self.each, means, variances, strict=True)
+                for part, m, v in zip(self.part_list, means, variances, strict=True)
             ]
             found = torch.stack(each, 1)
         else:
-            evidence = self.each[0].log_evidence(*self._below(y, mean, variance))
+            evidence = self.part_list[0].log_evidence(*self._below(y, mean, variance))
             found = evidence.reshape(len(y), -1)
         return found + (logits * shrinkage(spread)).log_softmax(1)
 
@@ -148,11 +148,11 @@ class Mixture(Nested):
         if self.has_learnable_noise:
             pairs = [
                 part.messages(y, m, v)
-                for part, m, v in zip(self.each, means, variances, strict=True)
+                for part, m, v in zip(self.part_list, means, variances, strict=True)
             ]
             d, h = (torch.stack(both, 1) for both in zip(*pairs, strict=True))
         else:
-            both = self.each[0].messages(*self._below(y, mean, variance))
+            both = self.part_list[0].messages(*self._below(y, mean, variance))
             d, h = (part.reshape(len(y), self.components, -1) for part in both)
         r = share.unsqueeze(-1)
         first.append((r * d).flatten(1))
@@ -175,7 +175,7 @@ class Mixture(Nested):
         k, width = self.components, parts[0].shape[1]
         scores = z.new_zeros(len(z), k, z.shape[1], dtype=torch.float64)
         scores[:, :, :k] = torch.eye(k, dtype=r.dtype, device=r.device) - p.unsqueeze(1)
-        for at, (part, own) in enumerate(zip(self.each, parts, strict=True)):
+        for at, (part, own) in enumerate(zip(self.part_list, parts, strict=True)):
             slope, bend = part.curvature(y, own)
             scores[:, at, k + at * width : k + (at + 1) * width] = slope
             blocks.append(r[:, at].reshape(-1, 1, 1) * bend)
@@ -187,14 +187,14 @@ class Mixture(Nested):
             end = start + block.shape[1]
             second[:, start:end, start:end] += block
             start = end
-        return first.to(z.dtype), semi_definite(second).to(z.dtype)
+        return first.to(z.dtype), positive_semidefinite(second).to(z.dtype)
 
     # --- noise -----------------------------------------------------------------------------
 
     @property
     def has_learnable_noise(self) -> bool:
         """Whether the components have a noise that is not given."""
-        return self.each[0].has_learnable_noise
+        return self.part_list[0].has_learnable_noise
 
     def hear(
         self,
@@ -203,30 +203,32 @@ class Mixture(Nested):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """See ``Likelihood``."""
         share = self._terms(y, mean, variance).softmax(1)
         d_mu, d_var = self._messages(y, mean, variance, share)
-        return Heard(d_mu, d_var, d_var, self._noise(y, mean, variance, share, memory))
+        return Messages(d_mu, d_var, d_var, self._noise(y, mean, variance, share, memory_rows))
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
         """The noise of each component, by the rows that it is responsible for."""
-        return self._noise(y, mean, variance, self._terms(y, mean, variance).softmax(1), memory)
+        return self._noise(
+            y, mean, variance, self._terms(y, mean, variance).softmax(1), memory_rows
+        )
 
     def _noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor, memory: float | None
+        self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor, memory_rows: float | None
     ) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         if not self.has_learnable_noise:
             return found
         _, means = self._split(mean)
         _, variances = self._split(variance)
-        for k, (part, m, v) in enumerate(zip(self.each, means, variances, strict=True)):
-            assert isinstance(part, Learnt)
-            new = part.update_noise(y, m, v, weight=share[:, k], memory=memory)
+        for k, (part, m, v) in enumerate(zip(self.part_list, means, variances, strict=True)):
+            assert isinstance(part, OnlineEM)
+            new = part.update_noise(y, m, v, weight=share[:, k], memory_rows=memory_rows)
             found |= {f"parts.{k}.{name}": value for name, value in new.items()}
         return found
 
@@ -238,31 +240,31 @@ class Mixture(Nested):
         share = self._densities(y, z).softmax(1).double()
         _, means = self._split(z.double())
         rows = []
-        for k, (part, m) in enumerate(zip(self.each, means, strict=True)):
-            assert isinstance(part, Learnt)
+        for k, (part, m) in enumerate(zip(self.part_list, means, strict=True)):
+            assert isinstance(part, OnlineEM)
             r = share[:, k : k + 1]
-            seen = part.expected(y.double(), m, torch.zeros_like(m))
+            seen = part.expected_statistic(y.double(), m, torch.zeros_like(m))
             rows.append(torch.cat([(r * seen).sum(0).expand(part.outputs), r.sum(0)]))
         return torch.stack(rows)
 
     def m_step(self, statistics: Tensor) -> None:
         """The noise of every component; one that explains no row keeps its own."""
-        for part, row in zip(self.each, statistics, strict=True):
+        for part, row in zip(self.part_list, statistics, strict=True):
             if float(row[-1]) > 1e-6:
                 part.m_step(row)
 
     @property
     def can_calibrate(self) -> bool:
         """Whether the components have a noise that held-out rows can set."""
-        return self.each[0].can_calibrate
+        return self.part_list[0].can_calibrate
 
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """One factor for the noise of all components."""
-        return best_scale(held_out)
+        return calibrated_scale(held_out)
 
     def rescale(self, scale: float) -> None:
         """See ``Likelihood``."""
-        for part in self.each:
+        for part in self.part_list:
             part.rescale(scale)
 
     # --- predictions -----------------------------------------------------------------------
@@ -274,7 +276,8 @@ class Mixture(Nested):
         """
         (logits, means), (spread, variances) = self._split(mean), self._split(variance)
         each = [
-            part.predictive(m, v) for part, m, v in zip(self.each, means, variances, strict=True)
+            part.predictive(m, v)
+            for part, m, v in zip(self.part_list, means, variances, strict=True)
         ]
         p = (logits * shrinkage(spread)).softmax(1)
         weights = p.T
@@ -290,9 +293,9 @@ class Mixture(Nested):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        part = self.each[0]
+        part = self.part_list[0]
         own = part.config()
-        name = "Normal" if isinstance(part, LearntNormal) else type(part).__name__
+        name = "Normal" if isinstance(part, OnlineNormal) else type(part).__name__
         return {"component": {"name": name, **own}, "components": self.components}
 
 
@@ -309,7 +312,7 @@ def _check_component(component: Likelihood) -> None:
             f"a component of a Mixture must be of numbers, got {kind}: a mixture of labels is "
             f"itself a distribution of labels, which {kind} is without the Mixture"
         )
-    if component.has_learnable_noise and not isinstance(component, Learnt):
+    if component.has_learnable_noise and not isinstance(component, OnlineEM):
         raise ValueError(
             f"a Mixture cannot learn the noise of {kind} components: give the "
             f"component a known noise (for example MultivariateNormal(2, covariance=...), "

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods.base import Likelihood, real_targets
-from tractable.likelihoods.learnt import FIRST_ROWS, remembered
+from tractable.likelihoods.online_em import PRIOR_ROWS, effective_rows
 from tractable.predictive.multivariate_normal import (
     MultivariateNormalPredictive,
     log_normal_density,
@@ -40,7 +40,7 @@ class MultivariateNormal(Likelihood):
         super().__init__()
         if outputs < 2:
             raise ValueError(f"outputs must be at least 2 (else use Normal), got {outputs}")
-        self.outputs, self.given = outputs, covariance
+        self.outputs, self.fixed_value = outputs, covariance
         start = torch.eye(outputs, dtype=torch.float64)
         if covariance is not None:
             start = torch.as_tensor(covariance, dtype=torch.float64)
@@ -50,7 +50,7 @@ class MultivariateNormal(Likelihood):
                     f"covariance must be a symmetric, positive definite matrix of {outputs} rows"
                 )
         self.register_buffer("covariance", start)
-        self.register_buffer("rows", torch.tensor(FIRST_ROWS, dtype=torch.float64))
+        self.register_buffer("rows", torch.tensor(PRIOR_ROWS, dtype=torch.float64))
 
     @property
     def outputs_needed(self) -> int:
@@ -65,7 +65,7 @@ class MultivariateNormal(Likelihood):
     @property
     def learns(self) -> bool:
         """Whether the covariance is learnt from the data."""
-        return self.given is None
+        return self.fixed_value is None
 
     @property
     def has_learnable_noise(self) -> bool:
@@ -103,7 +103,7 @@ class MultivariateNormal(Likelihood):
 
     # --- noise -----------------------------------------------------------------------------
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Mean over the rows of ``E[v v^T]`` of the noise, given the targets."""
         gain = self.covariance @ torch.linalg.inv(torch.diag_embed(variance) + self.covariance)
         v = (gain @ (y - mean).unsqueeze(-1)).squeeze(-1)
@@ -111,14 +111,14 @@ class MultivariateNormal(Likelihood):
         return v.T @ v / len(v) + left
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
-        """The covariance with a batch in it: online EM, as in ``tractable.likelihoods.learnt``."""
+        """Return the covariance after a batch (online EM, ``likelihoods.online_em``)."""
         if not self.learns:
             return {}
-        rows = remembered(self.rows, memory)
+        rows = effective_rows(self.rows, memory_rows)
         gain = len(y) / (rows + len(y))
-        seen = self.expected(y.double(), mean.double(), variance.double())
+        seen = self.expected_statistic(y.double(), mean.double(), variance.double())
         return {
             "covariance": _even(self.covariance + gain * (seen - self.covariance)),
             "rows": rows + len(y),
@@ -157,7 +157,7 @@ class MultivariateNormal(Likelihood):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"outputs": self.outputs, "covariance": self.given}
+        return {"outputs": self.outputs, "covariance": self.fixed_value}
 
 
 def _even(matrix: Tensor) -> Tensor:

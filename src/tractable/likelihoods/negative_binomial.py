@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from tractable.likelihoods import marginal, quadrature
-from tractable.likelihoods.base import Heard
+from tractable.likelihoods.base import Messages
 from tractable.likelihoods.counts import count_targets
-from tractable.likelihoods.learnt import Learnt
-from tractable.likelihoods.per_output import Moments, PerOutput
+from tractable.likelihoods.online_em import OnlineEM
+from tractable.likelihoods.univariate import Moments, Univariate
 from tractable.predictive.cdfs import NegativeBinomialCounts
 
 _LEAST, _MOST = 1e-4, 1e8
@@ -22,25 +22,25 @@ _FALL = 30.0
 """How far the log density of a threshold falls before it is neglected."""
 
 
-class NegativeBinomial(PerOutput, Learnt):
-    """Counts of mean ``m = exp(z)`` and variance ``m + m^2 / dispersion``, one output for each.
+class NegativeBinomial(Univariate, OnlineEM):
+    """Counts of mean ``m = exp(z)`` and variance ``m + m^2 / total_count``, one output for each.
 
     A Poisson count whose rate is multiplied by a Gamma variable of mean 1: the smaller
-    ``dispersion``, the more it scatters; without end it is ``Poisson``.
+    ``total_count``, the more it scatters; without end it is ``Poisson``.
 
-    Exact: the evidence, to ten digits by quadrature; the expected statistic of the dispersion.
+    Exact: the evidence, to ten digits by quadrature; the expected statistic of the total count.
 
     Args:
-        dispersion: None learns it, one for each output.
-        outputs: number of counts in a row, needed when the dispersion is learnt.
+        total_count: None learns it, one for each output.
+        outputs: number of counts in a row, needed when it is learned.
     """
 
-    def __init__(self, dispersion: float | None = None, outputs: int = 1) -> None:
-        Learnt.__init__(self, dispersion, outputs, _statistic_of(1.0), "dispersion")
+    def __init__(self, total_count: float | None = None, outputs: int = 1) -> None:
+        OnlineEM.__init__(self, total_count, outputs, _statistic_of(1.0), "total_count")
 
     @property
-    def dispersion(self) -> Tensor:
-        """The dispersion of every output."""
+    def total_count(self) -> Tensor:
+        """The total count of every output."""
         return self.parameter
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
@@ -48,8 +48,8 @@ class NegativeBinomial(PerOutput, Learnt):
         self.check_outputs(outputs)
         return count_targets(y, outputs)
 
-    def distribution(self, z: Tensor) -> NegativeBinomialCounts:
-        """See ``PerOutput``."""
+    def conditional(self, z: Tensor) -> NegativeBinomialCounts:
+        """See ``Univariate``."""
         r = self.parameter.to(z.dtype)
         return NegativeBinomialCounts(r.expand_as(z), logits=z - r.log(), validate_args=False)
 
@@ -61,7 +61,7 @@ class NegativeBinomial(PerOutput, Learnt):
         # y t - (y + r) softplus(t) without cancelling: of y (t - softplus(t)) for large t
         return constant - y * softplus(-t) - r * softplus(t)
 
-    def slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def derivatives(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """``y - (y + r) p`` and ``-(y + r) p (1 - p)`` with ``p = m / (m + r)``."""
         r = self.parameter.to(z.dtype)
         t = z - r.log()
@@ -87,15 +87,15 @@ class NegativeBinomial(PerOutput, Learnt):
         return torch.where(y < 0, torch.zeros_like(found), found)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments:
-        """Those of a log-normal mean m, with a noise of ``E[m] + E[m^2] / dispersion``."""
+        """Those of a log-normal mean m, with a noise of ``E[m] + E[m^2] / total_count``."""
         rate = (mean + variance / 2).exp()
         noise = rate + (2 * (mean + variance)).exp() / self.parameter
         return rate, rate * rate * torch.expm1(variance), noise
 
-    def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Between the mean and the output that would predict ``y``, by their precisions."""
         at = torch.log(y + 0.5)
-        precision = -self.slopes(y, at)[1]
+        precision = -self.derivatives(y, at)[1]
         return (mean + variance * precision * at) / (1 + variance * precision)
 
     def hear(
@@ -105,18 +105,22 @@ class NegativeBinomial(PerOutput, Learnt):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
-        """See ``Likelihood``; messages and dispersion by the same nodes."""
+        memory_rows: float | None = None,
+    ) -> Messages:
+        """See ``Likelihood``; messages and total count by the same nodes."""
         dtype = mean.dtype
         y, mean, variance = y.double(), mean.double(), variance.double()
         z, share = self.posterior(y, mean, variance)
-        both = quadrature.messages(partial(self.slopes, y), z, share, mean, variance)
+        both = quadrature.messages(partial(self.derivatives, y), z, share, mean, variance)
         d_mu, d_var = (d.to(dtype) for d in both)
-        noise = self.averaged(self._statistic(y, z, share), memory=memory) if self.learns else {}
-        return Heard(d_mu, d_var, d_var, noise)
+        noise = (
+            self.online_average(self._statistic(y, z, share), memory_rows=memory_rows)
+            if self.learns
+            else {}
+        )
+        return Messages(d_mu, d_var, d_var, noise)
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[g - log g]`` of the multiplier, which is ``Gamma(y + r, m + r)`` once y is seen."""
         if not bool(variance.any()):
             return self._statistic(y, mean.unsqueeze(0), torch.ones_like(mean).unsqueeze(0))
@@ -128,7 +132,7 @@ class NegativeBinomial(PerOutput, Learnt):
         known = (y + r) * torch.exp(-log_rate) + log_rate
         return (share * known).sum(0) - torch.digamma(y + r)
 
-    def parameter_of(self, statistic: Tensor) -> Tensor:
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """``log r - psi(r) = E[g - log g] - 1``, by Newton steps from Minka's approximation."""
         wanted = (statistic - 1).clamp_min(1e-8)
         r = (3 - wanted + ((wanted - 3) ** 2 + 24 * wanted).sqrt()) / (12 * wanted)
@@ -137,19 +141,19 @@ class NegativeBinomial(PerOutput, Learnt):
             r = r * torch.exp(-(miss / (1 - r * torch.polygamma(1, r))).clamp(-2, 2))
         return r.clamp(_LEAST, _MOST)
 
-    def statistic_of(self, parameter: Tensor) -> Tensor:
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
         """``1 + log r - psi(r)``."""
         return 1 + parameter.log() - torch.digamma(parameter)
 
     def rescale(self, scale: float) -> None:
-        """See ``Likelihood``: what the variance is above Poisson's, ``m^2 / dispersion``."""
+        """See ``Likelihood``: what the variance is above Poisson's, ``m^2 / total_count``."""
         self.set_parameter((self.parameter / scale).clamp(_LEAST, _MOST))
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"dispersion": self.given, "outputs": self.outputs}
+        return {"total_count": self.fixed_value, "outputs": self.outputs}
 
 
-def _statistic_of(dispersion: float) -> float:
-    r = torch.tensor(dispersion, dtype=torch.float64)
+def _statistic_of(total_count: float) -> float:
+    r = torch.tensor(total_count, dtype=torch.float64)
     return float(1 + r.log() - torch.digamma(r))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood, of_kind, real_targets
+from tractable.likelihoods.base import HeldOut, Likelihood, Messages, real_targets, require_type
 from tractable.likelihoods.gate import Gate, Verdict, gated
 from tractable.predictive import NormalPredictive
 
@@ -129,15 +129,15 @@ class Normal(Likelihood):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """See ``Likelihood``."""
         d_mu, d_var = self.messages(y, mean, variance)
-        noise = self.update_noise(y, mean, variance, weight=weight, memory=memory)
+        noise = self.update_noise(y, mean, variance, weight=weight, memory_rows=memory_rows)
         if weight is None:
-            return Heard(d_mu, d_var, d_var, noise)
+            return Messages(d_mu, d_var, d_var, noise)
         w = weight.to(d_mu.dtype)
-        return Heard(d_mu * w, d_var * w, d_var, noise)
+        return Messages(d_mu * w, d_var * w, d_var, noise)
 
     def update_noise(
         self,
@@ -146,7 +146,7 @@ class Normal(Likelihood):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> dict[str, Tensor]:
         """Infer the noise variance from the part of each residual that the weights leave.
 
@@ -154,8 +154,8 @@ class Normal(Likelihood):
         ``p = m var / S``; its square has mean ``e^2 + p`` and variance ``2 p^2 + 4 p e^2``.
         A square observed exactly would carry the variance ``R = 2 (s + m^2)`` around m.
         The rows of a batch are averaged, which divides R by their number B.  A ``weight`` of the
-        gate multiplies the residual; with a ``memory`` of N rows, s is at least ``2 m^2 / N``, so
-        that the gain of a row stays above ``1 / (N + 3)``.
+        gate multiplies the residual; with ``memory_rows = N``, s is at least ``2 m^2 / N``, so that
+        the gain of a row stays above ``1 / (N + 3)``.
 
         Exact: the moments of the squares.  Approximate: m is treated as Gaussian and the
         residuals of one batch as independent.
@@ -164,8 +164,8 @@ class Normal(Likelihood):
             return {}
         y, variance = _observed(y, variance)
         m, s = self.noise_mean, self.noise_variance
-        if memory is not None:
-            s = torch.maximum(s, 2 * m * m / memory)
+        if memory_rows is not None:
+            s = torch.maximum(s, 2 * m * m / memory_rows)
         flat = (-1, self.outputs)
         residual = (y - mean).reshape(flat).to(m.dtype)
         if weight is not None:
@@ -224,7 +224,7 @@ class Normal(Likelihood):
         """Maximise the held-out likelihood over a grid of factors, in steps of 2.5 %."""
         squares, variances, noises = [], [], []
         for likelihood, y, mean, var in held_out:
-            noise = of_kind(likelihood, Normal).noise_mean
+            noise = require_type(likelihood, Normal).noise_mean
             squares.append(((y - mean) ** 2).flatten().double())
             variances.append(var.flatten().double())
             noises.append(noise.expand_as(mean).flatten())

@@ -21,8 +21,8 @@ from torch.special import log_ndtr
 
 from tractable.likelihoods import quadrature
 from tractable.likelihoods.base import class_targets
-from tractable.likelihoods.decisions import Decisions
-from tractable.likelihoods.learnt import FIRST_ROWS, remembered
+from tractable.likelihoods.decisions import TemperatureScaled
+from tractable.likelihoods.online_em import PRIOR_ROWS, effective_rows
 from tractable.predictive import CategoricalPredictive
 
 _OUTSIDE = 1e6
@@ -31,7 +31,7 @@ _LEAST_GAP = 1e-4
 _RIDGE = 1e-3
 
 
-class Ordinal(Decisions):
+class Ordinal(TemperatureScaled):
     """One of ``levels`` ordered levels, numbered from 0; one output.
 
     Exact: the evidence, the messages and the score and information of the thresholds.
@@ -50,7 +50,7 @@ class Ordinal(Decisions):
         super().__init__()
         if levels < 2:
             raise ValueError(f"levels must be at least 2, got {levels}")
-        self.levels, self.given = levels, thresholds
+        self.levels, self.fixed_value = levels, thresholds
         if thresholds is None:
             shares = torch.arange(1, levels, dtype=torch.float64) / levels
             start = math.sqrt(2) * torch.special.ndtri(shares)
@@ -63,12 +63,12 @@ class Ordinal(Decisions):
                 )
         self.register_buffer("thresholds", start)
         self.register_buffer("information", 0.1 * torch.eye(levels - 1, dtype=torch.float64))
-        self.register_buffer("rows", torch.tensor(FIRST_ROWS, dtype=torch.float64))
+        self.register_buffer("rows", torch.tensor(PRIOR_ROWS, dtype=torch.float64))
 
     @property
     def learns(self) -> bool:
         """Whether the thresholds are learnt from the data."""
-        return self.given is None
+        return self.fixed_value is None
 
     @property
     def has_learnable_noise(self) -> bool:
@@ -157,13 +157,13 @@ class Ordinal(Decisions):
         return (moved - least).cummax(0).values + least
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
         """The thresholds after a natural gradient step."""
         if not self.learns:
             return {}
         number = y.numel()
-        rows = remembered(self.rows, memory)
+        rows = effective_rows(self.rows, memory_rows)
         gain = number / (rows + number)
         score, seen = self.scores(y, mean, variance)
         information = self.information + gain * (seen / number - self.information)
@@ -215,7 +215,7 @@ class Ordinal(Decisions):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"levels": self.levels, "thresholds": self.given}
+        return {"levels": self.levels, "thresholds": self.fixed_value}
 
 
 def _log_between(low: Tensor, high: Tensor) -> Tensor:

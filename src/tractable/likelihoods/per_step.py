@@ -9,13 +9,19 @@ import torch
 from torch import Tensor
 
 from tractable.errors import InvalidInput, InvalidTarget
-from tractable.likelihoods.base import Heard, HeldOut, Likelihood, no_error_bars, of_kind
-from tractable.likelihoods.nested import Nested, described, made
+from tractable.likelihoods.base import (
+    HeldOut,
+    Likelihood,
+    Messages,
+    refuse_gaussian_targets,
+    require_type,
+)
+from tractable.likelihoods.composite import Composite, from_config, to_config
 from tractable.predictive import StepsPredictive
 from tractable.predictive.steps import NO_LABEL, is_observed
 
 
-class PerStep(Nested):
+class PerStep(Composite):
     """One likelihood for each step of a sequence, independent given the outputs.
 
     The network returns ``[rows, steps, outputs of a step]``; several dimensions of steps (the
@@ -44,7 +50,7 @@ class PerStep(Nested):
         given = likelihood if part is None else part
         if given is None:
             raise TypeError("PerStep needs the likelihood of a step")
-        found = made(given)
+        found = from_config(given)
         if isinstance(found, PerStep):
             raise TypeError("PerStep takes several dimensions of steps: there is no need of two")
         super().__init__([found])
@@ -52,7 +58,7 @@ class PerStep(Nested):
     @property
     def part(self) -> Likelihood:
         """The likelihood of a step."""
-        return self.each[0]
+        return self.part_list[0]
 
     @property
     def outputs(self) -> int:
@@ -66,7 +72,7 @@ class PerStep(Nested):
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """See ``Likelihood``; missing steps stay marked."""
-        no_error_bars(y)
+        refuse_gaussian_targets(y)
         if len(outputs) < 3:
             raise InvalidTarget(
                 f"PerStep needs outputs of shape (rows, steps, outputs of a step), the network "
@@ -152,25 +158,25 @@ class PerStep(Nested):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
-    ) -> Heard:
+        memory_rows: float | None = None,
+    ) -> Messages:
         """See ``Likelihood``."""
         there, own, each = self._rows(y, mean, variance)
         if not len(own):
             nothing = torch.zeros_like(mean)
-            return Heard(nothing, nothing, nothing, {})
-        heard = self.part.hear(own, *each, memory=memory)
+            return Messages(nothing, nothing, nothing, {})
+        heard = self.part.hear(own, *each, memory_rows=memory_rows)
         d_mu, d_var, believed = (
-            _spread(d, there, mean) for d in (heard.d_mu, heard.d_var, heard.believed)
+            _spread(d, there, mean) for d in (heard.d_mu, heard.d_var, heard.unweighted_d_var)
         )
         noise = {f"parts.0.{name}": value for name, value in heard.noise.items()}
-        return Heard(d_mu, d_var, believed, noise)
+        return Messages(d_mu, d_var, believed, noise)
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory: float | None = None
+        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
         """The part's own."""
-        return self.hear(y, mean, variance, memory=memory).noise
+        return self.hear(y, mean, variance, memory_rows=memory_rows).noise
 
     # --- noise -------------------------------------------------------------------------------
 
@@ -198,7 +204,7 @@ class PerStep(Nested):
         """Of the steps that are there."""
         found: list[HeldOut] = []
         for likelihood, y, mean, variance in held_out:
-            part = of_kind(likelihood, PerStep).part
+            part = require_type(likelihood, PerStep).part
             _, own, (m, v) = self._rows(y, mean, variance)
             found.append((part, own, m, v))
         return self.part.held_out_scale(found, outliers=outliers)
@@ -218,7 +224,7 @@ class PerStep(Nested):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"part": described(self.part)}
+        return {"part": to_config(self.part)}
 
 
 def _spread(messages: Tensor, there: Tensor | None, like: Tensor) -> Tensor:

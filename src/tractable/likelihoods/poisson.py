@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from tractable.likelihoods import marginal
 from tractable.likelihoods.counts import count_targets
-from tractable.likelihoods.per_output import Moments, PerOutput
+from tractable.likelihoods.univariate import Moments, Univariate
 from tractable.predictive.cdfs import PoissonCounts
 
 Link = Literal["exp", "softplus"]
@@ -25,7 +25,7 @@ _FALL = 30.0
 """How far the log density of a threshold falls before it is neglected."""
 
 
-class Poisson(PerOutput):
+class Poisson(Univariate):
     """``y ~ Poisson(exp(z))``: counts 0, 1, 2, ..., one output for each.
 
     Exact: the evidence, to ten digits by quadrature; ``log y!`` is exact.
@@ -56,15 +56,15 @@ class Poisson(PerOutput):
         safe = z.clamp_min(_EXPONENTIAL)
         return torch.where(z < _EXPONENTIAL, z, softplus(safe).log())
 
-    def distribution(self, z: Tensor) -> PoissonCounts:
-        """See ``PerOutput``."""
+    def conditional(self, z: Tensor) -> PoissonCounts:
+        """See ``Univariate``."""
         return PoissonCounts(self.rate(z), validate_args=False)
 
     def log_density(self, y: Tensor, z: Tensor) -> Tensor:
         """``y log(rate) - rate - log y!``."""
         return y * self.log_rate(z) - self.rate(z) - torch.lgamma(y + 1)
 
-    def slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def derivatives(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """With the rate ``r``: ``(y / r - 1) r'`` and ``(y / r - 1) r'' - y (r' / r)^2``."""
         rate = self.rate(z)
         if self.link == "exp":
@@ -98,14 +98,14 @@ class Poisson(PerOutput):
         rate = (mean + variance / 2).exp()
         return rate, rate * rate * torch.expm1(variance), rate
 
-    def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """The rate is about the output where that is above zero."""
         return y
 
-    def peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def standardized_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """For a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``, by Newton steps."""
         if self.link == "softplus":
-            return super().peak(y, mean, variance)
+            return super().standardized_peak(y, mean, variance)
         v = variance.clamp_min(_LEAST_VARIANCE)
         a = v.log() + mean + v * y
         u = torch.where(a > 1, a.clamp_min(1).log(), a)

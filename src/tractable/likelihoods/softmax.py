@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods.base import class_targets
-from tractable.likelihoods.decisions import Decisions
+from tractable.likelihoods.decisions import TemperatureScaled
 from tractable.predictive import CategoricalPredictive
 
 _DRAWS = 256
 """Draws for the expected entropy; a power of two, so that they fill the space evenly."""
 
 
-class Softmax(Decisions):
+class Softmax(TemperatureScaled):
     """``P(y = k | z) = softmax(z)_k``; the network has one output per class.
 
     Exact: ``log_prob``, and all else at zero variance.

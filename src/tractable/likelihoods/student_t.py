@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.learnt import LearntScale
-from tractable.likelihoods.per_output import Moments, over_nodes
+from tractable.likelihoods.online_em import OnlineScale
+from tractable.likelihoods.univariate import Moments, mixture_over_nodes
 from tractable.predictive import DistributionMixturePredictive
 from tractable.predictive.cdfs import HeavyTails
 
@@ -31,7 +31,7 @@ _APART = 0.4
 _FEWEST = 60
 
 
-class StudentT(LearntScale):
+class StudentT(OnlineScale):
     """``y = z + scale * t`` with a Student variable ``t``, for targets of about unit scale.
 
     Exact: the evidence, its derivatives and the expected statistic of the scale, to nine digits.
@@ -49,14 +49,14 @@ class StudentT(LearntScale):
         super().__init__(scale, outputs, 1.0, "scale")
         self.df = float(df)
 
-    def distribution(self, z: Tensor) -> HeavyTails:
+    def conditional(self, z: Tensor) -> HeavyTails:
         """The distribution of targets, given the outputs."""
         scale = self.parameter.to(z.dtype).expand_as(z)
         return HeavyTails(torch.full_like(z, self.df), z, scale, validate_args=False)
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
-        return self.distribution(z).log_prob(y).flatten(1).sum(1)
+        return self.conditional(z).log_prob(y).flatten(1).sum(1)
 
     def _nodes(self, e: Tensor) -> tuple[Tensor, Tensor]:
         """``u = log w`` at the nodes, and the log of Gamma's density times their distance."""
@@ -111,28 +111,28 @@ class StudentT(LearntScale):
         d_var = (weight * ((pull - d_mu) ** 2 - 1 / total)).sum(0)
         return d_mu.to(mean.dtype), d_var.clamp(max=0).to(mean.dtype)
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[w (y - z)^2]``: given w, the residual left of y is normal."""
         e = y - mean
         terms, total, noise = self._terms(e, variance)
         left = (noise * e / total) ** 2 + variance * noise / total
         return (terms.softmax(0) * left * self.parameter**2 / noise).sum(0)
 
-    def parameter_of(self, statistic: Tensor) -> Tensor:
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """Root of the mean squared residual, each weighted by its precision."""
         return statistic.sqrt().clamp_min(_LEAST_SCALE)
 
-    def statistic_of(self, parameter: Tensor) -> Tensor:
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
         """The square of the scale."""
         return parameter * parameter
 
     def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: all members."""
-        return over_nodes(self, mean, variance)
+        return mixture_over_nodes(self, mean, variance)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"df": self.df, "scale": self.given, "outputs": self.outputs}
+        return {"df": self.df, "scale": self.fixed_value, "outputs": self.outputs}
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tractable.errors import InvalidTarget
 from tractable.likelihoods.base import real_targets
-from tractable.likelihoods.learnt import Learnt
+from tractable.likelihoods.online_em import OnlineEM
 from tractable.predictive.circular import TERMS, CircularPredictive
 
 _WIDE = 0.5
@@ -35,22 +35,22 @@ _LEAST, _MOST = 1e-4, 1e6
 _MOST_TURNS = 2
 
 
-class VonMises(Learnt):
-    """``y ~ VonMises(z, kappa)``: an angle in radians around the output, which may wind on.
+class VonMises(OnlineEM):
+    """``y ~ VonMises(z, concentration)``: an angle in radians around the output, which may wind on.
 
     Exact: the evidence, its derivatives and the expected statistic of the concentration.
     Approximate: an observation that makes an output *less* certain leaves its variance as it is.
 
     Args:
-        kappa: concentration, about one over the variance of a narrow noise; None learns it.
+        concentration: about one over the variance of a narrow noise; None learns it.
         outputs: number of angles in a row, needed when the concentration is learnt.
     """
 
-    def __init__(self, kappa: float | None = None, outputs: int = 1) -> None:
-        super().__init__(kappa, outputs, 0.4464, "kappa")  # of kappa = 1
+    def __init__(self, concentration: float | None = None, outputs: int = 1) -> None:
+        super().__init__(concentration, outputs, 0.4464, "concentration")  # of concentration 1
 
     @property
-    def kappa(self) -> Tensor:
+    def concentration(self) -> Tensor:
         """The concentration of every output."""
         return self.parameter
 
@@ -163,12 +163,12 @@ class VonMises(Learnt):
         d_var = torch.maximum(d_var.clamp(max=0), -1 / v.clamp_min(1e-300))
         return d_mu.to(mean.dtype), d_var.to(mean.dtype)
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[cos(y - z)]``."""
         return self._looked_at(y, mean, variance)[3]
 
-    def parameter_of(self, statistic: Tensor) -> Tensor:
-        """``A_1(kappa)`` is the mean cosine: Newton steps from Best and Fisher's approximation."""
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
+        """Solve ``A_1(k) = mean cosine`` by Newton steps from Best and Fisher's approximation."""
         r = statistic.clamp(1e-4, 1 - 1e-7)
         low = 2 * r + r**3 + 5 * r**5 / 6
         middle = -0.4 + 1.39 * r + 0.43 / (1 - r)
@@ -180,8 +180,8 @@ class VonMises(Learnt):
             k = torch.maximum(k - step, k / 2)
         return k.clamp(_LEAST, _MOST)
 
-    def statistic_of(self, parameter: Tensor) -> Tensor:
-        """``A_1(kappa) = I_1(kappa) / I_0(kappa)``."""
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
+        """``A_1(concentration) = I_1(concentration) / I_0(concentration)``."""
         return torch.special.i1e(parameter) / torch.special.i0e(parameter)
 
     def rescale(self, scale: float) -> None:
@@ -210,19 +210,19 @@ class VonMises(Learnt):
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``."""
-        return {"kappa": self.given, "outputs": self.outputs}
+        return {"concentration": self.fixed_value, "outputs": self.outputs}
 
 
-def bessel_ratios(kappa: float, number: int) -> list[float]:
-    """``I_n(kappa) / I_0(kappa)`` for n = 0 .. number, by the recurrence from above.
+def bessel_ratios(k: float, number: int) -> list[float]:
+    """Return ``I_n(k) / I_0(k)`` for n = 0 .. number, by downward recurrence.
 
-    ``r_n = I_n / I_{n-1} = 1 / (2 n / kappa + r_{n+1})`` forgets where it began (Amos 1974).
+    ``r_n = I_n / I_{n-1} = 1 / (2 n / k + r_{n+1})`` forgets its starting value (Amos 1974).
     """
-    start = number + 40 + int(6 * math.sqrt(kappa))  # what is forgotten is exp(-n^2 / kappa)
-    ratio = kappa / (start + 0.5 + math.hypot(start + 0.5, kappa))
+    start = number + 40 + int(6 * math.sqrt(k))  # the error of the start decays as exp(-n^2 / k)
+    ratio = k / (start + 0.5 + math.hypot(start + 0.5, k))
     ratios = []
     for n in range(start - 1, 0, -1):
-        ratio = 1 / (2 * n / kappa + ratio)
+        ratio = 1 / (2 * n / k + ratio)
         ratios.append(ratio)
     found = [1.0]
     for ratio in reversed(ratios[-number:] if number else []):
@@ -230,9 +230,9 @@ def bessel_ratios(kappa: float, number: int) -> list[float]:
     return found
 
 
-def _terms(kappa: float, variance: float) -> int:
+def _terms(concentration: float, variance: float) -> int:
     """How many terms of the series count, with a noise and an output at least as wide."""
-    spread = variance + 1 / (kappa + 0.5)
+    spread = variance + 1 / (concentration + 0.5)
     return int(min(max(math.ceil(math.sqrt(76 / spread)), 24), _MOST_TERMS))
 
 

@@ -10,7 +10,7 @@ namespace {
 // Of the gate (tractable/likelihoods/gate.py) and of the limit (learners/batch_rule.py).
 constexpr double kWidth = 3.5, kClip = 4, kMean = 0.92, kSteps = 10;
 constexpr double kLongest = 3;
-// Of a parameter that is learnt from an average (likelihoods/learnt.py).
+// Of a parameter that is learnt from an average (likelihoods/online_em.py).
 constexpr double kMostRows = 1000;
 // Squared residuals below the rounding of the targets say nothing (likelihoods/normal.py).
 constexpr double kRounding = 0x1p-46, kLeastNoise = 1e-24;
@@ -76,7 +76,7 @@ void observe_noise(const Chain& chain, const Targets& y, int batch, int width, O
   }
 }
 
-// A running average of the statistics and the dispersion of that (likelihoods/learnt.py).  Behind
+// A running average of the statistics and the dispersion of that (likelihoods/online_em.py).  Behind
 // the dispersions stands the number of rows that the average counts.
 void update_dispersion(const Chain& chain, State& state, int batch, double memory,
                        const Scratch& sums) {

@@ -40,8 +40,9 @@ class CircularPredictive(Predictive):
     Args:
         means: mean directions, draws of the weights stacked in front of rows and outputs.
         variances: variances of the directions, in the same shape.
-        kappa: concentrations of the noise, which broadcast to that shape.
-        ratios: Fourier coefficients ``I_n(kappa) / I_0(kappa)`` for n = 0 .. ``TERMS``, in front.
+        concentration: concentrations of the noise, which broadcast to that shape.
+        ratios: Fourier coefficients ``I_n(k) / I_0(k)`` of concentrations k, n = 0 .. ``TERMS`` in
+            the first dimension.
         densities: numbers of consecutive draws and their log density of every angle, a function of
             angles, means and variances.
         dtype: precision of what is given.
@@ -51,7 +52,7 @@ class CircularPredictive(Predictive):
 
     means: Tensor
     variances: Tensor
-    kappa: Tensor
+    concentration: Tensor
     ratios: Tensor = field(repr=False)
     densities: tuple[tuple[int, Density], ...] = field(compare=False, repr=False)
     dtype: torch.dtype = torch.float64
@@ -86,7 +87,7 @@ class CircularPredictive(Predictive):
     def _square(self, *, noise: bool) -> Tensor:
         """Mean square of the way from the mean direction, with the noise or without."""
         way = _wrapped(self.means - self.centre)
-        extra = _cumulants(self.kappa)[0] if noise else torch.zeros_like(self.kappa)
+        extra = _cumulants(self.concentration)[0] if noise else torch.zeros_like(self.concentration)
         narrow = self._narrow if noise else self.variances < _NARROW
         close = _wrapped_square(way, torch.where(narrow, self.variances + extra, 1.0))
         if bool(narrow.all()):
@@ -99,7 +100,7 @@ class CircularPredictive(Predictive):
 
     @property
     def _narrow(self) -> Tensor:
-        return self.variances + 1 / self.kappa < _NARROW
+        return self.variances + 1 / self.concentration < _NARROW
 
     def _fading(self, *, noise: bool) -> Iterator[tuple[Tensor, Tensor]]:
         """Numbers n of Fourier terms and coefficients of each draw, as many as fit in memory."""
@@ -155,7 +156,7 @@ class CircularPredictive(Predictive):
         """Probability of the ways from 0 to x of each draw; a full turn adds 1."""
         turns = (x / (2 * math.pi)).round()
         narrow = self._narrow
-        second, fourth, sixth = _cumulants(self.kappa)
+        second, fourth, sixth = _cumulants(self.concentration)
         total = torch.where(narrow, self.variances + second, 1.0)
         t = (x - 2 * math.pi * turns) * total.rsqrt()
         close = turns - 0.5 + _edgeworth(t, fourth / total**2, sixth / total**3)
@@ -204,11 +205,15 @@ class CircularPredictive(Predictive):
         """Draws, between -pi and pi: directions of one draw of the weights, then the noise."""
         device = self.means.device
         which = torch.randint(len(self.means), (n,), generator=generator).to(device)
-        kappa = self.kappa.expand_as(self.means)[which]
-        scores = torch.randn(kappa.shape, generator=generator, dtype=kappa.dtype).to(device)
+        concentration = self.concentration.expand_as(self.means)[which]
+        scores = torch.randn(
+            concentration.shape, generator=generator, dtype=concentration.dtype
+        ).to(device)
         z = self.means[which] + self.variances[which].sqrt() * scores
         with seeded(generator, device):
-            noise = VonMises(torch.zeros_like(kappa), kappa, validate_args=False).sample()
+            noise = VonMises(
+                torch.zeros_like(concentration), concentration, validate_args=False
+            ).sample()
         return self.given(_wrapped(z + noise))
 
     # --- the same, otherwise ---------------------------------------------------------------
@@ -231,7 +236,7 @@ class CircularPredictive(Predictive):
             self,
             means=self.means.unflatten(1, (draws, -1)).flatten(0, 1),
             variances=self.variances.unflatten(1, (draws, -1)).flatten(0, 1),
-            kappa=self.kappa.repeat_interleave(draws, 0),
+            concentration=self.concentration.repeat_interleave(draws, 0),
             ratios=self.ratios.repeat_interleave(draws, 1),
             densities=tuple((number * draws, density) for number, density in self.densities),
         )
@@ -253,7 +258,7 @@ def circular_mixture(parts: Sequence[CircularPredictive]) -> CircularPredictive:
         parts[0],
         means=repeated("means", 0),
         variances=repeated("variances", 0),
-        kappa=repeated("kappa", 0),
+        concentration=repeated("concentration", 0),
         ratios=repeated("ratios", 1),
         densities=tuple((n * m, density) for (n, density), m in zip(every, copies, strict=True)),
         novelty=None,
@@ -275,9 +280,9 @@ def _wrapped_square(way: Tensor, variance: Tensor) -> Tensor:
     return (way * way + variance - 4 * math.pi * beyond).clamp_min(0)
 
 
-def _cumulants(kappa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _cumulants(concentration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Second, fourth and sixth cumulant of von Mises noise of at least ``_LEAST_KAPPA``."""
-    k = kappa.clamp_min(_LEAST_KAPPA).unsqueeze(-1)
+    k = concentration.clamp_min(_LEAST_KAPPA).unsqueeze(-1)
     t = torch.linspace(-12, 12, 241, dtype=k.dtype, device=k.device)
     angle = t * k.rsqrt()
     weight = (-2 * k * torch.sin(angle / 2) ** 2).softmax(-1)

@@ -116,7 +116,7 @@ class Evidence(LikelihoodCase):
         sent = self.make().observe(y, mean, variance)
         assert torch.equal(sent.d_mu, d_mu)
         assert (1 + sent.d_var * variance > 0).all()
-        assert (1 + sent.believed * variance > 0).all()
+        assert (1 + sent.unweighted_d_var * variance > 0).all()
         torch.testing.assert_close(sent.d_var, d_var, rtol=1e-5, atol=0)
 
     def test_an_update_gets_the_same_messages_and_noise(self) -> None:

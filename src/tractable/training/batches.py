@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import non_finite
+from tractable.likelihoods.base import count_non_finite
 from tractable.training.inputs import Inputs, Several, over, parts_of, tensors_of
 
 
@@ -52,7 +52,7 @@ class Format:
             raise InvalidInput(f"inputs need at least one row, got shape {tuple(tensor.shape)}")
         if tensor.is_floating_point() or not self.integers:
             tensor = tensor.to(self.device, self.dtype)
-            if non_finite(tensor):
+            if count_non_finite(tensor):
                 bad = torch.nonzero(~torch.isfinite(tensor.reshape(tensor.shape[0], -1)))
                 raise InvalidInput(
                     f"inputs have {len(bad)} NaN or infinite values, the first in row "

@@ -13,13 +13,13 @@ from torch import Tensor
 import tractable as tr
 from tractable.generative import (
     Autoregressive,
+    DensityModule,
     Flow,
     GaussianMixture,
     Generative,
-    LogDensity,
     flow,
 )
-from tractable.likelihoods import HeteroscedasticNormal, Mixture, Returned
+from tractable.likelihoods import HeteroscedasticNormal, LogDensity, Mixture
 from tractable_studies.densities.tables import Rows
 
 HIDDEN, TRANSFORMS, BATCH, LR = (64, 64), 3, 128, 2e-3
@@ -138,7 +138,7 @@ def zuko_loop(model: Flow, x: Tensor, epochs: int) -> Any:
     that what is left is the difference between two programs and not between two seeds.
     """
     plain: Any = flow(x.shape[1], hidden=HIDDEN, transforms=TRANSFORMS)
-    learner = model.made(LogDensity(plain), Returned())
+    learner = model.made(DensityModule(plain), LogDensity())
     drawn = learner.posterior
     with torch.no_grad():
         for name, parameter in plain.named_parameters():

@@ -75,7 +75,7 @@ def by_statsmodels(task: Task, _: int) -> Predictive:
     model = Regression(task.y.double().numpy().ravel(), x[:, basis].numpy())
     found = model.fit(method="bfgs", maxiter=2000, disp=0)
     coefficients = torch.tensor(found.params)
-    likelihood = NegativeBinomial(dispersion=1 / float(coefficients[-1]))
+    likelihood = NegativeBinomial(total_count=1 / float(coefficients[-1]))
     z = (test[:, basis] @ coefficients[:-1]).unsqueeze(1)
     return likelihood.predictive(z, torch.zeros_like(z))
 
@@ -134,6 +134,6 @@ def one_direction(task: Task, _: int) -> Predictive:
     y = task.y.double()
     along = torch.exp(1j * y).mean()
     likelihood = VonMises()
-    kappa = likelihood.parameter_of(along.abs().reshape(1))
+    kappa = likelihood.parameter_from_statistic(along.abs().reshape(1))
     z = torch.full_like(task.y_test, float(along.angle())).double()
-    return VonMises(kappa=float(kappa)).predictive(z, torch.zeros_like(z))
+    return VonMises(concentration=float(kappa)).predictive(z, torch.zeros_like(z))

@@ -28,7 +28,7 @@ from tractable.agents.bandit.replay import BanditReplay
 from tractable.errors import InvalidInput
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
-from tractable.likelihoods.base import non_finite
+from tractable.likelihoods.base import count_non_finite
 
 
 class Bandit:
@@ -291,5 +291,5 @@ class Bandit:
 
 
 def _refuse_non_finite(values: Tensor, what: str) -> None:
-    if count := non_finite(values):
+    if count := count_non_finite(values):
         raise InvalidInput(f"{what} must be finite, got {count} NaN or infinite values")

@@ -25,7 +25,7 @@ from tractable.learners.guard import NO_GUARD, Guard
 from tractable.learners.method import Named
 from tractable.learners.network import Network
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
-from tractable.likelihoods.base import Heard
+from tractable.likelihoods.base import Messages
 from tractable.likelihoods.gate import Verdict
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
@@ -109,7 +109,7 @@ class TorchEngine(Engine):
         scratch: list[Tensor] | None = None,
         weight: Tensor | None = None,
         memory: float | None = None,
-    ) -> tuple[Heard, list[Tensor], list[Tensor], batch_rule.Step]:
+    ) -> tuple[Messages, list[Tensor], list[Tensor], batch_rule.Step]:
         """What the likelihood says; ``v g`` and the variance messages; the planned step.
 
         Args:
@@ -124,7 +124,7 @@ class TorchEngine(Engine):
         locs, variances = leaves
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
-            heard = likelihood.observe(y, mean, variance, weight=weight, memory=memory)
+            heard = likelihood.observe(y, mean, variance, weight=weight, memory_rows=memory)
         both, d = [*locs, *variances], [heard.d_mu, heard.d_var]
         grads = torch.autograd.grad([z.loc, z.variance], both, d, allow_unused=True)
         full = [
@@ -140,7 +140,7 @@ class TorchEngine(Engine):
             step = batch_rule.plan(
                 self.rule,
                 heard.d_mu,
-                heard.believed,
+                heard.unweighted_d_var,
                 variance,
                 shift,
                 g,

@@ -19,24 +19,24 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods.base import HeldOut, Likelihood, real_targets
-from tractable.likelihoods.scaling import best_scale
+from tractable.likelihoods.calibration import calibrated_scale
 
-FIRST_ROWS = 10.0
+PRIOR_ROWS = 10.0
 """Rows that the first guess counts for."""
-MOST_ROWS = 1000.0
+MAX_ROWS = 1000.0
 """Rows that an average reaches back at most: outputs of long ago were not yet learnt."""
 
 
-def remembered(rows: Tensor, memory: float | None) -> Tensor:
+def effective_rows(rows: Tensor, memory_rows: float | None) -> Tensor:
     """How many of the rows seen an average still counts."""
-    return rows.clamp(max=MOST_ROWS if memory is None else min(memory, MOST_ROWS))
+    return rows.clamp(max=MAX_ROWS if memory_rows is None else min(memory_rows, MAX_ROWS))
 
 
-class Learnt(Likelihood):
+class OnlineEM(Likelihood):
     """One parameter of the noise per output, given or learnt.
 
-    To supply: ``expected``, ``parameter_of``, ``statistic_of`` and ``rescale``, besides what a
-    ``Likelihood`` needs.
+    A subclass implements ``expected_statistic``, ``parameter_from_statistic``,
+    ``statistic_from_parameter`` and ``rescale``, besides what a ``Likelihood`` needs.
 
     Args:
         given: the parameter, or None to learn it.
@@ -55,33 +55,35 @@ class Learnt(Likelihood):
             raise ValueError(f"{name} must be a positive number, got {given}")
         if outputs < 1:
             raise ValueError(f"outputs must be at least 1, got {outputs}")
-        self.given, self.outputs = given, outputs
+        self.fixed_value, self.outputs = given, outputs
         start = torch.full((outputs,), first, dtype=torch.float64)
         self.register_buffer("statistic", start)
-        value = self.parameter_of(start) if given is None else torch.full_like(start, given)
+        value = (
+            self.parameter_from_statistic(start) if given is None else torch.full_like(start, given)
+        )
         self.register_buffer("parameter", value)
-        self.register_buffer("rows", torch.tensor(FIRST_ROWS, dtype=torch.float64))
+        self.register_buffer("rows", torch.tensor(PRIOR_ROWS, dtype=torch.float64))
 
     # --- to supply -------------------------------------------------------------------------
 
     @abstractmethod
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """The statistic of every target, expected under the outputs' posterior."""
 
     @abstractmethod
-    def parameter_of(self, statistic: Tensor) -> Tensor:
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """The parameter of greatest likelihood, given the mean of the statistic."""
 
     @abstractmethod
-    def statistic_of(self, parameter: Tensor) -> Tensor:
-        """Return the mean of the statistic of which ``parameter_of`` makes this parameter."""
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
+        """Return the inverse of ``parameter_from_statistic``."""
 
     # --- what follows ----------------------------------------------------------------------
 
     @property
     def learns(self) -> bool:
         """Whether the parameter is learnt from the data."""
-        return self.given is None
+        return self.fixed_value is None
 
     @property
     def targets_needed(self) -> int:
@@ -108,16 +110,16 @@ class Learnt(Likelihood):
         variance: Tensor,
         *,
         weight: Tensor | None = None,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> dict[str, Tensor]:
         """New values of the buffers; ``weight`` says how much each row counts."""
         if not self.learns:
             return {}
-        seen = self.expected(y.double(), mean.double(), variance.double())
-        return self.averaged(seen, weight=weight, memory=memory)
+        seen = self.expected_statistic(y.double(), mean.double(), variance.double())
+        return self.online_average(seen, weight=weight, memory_rows=memory_rows)
 
-    def averaged(
-        self, seen: Tensor, *, weight: Tensor | None = None, memory: float | None = None
+    def online_average(
+        self, seen: Tensor, *, weight: Tensor | None = None, memory_rows: float | None = None
     ) -> dict[str, Tensor]:
         """The average with the statistics of a batch in it, and the parameter of that."""
         by_row = seen.reshape(-1, seen.shape[-1])
@@ -129,12 +131,12 @@ class Learnt(Likelihood):
             share = share.reshape(by_row.shape)[:, :1]
             number = share.sum()
             mean = (share * by_row).sum(0) / number.clamp_min(1e-30)
-        rows = remembered(self.rows, memory)
+        rows = effective_rows(self.rows, memory_rows)
         gain = number / (rows + number)
         statistic = self.statistic + gain * (mean.expand_as(self.statistic) - self.statistic)
         return {
             "statistic": statistic,
-            "parameter": self.parameter_of(statistic),
+            "parameter": self.parameter_from_statistic(statistic),
             "rows": rows + number,
         }
 
@@ -144,20 +146,20 @@ class Learnt(Likelihood):
             return None
         y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1)).double()
         z = z.double()
-        seen = self.expected(y, z, torch.zeros_like(z)).reshape(-1, self.outputs)
+        seen = self.expected_statistic(y, z, torch.zeros_like(z)).reshape(-1, self.outputs)
         return torch.cat([seen.sum(0), seen.new_tensor([len(seen)])])
 
     def m_step(self, statistics: Tensor) -> None:
         """The parameter of greatest expected likelihood, with the rows that it was learnt from."""
         self.statistic = statistics[:-1] / statistics[-1]
-        self.parameter = self.parameter_of(self.statistic)
+        self.parameter = self.parameter_from_statistic(self.statistic)
         self.rows = statistics[-1].clone()  # so that one row online weighs no more than others
 
     # --- held-out rows ---------------------------------------------------------------------
 
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
         """See ``Likelihood``; tails are the likelihood's own."""
-        return best_scale(held_out)
+        return calibrated_scale(held_out)
 
     def held_out_log_prob(
         self, y: Tensor, mean: Tensor, variance: Tensor, *, outliers: bool = False
@@ -172,7 +174,7 @@ class Learnt(Likelihood):
     def set_parameter(self, parameter: Tensor) -> None:
         """Set the parameter together with its statistic, so that later updates start from it."""
         self.parameter = parameter
-        self.statistic = self.statistic_of(parameter)
+        self.statistic = self.statistic_from_parameter(parameter)
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """A scale is positive, and so is a number of rows."""
@@ -182,7 +184,7 @@ class Learnt(Likelihood):
                 raise ValueError(f"{name} of the noise must be positive")
 
 
-class LearntScale(Learnt):
+class OnlineScale(OnlineEM):
     """Real numbers that scatter around their outputs, with a scale that is given or learnt."""
 
     @property

@@ -19,14 +19,15 @@ from tractable.predictive.distribution_mixture import DistributionMixturePredict
 Moments = tuple[Tensor, Tensor, Tensor]
 
 
-class PerOutput(Likelihood):
-    """One number per output, ``y ~ distribution(z)``; its evidence is by quadrature.
+class Univariate(Likelihood):
+    """One number per output, ``y ~ conditional(z)``; its evidence is by quadrature.
 
-    To supply: ``targets``, ``distribution``, ``log_density``, ``slopes``, ``guess``, ``config``.
+    A subclass implements ``targets``, ``conditional``, ``log_density``, ``derivatives``,
+    ``initial_peak`` and ``config``.
     """
 
     @abstractmethod
-    def distribution(self, z: Tensor) -> Distribution:
+    def conditional(self, z: Tensor) -> Distribution:
         """The distribution of every number, given the outputs."""
 
     @abstractmethod
@@ -34,22 +35,22 @@ class PerOutput(Likelihood):
         """``log p(y|z)`` of every number."""
 
     @abstractmethod
-    def slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def derivatives(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """First and second derivative of ``log_density`` in ``z``."""
 
     @abstractmethod
-    def guess(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """About where likelihood times Gaussian is greatest."""
 
-    def peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def standardized_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Where it is, in standard deviations from the mean."""
-        slopes = partial(self.slopes, y)
-        return quadrature.find_peak(slopes, mean, variance, self.guess(y, mean, variance))
+        slopes = partial(self.derivatives, y)
+        return quadrature.find_peak(slopes, mean, variance, self.initial_peak(y, mean, variance))
 
     def nodes(self, y: Tensor, mean: Tensor, variance: Tensor) -> Nodes:
         """Where the integrand is; all arguments in double precision."""
         with torch.no_grad():  # the integral does not depend on where its nodes are
-            peak = self.peak(y, mean, variance)
+            peak = self.standardized_peak(y, mean, variance)
             return quadrature.place(partial(self.log_density, y), peak, mean, variance)
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ class PerOutput(Likelihood):
 
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``P(Y <= y)`` of every number; all arguments in double precision."""
-        return marginal.cumulative(self.distribution, y, mean, variance)
+        return marginal.cumulative(self.conditional, y, mean, variance)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments | None:
         """Mean, epistemic and aleatoric variance of every number, if they are known exactly."""
@@ -88,22 +89,22 @@ class PerOutput(Likelihood):
         dtype = mean.dtype
         y, mean, variance = y.double(), mean.double(), variance.double()
         z, weight = self.posterior(y, mean, variance)
-        d_mu, d_var = quadrature.messages(partial(self.slopes, y), z, weight, mean, variance)
+        d_mu, d_var = quadrature.messages(partial(self.derivatives, y), z, weight, mean, variance)
         return d_mu.to(dtype), d_var.to(dtype)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
         """Exact: density, distribution function and samples; mean and variance by 61 nodes."""
-        return over_nodes(self, mean, variance)
+        return mixture_over_nodes(self, mean, variance)
 
 
 def _in_range(log_density: Tensor, dtype: torch.dtype) -> Tensor:
     return log_density.clamp_min(torch.finfo(dtype).min).to(dtype)
 
 
-class OfNumbers(Protocol):
+class UnivariateLikelihood(Protocol):
     """Functions of a likelihood of single numbers from which its predictions are made."""
 
-    def distribution(self, z: Tensor) -> Distribution:
+    def conditional(self, z: Tensor) -> Distribution:
         """The distribution of every number, given the outputs."""
 
     def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -120,8 +121,8 @@ class OfNumbers(Protocol):
         """Whether predictions can be made with more epistemic variance."""
 
 
-def over_nodes(
-    likelihood: OfNumbers, mean: Tensor, variance: Tensor
+def mixture_over_nodes(
+    likelihood: UnivariateLikelihood, mean: Tensor, variance: Tensor
 ) -> DistributionMixturePredictive:
     """Return the prediction of a likelihood of single numbers, one output for each."""
     now = copy.deepcopy(likelihood)  # a noise that is learnt goes on changing
@@ -129,31 +130,33 @@ def over_nodes(
 
 
 def _predictive(
-    now: OfNumbers, mean: Tensor, variance: Tensor, dtype: torch.dtype
+    now: UnivariateLikelihood, mean: Tensor, variance: Tensor, dtype: torch.dtype
 ) -> DistributionMixturePredictive:
     z, weight = quadrature.prior_nodes(mean, variance)
-    has_cdf = marginal.has_cdf(now.distribution, mean)
+    has_cdf = marginal.has_cdf(now.conditional, mean)
     exact = Exact(
         partial(_density, now, mean, variance),
-        partial(marginal.sample, now.distribution, mean, variance),
+        partial(marginal.sample, now.conditional, mean, variance),
         partial(_cumulative, now, mean, variance) if has_cdf else None,
         *(now.moments(mean, variance) or ()),
     )
     widen = partial(_wider, now, mean, variance) if now.can_widen else None
     return DistributionMixturePredictive(
-        now.distribution(z), weight, exact=exact, widen=widen, dtype=dtype
+        now.conditional(z), weight, exact=exact, widen=widen, dtype=dtype
     )
 
 
-def _density(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+def _density(likelihood: UnivariateLikelihood, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
     return likelihood.elementwise_log_evidence(y, mean, variance)
 
 
-def _cumulative(likelihood: OfNumbers, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+def _cumulative(
+    likelihood: UnivariateLikelihood, mean: Tensor, variance: Tensor, y: Tensor
+) -> Tensor:
     return likelihood.cumulative(y, mean, variance)
 
 
 def _wider(
-    likelihood: OfNumbers, mean: Tensor, variance: Tensor, extra: Tensor
+    likelihood: UnivariateLikelihood, mean: Tensor, variance: Tensor, extra: Tensor
 ) -> DistributionMixturePredictive:
     return _predictive(likelihood, mean, variance + extra, mean.dtype)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tractable.likelihoods.base import Likelihood
 
 
-class Nested(Likelihood):
+class Composite(Likelihood):
     """A likelihood of several others.
 
     Args:
@@ -23,7 +23,7 @@ class Nested(Likelihood):
         self.parts = nn.ModuleList([copy.deepcopy(part) for part in parts])
 
     @property
-    def each(self) -> list[Likelihood]:
+    def part_list(self) -> list[Likelihood]:
         """The parts."""
         return cast("list[Likelihood]", list(self.parts))
 
@@ -31,30 +31,53 @@ class Nested(Likelihood):
         """See ``Likelihood``; names lead to the parts."""
         for name, value in values.items():
             _, k, rest = name.split(".", 2)
-            self.each[int(k)].set_buffers({rest: value})
+            self.part_list[int(k)].set_buffers({rest: value})
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
         """See ``Likelihood``."""
-        for k, part in enumerate(self.each):
+        for k, part in enumerate(self.part_list):
             start = f"parts.{k}."
             own = {n.removeprefix(start): t for n, t in values.items() if n.startswith(start)}
             part.check_buffers(own)
 
 
-def described(part: Likelihood) -> dict[str, Any]:
-    """A likelihood of the library as its name and its arguments."""
+_STORED_WORDS: dict[str, tuple[str, dict[str, str]]] = {
+    "Family": ("FromDistribution", {}),
+    "Returned": ("LogDensity", {}),
+    "VonMises": ("VonMises", {"kappa": "concentration"}),
+    "NegativeBinomial": ("NegativeBinomial", {"dispersion": "total_count"}),
+}
+"""Class names in files written before the renaming: class and arguments today."""
+
+
+def current_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored configuration with the names of today, of its parts as well."""
+
+    def current(value: Any) -> Any:
+        if isinstance(value, list):
+            return [current(part) for part in value]
+        return current_config(value) if isinstance(value, Mapping) else value
+
+    name = config.get("name")
+    new, arguments = _STORED_WORDS.get(str(name), (name, {}))
+    found = {arguments.get(word, word): current(value) for word, value in config.items()}
+    return {**found, "name": new} if "name" in found else found
+
+
+def to_config(part: Likelihood) -> dict[str, Any]:
+    """Return a likelihood of the library as its name and its arguments."""
     return {"name": type(part).__name__, **part.config()}
 
 
-def made(part: Likelihood | Mapping[str, Any]) -> Likelihood:
-    """A likelihood, given itself or as ``described`` gave it."""
+def from_config(part: Likelihood | Mapping[str, Any]) -> Likelihood:
+    """Return a likelihood, given itself or as ``to_config`` describes it."""
     from tractable import likelihoods
 
     if isinstance(part, Likelihood):
         return part
     if not isinstance(part, Mapping):
         raise TypeError(f"a part must be one of tractable.likelihoods, got {type(part).__name__}")
-    arguments = dict(part)
+    arguments = current_config(part)
     name = str(arguments.pop("name", None))
     kind = getattr(likelihoods, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Likelihood)):

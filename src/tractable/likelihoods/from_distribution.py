@@ -19,7 +19,7 @@ from tractable.likelihoods.base import Likelihood, real_targets
 from tractable.likelihoods.quadrature import Nodes
 from tractable.predictive.distribution_mixture import DistributionMixturePredictive, Exact
 
-Maker = Callable[[Tensor], Distribution]
+Factory = Callable[[Tensor], Distribution]
 
 _NEWTON = 25
 _GRIDS = ((8.0, 25), (6.0, 25), (8.0, 45))  # reach and nodes along each of two outputs
@@ -28,11 +28,11 @@ _NEVER = -1e300
 _STEEP = 1e100  # steeper than this an output has no weight
 
 
-class Family(Likelihood):
-    """``y ~ distribution(z)``: whatever ``torch.distributions`` has, or you write.
+class FromDistribution(Likelihood):
+    """``y ~ conditional(z)``: whatever ``torch.distributions`` has, or you write.
 
-        likelihoods.Family(lambda z: Gamma(2.0, 2.0 * torch.exp(-z)))
-        likelihoods.Family(lambda z: Gamma(z[..., 0].exp(), z[..., 1].exp()), outputs=2)
+        likelihoods.FromDistribution(lambda z: Gamma(2.0, 2.0 * torch.exp(-z)))
+        likelihoods.FromDistribution(lambda z: Gamma(z[..., 0].exp(), z[..., 1].exp()), outputs=2)
 
     The evidence is an integral over one or two Gaussian outputs, by nodes around the greatest peak
     of the integrand (see ``tractable.likelihoods.quadrature``); scores are by differentiation.
@@ -49,16 +49,16 @@ class Family(Likelihood):
             first, then all second ones.
     """
 
-    def __init__(self, distribution: Maker | None = None, outputs: int = 1) -> None:
+    def __init__(self, distribution: Factory | None = None, outputs: int = 1) -> None:
         super().__init__()
         if distribution is None:
             raise ValueError(
-                "a file does not hold the function of a Family: give "
-                "load(path, likelihood=Family(...)) the one it was made with"
+                "a file does not hold the function of FromDistribution: give "
+                "load(path, likelihood=FromDistribution(...)) the one it was made with"
             )
         if outputs not in (1, 2):
             raise ValueError(f"outputs must be 1 or 2, got {outputs}")
-        self.make, self.outputs = distribution, outputs
+        self.factory, self.outputs = distribution, outputs
 
     @property
     def outputs_needed(self) -> int:
@@ -69,24 +69,25 @@ class Family(Likelihood):
         """See ``Likelihood``; values that the distribution cannot have are refused."""
         if outputs[-1] % self.outputs:
             raise ValueError(
-                f"the family has {self.outputs} outputs per target, the network gives {outputs[-1]}"
+                f"FromDistribution needs {self.outputs} outputs per target, the network gives "
+                f"{outputs[-1]}"
             )
         shape = torch.Size([*outputs[:-1], outputs[-1] // self.outputs])
         y = real_targets(y, shape)
         if not y.is_floating_point():
             y = y.to(torch.get_default_dtype())
         z = torch.zeros(outputs, dtype=y.dtype, device=y.device)
-        support = self.distribution(z).support
+        support = self.conditional(z).support
         bad = torch.zeros_like(y, dtype=torch.bool) if support is None else ~support.check(y)
         if bool(bad.any()):
             row = int(torch.nonzero(bad)[0, 0])
             raise InvalidTarget(
-                f"{type(self.distribution(z)).__name__} cannot have the value "
+                f"{type(self.conditional(z)).__name__} cannot have the value "
                 f"{y[bad][0].item():g} in row {row}: its support is {support}"
             )
         return y
 
-    def distribution(self, z: Tensor) -> Distribution:
+    def conditional(self, z: Tensor) -> Distribution:
         """The distribution of targets, given the network's outputs."""
         return self._of(self._grouped(z))
 
@@ -95,9 +96,12 @@ class Family(Likelihood):
         return torch.stack(z.chunk(self.outputs, -1), -1)
 
     def _of(self, grouped: Tensor) -> Distribution:
-        made = self.make(grouped.squeeze(-1) if self.outputs == 1 else grouped)
+        made = self.factory(grouped.squeeze(-1) if self.outputs == 1 else grouped)
         if made.event_shape:
-            raise ValueError(f"{type(made).__name__} is of vectors: a Family is of single numbers")
+            raise ValueError(
+                f"{type(made).__name__} is a distribution of vectors: FromDistribution needs "
+                "one of single numbers"
+            )
         return made
 
     def _log_density(self, y: Tensor, grouped: Tensor) -> Tensor:
@@ -182,7 +186,7 @@ class Family(Likelihood):
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """See ``Likelihood``."""
-        return self.distribution(z).log_prob(y).flatten(1).sum(1)
+        return self.conditional(z).log_prob(y).flatten(1).sum(1)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """By quadrature, in double precision."""
@@ -199,8 +203,8 @@ class Family(Likelihood):
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``P(Y <= y)`` of every number; all arguments in double precision."""
         if self.outputs == 1:
-            return marginal.cumulative(self.distribution, y, mean, variance)
-        return marginal.cumulative_of_two(self.distribution, y, mean, variance)
+            return marginal.cumulative(self.conditional, y, mean, variance)
+        return marginal.cumulative_of_two(self.conditional, y, mean, variance)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Averages over the nodes of the scores, which autograd gives."""
@@ -247,22 +251,22 @@ class Family(Likelihood):
             weight = (weight.unsqueeze(1) * weight.unsqueeze(0)).flatten(0, 1)
             weight = weight / weight.sum(0)
         moments = (mean.double(), variance.double())
-        has_cdf = marginal.has_cdf(self.distribution, moments[0])
+        has_cdf = marginal.has_cdf(self.conditional, moments[0])
         exact = Exact(
             partial(_density, now, *moments),
-            partial(marginal.sample, self.distribution, *moments),
+            partial(marginal.sample, self.conditional, *moments),
             partial(_cumulative, now, *moments) if has_cdf else None,
         )
-        return DistributionMixturePredictive(self.distribution(z), weight, exact=exact, dtype=dtype)
+        return DistributionMixturePredictive(self.conditional(z), weight, exact=exact, dtype=dtype)
 
     def config(self) -> dict[str, Any]:
         """See ``Likelihood``; the function is not among them."""
         return {"outputs": self.outputs}
 
 
-def _density(likelihood: Family, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+def _density(likelihood: FromDistribution, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
     return likelihood.elementwise_log_evidence(y, mean, variance)
 
 
-def _cumulative(likelihood: Family, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+def _cumulative(likelihood: FromDistribution, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
     return likelihood.cumulative(y, mean, variance)

@@ -14,7 +14,7 @@ _WIDEST = 5.0
 _STEPS = (2.0, 1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 
 
-def best_scale(held_out: list[HeldOut]) -> float:
+def calibrated_scale(held_out: list[HeldOut]) -> float:
     """The factor of greatest held-out likelihood between e^-5 and e^5, to 3 %.
 
     A search in its logarithm by steps that halve, from 1; the likelihood is taken to have one

@@ -12,7 +12,7 @@ from tractable.likelihoods.base import Likelihood
 from tractable.predictive.log_density import LogDensityPredictive
 
 
-class Returned(Likelihood):
+class LogDensity(Likelihood):
     """For modules that return a distribution, asked for the log density of the rows they are given.
 
     The rows are the *inputs* of such a network, and its one output is ``log p(row)`` (or a bound

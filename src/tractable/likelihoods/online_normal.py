@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.likelihoods.learnt import LearntScale
+from tractable.likelihoods.online_em import OnlineScale
 from tractable.predictive import NormalPredictive
 
 _LEAST_VARIANCE = 1e-6
 
 
-class LearntNormal(LearntScale):
+class OnlineNormal(OnlineScale):
     """``y ~ N(z, noise)``, whose noise variance is the mean squared residual of the rows it has.
 
     ``likelihoods.Normal`` infers the noise with a variance of its own, but takes all rows alike.
@@ -43,16 +43,16 @@ class LearntNormal(LearntScale):
         precision = 1 / (variance + self.parameter.to(mean.dtype))
         return (y - mean) * precision, -precision
 
-    def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """``E[(y - z)^2]``."""
         share = self.parameter / (variance + self.parameter)
         return (share * (y - mean)) ** 2 + share * variance
 
-    def parameter_of(self, statistic: Tensor) -> Tensor:
+    def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """The mean squared residual, above a floor: a component must not collapse on one row."""
         return statistic.clamp_min(_LEAST_VARIANCE)
 
-    def statistic_of(self, parameter: Tensor) -> Tensor:
+    def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
         """The variance itself."""
         return parameter
 
