@@ -15,7 +15,7 @@ from tractable.cli.commands.density import density
 from tractable.cli.commands.fit import fit
 from tractable.cli.commands.forecast import Choices as Series
 from tractable.cli.commands.forecast import forecast_file
-from tractable.cli.table.prepare import Choices
+from tractable.cli.tables.prepare import Choices
 from tractable.report import find_results, write_index, write_report
 
 OWN = ("price", "town", "rows", "ahead")

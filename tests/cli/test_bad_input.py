@@ -183,7 +183,7 @@ def test_a_model_of_another_version(call, model, houses, tmp_path):
     storage.write(tmp_path / "new.tr", tensors, {**header, "table": table})
     refused(call("predict", "new.tr", houses), "table format 99, this version reads 1")
     storage.write(tmp_path / "future.tr", tensors, {**header, "format": 7})
-    refused(call("predict", "future.tr", houses), "file format 7, this version reads 1")
+    refused(call("predict", "future.tr", houses), "file format 7, this version reads 2")
 
 
 def test_files_that_are_no_models(call, model, houses, tmp_path):

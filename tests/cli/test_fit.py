@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import house_rows, write
-from tractable.cli.table import model_file
+from tractable.cli.tables import model_file
 from tractable.persistence import model_file as storage
 from tractable.report import Results
 from tractable.sklearn import TAGIRegressor
@@ -51,11 +51,11 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
 def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
     """Another target in the test rows must leave the model as it was."""
     call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "a")
-    from tractable.cli.table.target import Target, held_out
+    from tractable.cli.tables.target import Target, split_rows
 
     header, rows = house_rows()
     numbers = np.array([float(row[-1]) for row in rows])
-    train, test = held_out(Target("regression", numbers, ""), 0.2, 0)
+    train, test = split_rows(Target("regression", numbers, ""), 0.2, 0)
     assert not set(train) & set(test)
     for place in test:
         rows[place][-1] = -12345.0

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from tests.cli.conftest import answers
 from tractable.cli.app import app
-from tractable.cli.table.model_file import estimator_class
+from tractable.cli.tables.model_file import estimator_class
 
 ROWS = 60
 FAST = ["--hidden", "", "--epochs", "2", "--force"]
@@ -147,7 +147,7 @@ def place(tmp_path_factory):
     quick = pytest.MonkeyPatch()  # reports have tests of their own
     quick.setattr("tractable.cli.commands.fit.write_report", lambda results, folder: None)
     quick.setattr("tractable.cli.commands.report.write_report", lambda results, folder: None)
-    quick.setattr("tractable.cli.commands.fit.importance", lambda *some: [])
+    quick.setattr("tractable.cli.commands.fit.permutation_importance", lambda *some: [])
     quick.setattr("tractable.cli.commands.fit.estimator_class", _quick)
     run = CliRunner()
     for words in (
@@ -174,7 +174,7 @@ GOOD = "48 rows to learn from, 12 held out to test; 4 columns"
 COMMANDS: list[tuple[list[str], int, str]] = [
     # --- the door itself
     ([], 0, "Usage: tractable [OPTIONS] COMMAND [ARGS]..."),
-    (["study", "--help"], 0, "Learn why a model errs, and what would help."),
+    (["diagnose", "--help"], 0, "Learn why a model errs, and what would help."),
     (["--help"], 0, "Neural networks that know what they don't know."),
     (["-h"], 0, "Usage: tractable"),
     (["--version"], 0, "tractable 0."),

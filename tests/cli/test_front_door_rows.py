@@ -70,13 +70,13 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["density", "column_gone.csv", *ONE], 2, "column_gone.csv, column 'size' has no values: --drop it"),
     (["density", "few.csv", *ONE], 2, "few.csv has 5 rows: wanted at least 10"),
     (["density", "t.csv", *ONE, "--level", "99"], 2, "--level must lie between 0 and 1, got 99.0"),
-    (["synth", "none"], 2, "no model file at none"),
-    (["synth", "notamodel.tr"], 2, "notamodel.tr is not a whole model file"),
-    (["synth", "g", "-n", "0"], 2, "-n must be from 1 to"),
-    (["synth", "g", "-n", "3"], 0, "size,town,day,kind,y"),
-    (["synth", "g", "-n", "3", "-o", "s.feather"], 2, "s.feather: wanted a name that ends in .csv"),
-    (["synth", "g", "-n", "3", "-o", "no/s.csv"], 2, "no folder no for s.csv"),
-    (["synth", "g", "-n", "3", "-o", "s.csv.gz"], 0, "3 new rows to s.csv.gz"),
+    (["sample", "none"], 2, "no model file at none"),
+    (["sample", "notamodel.tr"], 2, "notamodel.tr is not a whole model file"),
+    (["sample", "g", "-n", "0"], 2, "-n must be from 1 to"),
+    (["sample", "g", "-n", "3"], 0, "size,town,day,kind,y"),
+    (["sample", "g", "-n", "3", "-o", "s.feather"], 2, "s.feather: wanted a name that ends in .csv"),
+    (["sample", "g", "-n", "3", "-o", "no/s.csv"], 2, "no folder no for s.csv"),
+    (["sample", "g", "-n", "3", "-o", "s.csv.gz"], 0, "3 new rows to s.csv.gz"),
     (["impute", "t.csv"], 2, "t.csv has no missing values in size, town, day, kind, y"),
     (["impute", "gaps.csv", "-o", "i.csv"], 0, "15 values filled (size 15): i.csv"),
     (["impute", "gaps.csv", "-o", "i.docx"], 2, "i.docx: wanted a name that ends in .csv"),
@@ -94,11 +94,11 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["forecast", "two_ways.csv", *AHEAD, "--time", "day"], 2, "two_ways.csv, column 'day': dates such as"),
     (["forecast", "t.csv", *AHEAD, "--time", "day"], 2, "t.csv: "),
     (["forecast", "word.csv", "--target", "size", "--horizon", "3"], 2, "word.csv, column 'size', row 17: 'large' is not a number"),
-    (["study", "t.csv"], 2, "Missing option '--target'."),
-    (["study", "few.csv", "--target", "y"], 2, "5 rows are too few: wanted at least 10"),
-    (["study", "latin.csv", "--target", "y", "--encoding", "utf-8"], 2, "latin.csv is not text in UTF-8"),
-    (["study", "ambiguous.csv", "--target", "y"], 2, "ambiguous.csv, column 'size': '1,000' can be read"),
-    (["study", "t.csv", "--target", "y", "--learner", "tagy"], 2, "no learner 'tagy': did you mean 'tagi'?"),
+    (["diagnose", "t.csv"], 2, "Missing option '--target'."),
+    (["diagnose", "few.csv", "--target", "y"], 2, "5 rows are too few: wanted at least 10"),
+    (["diagnose", "latin.csv", "--target", "y", "--encoding", "utf-8"], 2, "latin.csv is not text in UTF-8"),
+    (["diagnose", "ambiguous.csv", "--target", "y"], 2, "ambiguous.csv, column 'size': '1,000' can be read"),
+    (["diagnose", "t.csv", "--target", "y", "--learner", "tagy"], 2, "no learner 'tagy': did you mean 'tagi'?"),
 ]  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_a_command(place, words, code, said):
 
 
 def test_new_rows_are_written_as_the_table_was(place):
-    made = CliRunner().invoke(app, ["synth", "g", "-n", "20", "-o", "new.csv"])
+    made = CliRunner().invoke(app, ["sample", "g", "-n", "20", "-o", "new.csv"])
     assert made.exit_code == 0, made.stderr
     with (place / "new.csv").open(newline="") as stream:
         new = list(csv.DictReader(stream))
@@ -138,7 +138,7 @@ def test_filled_and_new_rows_in_the_kind_of_file_that_was_asked_for(place, endin
     assert filled["size_lower"].notna().sum() == 15
     holes = filled["size_lower"].notna()
     assert (filled["size_lower"] < filled["size_upper"])[holes].all()
-    done = run.invoke(app, ["synth", "g", "-n", "4", "-o", f"s.{ending}"])
+    done = run.invoke(app, ["sample", "g", "-n", "4", "-o", f"s.{ending}"])
     assert done.exit_code == 0, done.stderr
     assert list(read(place / f"s.{ending}").columns) == HEADER
 

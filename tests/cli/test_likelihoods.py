@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import write
-from tractable.cli.errors import BadUse
-from tractable.cli.table.likelihood import meaning
-from tractable.cli.table.target import Target
+from tractable.cli.errors import UsageError
+from tractable.cli.tables.likelihood_choice import choose_likelihood
+from tractable.cli.tables.target import Target
 from tractable.report import Results
 
 RNG = np.random.default_rng(0)
@@ -18,12 +18,14 @@ F = X[:, 0] + 0.5 * X[:, 1]
 
 
 def of_numbers(y, wanted="auto"):
-    return meaning(Target("regression", y, ""), wanted, (), X, y)
+    return choose_likelihood(Target("regression", y, ""), wanted, (), X, y)
 
 
 def of_labels(labels, wanted="auto", order=()):
     labels = np.array(labels)
-    return meaning(Target("classification", labels, ""), wanted, order, X[: len(labels)], labels)
+    return choose_likelihood(
+        Target("classification", labels, ""), wanted, order, X[: len(labels)], labels
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,9 +56,9 @@ def test_what_classes_suggest():
     assert of_labels(["0", "1"] * 5).name == "categorical"
     stated = of_labels(["mid", "low", "high"] * 5, order=("low", "mid", "high"))
     assert stated.options() == {"ordered": ["low", "mid", "high"]}
-    with pytest.raises(BadUse, match="--order high,low,mid"):
+    with pytest.raises(UsageError, match="--order high,low,mid"):
         of_labels(["mid", "low", "high"] * 5, "ordinal")
-    with pytest.raises(BadUse, match="--order names"):
+    with pytest.raises(UsageError, match="--order names"):
         of_labels(["mid", "low", "high"] * 5, "ordinal", ("low", "high"))
 
 

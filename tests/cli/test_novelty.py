@@ -10,7 +10,7 @@ from scipy import stats
 
 from tests.cli.conftest import write
 from tractable.cli.commands import density
-from tractable.cli.table.rows import RowColumn, RowTable
+from tractable.cli.tables.row_table import RowColumn, RowTable
 
 
 def scored(values, seed=0, components=1):

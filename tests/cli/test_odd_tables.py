@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import write
-from tractable.cli.errors import BadUse
-from tractable.cli.table import csv_file
+from tractable.cli.errors import UsageError
+from tractable.cli.tables import reader
 
 QUICK = ("--target", "y", "--hidden", "", "--epochs", 2, "--out", "m")
 
@@ -59,7 +59,7 @@ def test_rows_of_missing_values_only_are_rows(call, tmp_path, ending):
 def test_blank_lines_are_no_rows(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\ufeff ,, \n\nx,y\n\n1,2\n   \n,\n3,4\n,\n\n , \n", encoding="utf-8")
-    found = csv_file.read(path)
+    found = reader.read_table(path)
     assert found.header == ("x", "y")
     assert found.rows == [["1", "2"], ["", ""], ["3", "4"]]
     assert found.numbers == [1, 2, 3]
@@ -119,7 +119,7 @@ def test_a_column_that_one_table_lacks_has_no_distance(call, tmp_path):
 def test_a_first_column_without_a_name_that_counts(tmp_path, cells, counts):
     path = tmp_path / "t.csv"
     path.write_text(",x\n" + "".join(f"{cell},5\n" for cell in cells))
-    assert csv_file.read(path).counter == ("column_1" if counts else None)
+    assert reader.read_table(path).counter == ("column_1" if counts else None)
 
 
 def test_forecast_names_rows_and_times_as_the_file_has_them(call, tmp_path):
@@ -150,5 +150,5 @@ def test_laplace_says_which_likelihoods_it_takes(call, tmp_path):
 def test_duplicate_names_are_refused_whatever_blanks_are_around_them(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x, x ,y\n1,2,3\n")
-    with pytest.raises(BadUse, match="more than one column named 'x'"):
-        csv_file.read(path)
+    with pytest.raises(UsageError, match="more than one column named 'x'"):
+        reader.read_table(path)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import write
-from tractable.cli.errors import BadUse
-from tractable.cli.table.prepare import Choices, prepare
+from tractable.cli.errors import UsageError
+from tractable.cli.tables.prepare import Choices, prepare
 from tractable.report import Results
 
 ROWS = 90
@@ -46,7 +46,7 @@ def test_a_target_that_the_likelihood_excludes(tmp_path, likelihood, test, seed)
     for place in [*split.train[:2], *split.train[-2:], *split.test[:2], *split.test[-2:]]:
         write(path, header, counts(place + 1, value))
         message = rf"t.csv, column 'y': .*{words} {place + 1}\b.*likelihood {likelihood} excludes"
-        with pytest.raises(BadUse, match=message):
+        with pytest.raises(UsageError, match=message):
             prepare(chosen)
 
 
@@ -75,7 +75,7 @@ def test_the_row_in_the_messages_of_every_command(call, tmp_path, row):
     for words in (
         ["fit", "bad.csv", "--target", "y", "--drop", "name"],
         ["fit", "bad.csv", "--target", "x", "--drop", "name", "--task", "regression"],
-        ["study", "bad.csv", "--target", "y", "--drop", "name"],
+        ["diagnose", "bad.csv", "--target", "y", "--drop", "name"],
         ["density", "bad.csv", "--drop", "name"],
         ["impute", "bad.csv", "--drop", "name"],
         ["compare", "good.csv", "bad.csv", "--drop", "name"],

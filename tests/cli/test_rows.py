@@ -1,4 +1,4 @@
-"""``density``, ``synth``, ``compare``, ``impute``: tables without a target."""
+"""``density``, ``sample``, ``compare``, ``impute``: tables without a target."""
 
 import csv
 import json
@@ -54,7 +54,7 @@ def test_density_finds_the_row_that_does_not_belong(call, tmp_path):
 def test_synth_makes_rows_that_cannot_be_told_apart(call, tmp_path):
     path = write(tmp_path / "plants.csv", *plants(600))
     assert call("density", path, "--id", "id").exit_code == 0
-    made = call("synth", tmp_path / "out" / "plants-density", "-n", 500, "-o", "new.csv")
+    made = call("sample", tmp_path / "out" / "plants-density", "-n", 500, "-o", "new.csv")
     assert made.exit_code == 0, made.output
     new = table(tmp_path / "new.csv")
     assert len(new) == 500
@@ -68,9 +68,9 @@ def test_synth_makes_rows_that_cannot_be_told_apart(call, tmp_path):
     other = write(tmp_path / "other.csv", *plants(600, seed=5))
     found = json.loads(call("compare", other, "new.csv", "--drop", "id", "--json").output)
     assert found["auroc"] < 0.62
-    one, two = (call("synth", "out/plants-density", "-n", 3, "--seed", s).output for s in (1, 1))
+    one, two = (call("sample", "out/plants-density", "-n", 3, "--seed", s).output for s in (1, 1))
     assert one == two
-    assert len(json.loads(call("synth", "out/plants-density", "-n", 3, "--json").output)) == 3
+    assert len(json.loads(call("sample", "out/plants-density", "-n", 3, "--json").output)) == 3
 
 
 def test_compare_says_what_differs(call, tmp_path):
@@ -202,8 +202,8 @@ def test_impute_with_a_model_of_another_table(call, tmp_path):
         (["density", "plants.csv", "--id", "id", "--level", "2"], "--level must lie"),
         (["density", "copies.csv"], "columns 'a' and 'b' are copies"),
         (["density", "short.csv"], "has 3 rows: wanted at least 10"),
-        (["synth", "none"], "none"),
-        (["synth", "plants.csv"], "plants.csv"),
+        (["sample", "none"], "none"),
+        (["sample", "plants.csv"], "plants.csv"),
         (["compare", "plants.csv", "short.csv"], "wanted at least 20"),
         (["compare", "plants.csv", "copies.csv"], "no columns in common"),
         (["impute", "plants.csv", "--id", "id"], "has no missing values"),
@@ -223,6 +223,6 @@ def test_bad_use_is_one_line(call, tmp_path, words, message):
 
 def test_a_foreign_or_damaged_model_is_refused(call, tmp_path, houses):
     assert call("fit", houses, "--target", "price", "--id", "name", "--epochs", 1).exit_code == 0
-    result = call("synth", "out/houses")
+    result = call("sample", "out/houses")
     assert result.exit_code == 2
     assert "tractable density" in result.output

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tractable.cli.errors import BadUse
-from tractable.cli.table import csv_file, notation, rows, write_file
-from tractable.cli.table.columns import infer
-from tractable.cli.table.prepare import Choices, prepare
+from tractable.cli.errors import UsageError
+from tractable.cli.tables import formats, reader, row_table, writer
+from tractable.cli.tables.columns import infer_column
+from tractable.cli.tables.prepare import Choices, prepare
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("openpyxl")
@@ -73,15 +73,15 @@ def save(series, folder, ending, name="t"):
         if any(isinstance(v, str) for v in series) and any(isinstance(v, int) for v in series):
             frame[name] = series.astype(str)  # a Parquet column has one type
         frame.to_parquet(path, index=False)
-    return csv_file.read(path)
+    return reader.read_table(path)
 
 
 def encoded(table, name="t"):
     """Kind and levels of the column, and its numbers; or the refusal, without the file's name."""
     try:
-        column = infer(table, name)
+        column = infer_column(table, name)
         return column.kind, column.levels, column.encode(table)
-    except BadUse as error:
+    except UsageError as error:
         return str(error).partition(",")[2], (), np.zeros(0)
 
 
@@ -116,9 +116,9 @@ def test_a_typed_file_has_the_columns_of_the_csv_file(tmp_path, what, ending):
 def test_text_that_looks_like_numbers_stays_text(tmp_path, ending, texts, levels):
     series = pandas.Series([texts[i % 3] for i in range(N)])
     table = save(series, tmp_path, ending)
-    found = infer(table, "t")
+    found = infer_column(table, "t")
     assert (found.kind, found.levels) == ("categorical", levels)
-    assert rows.look_at(table).columns[1].levels
+    assert row_table.infer_columns(table).columns[1].levels
     data = tmp_path / f"data.{ending}"
     chosen = Choices(data, "t", tmp_path / "out")
     assert prepare(chosen).target.task == "classification"
@@ -126,8 +126,10 @@ def test_text_that_looks_like_numbers_stays_text(tmp_path, ending, texts, levels
         wanted = prepare(Choices(data, "t", tmp_path / "out", task="regression"))
         assert wanted.target.values.dtype == float
     many = save(pandas.Series([f"{i:03d}" for i in range(N)]), tmp_path, ending)
-    with pytest.raises(BadUse, match=r"text with 48 different values.*save the column as numbers"):
-        infer(many, "t")
+    with pytest.raises(
+        UsageError, match=r"text with 48 different values.*save the column as numbers"
+    ):
+        infer_column(many, "t")
 
 
 @pytest.mark.parametrize("ending", TYPED)
@@ -157,8 +159,8 @@ def test_parquet_columns_of_one_name_are_refused(tmp_path):
 
     table = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
     parquet.write_table(table, tmp_path / "twice.parquet")
-    with pytest.raises(BadUse, match="more than one column named 'a'"):
-        csv_file.read(tmp_path / "twice.parquet")
+    with pytest.raises(UsageError, match="more than one column named 'a'"):
+        reader.read_table(tmp_path / "twice.parquet")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_parquet_columns_of_one_name_are_refused(tmp_path):
     ids=str,
 )
 def test_formats_of_dates(cells, form):
-    assert notation.of_dates(cells) == form
+    assert formats.infer_date_format(cells) == form
 
 
 @pytest.mark.parametrize("way", ["%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M:%S"])
@@ -250,9 +252,9 @@ def test_all_commands_read_and_write_typed_files(call, monkeypatch, ending):
     prepared = prepare(Choices(Path(f"p.{ending}"), "twice", Path("o")))
     assert prepared.columns[1].kind == "categorical"
 
-    # density, synth, impute
+    # density, sample, impute
     done("density", data, "--components", 2, "--out", "d")
-    done("synth", "d", "-n", 30, "-o", f"s.{ending}")
+    done("sample", "d", "-n", 30, "-o", f"s.{ending}")
     made = read(f"s.{ending}", **({"dtype": {"code": str}} if ending == "xlsx" else {}))
     assert str(made["t"].dtype).startswith("datetime64")
     assert set(made["code"]) <= {"007", "010"}
@@ -283,17 +285,17 @@ def test_all_commands_read_and_write_typed_files(call, monkeypatch, ending):
 def test_kept_numbers_of_a_csv_file_are_numbers_in_a_typed_file(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a;b;c;d;e\n"1,5";007;x;31.12.2024;\n"2,25";010;y;;NA\n')
-    table = csv_file.read(path)
-    ways = write_file.ways_of(table, table.header)
+    table = reader.read_table(path)
+    ways = writer.column_formats(table, table.header)
     assert ways == {"a": "comma", "d": "%d.%m.%Y"}
-    made = write_file.numbered(table.header, table.rows, ways, tmp_path / "t.parquet")
+    made = writer.typed_rows(table.header, table.rows, ways, tmp_path / "t.parquet")
     assert made[0][0] == 1.5
     assert made[0][1:3] == ["007", "x"]
     assert made[0][3].isoformat() == "2024-12-31T00:00:00"
     assert made[1][3] is None
-    text = write_file.numbered(table.header, table.rows, ways, tmp_path / "t.csv")
+    text = writer.typed_rows(table.header, table.rows, ways, tmp_path / "t.csv")
     assert text == table.rows
-    write_file.write(tmp_path / "t.parquet", table.header, made)
+    writer.write_table(tmp_path / "t.parquet", table.header, made)
     assert pandas.read_parquet(tmp_path / "t.parquet")["a"].tolist() == [1.5, 2.25]
 
 

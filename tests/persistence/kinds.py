@@ -14,7 +14,7 @@ from tests.persistence import made
 from tests.persistence.made import data
 from tractable import agents, forecast, generative
 from tractable import sklearn as estimators
-from tractable.cli.table import model_file as tables
+from tractable.cli.tables import model_file as tables
 from tractable.learners import Learner
 from tractable.persistence import model_file
 from tractable.persistence.model_file import Header, Tensors

@@ -25,8 +25,8 @@ from tractable import agents
 from tractable import generative as g
 from tractable import sklearn as estimators
 from tractable.cli.app import app
-from tractable.cli.errors import BadUse
-from tractable.cli.table import rows as row_tables
+from tractable.cli.errors import UsageError
+from tractable.cli.tables import row_table as row_tables
 from tractable.forecast import Forecaster
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3)) @ np.array(
@@ -118,7 +118,7 @@ class RowModel:
         """Raise the error that the command line reports in its own words."""
         try:
             return cls(*row_tables.load(path))
-        except BadUse as error:
+        except UsageError as error:
             raise error.__cause__ or error from error
 
 

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import pytest
 import torch
 
-from tractable.cli.output import show_table
+from tractable.cli.output import print_table
 from tractable_studies.mnist import run as mnist
 from tractable_studies.regression import run as regression
 
@@ -58,7 +58,7 @@ def test_the_mnist_table_names_the_published_errors(capsys):
         "test_error_percent": 1.5, "lppd": -0.05, "ece_percent": 0.4, "epochs": 3,
         "pruned": curve, "accuracy_under_fgsm_of_a_cnn": fgsm,
     }  # fmt: skip
-    show_table(mnist.HEADER, mnist.rows({"bnn-gaussian": found, "bnn-laplace": found}, 400))
+    print_table(mnist.HEADER, mnist.rows({"bnn-gaussian": found, "bnn-laplace": found}, 400))
     text = capsys.readouterr().out
     assert "1.82 / 1.31" in text
     assert " 9.0 " in text

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 import torch
 
-from tractable.cli.errors import BadUse
+from tractable.cli.errors import UsageError
 from tractable_studies.framework.options import (
     StudyOptions,
     argument,
@@ -36,7 +36,7 @@ class Options(StudyOptions):
 
     def check(self) -> None:
         if self.rate is not None and self.rate > self.epochs:
-            raise BadUse("--rate must not be above --epochs")
+            raise UsageError("--rate must not be above --epochs")
 
 
 def read(*words: str) -> Options:

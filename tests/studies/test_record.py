@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 import tractable_studies
 from tractable.cli.commands import studies
-from tractable.cli.errors import BadUse
+from tractable.cli.errors import UsageError
 from tractable.report import provenance
 from tractable.report.results import RESULTS, Comparison, Results
 from tractable_studies.framework.progress import Parts
@@ -125,7 +125,7 @@ def test_the_command_is_the_users(monkeypatch):
 
 
 def test_unknown_studies_get_the_nearest_names():
-    with pytest.raises(BadUse, match="did you mean 'regression'"):
+    with pytest.raises(UsageError, match="did you mean 'regression'"):
         studies.find("regresion")
 
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tractable.cli.errors import tell
+from tractable.cli.errors import report_error
 from tractable.cli.options import Debug, Json
-from tractable.cli.rows import compare, density, impute, synth
-from tractable.cli.targets import fit, forecast, predict, study
+from tractable.cli.supervised import diagnose, fit, forecast, predict
+from tractable.cli.unsupervised import compare, density, impute, sample
 
 
 class OneLineErrors(TyperGroup):
@@ -39,7 +39,7 @@ class OneLineErrors(TyperGroup):
         except Exception as error:
             if "--debug" in words:
                 traceback.print_exception(error, file=sys.stderr)
-            code = tell(error)
+            code = report_error(error)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -71,7 +71,7 @@ def _root(
     """Neural networks that know what they don't know."""
 
 
-for _command in (fit, predict, study, forecast, density, synth, impute, compare):
+for _command in (fit, predict, diagnose, forecast, density, sample, impute, compare):
     app.command()(_command)
 
 

@@ -12,11 +12,11 @@ BAD_USE, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes."""
 
 
-class BadUse(TractableError):
+class UsageError(TractableError):
     """What the user gave cannot be used: an option, a file, a folder.  Exit code 2."""
 
 
-class FailedWork(TractableError):
+class CommandError(TractableError):
     """What was given is right, and the work could not be done.  Exit code 1."""
 
 
@@ -25,33 +25,33 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def unknown(what: str, given: str, known: Iterable[str]) -> BadUse:
+def unknown_name(what: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that suggests the nearest names.
 
-    >>> str(unknown("learner", "tagy", ["tagi", "bbb", "net"]))
+    >>> str(unknown_name("learner", "tagy", ["tagi", "bbb", "net"]))
     "no learner 'tagy': did you mean 'tagi'?"
     """
     names = list(known)
     folded = {name.lower(): name for name in names}
     near = [folded[n] for n in get_close_matches(given.lower(), folded, n=3, cutoff=0.5)]
     if near:
-        return BadUse(f"no {what} {given!r}: did you mean {' or '.join(map(repr, near))}?")
+        return UsageError(f"no {what} {given!r}: did you mean {' or '.join(map(repr, near))}?")
     shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
-    return BadUse(f"no {what} {given!r}: there are {shown or 'none'}")
+    return UsageError(f"no {what} {given!r}: there are {shown or 'none'}")
 
 
-def tell(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Write one line about an error to standard error and return the exit code."""
     message = getattr(error, "format_message", None)  # of errors in the command line itself
     if message is not None:
         text, code = message(), BAD_USE
-    elif isinstance(error, BadUse):
+    elif isinstance(error, UsageError):
         text, code = one_line(error), BAD_USE
     elif type(error).__name__ == "Abort":
         text, code = "interrupted", INTERRUPTED
     else:
         kind = type(error).__name__
-        plain = isinstance(error, OSError | ValueError | FailedWork)
+        plain = isinstance(error, OSError | ValueError | CommandError)
         text, code = one_line(error), FAILED
         text = text if plain else f"{kind}: {text}"
     sys.stderr.write(f"error: {' '.join(text.split())}\n")

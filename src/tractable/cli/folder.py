@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tractable.cli.errors import BadUse
+from tractable.cli.errors import UsageError
 
 
 @contextmanager
-def whole_folder(path: Path, *, force: bool) -> Iterator[Path]:
+def atomic_folder(path: Path, *, force: bool) -> Iterator[Path]:
     """A folder to write to, which becomes ``path`` if the block ends well and nothing otherwise.
 
     Args:
@@ -21,17 +21,17 @@ def whole_folder(path: Path, *, force: bool) -> Iterator[Path]:
         force: replace what is there, once the new folder is complete.
     """
     if path.is_dir() and any(path.iterdir()) and not force:
-        raise BadUse(f"the folder {path} is not empty: choose another --out, or --force")
-    problem = unwritable(path)
+        raise UsageError(f"the folder {path} is not empty: choose another --out, or --force")
+    problem = write_problem(path)
     if problem:
-        raise BadUse(problem)
+        raise UsageError(problem)
     made = [parent for parent in path.parents if not parent.exists()]
     token = secrets.token_hex(4)
     scratch = path.parent / f".{path.name}.{token}"
     try:
         scratch.mkdir(parents=True)
     except OSError as error:
-        raise BadUse(f"cannot write to {path}: {error.strerror or error}") from error
+        raise UsageError(f"cannot write to {path}: {error.strerror or error}") from error
     try:
         yield scratch
         _replace(scratch, path, token)
@@ -56,7 +56,7 @@ def _replace(scratch: Path, path: Path, token: str) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def unwritable(folder: Path) -> str | None:
+def write_problem(folder: Path) -> str | None:
     """Why a folder could not be made or written to, or None; nothing is made."""
     there = folder
     while not there.exists() and there != there.parent:

@@ -21,17 +21,17 @@ def console() -> Console:
     return Console(file=sys.stdout, highlight=False, width=None if terminal else 200)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line of plain text."""
     console().print(Text(text), soft_wrap=True)
 
 
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """A JSON document on standard output."""
     sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> None:
     """A table; the last ``right`` columns are aligned to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(header))
     for i, name in enumerate(header):

@@ -31,7 +31,7 @@ import tractable as tr
 from tractable import attacks
 from tractable.attacks import Attack
 from tractable.attacks import infer as attack
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import ImageData, cifar10, mnist
 from tractable.report.results import Chart, Comparison
 from tractable_studies.attack import STUDIES
@@ -220,7 +220,7 @@ def victim(options: Options) -> tr.TAGI:
         raise FileNotFoundError(
             f"no model at {path}: train one with `tractable run {task}`, or give --model FILE"
         )
-    say("training a small model to attack")
+    print_line("training a small model to attack")
     data = DATA[options.data]()
     rows = slice(options.rows)
     x = standardized(data)[0][rows]
@@ -318,8 +318,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
         [row.name, "" if row.paper is None else f"{row.paper} %", f"{row.ours} %", row.note]
         for row in record.comparison
     ]
-    show_table(["", "paper", "ours", "in pixel units, per image"], lines)
-    say(f"written to {path}")
+    print_table(["", "paper", "ours", "in pixel units, per image"], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.errors import NonFiniteUpdate
 from tractable.learners.batch_rule import BATCH_RULES
 from tractable.report.results import Chart, Comparison
@@ -119,8 +119,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             record.charts = charts(record.metrics)
             path = record.write(options.out)
             parts.step(f"noise {noise}, {depth} hidden, {rule}")
-    show_table(["noise", "hidden", "rule", *(f"batch {b}" for b in options.batch_size)], rows)
-    say(f"written to {path}")
+    print_table(["noise", "hidden", "rule", *(f"batch {b}" for b in options.batch_size)], rows)
+    print_line(f"written to {path}")
     return path
 
 

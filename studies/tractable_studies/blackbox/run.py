@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.infer import BlackBoxOptimizer
 from tractable.report.results import Chart, Comparison
 from tractable_studies.blackbox import STUDY
@@ -194,9 +194,9 @@ def main(argv: Sequence[str] | None = None) -> Path:
         for name, found in record.metrics.items()
     ]
     seeds = len(options.seed)
-    say(f"median regret of {seeds} seeds after {options.budget} calls (no paper's figure)")
-    show_table(["", *options.methods], rows)
-    say(f"written to {path}")
+    print_line(f"median regret of {seeds} seeds after {options.budget} calls (no paper's figure)")
+    print_table(["", *options.methods], rows)
+    print_line(f"written to {path}")
     return path
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.likelihoods import Categorical, PerStep, Softmax
 from tractable.nn import CausalTransformer
 from tractable.predictive import StepsPredictive
@@ -126,8 +126,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             )  # fmt: skip
             lines.append([kind, f"{found:.3f}"])
             path = record.write(options.out)
-    show_table(["learner", "nats per character"], lines)
-    say(f"written to {path}")
+    print_table(["learner", "nats per character"], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.distributions import Distribution
 
-from tractable.cli.output import say
+from tractable.cli.output import print_line
 from tractable.persistence.files import whole_file
 
 #: Rollouts of 2,048 steps between checkpoints.
@@ -128,7 +128,7 @@ class Baseline:
             torch.save(state, scratch)
         recent = [value for _, value in self.episodes[-100:]]
         mean = sum(recent) / max(len(recent), 1)
-        say(f"ppo {self.name} seed {self.seed}: step {state['step']}, reward {mean:.0f}")
+        print_line(f"ppo {self.name} seed {self.seed}: step {state['step']}, reward {mean:.0f}")
 
     def _load(self, path: Path) -> None:
         state = torch.load(path, weights_only=True)

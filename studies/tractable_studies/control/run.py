@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.persistence.files import whole_file
 from tractable.report.results import Chart, Comparison
 from tractable_studies.control import STUDY
@@ -123,7 +123,9 @@ def _tagi(
         horizon = agent.steps // agent.settings.n_steps
         if horizon % 50 == 0:
             timing.write_text(str(before + time.process_time() - started))
-            say(f"{method} {env} seed {seed}: step {agent.steps}, reward {agent.mean_reward():.0f}")
+            print_line(
+                f"{method} {env} seed {seed}: step {agent.steps}, reward {agent.mean_reward():.0f}"
+            )
 
     if agent.steps < steps:
         agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint)
@@ -255,8 +257,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.metrics = summary([json.loads(p.read_text()) for p in sorted(runs.glob("*.json"))])
     rows = report(record, options.out)
     path = record.write(options.out)
-    show_table(HEADER, rows)
-    say(f"written to {path}")
+    print_table(HEADER, rows)
+    print_line(f"written to {path}")
     return path
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import UCI_NAMES
 from tractable.report.results import Comparison
 from tractable_studies.densities import STUDY, models
@@ -92,8 +92,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
                 )
             record.comparison += _compared(name, means, options.members)
             path = record.write(options.out)
-    show_table(["table", "model", "log density", "seconds"], lines)
-    say(f"written to {path}")
+    print_table(["table", "model", "log density", "seconds"], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import mnist
 from tractable.likelihoods import Categorical, Softmax
 from tractable.report.results import Comparison
@@ -161,8 +161,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             lines.append([name, str(depth), *pairs, f"{found['rate']:g}"])
             parts.step(f"{name}, {depth} layers: TAGI {pairs[0]}, Adam {pairs[1]}")
             path = record.write(options.out)
-    show_table(["network", "layers", "TAGI error / NLL", "Adam error / NLL", "its rate"], lines)
-    say(f"written to {path}")
+    print_table(["network", "layers", "TAGI error / NLL", "Adam error / NLL", "its rate"], lines)
+    print_line(f"written to {path}")
     return path
 
 

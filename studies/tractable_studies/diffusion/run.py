@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.report.results import Comparison
 from tractable_studies.diffusion import STUDY, models, tasks
 from tractable_studies.diffusion.tasks import Task
@@ -122,8 +122,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             record.comparison += _compared(name, found)
             parts.step(name)
             path = record.write(options.out)
-    show_table(["rows", "model", *COLUMNS], lines)
-    say(f"written to {path}")
+    print_table(["rows", "model", *COLUMNS], lines)
+    print_line(f"written to {path}")
     return path
 
 

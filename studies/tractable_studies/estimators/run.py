@@ -30,7 +30,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import UCI_NAMES, uci
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
@@ -184,9 +184,9 @@ def main(argv: Sequence[str] | None = None) -> Path:
             rows.append(row(name, count, found))
             path = record.write(options.out)
     won = sum(found["best_log_likelihood"] == OURS for found in record.metrics.values())
-    show_table(HEADER, rows)
-    say(f"{OURS} has the highest log-likelihood on {won} of {len(rows)} sets")
-    say(f"written to {path}")
+    print_table(HEADER, rows)
+    print_line(f"{OURS} has the highest log-likelihood on {won} of {len(rows)} sets")
+    print_line(f"written to {path}")
     return path
 
 

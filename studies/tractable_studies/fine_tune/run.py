@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import cifar10
 from tractable.likelihoods import Categorical, Likelihood, Softmax
 from tractable.report.results import Comparison
@@ -190,8 +190,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             for way, m in means.items()
         ]  # fmt: skip
     path = record.write(options.out)
-    show_table(["images", "way", "error", "NLL"], lines)
-    say(f"written to {path}")
+    print_table(["images", "way", "error", "NLL"], lines)
+    print_line(f"written to {path}")
     return path
 
 

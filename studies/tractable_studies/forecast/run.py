@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tractable import data
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.forecast import Forecaster, seasonal_naive
 from tractable.report.results import Comparison
 from tractable_studies.forecast import STUDY, published, statistical
@@ -228,8 +228,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
         [row.name, "–" if row.paper is None else f"{row.paper:.3f}", f"{row.ours:.4f}", row.note]
         for row in record.comparison
     ]
-    show_table(["", "beside", "found", ""], lines)
-    say(f"written to {path}")
+    print_table(["", "beside", "found", ""], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 import torch
 import typer
 
-from tractable.cli.errors import BadUse, tell, unknown
-from tractable.cli.folder import unwritable
+from tractable.cli.errors import UsageError, report_error, unknown_name
+from tractable.cli.folder import write_problem
 from tractable_studies.framework.study import Study
 
 _AS_ALWAYS = object()
@@ -97,7 +97,7 @@ class StudyOptions:
     study: Study
 
     def check(self) -> None:
-        """Refuse with ``BadUse`` what no single option can tell; a study may override it."""
+        """Refuse with ``UsageError`` what no single option can tell; a study may override it."""
 
 
 Options = TypeVar("Options", bound=StudyOptions)
@@ -130,7 +130,7 @@ def parse(
             torch.set_num_threads(found.threads)
             return found
     except Exception as error:
-        sys.exit(tell(error))
+        sys.exit(report_error(error))
     sys.exit(found)
 
 
@@ -147,7 +147,7 @@ def require(name: str, given: Iterable[str], known: Iterable[str]) -> None:
     names = list(known)
     for value in given:
         if value not in names:
-            raise unknown(f"choice of {_flag(name)}", value, names)
+            raise unknown_name(f"choice of {_flag(name)}", value, names)
 
 
 def _command(
@@ -234,13 +234,13 @@ def _check_value(field: dataclasses.Field[Any], value: Any) -> None:
     if least is not None:
         for number in value if isinstance(value, list) else [value]:
             if number < least:
-                raise BadUse(f"{_flag(field.name)} must be at least {least}, got {number}")
+                raise UsageError(f"{_flag(field.name)} must be at least {least}, got {number}")
 
 
 def _check(options: StudyOptions) -> None:
-    problem = unwritable(options.out)
+    problem = write_problem(options.out)
     if problem:
-        raise BadUse(problem)
+        raise UsageError(problem)
     options.check()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tractable.cli.output import say
+from tractable.cli.output import print_line
 from tractable.training.progress import Progress
 
 
@@ -35,4 +35,4 @@ class Parts:
         """One more part is done."""
         self.done += 1
         self._bar.advance()
-        say(f"{text} ({self.done} of {self.total} {self.parts})")
+        print_line(f"{text} ({self.done} of {self.total} {self.parts})")

@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import CitationData, planetoid
 from tractable.graphs import Graph
 from tractable.predictive import Predictive
@@ -217,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     caption = "Accuracy and doubt by distance from labelled papers"
     record.picture(options.out, draw(found), "distance", caption)
     path = record.write(options.out)
-    show_table(
+    print_table(
         ["", "accuracy", "NLL", "ECE", "left out"],
         [
             [
@@ -230,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             for name, one in found.items()
         ],
     )
-    say(f"written to {path}")
+    print_line(f"written to {path}")
     return path
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable import graphs as G
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import MoleculeData, mutag
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
@@ -157,14 +157,14 @@ def main(argv: Sequence[str] | None = None) -> Path:
         for method, one in means.items()
     ]
     path = record.write(options.out)
-    show_table(
+    print_table(
         ["", "accuracy", "NLL", "ECE"],
         [
             [TITLES[method], *(f"{one[k][0]:.3f} ± {one[k][1]:.3f}" for k in one)]
             for method, one in means.items()
         ],
     )
-    say(f"written to {path}")
+    print_line(f"written to {path}")
     return path
 
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import Augmented, ImageData, cifar10, mnist
 from tractable.report.calibration import of_classes
 from tractable.report.results import Chart, Comparison
@@ -270,7 +270,7 @@ def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
         record["error"] = 100 * tr.metrics.error_rate(predictive, sets.y_test)
         record["nll"] = -predictive.log_prob(sets.y_test).mean().item()
         done = f"epoch {record['epoch']:.0f} of {plan.epochs}"
-        say(f"{done}: error {record['error']:.2f} %, NLL {record['nll']:.4f}")
+        print_line(f"{done}: error {record['error']:.2f} %, NLL {record['nll']:.4f}")
 
     steps: dict[str, Any] = {
         "epochs": plan.epochs,
@@ -307,11 +307,11 @@ def main(argv: Sequence[str] | None = None) -> Path:
     curve = tr.metrics.reliability(model.predict(sets.x_test), sets.y_test)
     record.calibration = of_classes({"TAGI": curve})
     written = record.write(options.out)
-    show_table(
+    print_table(
         ["task", "published", "ours"],
         [[options.task, f"{task.published or '-'} %", f"{error:.2f} %"]],
     )
-    say(f"written to {written}")
+    print_line(f"written to {written}")
     return written
 
 

@@ -25,7 +25,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (it adds
 from sklearn.impute import IterativeImputer
 
 import tractable as tr
-from tractable.cli.output import show_table
+from tractable.cli.output import print_table
 from tractable.data import uci
 from tractable.generative import DiscreteColumns
 from tractable.report.results import Comparison
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             for method, m in means.items()
         ]  # fmt: skip
         path = record.write(options.out)
-    show_table(
+    print_table(
         ["table", "method", "rmse", "90 % cover", "width", "of many", "seconds"], lines, right=5
     )
     return path

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say
+from tractable.cli.output import print_line
 from tractable.data import mnist
 from tractable.diagnostics import Capacity, capacity
 from tractable.likelihoods import Categorical, Softmax
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             maker(learner), options.widths, *train, validation=test, n_seeds=options.seeds,
             seed=options.seed, n_jobs=1, off_data=False, **extra,
         )  # fmt: skip
-        say(f"{learner}\n{curves[learner]}")
+        print_line(f"{learner}\n{curves[learner]}")
         record.metrics[learner] = curves[learner].to_dict() | {
             "peak_ratio": curves[learner].peak_ratio
         }
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         ]  # fmt: skip
     record.picture(options.out, drawn(curves), caption="Test and training error by width")
     path = record.write(options.out)
-    say(f"written to {path}")
+    print_line(f"written to {path}")
     return path
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import UCI_NAMES, Standardizer, uci
 from tractable.diagnostics import bias_variance
 from tractable.likelihoods import Normal
@@ -87,11 +87,11 @@ def main(argv: Sequence[str] | None = None) -> Path:
             )  # fmt: skip
             cells = (found.loss, found.noise, found.bias_sq, found.variance, found.epistemic, ratio)
             lines.append([name, learner, *("–" if c is None else f"{c:.3g}" for c in cells)])
-            say(" ".join(lines[-1]))
+            print_line(" ".join(lines[-1]))
     path = record.write(options.out)
     header = ["set", "learner", "loss", "noise", "bias²", "variance", "own", "ratio"]
-    show_table(header, lines, right=6)
-    say(f"written to {path}")
+    print_table(header, lines, right=6)
+    print_line(f"written to {path}")
     return path
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torch import nn
 
-from tractable.cli.output import say
+from tractable.cli.output import print_line
 from tractable.data import UCI_NAMES
 from tractable.diagnostics import compare_regularizers
 from tractable.report.results import Comparison
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             net, x, y, epochs=options.epochs, batch_size=32, lr=RATE, n_splits=options.splits,
             seed=options.seed, n_jobs=1,
         )  # fmt: skip
-        say(f"{name}\n{found}")
+        print_line(f"{name}\n{found}")
         record.metrics[name] = found.to_dict()
         for result in found.results:
             record.comparison.append(
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             )  # fmt: skip
     record.notes.append("In the table, 'paper' is a plain network; the spread is that of the gain.")
     path = record.write(options.out)
-    say(f"written to {path}")
+    print_line(f"written to {path}")
     return path
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import mnist
 from tractable.likelihoods import Categorical, Softmax
 from tractable.priors import Normal
@@ -150,8 +150,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
                 )  # fmt: skip
     record.notes.append("In the table, 'paper' is the fresh prior.")
     path = record.write(options.out)
-    show_table(["learner", "images", "prior", "strength", "error", "NLL"], lines, right=2)
-    say(f"written to {path}")
+    print_table(["learner", "images", "prior", "strength", "error", "NLL"], lines, right=2)
+    print_line(f"written to {path}")
     return path
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 import tractable as tr
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import uci
 from tractable.likelihoods import (
     Categorical,
@@ -261,8 +261,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
                     record.write(options.out)
             record.comparison += compare(group, record.metrics[group])
             path = record.write(options.out)
-    show_table(["data", "model", *COLUMNS], lines)
-    say(f"written to {path}")
+    print_table(["data", "model", *COLUMNS], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -28,7 +28,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import uci
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
@@ -166,9 +166,9 @@ def main(argv: Sequence[str] | None = None) -> Path:
             path = record.write(options.out)
             gaps_lines.append([name, *(cell(found[way]["gaps"]) for way in WAYS)])
             blank_lines.append([name, *(cell(one[way]) for way in ("known", "inferred", "means"))])
-    show_table([f"{SHARE:.0%} missing: LL / RMSE / 90 % cover", *WAYS], gaps_lines)
-    show_table(["a column blank", "known", "inferred", "means"], blank_lines)
-    say(f"written to {path}")
+    print_table([f"{SHARE:.0%} missing: LL / RMSE / 90 % cover", *WAYS], gaps_lines)
+    print_table(["a column blank", "known", "inferred", "means"], blank_lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from tractable import adversarial, metrics, priors
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import mnist
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Callback, Checkpoint, Learner
 from tractable.likelihoods import Categorical, Softmax
@@ -147,7 +147,7 @@ def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) ->
         predictive = learner.predict(data.x_test, **few)
         record["test_error"] = 100 * metrics.error_rate(predictive, data.y_test)
         done = f"epoch {record['epoch']:.0f} of {epochs}"
-        say(f"{name}, {done}: test error {record['test_error']:.2f} %")
+        print_line(f"{name}, {done}: test error {record['test_error']:.2f} %")
 
     path = folder / f"{name}.tr"
     callbacks: list[Callback] = [score, Checkpoint(path)]
@@ -218,7 +218,7 @@ def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
     path = folder / "cnn.tr"
     cnn.fit(data.x, data.y, epochs=2, batch_size=BATCH, callbacks=[Checkpoint(path)], resume=path)
     error = metrics.error_rate(cnn.predict(data.x_test), data.y_test)
-    say(f"the attacking CNN has a test error of {error:.2%}")
+    print_line(f"the attacking CNN has a test error of {error:.2%}")
     return adversarial.loss_gradient(cnn, data.x_test, data.y_test).sign()
 
 
@@ -305,7 +305,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     for name in options.models or makers:
         epochs = options.tagi_epochs if name == "tagi" and options.tagi_epochs else options.epochs
         models[name] = train(name, makers[name](), data, epochs, folder)
-        say(f"{name}: evaluating")
+        print_line(f"{name}: evaluating")
         record.metrics[name] = {
             "published_error_percent": PUBLISHED.get(name, {}).get(options.units),
             "command": record.command,
@@ -316,8 +316,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
         record.calibration = of_classes(plots.reliability_of(record.metrics))
         plots.draw(models, record.metrics, record, options.out)
         path = record.write(options.out)
-        show_table(HEADER, rows(record.metrics, options.units))
-    say(f"written to {path}")
+        print_table(HEADER, rows(record.metrics, options.units))
+    print_line(f"written to {path}")
     return path
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tractable.agents import Bandit, BanditHistory
-from tractable.cli.output import say
+from tractable.cli.output import print_line
 from tractable.training.progress import Progress
 from tractable_studies.mushroom.agents import NAMES, make
 from tractable_studies.mushroom.environment import Mushroom
@@ -75,7 +75,7 @@ def run_all(jobs: list[Job], processes: int, threads: int) -> None:
         if processes == 1:
             for job in jobs:
                 job.run(progress.advance)
-                say(f"{job} is done")
+                print_line(f"{job} is done")
         else:
             _in_processes(jobs, processes, threads, progress)
 
@@ -95,7 +95,7 @@ def _in_processes(jobs: list[Job], processes: int, threads: int, progress: Progr
                     progress.advance(steps)
                 for future in finished:
                     future.result()
-                    say(f"{futures[future]} is done")
+                    print_line(f"{futures[future]} is done")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

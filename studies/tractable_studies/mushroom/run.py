@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tractable.agents import BanditHistory
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.report.results import Chart, Comparison
 from tractable.training.parallel import cores
 from tractable_studies.framework.options import (
@@ -163,9 +163,9 @@ def main(argv: Sequence[str] | None = None) -> Path:
     spent = sum(h.seconds for runs in histories.values() for h in runs)
     record.metrics["cpu_seconds_of_all_runs"] = round(spent, 1)
     path = record.write(options.out)
-    say(f"mean of {len(options.seed)} seeds, {options.steps:,} steps:")
-    show_table(HEADER, table)
-    say(f"written to {path}")
+    print_line(f"mean of {len(options.seed)} seeds, {options.steps:,} steps:")
+    print_table(HEADER, table)
+    print_line(f"written to {path}")
     return path
 
 
@@ -198,8 +198,8 @@ def vary(record: RunRecord, options: Options, histories: Histories) -> None:
     found = {name: summary(runs, length) for name, runs in histories.items()}
     record.metrics["variations"] = found
     plots.draw_variations(record, options.out, histories, length)
-    say(f"one seed, {length:,} steps:")
-    show_table(HEADER, rows(found))
+    print_line(f"one seed, {length:,} steps:")
+    print_table(HEADER, rows(found))
 
 
 def _chart(histories: dict[str, list[BanditHistory]], steps: int) -> Chart:

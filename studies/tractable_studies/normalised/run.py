@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import cifar10, mnist
 from tractable.likelihoods import Categorical, Softmax
 from tractable.predictive import CategoricalPredictive
@@ -168,8 +168,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             for who in LEARNERS:
                 lines.append([name, who, *(f"{value:.3f}" for value in found[who].values())])
             path = record.write(options.out)
-    show_table(["network", "learner", "error", "NLL", "ECE", "AUROC of MNIST"], lines)
-    say(f"written to {path}")
+    print_table(["network", "learner", "error", "NLL", "ECE", "AUROC of MNIST"], lines)
+    print_line(f"written to {path}")
     return path
 
 

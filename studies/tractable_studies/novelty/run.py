@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tractable.cli.output import show_table
+from tractable.cli.output import print_table
 from tractable.data import cifar10, mnist
 from tractable.generative import VAE
 from tractable.likelihoods import Bernoulli
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             )
         lines += [[name, score, f"{value:.3f}"] for score, value in found.items()]
     record.notes.append("The column 'paper' is the plain likelihood of one member in the same run.")
-    show_table(["task", "score", "AUROC"], lines, right=1)
+    print_table(["task", "score", "AUROC"], lines, right=1)
     return record.write(options.out)
 
 

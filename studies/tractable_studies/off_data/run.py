@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import UCI_NAMES, uci
 from tractable.predictive import Predictive, mixture
 from tractable.report.results import Comparison
@@ -237,8 +237,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             parts.step(f"{group}, {kind}")
             path = record.write(options.out)
     header = ["data", "model", "rows", "NLL before -> after", f"{LEVEL:.0%} covers", "RMSE"]
-    show_table(header, table(record.metrics))
-    say(f"written to {path}")
+    print_table(header, table(record.metrics))
+    print_line(f"written to {path}")
     return path
 
 

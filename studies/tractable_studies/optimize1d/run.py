@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.infer import derivatives, optimize
 from tractable.report.calibration import covered, of_intervals
 from tractable.report.results import Chart, Comparison
@@ -197,8 +197,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.comparison = compare({name: one.ends for name, one in found.items()})
     lines = table_2(record, found)
     path = record.write(options.out)
-    show_table(["start, constraint", "paper", "ours", "truth", "within 0.03"], lines)
-    say(f"written to {path}")
+    print_table(["start, constraint", "paper", "ours", "truth", "within 0.03"], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import uci
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
@@ -126,9 +126,11 @@ def main(argv: Sequence[str] | None = None) -> Path:
             lines.append([name, *(cell(found[title(share)]) for share in SHARES)])
             if found[title(0.01)]["rmse"] > DEAREST * found[title(0)]["rmse"]:
                 dear.append(name)
-    show_table(["RMSE / LL / 90 % covers", *(title(share) for share in SHARES)], lines)
-    say(f"1 % of outliers cost more than a tenth of the RMSE on: {', '.join(dear) or 'none'}")
-    say(f"written to {path}")
+    print_table(["RMSE / LL / 90 % covers", *(title(share) for share in SHARES)], lines)
+    print_line(
+        f"1 % of outliers cost more than a tenth of the RMSE on: {', '.join(dear) or 'none'}"
+    )
+    print_line(f"written to {path}")
     return path
 
 

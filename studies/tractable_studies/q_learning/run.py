@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import (
     StudyOptions,
@@ -86,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> Path:
     }
     rows = _report(record, options.out)
     path = record.write(options.out)
-    show_table(HEADER, rows)
+    print_table(HEADER, rows)
     _show_rest(record)
-    say(f"written to {path}")
+    print_line(f"written to {path}")
     return path
 
 
@@ -205,7 +205,7 @@ def _picture(metrics: dict[str, Any]) -> Any:
 def _show_rest(record: RunRecord) -> None:
     sea = record.metrics["sea"]
     if sea:
-        show_table(
+        print_table(
             ["deep sea", "found", "known in the end", "last 100", "first, each seed"],
             [
                 [
@@ -219,7 +219,7 @@ def _show_rest(record: RunRecord) -> None:
             ],
         )
     if record.metrics["log"]:
-        show_table(
+        print_table(
             ["log of seed", "behaviour", *(f"pessimism {p:g}" for p in PESSIMISM)],
             [
                 [

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable import metrics, priors
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Checkpoint, Ensemble, Learner
 from tractable.likelihoods import Normal
 from tractable.predictive import NormalMixturePredictive
@@ -291,8 +291,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             _finish(record, models)
             path = record.write(options.out)
             parts.step(f"{name}: lppd {record.metrics[name]['lppd']:.2f}")
-    show_table(HEADER, rows(record.metrics))
-    say(f"written to {path}")
+    print_table(HEADER, rows(record.metrics))
+    print_line(f"written to {path}")
     return path
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import mnist
 from tractable.likelihoods import Categorical, Softmax
 from tractable.report.results import Comparison
@@ -191,8 +191,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
                 for way in WAYS
             ]
             path = record.write(options.out)
-    show_table(["network", "learner", "accuracy", "NLL"], lines)
-    say(f"written to {path}")
+    print_table(["network", "learner", "accuracy", "NLL"], lines)
+    print_line(f"written to {path}")
     return path
 
 

@@ -22,7 +22,7 @@ import torch
 
 import tractable as tr
 from tractable import metrics
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.progress import Parts
@@ -186,8 +186,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             parts.step(f"{part}, {name}")
             path = record.write(options.out)
     lines = [[row.name, f"{row.paper:g}", f"{row.ours:.3g}", row.note] for row in record.comparison]
-    show_table(["", "wanted", "found", ""], lines)
-    say(f"written to {path}")
+    print_table(["", "wanted", "found", ""], lines)
+    print_line(f"written to {path}")
     return path
 
 

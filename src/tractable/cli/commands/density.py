@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time as clock
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,12 +14,12 @@ import torch
 from torch import Tensor
 
 from tractable.cli import output
-from tractable.cli.errors import BadUse, FailedWork, one_line
-from tractable.cli.folder import whole_folder
-from tractable.cli.table import csv_file, rows
-from tractable.cli.table.csv_file import CsvTable
-from tractable.cli.table.notation import check_decimal
-from tractable.cli.table.rows import MODEL, Array, RowTable
+from tractable.cli.errors import CommandError, UsageError, one_line
+from tractable.cli.folder import atomic_folder
+from tractable.cli.tables import reader, row_table, writer
+from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.reader import TextTable
+from tractable.cli.tables.row_table import MODEL, Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
 from tractable.generative.columns import Columns
@@ -74,48 +75,50 @@ def run(json: bool, **chosen: Any) -> None:
     results, table, made, scored = density(choices)
     folder, strange = choices.out, results.metrics["unusual_rows"]
     if json:
-        output.as_json({
+        output.print_json({
             "model": str(folder / MODEL), "novelty": str(folder / TABLE),
             "report": str(folder / "report.html"), **results.metrics,
         })  # fmt: skip
         return
     for note in results.notes:
-        output.say(note)
+        output.print_line(note)
     header, lines = _lines(table, made, scored)
     order = np.argsort(-scored.novelty, kind="stable")[:_SHOWN]
-    output.show_table(header, [[_cell(c) for c in lines[i]] for i in order])
-    output.say(f"{strange} of {len(table)} rows above {choices.level:g}; all: {folder / TABLE}")
-    output.say(f"model: {folder / MODEL}")
-    output.say(f"report: {folder / 'report.html'}")
+    output.print_table(header, [[_cell(c) for c in lines[i]] for i in order])
+    output.print_line(
+        f"{strange} of {len(table)} rows above {choices.level:g}; all: {folder / TABLE}"
+    )
+    output.print_line(f"model: {folder / MODEL}")
+    output.print_line(f"report: {folder / 'report.html'}")
 
 
-def density(choices: Choices) -> tuple[Results, CsvTable, RowTable, Scored]:
+def density(choices: Choices) -> tuple[Results, TextTable, RowTable, Scored]:
     """Do all of it; ``choices.out`` then holds model, table, picture and report."""
     if not 0 < choices.level < 1:
-        raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
+        raise UsageError(f"--level must lie between 0 and 1, got {choices.level}")
     if choices.components is not None and choices.components < 1:
-        raise BadUse(f"--components must be at least 1, got {choices.components}")
+        raise UsageError(f"--components must be at least 1, got {choices.components}")
     check_decimal(choices.decimal)
-    table = csv_file.read(choices.data, encoding=choices.encoding)
+    table = reader.read_table(choices.data, encoding=choices.encoding)
     if len(table) < _FEWEST:
-        raise BadUse(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
-    made = rows.look_at(
+        raise UsageError(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
+    made = row_table.infer_columns(
         table, ids=choices.ids, drop=choices.drop, categorical=choices.categorical,
         decimal=choices.decimal,
     )  # fmt: skip
     values = made.encode(table)
-    with whole_folder(choices.out, force=choices.force) as folder:
+    with atomic_folder(choices.out, force=choices.force) as folder:
         started = clock.monotonic()
         torch.set_num_threads(choices.threads)
         try:
             model = mixture(made, choices.components, choices.seed).fit(values)
             scored = score(model, made, values, choices.seed)
         except TractableError as error:
-            raise BadUse(f"{choices.data.name}: {made.named(one_line(error))}") from error
+            raise UsageError(f"{choices.data.name}: {made.named(one_line(error))}") from error
         except (ArithmeticError, RuntimeError) as error:
-            raise FailedWork(f"learning failed: {one_line(error)}") from error
-        rows.save(folder / MODEL, model, made)
-        csv_file.write(folder / TABLE, *_lines(table, made, scored))
+            raise CommandError(f"learning failed: {one_line(error)}") from error
+        row_table.save(folder / MODEL, model, made)
+        writer.write_csv(folder / TABLE, *_lines(table, made, scored))
         _draw(choices, scored, folder)
         results = _results(choices, model, made, table, scored, clock.monotonic() - started)
         results.write(folder / RESULTS)
@@ -231,7 +234,7 @@ def _spread(values: Tensor) -> Tensor:
     return (values - middle).abs().nanmedian(0).values.clamp_min(0.1)
 
 
-def _lines(table: CsvTable, made: RowTable, scored: Scored) -> tuple[list[str], list[list[Any]]]:
+def _lines(table: TextTable, made: RowTable, scored: Scored) -> tuple[list[str], list[list[Any]]]:
     ids = [table.column(name) for name in made.ids]
     lines = []
     for i in range(len(table)):
@@ -269,7 +272,7 @@ def _draw(choices: Choices, scored: Scored, folder: Path) -> None:
 
 
 def _results(
-    choices: Choices, model: GaussianMixture, made: RowTable, table: CsvTable, scored: Scored,
+    choices: Choices, model: GaussianMixture, made: RowTable, table: TextTable, scored: Scored,
     seconds: float,
 ) -> Results:  # fmt: skip
     assert model.mixture_ is not None
@@ -317,7 +320,7 @@ def _results(
 
 
 def _answer(
-    choices: Choices, made: RowTable, table: CsvTable, scored: Scored, strange: int
+    choices: Choices, made: RowTable, table: TextTable, scored: Scored, strange: int
 ) -> Section:
     """The rows that a person should look at first."""
     share = number(100 * (1 - choices.level))
@@ -336,3 +339,31 @@ def _answer(
     return Section(
         "Which rows do not belong?", words, [plain.get(name, name) for name in header], shown
     )
+
+
+# --- tractable sample --------------------------------------------------------------------------
+
+_MOST = 10_000_000
+
+
+def sample(model: Path, number: int, out: Path | None, *, seed: int, json: bool) -> None:
+    """Draw rows, and write or print them."""
+    if not 1 <= number <= _MOST:
+        raise UsageError(f"-n must be from 1 to {_MOST}, got {number}")
+    if out is not None:
+        writer.check_output_path(out)
+    held, table = row_table.load(model)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = held.predict().sample(number, generator).double().numpy()
+    lines = table.decode(drawn)
+    if out is not None:
+        ways = {c.name: c.notation for c in table.columns if not c.levels}
+        writer.write_table(out, table.names, writer.typed_rows(table.names, lines, ways, out))
+        if json:
+            output.print_json({"rows": number, "columns": table.names, "out": str(out)})
+        else:
+            output.print_line(f"{number} new rows to {out}")
+    elif json:
+        output.print_json([dict(zip(table.names, line, strict=True)) for line in lines])
+    else:
+        writer.write_csv_rows(sys.stdout, table.names, lines)

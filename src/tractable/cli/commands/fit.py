@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from tractable.cli import output
-from tractable.cli.errors import BadUse, FailedWork, one_line
-from tractable.cli.folder import whole_folder
-from tractable.cli.table import answers, scores
-from tractable.cli.table.importance import importance
-from tractable.cli.table.likelihood import AUTO, meaning
-from tractable.cli.table.model_file import MODEL, TableModel, estimator_class
-from tractable.cli.table.prepare import Choices, Prepared, prepare
+from tractable.cli.errors import CommandError, UsageError, one_line
+from tractable.cli.folder import atomic_folder
+from tractable.cli.tables import evaluation, report_sections
+from tractable.cli.tables.importance import permutation_importance
+from tractable.cli.tables.likelihood_choice import AUTO, choose_likelihood
+from tractable.cli.tables.model_file import MODEL, TableModel, estimator_class
+from tractable.cli.tables.prepare import Choices, PreparedTable, prepare
 from tractable.errors import InvalidTarget
 from tractable.report import RESULTS, Chart, Comparison, Results, Section, write_report
 from tractable.report.provenance import command, peak_memory_mib, versions
@@ -34,7 +34,7 @@ def widths(text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(word) for word in text.replace(",", " ").split())
     except ValueError:
-        raise BadUse(f"--hidden wants widths such as 64,64, got {text!r}") from None
+        raise UsageError(f"--hidden wants widths such as 64,64, got {text!r}") from None
 
 
 def levels(text: str | None) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def run(json: bool, **chosen: Any) -> None:
     results = fit(choices)
     folder = choices.out
     if json:
-        output.as_json(
+        output.print_json(
             {
                 "model": str(folder / MODEL),
                 "report": str(folder / "report.html"),
@@ -69,21 +69,21 @@ def run(json: bool, **chosen: Any) -> None:
         stated, observed = next(iter(results.calibration.curves.values()))
         pairs = zip(stated, observed, strict=True)
         parts = [f"{100 * s:.0f} %: {100 * (o or 0):.0f} %" for s, o in pairs]
-        output.say(f"intervals cover (stated: observed)  {', '.join(parts)}")
-    output.say(f"model: {folder / MODEL}")
-    output.say(f"report: {folder / 'report.html'}")
+        output.print_line(f"intervals cover (stated: observed)  {', '.join(parts)}")
+    output.print_line(f"model: {folder / MODEL}")
+    output.print_line(f"report: {folder / 'report.html'}")
 
 
 def _show(results: Results) -> None:
     """The notes and metrics of a run."""
     for note in results.notes:
-        output.say(note)
+        output.print_line(note)
     for warning in (line for part in results.sections for line in part.warnings):
-        output.say(f"Mind: {warning}")
+        output.print_line(f"Mind: {warning}")
     if not results.comparison:
         return
     cells = [[row.name, _with_unit(row), row.note] for row in results.comparison]
-    output.show_table(["held-out rows", "", ""], cells)
+    output.print_table(["held-out rows", "", ""], cells)
 
 
 def _with_unit(row: Comparison) -> str:
@@ -93,7 +93,7 @@ def _with_unit(row: Comparison) -> str:
 def fit(choices: Choices) -> Results:
     """Do all of it; ``choices.out`` then holds the model, the results and the report."""
     choices.check()
-    with whole_folder(choices.out, force=choices.force) as folder:
+    with atomic_folder(choices.out, force=choices.force) as folder:
         prepared = prepare(choices)
         started = time.monotonic()
         torch.set_num_threads(choices.threads)
@@ -102,9 +102,9 @@ def fit(choices: Choices) -> Results:
         try:
             estimator.fit(x, y)
         except InvalidTarget as error:
-            raise BadUse(f"the target {choices.target!r}: {one_line(error)}") from error
+            raise UsageError(f"the target {choices.target!r}: {one_line(error)}") from error
         except (ArithmeticError, RuntimeError) as error:
-            raise FailedWork(f"training failed: {one_line(error)}") from error
+            raise CommandError(f"training failed: {one_line(error)}") from error
         model = TableModel(
             estimator, choices.learner, prepared.target.task, choices.target, prepared.columns,
             choices.ids, choices.missing,
@@ -116,7 +116,7 @@ def fit(choices: Choices) -> Results:
     return results
 
 
-def _estimator(choices: Choices, prepared: Prepared) -> Any:
+def _estimator(choices: Choices, prepared: PreparedTable) -> Any:
     options: dict[str, Any] = {"random_state": choices.seed, **prepared.meaning.options()}
     given = {"hidden_layer_sizes": choices.hidden, "epochs": choices.epochs}
     options |= {name: value for name, value in given.items() if value is not None}
@@ -124,7 +124,7 @@ def _estimator(choices: Choices, prepared: Prepared) -> Any:
     return kind(**options, verbose=int(choices.progress))
 
 
-def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: float) -> Results:
+def _results(choices: Choices, prepared: PreparedTable, estimator: Any, seconds: float) -> Results:
     score = _score(choices, prepared, estimator)
     sizes = f"{len(prepared.train)} rows to learn from, {len(prepared.test)} held out to test"
     width = sum(column.width for column in prepared.columns)
@@ -162,29 +162,35 @@ def _results(choices: Choices, prepared: Prepared, estimator: Any, seconds: floa
     )  # fmt: skip
 
 
-def _hint(choices: Choices, prepared: Prepared) -> list[str]:
+def _hint(choices: Choices, prepared: PreparedTable) -> list[str]:
     """A likelihood that the target suggests, where the user named none."""
     if choices.likelihood or prepared.meaning.name != NORMAL or choices.learner == "laplace":
         return []
-    seen = meaning(prepared.target, AUTO, (), *prepared.rows(prepared.train))
+    seen = choose_likelihood(prepared.target, AUTO, (), *prepared.rows(prepared.train))
     if seen.name == NORMAL:
         return []
     return [f"Seen in {choices.target}: {seen.reason}; --likelihood {seen.name} takes it so."]
 
 
-def _score(choices: Choices, prepared: Prepared, estimator: Any) -> scores.Score | None:
+def _score(
+    choices: Choices, prepared: PreparedTable, estimator: Any
+) -> evaluation.Evaluation | None:
     if not prepared.test:
         return None
-    of = scores.of_numbers if prepared.target.task == "regression" else scores.of_labels
+    evaluate = (
+        evaluation.evaluate_regression
+        if prepared.target.task == "regression"
+        else evaluation.evaluate_classification
+    )
     train = prepared.rows(prepared.train)
-    return of(estimator, *prepared.rows(prepared.test), train, choices.learner)
+    return evaluate(estimator, *prepared.rows(prepared.test), train, choices.learner)
 
 
 def _sections(
-    choices: Choices, prepared: Prepared, estimator: Any, score: scores.Score | None
+    choices: Choices, prepared: PreparedTable, estimator: Any, score: evaluation.Evaluation | None
 ) -> list[Section]:
     """What a person asks of the model."""
-    settings = answers.chosen(estimator)
+    settings = report_sections.model_selection_section(estimator)
     tail = [] if settings is None else [settings]
     if score is None:
         words = "No row was held out (--test 0), so how good it is, is not known."
@@ -192,23 +198,25 @@ def _sections(
     x, y = prepared.rows(prepared.test)
     numbers = [prepared.table.numbers[i] for i in prepared.test]
     labels = prepared.target.task == "classification"
-    found = [answers.how_good(score.compared, score.rivals, choices.target, len(y))]
+    found = [
+        report_sections.accuracy_section(score.compared, score.baselines, choices.target, len(y))
+    ]
     if labels:
         shares = score.predictive.probs.numpy()
         classes = estimator.classes_
         train = prepared.target.values[prepared.train]
-        found.append(answers.confusion(shares, y, classes, train))
-        listed = answers.rows_of_labels(shares, y, classes, numbers)
+        found.append(report_sections.confusion_section(shares, y, classes, train))
+        listed = report_sections.classification_rows(shares, y, classes, numbers)
     else:
-        found.append(answers.beside(score.predictive, y, choices.target))
-        listed = answers.rows_of_numbers(score.predictive, y, numbers)
-    matters = importance(estimator, prepared.columns, x, y, choices.seed)
-    found.append(answers.what_matters(matters, choices.target, labels=labels))
-    odd = answers.strange(score.predictive, prepared, estimator)
+        found.append(report_sections.predicted_vs_observed(score.predictive, y, choices.target))
+        listed = report_sections.regression_rows(score.predictive, y, numbers)
+    matters = permutation_importance(estimator, prepared.columns, x, y, choices.seed)
+    found.append(report_sections.importance_section(matters, choices.target, labels=labels))
+    odd = report_sections.unusual_rows(score.predictive, prepared, estimator)
     return [*found, *listed, *([] if odd is None else [odd]), *tail]
 
 
-def _learnt(prepared: Prepared, estimator: Any) -> list[str]:
+def _learnt(prepared: PreparedTable, estimator: Any) -> list[str]:
     """What the estimator has to say of the data and of itself."""
     notes, at = [], 0
     for column in prepared.columns:

@@ -12,13 +12,17 @@ import numpy as np
 import torch
 
 from tractable.cli import output
-from tractable.cli.errors import BadUse, FailedWork, one_line, unknown
-from tractable.cli.folder import whole_folder
-from tractable.cli.table import csv_file
-from tractable.cli.table.columns import Column, numeric
-from tractable.cli.table.csv_file import CsvTable
-from tractable.cli.table.notation import check_decimal, date, of_dates
-from tractable.cli.table.notation import number as number_in
+from tractable.cli.errors import CommandError, UsageError, one_line, unknown_name
+from tractable.cli.folder import atomic_folder
+from tractable.cli.tables import reader, writer
+from tractable.cli.tables.columns import Column, numeric_column
+from tractable.cli.tables.formats import (
+    check_decimal,
+    infer_date_format,
+    parse_date_as,
+    parse_number,
+)
+from tractable.cli.tables.reader import TextTable
 from tractable.errors import InvalidInput, TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
 from tractable.forecast.units import TRANSFORMS, Transform, forward
@@ -108,47 +112,47 @@ def run(json: bool, **chosen: Any) -> None:
     results, forecast = forecast_file(choices)
     folder = choices.out
     if json:
-        output.as_json({
+        output.print_json({
             "model": str(folder / MODEL), "forecast": str(folder / TABLE),
             "report": str(folder / "report.html"), "notes": results.notes,
             "metrics": results.metrics,
         })  # fmt: skip
         return
     for note in results.notes:
-        output.say(note)
+        output.print_line(note)
     rows = [[r.name, number(r.ours), r.note] for r in results.comparison]
-    output.show_table(["forecasts of the past", "", ""], rows)
+    output.print_table(["forecasts of the past", "", ""], rows)
     header, lines = _lines(forecast, choices.level)
     shown = [[str(cell) for cell in line] for line in lines[:5]]
-    output.show_table(header, shown)
-    output.say(f"{len(lines)} rows: {folder / TABLE}")
-    output.say(f"model: {folder / MODEL}")
-    output.say(f"report: {folder / 'report.html'}")
+    output.print_table(header, shown)
+    output.print_line(f"{len(lines)} rows: {folder / TABLE}")
+    output.print_line(f"model: {folder / MODEL}")
+    output.print_line(f"report: {folder / 'report.html'}")
 
 
 def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
     """Do all of it; ``choices.out`` then holds the model, the forecast and the report."""
     if not 0 < choices.test < 1:
-        raise BadUse(f"--test is a share between 0 and 1, got {choices.test}")
+        raise UsageError(f"--test is a share between 0 and 1, got {choices.test}")
     if not 0 < choices.level < 1:
-        raise BadUse(f"--level must lie between 0 and 1, got {choices.level}")
+        raise UsageError(f"--level must lie between 0 and 1, got {choices.level}")
     if choices.learner.lower() not in LEARNERS:
-        raise unknown("learner", choices.learner, LEARNERS)
+        raise unknown_name("learner", choices.learner, LEARNERS)
     check_decimal(choices.decimal)
-    table = csv_file.read(choices.data, encoding=choices.encoding)
+    table = reader.read_table(choices.data, encoding=choices.encoding)
     frame, future = _frame(table, choices)
-    with whole_folder(choices.out, force=choices.force) as folder:
+    with atomic_folder(choices.out, force=choices.force) as folder:
         started = clock.monotonic()
         torch.set_num_threads(choices.threads)
         try:
             forecaster, tested = _fitted(choices, frame)
             forecast, words = _forecast(forecaster, future)
         except TractableError as error:
-            raise BadUse(f"{choices.data.name}: {one_line(error)}") from error
+            raise UsageError(f"{choices.data.name}: {one_line(error)}") from error
         except (ArithmeticError, RuntimeError) as error:
-            raise FailedWork(f"training failed: {one_line(error)}") from error
+            raise CommandError(f"training failed: {one_line(error)}") from error
         forecaster.save(folder / MODEL)
-        csv_file.write(folder / TABLE, *_lines(forecast, choices.level))
+        writer.write_csv(folder / TABLE, *_lines(forecast, choices.level))
         _draw(choices, frame, forecast, folder)
         seconds = clock.monotonic() - started
         notes = (*table.notes, *words)
@@ -208,13 +212,13 @@ def _stamps(frame: Table, choices: Choices) -> Any:
     return as_stamps(frame[choices.time], choices.time)
 
 
-def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Future | None]:
+def _frame(table: TextTable, choices: Choices) -> tuple[Table, Future | None]:
     """The rows up to the last value, and the known covariates of those after it."""
     one = [name for name in (choices.time, choices.id) if name is not None]
     numeric = [*choices.target, *choices.known, *choices.past]
     table.require([*one, *numeric])
     if choices.id is not None and choices.time is None:
-        raise BadUse("--id needs --time: which rows of different series belong together?")
+        raise UsageError("--id needs --time: which rows of different series belong together?")
     parts: dict[str, Any] = {name: np.array(table.column(name)) for name in one}
     if choices.time is not None:
         parts[choices.time] = _times(table, choices.time)
@@ -222,11 +226,11 @@ def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Future | None]:
     frame = Table(parts)
     there = ~np.all([np.isnan(parts[name]) for name in choices.target], axis=0)
     if not there.any():
-        raise BadUse(f"{table.path.name}: {', '.join(choices.target)} has no values")
+        raise UsageError(f"{table.path.name}: {', '.join(choices.target)} has no values")
     try:
         stamps = _stamps(frame, choices)
     except TractableError as error:
-        raise BadUse(f"{table.path.name}: {table.in_file(one_line(error))}") from error
+        raise UsageError(f"{table.path.name}: {table.in_file(one_line(error))}") from error
     _check_transform(table, frame, choices)
     later = stamps > stamps[there].max()
     if not choices.known:
@@ -234,13 +238,13 @@ def _frame(table: CsvTable, choices: Choices) -> tuple[Table, Future | None]:
     return frame.at(~later), _ahead(frame, stamps, later, choices)
 
 
-def _check_transform(table: CsvTable, frame: Table, choices: Choices) -> None:
+def _check_transform(table: TextTable, frame: Table, choices: Choices) -> None:
     """Refuse a value that the transform cannot take, by its row in the file."""
     for name in choices.target if choices.transform in TRANSFORMS else ():
         try:
             forward(cast("Transform", choices.transform), frame[name])
         except InvalidInput as error:
-            raise BadUse(
+            raise UsageError(
                 f"{table.path.name}, column {name!r}: {table.in_file(one_line(error))}"
             ) from error
 
@@ -254,7 +258,7 @@ def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Future:
         rows = np.flatnonzero(mine)[np.argsort(stamps[mine], kind="stable")][: choices.horizon]
         if len(rows) < choices.horizon:
             whose = f" of {name!r}" if name else ""
-            raise BadUse(
+            raise UsageError(
                 f"--known needs the next {choices.horizon} values of {', '.join(choices.known)}"
                 f"{whose}, in rows after the last {choices.target[0]}: there are {len(rows)}"
             )
@@ -263,27 +267,27 @@ def _ahead(frame: Table, stamps: Any, later: Any, choices: Choices) -> Future:
     return Future(found[0] if choices.id is None else np.stack(found, axis=1), times)
 
 
-def _times(table: CsvTable, name: str) -> Any:
+def _times(table: TextTable, name: str) -> Any:
     """Time stamps, dates as ISO 8601 has them."""
     cells = table.column(name)
     try:
-        plain = all(number_in(cell) is not None for cell in cells)
-        form = None if plain else of_dates(cells)
+        plain = all(parse_number(cell) is not None for cell in cells)
+        form = None if plain else infer_date_format(cells)
     except ValueError as error:
-        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
+        raise UsageError(f"{table.path.name}, column {name!r}: {error}") from None
     if form is None:
         return np.array(cells)
-    when = [date(cell, form) for cell in cells]
+    when = [parse_date_as(cell, form) for cell in cells]
     iso = [c if w is None else w.isoformat() for c, w in zip(cells, when, strict=True)]
     return np.array(iso)
 
 
-def _numbers(table: CsvTable, name: str, decimal: str | None) -> Any:
+def _numbers(table: TextTable, name: str, decimal: str | None) -> Any:
     """Values, NaN where they are missing, in whatever way they are written."""
     try:
-        column = numeric(table, name, decimal) or Column(name, "numeric")
+        column = numeric_column(table, name, decimal) or Column(name, "numeric")
     except ValueError as error:
-        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
+        raise UsageError(f"{table.path.name}, column {name!r}: {error}") from None
     return column.encode(table)[:, 0]
 
 

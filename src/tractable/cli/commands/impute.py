@@ -12,10 +12,10 @@ import torch
 from tractable import infer
 from tractable.cli import output
 from tractable.cli.commands.density import mixture
-from tractable.cli.errors import BadUse, FailedWork, one_line
-from tractable.cli.table import csv_file, rows, write_file
-from tractable.cli.table.notation import check_decimal
-from tractable.cli.table.rows import Array, RowTable
+from tractable.cli.errors import CommandError, UsageError, one_line
+from tractable.cli.tables import reader, row_table, writer
+from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.row_table import Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import Generative
 from tractable.infer import Imputation
@@ -44,18 +44,20 @@ def run(
     _check(draws, level, out)
     check_decimal(decimal)
     torch.set_num_threads(threads)
-    table = csv_file.read(data, encoding=encoding)
+    table = reader.read_table(data, encoding=encoding)
     held: Generative | None
     if model is None:
-        made = rows.look_at(table, ids=ids, drop=drop, categorical=categorical, decimal=decimal)
+        made = row_table.infer_columns(
+            table, ids=ids, drop=drop, categorical=categorical, decimal=decimal
+        )
         values = made.encode(table)
         held = None
     else:
-        held, made = rows.load(model)
+        held, made = row_table.load(model)
         values = made.encode(table)
     missing = np.isnan(values)
     if not missing.any():
-        raise BadUse(f"{table.path.name} has no missing values in {', '.join(made.names)}")
+        raise UsageError(f"{table.path.name} has no missing values in {', '.join(made.names)}")
     for note in made.notes:
         sys.stderr.write(f"note: {note}\n")
     held = held or _fitted(table, made, values, seed)
@@ -71,32 +73,32 @@ def run(
             lines[i][at] = cells[i][k]
     if level is not None:
         _with_interval(header, lines, found, made, level)
-    header, ways = write_file.unique(header), _ways(table, made)
+    header, ways = writer.unique_names(header), _ways(table, made)
     if out is not None:
-        lines = write_file.numbered(header, lines, ways, out)
+        lines = writer.typed_rows(header, lines, ways, out)
     if table.counter is not None:
         header[0] = ""  # as the file had it
     if out is not None:
-        write_file.write(out, header, lines)
+        writer.write_table(out, header, lines)
         _tell(out, {n: int(missing[:, k].sum()) for k, n in enumerate(made.names)}, json)
     elif json:
-        output.as_json([dict(zip(header, line, strict=True)) for line in lines])
+        output.print_json([dict(zip(header, line, strict=True)) for line in lines])
     else:
-        csv_file.write_rows(sys.stdout, header, lines)
+        writer.write_csv_rows(sys.stdout, header, lines)
 
 
 def _check(draws: int, level: float | None, out: Path | None) -> None:
     if draws < 2:
-        raise BadUse(f"--draws must be at least 2, got {draws}")
+        raise UsageError(f"--draws must be at least 2, got {draws}")
     if level is not None and not 0 < level < 1:
-        raise BadUse(f"--level must lie between 0 and 1, got {level}")
+        raise UsageError(f"--level must lie between 0 and 1, got {level}")
     if out is not None:
-        write_file.place(out)
+        writer.check_output_path(out)
 
 
-def _ways(table: csv_file.CsvTable, made: RowTable) -> dict[str, str]:
+def _ways(table: reader.TextTable, made: RowTable) -> dict[str, str]:
     """How numbers and dates are written, in the table and in what is written beside it."""
-    found = write_file.ways_of(table, [name for name in table.header if name not in made.names])
+    found = writer.column_formats(table, [name for name in table.header if name not in made.names])
     for column in made.columns:
         if not column.levels:
             found |= {column.name + part: column.notation for part in ("", "_lower", "_upper")}
@@ -107,21 +109,21 @@ def _tell(out: Path, filled: dict[str, int], json: bool) -> None:
     """How many values of each column were filled."""
     some = {name: count for name, count in filled.items() if count}
     if json:
-        output.as_json({"out": str(out), "filled": some})
+        output.print_json({"out": str(out), "filled": some})
         return
     words = ", ".join(f"{name} {count}" for name, count in some.items())
-    output.say(f"{sum(some.values())} values filled ({words}): {out}")
+    output.print_line(f"{sum(some.values())} values filled ({words}): {out}")
 
 
-def _fitted(table: csv_file.CsvTable, made: RowTable, values: Array, seed: int) -> Generative:
+def _fitted(table: reader.TextTable, made: RowTable, values: Array, seed: int) -> Generative:
     """A model of the rows as they are, holes integrated out."""
     some = ~np.isnan(values).all(1)
     try:
         return mixture(made, None, seed, _MEMBERS).fit(values[some])
     except TractableError as error:
-        raise BadUse(f"{table.path.name}: {made.named(one_line(error))}") from error
+        raise UsageError(f"{table.path.name}: {made.named(one_line(error))}") from error
     except (ArithmeticError, RuntimeError) as error:
-        raise FailedWork(f"learning failed: {one_line(error)}") from error
+        raise CommandError(f"learning failed: {one_line(error)}") from error
 
 
 def _best(found: Imputation, made: RowTable) -> torch.Tensor:

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from tractable import versions
-from tractable.cli import network, output
-from tractable.cli.errors import BadUse
+from tractable.cli import network_spec, output
+from tractable.cli.errors import UsageError
 from tractable.data import store
 from tractable.learners import coverage
 from tractable.rules.activation import MODES, Mode
@@ -51,21 +51,23 @@ def show(json: bool) -> None:
     """Print the facts."""
     found = facts()
     if json:
-        output.as_json(found)
+        output.print_json(found)
         return
     rows = [[k, ", ".join(v) if isinstance(v, list) else str(v)] for k, v in found.items()]
-    output.show_table(["", ""], rows)
+    output.print_table(["", ""], rows)
 
 
 def show_network(name: str, shapes: list[str], moments: str, json: bool) -> None:
     """Print which functions of a network have moment rules."""
     modes: dict[str, Mode] = {mode: mode for mode in MODES}
     if moments not in modes:
-        raise BadUse(f"--moments must be one of {', '.join(MODES)}, got {moments!r}")
-    found = coverage(network.named(name), network.batch(shapes), moments=modes[moments])
+        raise UsageError(f"--moments must be one of {', '.join(MODES)}, got {moments!r}")
+    found = coverage(
+        network_spec.load_network(name), network_spec.random_batch(shapes), moments=modes[moments]
+    )
     if json:
         functions = [{"name": f.name, "calls": f.calls, "kind": f.kind} for f in found.functions]
-        output.as_json({
+        output.print_json({
             "complete": found.complete,
             "functions": functions,
             "missing": list(found.missing),
@@ -74,6 +76,6 @@ def show_network(name: str, shapes: list[str], moments: str, json: bool) -> None
         })  # fmt: skip
         return
     rows = [[f.name, str(f.calls), f.kind] for f in found.functions]
-    output.show_table(["function", "calls", "moments"], rows)
+    output.print_table(["function", "calls", "moments"], rows)
     for word in found.words():
-        output.say(f"- {word}")
+        output.print_line(f"- {word}")

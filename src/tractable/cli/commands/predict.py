@@ -12,11 +12,11 @@ import torch
 
 from tractable import metrics
 from tractable.cli import output
-from tractable.cli.errors import BadUse, unknown
-from tractable.cli.table import csv_file, model_file, target, write_file
-from tractable.cli.table.columns import encode
-from tractable.cli.table.csv_file import CsvTable
-from tractable.cli.table.model_file import TableModel
+from tractable.cli.errors import UsageError, unknown_name
+from tractable.cli.tables import model_file, reader, target, writer
+from tractable.cli.tables.columns import encode
+from tractable.cli.tables.model_file import TableModel
+from tractable.cli.tables.reader import TextTable
 from tractable.predictive import Predictive
 from tractable.report.words import number
 
@@ -55,39 +55,39 @@ class Choices:
     def check(self) -> None:
         """Refuse what can be seen to be wrong without the data."""
         if not 0 < self.level < 1:
-            raise BadUse(f"--level must lie between 0 and 1, got {self.level}")
+            raise UsageError(f"--level must lie between 0 and 1, got {self.level}")
         if self.missing not in (None, *MISSING):
-            raise unknown("way with missing values", str(self.missing), MISSING)
+            raise unknown_name("way with missing values", str(self.missing), MISSING)
         if self.unknown not in UNKNOWN:
-            raise unknown("way with unknown levels", self.unknown, UNKNOWN)
+            raise unknown_name("way with unknown levels", self.unknown, UNKNOWN)
 
 
 def run(model: Path, data: Path, out: Path | None, choices: Choices, *, json: bool) -> None:
     """Predict, and write or print the rows; what a reader should know goes to standard error."""
     if out is not None:
-        write_file.place(out)
+        writer.check_output_path(out)
     choices.check()
     held = model_file.load(model)
-    table = csv_file.read(data, encoding=choices.encoding)
+    table = reader.read_table(data, encoding=choices.encoding)
     notes = list[str]()
     header, rows = predict(held, table, choices, notes)
     for note in notes:
         sys.stderr.write(f"note: {note}\n")
     if out is not None:
         copied = [name for name in header if name in table.header]
-        ways = write_file.ways_of(table, copied)
-        write_file.write(out, header, write_file.numbered(header, rows, ways, out))
+        ways = writer.column_formats(table, copied)
+        writer.write_table(out, header, writer.typed_rows(header, rows, ways, out))
         if json:
-            output.as_json({"rows": len(rows), "columns": header, "out": str(out)})
+            output.print_json({"rows": len(rows), "columns": header, "out": str(out)})
         else:
-            output.say(f"{len(rows)} rows of {held.target} to {out}")
+            output.print_line(f"{len(rows)} rows of {held.target} to {out}")
     elif json:
-        output.as_json([dict(zip(header, row, strict=True)) for row in rows])
+        output.print_json([dict(zip(header, row, strict=True)) for row in rows])
     else:
-        csv_file.write_rows(sys.stdout, header, rows)
+        writer.write_csv_rows(sys.stdout, header, rows)
 
 
-def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[str]) -> Predictions:
+def predict(model: TableModel, table: TextTable, choices: Choices, notes: list[str]) -> Predictions:
     """Predictions for every row, in order, beside the columns that identify it.
 
     Args:
@@ -97,7 +97,7 @@ def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[st
         notes: what a reader should know is added.
 
     Raises:
-        BadUse: the file does not suit the model.
+        UsageError: the file does not suit the model.
     """
     names = [column.name for column in model.columns]
     table.require(names)
@@ -106,7 +106,7 @@ def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[st
     gaps = table.missing(names)
     if gaps and how == "refuse":
         name, rows = next(iter(gaps.items()))
-        raise BadUse(
+        raise UsageError(
             f"{table.path.name}, column {name!r}: {len(rows)} missing values, the first in row "
             f"{rows[0]}; --missing infer takes them as unknown, --missing mean fills them with the "
             f"means of the training rows"
@@ -122,10 +122,10 @@ def predict(model: TableModel, table: CsvTable, choices: Choices, notes: list[st
         notes.append(scored)
     copied = [table.column(name) for name in kept]
     rows_out = [[*(c[i] for c in copied), *row] for i, row in enumerate(values)]
-    return write_file.unique([*kept, *header]), rows_out
+    return writer.unique_names([*kept, *header]), rows_out
 
 
-def _refuse_far(model: TableModel, table: CsvTable, x: Any) -> None:
+def _refuse_far(model: TableModel, table: TextTable, x: Any) -> None:
     """Refuse values so far from the training rows that nothing can be computed in float32."""
     scaler, at = model.estimator.input_scaler_, 0
     far = np.abs(x - scaler.mean.numpy()) > _FARTHEST * scaler.scale.numpy()
@@ -134,13 +134,13 @@ def _refuse_far(model: TableModel, table: CsvTable, x: Any) -> None:
         at += column.width
         if len(rows):
             cell, row = table.column(column.name)[rows[0]], table.numbers[rows[0]]
-            raise BadUse(
+            raise UsageError(
                 f"{table.path.name}, column {column.name!r}, row {row}: {cell!r} is more than "
                 f"{_FARTHEST:g} standard deviations from the training rows"
             )
 
 
-def _kept(model: TableModel, table: CsvTable, keep: str | None) -> list[str]:
+def _kept(model: TableModel, table: TextTable, keep: str | None) -> list[str]:
     """Names of the columns to copy: those that identify rows, and those asked for."""
     ids = [name for name in model.ids if name in table.header]
     if keep is None:
@@ -150,7 +150,7 @@ def _kept(model: TableModel, table: CsvTable, keep: str | None) -> list[str]:
     return [*ids, *(name for name in wanted if name not in ids)]
 
 
-def _say_unknown(model: TableModel, table: CsvTable, choices: Choices, notes: list[str]) -> None:
+def _say_unknown(model: TableModel, table: TextTable, choices: Choices, notes: list[str]) -> None:
     for column in model.columns:
         strange = column.strange(table)
         if not strange or choices.unknown == "refuse":
@@ -165,7 +165,7 @@ def _say_unknown(model: TableModel, table: CsvTable, choices: Choices, notes: li
 
 
 def _outputs(
-    model: TableModel, x: Any, table: CsvTable, level: float
+    model: TableModel, x: Any, table: TextTable, level: float
 ) -> tuple[list[str], list[list[Cell]], str]:
     """Header and rows, and a sentence on how good they are where the file has the target."""
     truth = _truth(model, table)
@@ -203,7 +203,7 @@ def _of_task(model: TableModel, predictive: Predictive, level: float) -> Predict
 # --- how good they are, where that can be told ------------------------------------------------
 
 
-def _truth(model: TableModel, table: CsvTable) -> Any:
+def _truth(model: TableModel, table: TextTable) -> Any:
     """The targets that the file has, if it has all of them."""
     if model.target not in table.header or table.missing([model.target]):
         return None
@@ -211,8 +211,8 @@ def _truth(model: TableModel, table: CsvTable) -> Any:
         cells = np.array(table.column(model.target))
         return cells if set(cells) <= set(map(str, model.estimator.classes_)) else None
     try:
-        return target.target_of(table, model.target, "regression").values
-    except BadUse:
+        return target.infer_target(table, model.target, "regression").values
+    except UsageError:
         return None
 
 

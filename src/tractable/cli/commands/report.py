@@ -5,26 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 from tractable.cli import output
-from tractable.cli.errors import BadUse
-from tractable.cli.folder import unwritable
+from tractable.cli.errors import UsageError
+from tractable.cli.folder import write_problem
 from tractable.report import InvalidResults, find_results, write_index, write_report
 
 
 def report(folder: Path, json: bool) -> None:
     """Write the pages of the runs below a folder again, and the index that joins them."""
     if not folder.is_dir():
-        raise BadUse(
+        raise UsageError(
             f"{folder} is a file, wanted a folder" if folder.exists() else f"no folder {folder}"
         )
-    problem = unwritable(folder)
+    problem = write_problem(folder)
     if problem:
-        raise BadUse(problem)
+        raise UsageError(problem)
     try:
         runs = find_results(folder)
     except InvalidResults as error:
-        raise BadUse(str(error)) from error
+        raise UsageError(str(error)) from error
     if not runs:
-        raise BadUse(
+        raise UsageError(
             f"no results below {folder}: wanted results.json files, as `tractable run` and "
             f"`tractable fit` write them"
         )
@@ -33,6 +33,6 @@ def report(folder: Path, json: bool) -> None:
             write_report(run.results, run.path.parent)
     page = write_index(folder, runs)
     if json:
-        output.as_json({"index": str(page), "runs": [str(run.path) for run in runs]})
+        output.print_json({"index": str(page), "runs": [str(run.path) for run in runs]})
     else:
-        output.say(f"{len(runs)} runs: {page}")
+        output.print_line(f"{len(runs)} runs: {page}")

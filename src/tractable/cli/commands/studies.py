@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tractable.cli import output
-from tractable.cli.errors import BadUse, FailedWork, one_line, unknown
+from tractable.cli.errors import CommandError, UsageError, one_line, unknown_name
 
 GROUP = "tractable.studies"
 NONE = (
@@ -48,13 +48,13 @@ def find(name: str) -> Study:
     """The study of this name.
 
     Raises:
-        BadUse: there is none; the message suggests the nearest names.
+        UsageError: there is none; the message suggests the nearest names.
     """
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not known:
-        raise BadUse(NONE)
+        raise UsageError(NONE)
     if name not in known:
-        raise unknown("study", name, sorted(known))
+        raise unknown_name("study", name, sorted(known))
     found: Study = known[name].load()
     return found
 
@@ -63,14 +63,14 @@ def show(json: bool) -> None:
     """All studies that are installed."""
     entries = {name: find(name) for name in names()}
     if json:
-        output.as_json(
+        output.print_json(
             [{"name": n, "title": e.title, "source": e.source} for n, e in entries.items()]
         )
     elif entries:
         rows = [[name, entry.title, entry.source] for name, entry in entries.items()]
-        output.show_table(["name", "shows", "of"], rows)
+        output.print_table(["name", "shows", "of"], rows)
     else:
-        output.say(NONE)
+        output.print_line(NONE)
 
 
 def run(name: str, argv: Sequence[str], json: bool) -> None:
@@ -86,9 +86,9 @@ def run(name: str, argv: Sequence[str], json: bool) -> None:
     if json:
         content = json_format.loads(path.read_text(encoding="utf-8"))
         report = str(page) if page.is_file() else None
-        output.as_json({"results": str(path), "report": report, **content})
+        output.print_json({"results": str(path), "report": report, **content})
     elif page.is_file():
-        output.say(f"report: {page}")
+        output.print_line(f"report: {page}")
 
 
 def _results(name: str, study: Study, argv: Sequence[str], *, aside: bool) -> Path | None:
@@ -99,6 +99,6 @@ def _results(name: str, study: Study, argv: Sequence[str], *, aside: bool) -> Pa
         with where:
             return study.main()(argv)
     except DataNotFound as error:
-        raise FailedWork(str(error).splitlines()[0] + " `tractable info` says more.") from error
+        raise CommandError(str(error).splitlines()[0] + " `tractable info` says more.") from error
     except ImportError as error:
-        raise FailedWork(f"{name} needs more than is installed: {one_line(error)}") from error
+        raise CommandError(f"{name} needs more than is installed: {one_line(error)}") from error

@@ -15,15 +15,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tractable.cli.errors import BadUse
-from tractable.cli.table import notation as ways
-from tractable.cli.table.csv_file import CsvTable, is_missing
-from tractable.cli.table.notation import PLAIN
+from tractable.cli.errors import UsageError
+from tractable.cli.tables import formats
+from tractable.cli.tables.formats import PLAIN
+from tractable.cli.tables.reader import TextTable, is_missing
 
 Array = npt.NDArray[np.float64]
 
 _LOOKED_AT = 200  # rows, to find how numbers are written
-MOST_LEVELS = 20
+MAX_LEVELS = 20
 """A text column with more kinds of values than this is one-hot encoded only when asked."""
 
 
@@ -39,7 +39,7 @@ class Column:
         fill: what stands for a missing value if it is to be filled: the mean of each encoded
             column over the training rows (for a categorical column, the frequencies of its
             levels); empty before ``filled``.
-        notation: how numbers or dates are written; see ``tractable.cli.table.notation``.
+        notation: how numbers or dates are written; see ``tractable.cli.tables.formats``.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Column:
     def width(self) -> int:
         """Number of encoded columns."""
         if self.kind == "date":
-            return 7 if ways.has_times(self.notation) else 5
+            return 7 if formats.has_time(self.notation) else 5
         return len(self.levels) if self.kind == "categorical" else 1
 
-    def encode(self, table: CsvTable, *, unknown: bool = False) -> Array:
+    def encode(self, table: TextTable, *, unknown: bool = False) -> Array:
         """The encoded values, ``[rows, width]``; NaN where a value is missing.
 
         Args:
@@ -63,7 +63,7 @@ class Column:
             unknown: whether a level that was not seen in training counts as missing.
 
         Raises:
-            BadUse: a value that is no number or date, or a level that was not seen in training.
+            UsageError: a value that is no number or date, or a level that was not seen in training.
         """
         cells = table.column(self.name)
         values = np.full((len(cells), self.width), math.nan)
@@ -79,7 +79,7 @@ class Column:
                 values[i, self._level(cell, table, table.numbers[i])] = 1.0
         return values
 
-    def strange(self, table: CsvTable) -> list[str]:
+    def strange(self, table: TextTable) -> list[str]:
         """The levels of a table that were not seen in training."""
         if self.kind != "categorical":
             return []
@@ -89,44 +89,46 @@ class Column:
     def filled(self, values: Array) -> Column:
         """The same column with the means of these training values to stand for missing ones."""
         if np.isnan(values).all():
-            raise BadUse(f"column {self.name!r} has no values in the training rows: --drop it")
+            raise UsageError(f"column {self.name!r} has no values in the training rows: --drop it")
         return replace(self, fill=tuple(np.nanmean(values, 0).tolist()))
 
-    def _number(self, cell: str, table: CsvTable, row: int) -> float:
-        value = ways.number(cell, self.notation)
+    def _number(self, cell: str, table: TextTable, row: int) -> float:
+        value = formats.parse_number(cell, self.notation)
         if value is None:
-            raise BadUse(
+            raise UsageError(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not a number, "
                 f"{self._others(table)}"
             )
-        if not abs(value) <= ways.LARGEST:
+        if not abs(value) <= formats.MAX_NUMBER:
             what = "too large" if math.isfinite(value) else "not finite"
-            raise BadUse(f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is {what}")
+            raise UsageError(
+                f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is {what}"
+            )
         return value
 
-    def _others(self, table: CsvTable) -> str:
+    def _others(self, table: TextTable) -> str:
         """How many of the values are numbers."""
         cells = [cell for cell in table.column(self.name) if not is_missing(cell)]
-        good = sum(ways.number(cell, self.notation) is not None for cell in cells)
+        good = sum(formats.parse_number(cell, self.notation) is not None for cell in cells)
         if good > len(cells) / 2:
             return "as the column's other values are"
         return f"and {'none' if good == 0 else f'only {good}'} of the {len(cells)} values is"
 
-    def _date(self, cell: str, table: CsvTable, row: int) -> list[float]:
-        when = ways.date_in(cell, self.notation)
+    def _date(self, cell: str, table: TextTable, row: int) -> list[float]:
+        when = formats.parse_date(cell, self.notation)
         if when is None:
-            raise BadUse(
+            raise UsageError(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not a date as "
                 f"the column's other values are ({self.notation})"
             )
-        return ways.parts(when, times=ways.has_times(self.notation))
+        return formats.date_features(when, times=formats.has_time(self.notation))
 
-    def _level(self, cell: str, table: CsvTable, row: int) -> int:
+    def _level(self, cell: str, table: TextTable, row: int) -> int:
         try:
             return self.levels.index(cell)
         except ValueError:
             known = ", ".join(map(repr, self.levels[:8])) + (", ..." if self.width > 8 else "")
-            raise BadUse(
+            raise UsageError(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} was not seen in "
                 f"training (known: {known}); --unknown missing takes it as missing"
             ) from None
@@ -149,11 +151,11 @@ class Column:
 
 def parse(cell: str) -> float | None:
     """The number that a cell holds, plainly written, or None."""
-    return ways.number(cell)
+    return formats.parse_number(cell)
 
 
-def infer(
-    table: CsvTable, name: str, *, categorical: bool = False, decimal: str | None = None
+def infer_column(
+    table: TextTable, name: str, *, categorical: bool = False, decimal: str | None = None
 ) -> Column:
     """What kind of column this is.
 
@@ -168,20 +170,20 @@ def infer(
     if categorical:
         return Column(name, "categorical", levels)
     try:
-        found = numeric(table, name, decimal)
+        found = numeric_column(table, name, decimal)
         form = None
         if cells and (found is None or found.notation != PLAIN):
-            form = ways.of_dates(cells)
+            form = formats.infer_date_format(cells)
     except ValueError as error:
-        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
+        raise UsageError(f"{table.path.name}, column {name!r}: {error}") from None
     if form is not None:
         return Column(name, "date", notation=form)
     if found is not None or not cells:
         return found or Column(name, "numeric")
-    if len(levels) > min(MOST_LEVELS, max(len(cells) // 2, 2)):
-        held = name in table.texts and ways.of_numbers(cells, decimal) is not None
+    if len(levels) > min(MAX_LEVELS, max(len(cells) // 2, 2)):
+        held = name in table.texts and formats.infer_number_format(cells, decimal) is not None
         hint = "; if these are numbers, save the column as numbers and not as text" if held else ""
-        raise BadUse(
+        raise UsageError(
             f"{table.path.name}, column {name!r}: text with {len(levels)} different values in "
             f"{len(cells)} rows, such as {cells[0]!r}; leave it out with --drop, copy it with "
             f"--id, or one-hot encode it with --categorical{hint}"
@@ -189,8 +191,8 @@ def infer(
     return Column(name, "categorical", levels)
 
 
-def numeric(
-    table: CsvTable, name: str, decimal: str | None = None, *, wanted: bool = False
+def numeric_column(
+    table: TextTable, name: str, decimal: str | None = None, *, wanted: bool = False
 ) -> Column | None:
     """The column as one of numbers, if most of its values are.
 
@@ -207,20 +209,20 @@ def numeric(
     if not cells:
         return None
     text = name in table.texts and not wanted
-    found = ways.of_numbers(cells, decimal or decimal_of(table), text=text)
+    found = formats.infer_number_format(cells, decimal or infer_decimal(table), text=text)
     return None if found is None else Column(name, "numeric", notation=found)
 
 
-def decimal_of(table: CsvTable) -> str | None:
+def infer_decimal(table: TextTable) -> str | None:
     """A comma, if numbers of a table that is not cut at commas clearly have decimal commas."""
     if table.delimiter == ",":
         return None
     cells = (cell for row in table.rows[:_LOOKED_AT] for cell in row)
-    return "," if any(ways.clearly_decimal_comma(cell) for cell in cells) else None
+    return "," if any(formats.has_decimal_comma(cell) for cell in cells) else None
 
 
 def encode(
-    columns: Sequence[Column], table: CsvTable, *, fill: bool = False, unknown: bool = False
+    columns: Sequence[Column], table: TextTable, *, fill: bool = False, unknown: bool = False
 ) -> Array:
     """All columns beside each other; NaN where a value is missing.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tractable import sklearn as estimators
-from tractable.cli.errors import BadUse
-from tractable.cli.table.columns import Column
-from tractable.cli.table.notation import FORMATS, NOTATIONS
+from tractable.cli.errors import UsageError
+from tractable.cli.tables.columns import Column
+from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS
 from tractable.errors import InvalidModelFile
 from tractable.persistence import checks
 from tractable.persistence import model_file as storage
@@ -76,14 +76,14 @@ def load(path: Path) -> TableModel:
     """Read a model that ``tractable fit`` wrote; no code from the file is run.
 
     Raises:
-        BadUse: no such file, of another version, or not of a table.
+        UsageError: no such file, of another version, or not of a table.
     """
     if path.is_dir():
         path = path / MODEL
     try:
         return read(path)
     except (FileNotFoundError, InvalidModelFile) as error:
-        raise BadUse(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def read(path: Path) -> TableModel:
@@ -130,7 +130,7 @@ def _column(held: dict[str, Any]) -> Column:
     column = Column.from_json(held)
     for text in (column.name, column.kind, column.notation, *column.levels):
         of_type(text, str, "a column")
-    ways = NOTATIONS if column.kind != "date" else FORMATS
+    ways = NUMBER_FORMATS if column.kind != "date" else DATE_FORMATS
     plain = column.kind in ("numeric", "date") and not column.levels and column.notation in ways
     if not (plain or (column.kind == "categorical" and column.levels)):
         raise InvalidModelFile(f"column {column.name!r} is of the kind {column.kind!r}")

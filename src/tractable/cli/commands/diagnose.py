@@ -1,4 +1,4 @@
-"""``tractable study``: why a model of a table errs as it does, and what would help; a page."""
+"""``tractable diagnose``: why a model of a table errs as it does, and what would help; a page."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from tractable import learners
 from tractable.cli import output
-from tractable.cli.errors import BadUse, FailedWork, one_line, unknown
-from tractable.cli.folder import whole_folder
-from tractable.cli.table.notation import check_decimal
-from tractable.cli.table.prepare import Choices as TableChoices
-from tractable.cli.table.prepare import prepare
+from tractable.cli.errors import CommandError, UsageError, one_line, unknown_name
+from tractable.cli.folder import atomic_folder
+from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.prepare import Choices as TableChoices
+from tractable.cli.tables.prepare import prepare
 from tractable.data import Standardizer
 from tractable.diagnostics import (
     DiagnosticResult,
@@ -36,7 +36,7 @@ from tractable.report.provenance import command, versions
 from tractable.report.study import StudyPage, write_study
 from tractable.report.words import duration
 
-RESULTS = "study.json"
+RESULTS = "diagnostics.json"
 KINDS = {
     "tagi": learners.TAGI,
     "bbb": learners.BayesByBackprop,
@@ -75,13 +75,13 @@ class Choices:
         """Refuse what can be seen to be wrong without the data."""
         check_decimal(self.decimal)
         if self.learner not in KINDS:
-            raise unknown("learner", self.learner, KINDS)
+            raise unknown_name("learner", self.learner, KINDS)
         for name, value, least in (
             ("hidden", self.hidden, 1), ("rows", self.most, LEAST), ("seed", self.seed, 0),
             ("workers", 1 if self.workers is None else self.workers, 1),
         ):  # fmt: skip
             if value < least:
-                raise BadUse(f"--{name} must be at least {least}, got {value}")
+                raise UsageError(f"--{name} must be at least {least}, got {value}")
 
 
 @dataclass(frozen=True)
@@ -109,21 +109,23 @@ class Budget:
 
 
 def run(json: bool, **chosen: Any) -> None:
-    """Study a table, and print advice."""
+    """Study a table, and print recommendation."""
     choices = Choices(**chosen, progress=sys.stderr.isatty() and not json)
-    advice, found = study(choices)
+    recommendation, found = diagnose(choices)
     page = choices.out / "report.html"
     if json:
-        studies = {name: result.to_dict() for name, result in found.items()}
-        output.as_json({"advice": advice, "report": str(page), "studies": studies})
+        diagnostics = {name: result.to_dict() for name, result in found.items()}
+        output.print_json(
+            {"recommendation": recommendation, "report": str(page), "diagnostics": diagnostics}
+        )
         return
-    output.say(advice)
+    output.print_line(recommendation)
     for question, result in found.items():
-        output.say(f"\n{question}")
-        output.say(result.table())
-        if result.recommendation() and result.recommendation() != advice:
-            output.say(result.recommendation())
-    output.say(f"\nreport: {page}")
+        output.print_line(f"\n{question}")
+        output.print_line(result.table())
+        if result.recommendation() and result.recommendation() != recommendation:
+            output.print_line(result.recommendation())
+    output.print_line(f"\nreport: {page}")
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def table_of(choices: Choices, most: int) -> Table:
     places = np.array(sorted([*prepared.train, *prepared.test]))
     notes = list(prepared.notes)
     if len(places) < LEAST:
-        raise BadUse(f"{len(places)} rows are too few to study: wanted at least {LEAST}")
+        raise UsageError(f"{len(places)} rows are too few: expected at least {LEAST}")
     if len(places) > most:
         drawn = np.random.default_rng(choices.seed).choice(places, most, replace=False)
         notes.append(f"{most} of {len(places)} rows, by chance.")
@@ -182,20 +184,20 @@ def table_of(choices: Choices, most: int) -> Table:
     return Table(x, scaled.transform(values), 0, tuple(notes))
 
 
-def study(choices: Choices) -> tuple[str, dict[str, DiagnosticResult]]:
+def diagnose(choices: Choices) -> tuple[str, dict[str, DiagnosticResult]]:
     """Do all of it; ``choices.out`` then holds the page and the results."""
     choices.check()
-    with whole_folder(choices.out, force=choices.force) as folder:
+    with atomic_folder(choices.out, force=choices.force) as folder:
         budget = Budget.of(choices)
         table = table_of(choices, budget.rows)
         torch.set_num_threads(1)
         started = time.monotonic()
         try:
-            found = studies_of(table, choices, budget)
+            found = run_diagnostics(table, choices, budget)
         except (ArithmeticError, RuntimeError) as error:
-            raise FailedWork(f"a fit failed: {one_line(error)}") from error
+            raise CommandError(f"a fit failed: {one_line(error)}") from error
         parts = found["Why is the error what it is?"]
-        advice = parts.recommendation()
+        recommendation = parts.recommendation()
         seconds = time.monotonic() - started
         facts = {
             "command": command("tractable.cli"),
@@ -208,16 +210,16 @@ def study(choices: Choices) -> tuple[str, dict[str, DiagnosticResult]]:
             **versions(),
         }
         title = f"{choices.target} of {choices.data.name}"
-        write_study(StudyPage(title, advice, found, table.notes, facts), folder)
-        held = {"advice": advice, "facts": facts, "notes": list(table.notes)}
-        studies = {name: result.to_dict() for name, result in found.items()}
-        text = json_text.dumps({**held, "studies": studies}, indent=1, allow_nan=False)
+        write_study(StudyPage(title, recommendation, found, table.notes, facts), folder)
+        held = {"recommendation": recommendation, "facts": facts, "notes": list(table.notes)}
+        diagnostics = {name: result.to_dict() for name, result in found.items()}
+        text = json_text.dumps({**held, "diagnostics": diagnostics}, indent=1, allow_nan=False)
         write_text(folder / RESULTS, text + "\n")
-    return advice, found
+    return recommendation, found
 
 
-def studies_of(table: Table, choices: Choices, budget: Budget) -> dict[str, DiagnosticResult]:
-    """All studies of a table, by the question that each answers."""
+def run_diagnostics(table: Table, choices: Choices, budget: Budget) -> dict[str, DiagnosticResult]:
+    """All diagnostics of a table, by the question that each answers."""
     x, y = table.x, table.y
     more: dict[str, Any] = {"epochs": budget.epochs, "batch_size": BATCH}
     options: dict[str, Any] = {} if choices.learner == "tagi" else more

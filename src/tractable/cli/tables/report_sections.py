@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tractable.cli.table.importance import Matters
-from tractable.cli.table.prepare import Prepared
-from tractable.cli.table.rivals import Rival
+from tractable.cli.tables.evaluation import Baseline
+from tractable.cli.tables.importance import FeatureImportance
+from tractable.cli.tables.prepare import PreparedTable
 from tractable.predictive import Predictive
 from tractable.report import Bars, Points, Section
 from tractable.report.words import number
@@ -37,7 +37,9 @@ MEASURES = {
 _SHARES = {"coverage_90", "accuracy"}
 
 
-def how_good(metrics: dict[str, float], rivals: Sequence[Rival], target: str, rows: int) -> Section:
+def accuracy_section(
+    metrics: dict[str, float], rivals: Sequence[Baseline], target: str, rows: int
+) -> Section:
     """The model beside its rivals, and a warning where it is no better."""
     key = "rmse" if "rmse" in metrics else "log_loss"
     names = [name for name in MEASURES if name in metrics]
@@ -79,7 +81,7 @@ def _cell(name: str, value: float | None) -> str:
     return f"{100 * value:.1f} %" if name in _SHARES else number(float(value))
 
 
-def beside(predictive: Predictive, y: Array, target: str) -> Section:
+def predicted_vs_observed(predictive: Predictive, y: Array, target: str) -> Section:
     """Predicted against observed, with 90 % intervals."""
     low, high = (end.numpy() for end in predictive.interval(0.9))
     inside = int(((low <= y) & (y <= high)).sum())
@@ -93,7 +95,7 @@ def beside(predictive: Predictive, y: Array, target: str) -> Section:
     return Section("Predicted and observed", [words], points=points)
 
 
-def confusion(probabilities: Array, y: Array, classes: Array, train: Array) -> Section:
+def confusion_section(probabilities: Array, y: Array, classes: Array, train: Array) -> Section:
     """Which class is taken for which, and the share of each that is found."""
     names = [str(label) for label in classes]
     guess = np.array(names)[probabilities.argmax(1)]
@@ -116,7 +118,7 @@ def confusion(probabilities: Array, y: Array, classes: Array, train: Array) -> S
     return Section("Which classes does it mistake?", [words], header, table, warnings=warnings)
 
 
-def what_matters(found: Sequence[Matters], target: str, *, labels: bool) -> Section:
+def importance_section(found: Sequence[FeatureImportance], target: str, *, labels: bool) -> Section:
     """Columns by what they are worth, with slopes where there are any."""
     unit = "the log loss" if labels else f"the mean absolute error of {target}"
     shown = list(found[:_MOST_BARS])
@@ -144,7 +146,7 @@ def what_matters(found: Sequence[Matters], target: str, *, labels: bool) -> Sect
     return Section("Which columns matter?", words, header, rows, bars=bars)
 
 
-def rows_of_numbers(predictive: Predictive, y: Array, numbers: Sequence[int]) -> list[Section]:
+def regression_rows(predictive: Predictive, y: Array, numbers: Sequence[int]) -> list[Section]:
     """The rows that are missed most, and those it is least sure of."""
     mean, std = predictive.mean.numpy(), predictive.std.numpy()
     z = np.abs(y - mean) / np.maximum(std, 1e-300)
@@ -170,7 +172,7 @@ def rows_of_numbers(predictive: Predictive, y: Array, numbers: Sequence[int]) ->
     return [worst, unsure]
 
 
-def rows_of_labels(
+def classification_rows(
     probabilities: Array, y: Array, classes: Array, numbers: Sequence[int]
 ) -> list[Section]:
     """The labels that surprised it most, and the rows it is least sure of."""
@@ -195,7 +197,7 @@ def rows_of_labels(
     ]  # fmt: skip
 
 
-def strange(predictive: Predictive, prepared: Prepared, estimator: Any) -> Section | None:
+def unusual_rows(predictive: Predictive, prepared: PreparedTable, estimator: Any) -> Section | None:
     """Test rows unlike those it learnt from, and wild values among the latter."""
     words, rows = list[str](), list[list[str]]()
     novelty = predictive.novelty
@@ -223,7 +225,7 @@ def strange(predictive: Predictive, prepared: Prepared, estimator: Any) -> Secti
     return Section("Which rows are unlike the others?", words, header, rows)
 
 
-def chosen(estimator: Any) -> Section | None:
+def model_selection_section(estimator: Any) -> Section | None:
     """The settings that held-out rows chose, and how the others did."""
     tried = getattr(estimator, "cv_results_", None)
     if not tried:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tractable.cli.table.rows import RowTable
+from tractable.cli.tables.row_table import RowTable
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +22,7 @@ _DIFFERENT = 0.9  # share of the rows that are there once
 _FEW = 2_000  # rows left over, above which they are not paired
 
 
-def pairs_of(a: Array, b: Array) -> tuple[Array, Array] | None:
+def match_rows(a: Array, b: Array) -> tuple[Array, Array] | None:
     """Positions of the rows that are the same ones, in both tables; None if most are not.
 
     Args:
@@ -30,23 +30,23 @@ def pairs_of(a: Array, b: Array) -> tuple[Array, Array] | None:
         b: numbers of the second, in the same columns.
     """
     if len(a) == len(b):
-        same, by_chance = equal(a, b).mean(), equal(a, np.roll(b, 1, 0)).mean()
+        same, by_chance = cells_equal(a, b).mean(), cells_equal(a, np.roll(b, 1, 0)).mean()
         if same == 1 or (same >= _MOST and 1 - same < _MOST * (1 - by_chance)):
             return np.arange(len(a)), np.arange(len(b))
-    first, second = _twins(a, b)
+    first, second = _identical_rows(a, b)
     once = min(len(np.unique(part, axis=0)) / len(part) for part in (a, b))
     if once < _DIFFERENT or len(first) <= _MOST * min(len(a), len(b)):
         return None
-    more = _nearest(a, b, _others(first, len(a)), _others(second, len(b)))
+    more = _most_similar(a, b, _remaining(first, len(a)), _remaining(second, len(b)))
     return np.r_[first, more[0]], np.r_[second, more[1]]
 
 
-def changes(made: RowTable, a: Array, b: Array) -> list[dict[str, Any]]:
+def column_changes(made: RowTable, a: Array, b: Array) -> list[dict[str, Any]]:
     """What was changed in each column between rows that are the same ones, most changed first."""
     found = []
     for k, column in enumerate(made.columns):
         old, new = a[:, k], b[:, k]
-        changed = ~equal(old, new)
+        changed = ~cells_equal(old, new)
         filled, emptied = changed & np.isnan(old), changed & np.isnan(new)
         found.append(
             {
@@ -59,37 +59,37 @@ def changes(made: RowTable, a: Array, b: Array) -> list[dict[str, Any]]:
     return sorted(found, key=lambda entry: -entry["changed"])
 
 
-def equal(a: Array, b: Array) -> Array:
+def cells_equal(a: Array, b: Array) -> Array:
     """Which cells agree, to the rounding of a file; a missing value agrees with another."""
     return np.isclose(a, b, rtol=1e-9, atol=0, equal_nan=True)
 
 
-def _twins(a: Array, b: Array) -> tuple[Array, Array]:
+def _identical_rows(a: Array, b: Array) -> tuple[Array, Array]:
     """Rows that are in both to the last cell, each used once."""
     waiting: dict[bytes, list[int]] = {}
     for at in reversed(range(len(b))):
         waiting.setdefault(b[at].tobytes(), []).append(at)
-    found = [(at, waiting[key].pop()) for at, key in _keys(a) if waiting.get(key)]
+    found = [(at, waiting[key].pop()) for at, key in _row_keys(a) if waiting.get(key)]
     both = np.array(found, dtype=int).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
-def _keys(a: Array) -> list[tuple[int, bytes]]:
+def _row_keys(a: Array) -> list[tuple[int, bytes]]:
     return [(at, row.tobytes()) for at, row in enumerate(a)]
 
 
-def _others(taken: Array, rows: int) -> Array:
+def _remaining(taken: Array, rows: int) -> Array:
     return np.setdiff1d(np.arange(rows), taken)
 
 
-def _nearest(a: Array, b: Array, left: Array, right: Array) -> tuple[Array, Array]:
+def _most_similar(a: Array, b: Array, left: Array, right: Array) -> tuple[Array, Array]:
     """Rows left over, each with the one that has most cells in common, if those are most."""
     found: list[tuple[int, int]] = []
     free = list(right)
     for at in left if max(len(left), len(right)) <= _FEW else []:
         if not free:
             break
-        common = equal(a[at], b[free]).mean(1)
+        common = cells_equal(a[at], b[free]).mean(1)
         best = int(common.argmax())
         if common[best] >= _MOST:
             found.append((int(at), int(free.pop(best))))

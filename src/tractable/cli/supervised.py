@@ -125,12 +125,12 @@ def predict(
     command.run(model, data, out, choices, json=json)
 
 
-def study(
+def diagnose(
     data: Data,
     target: Target,
     learner: Annotated[str, typer.Option(help="tagi, bbb, net or laplace, as for fit.")] = "tagi",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-study.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-diagnostics.")
     ] = None,
     task: Task = None,
     id_: Annotated[
@@ -155,11 +155,11 @@ def study(
 
     Fits many networks on all cores; writes a page that begins with advice.
     """
-    from tractable.cli.commands import study as command
+    from tractable.cli.commands import diagnose as command
 
     command.run(
         json, data=data, target=target, learner=learner,
-        out=out or Path("out") / f"{stem(data)}-study", task=task, ids=tuple(id_ or ()),
+        out=out or Path("out") / f"{stem(data)}-diagnostics", task=task, ids=tuple(id_ or ()),
         drop=tuple(drop or ()), categorical=tuple(categorical or ()), decimal=decimal,
         encoding=encoding, hidden=hidden, most=rows, quick=quick, seed=seed,
         workers=workers, force=force,

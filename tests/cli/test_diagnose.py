@@ -1,4 +1,4 @@
-"""``tractable study``: a page that begins with advice, JSON, and bad use."""
+"""``tractable diagnose``: a page that begins with a recommendation; JSON; invalid use."""
 
 import json
 import re
@@ -6,29 +6,29 @@ import re
 import pytest
 
 from tests.cli.conftest import write
-from tractable.cli.commands import study as command
+from tractable.cli.commands import diagnose as command
 
 
 @pytest.fixture(autouse=True)
-def little(monkeypatch):
-    """Few and short fits: what is tested is the way, not the numbers."""
+def small_budget(monkeypatch):
+    """Few and short fits, because the numbers are not tested."""
     few = command.Budget(60, 3, 3, (0.4, 0.7, 1.0), (2, 4), 1, 2, ("L2 prior", "TAGI"))
     monkeypatch.setattr(command.Budget, "of", classmethod(lambda cls, choices: few))
 
 
-def test_a_page_begins_with_advice(call, houses, tmp_path):
-    done = call("study", houses, "--target", "price", "--drop", "name", "--hidden", 4,
+def test_a_page_begins_with_the_recommendation(call, houses, tmp_path):
+    done = call("diagnose", houses, "--target", "price", "--drop", "name", "--hidden", 4,
                 "--workers", 1)  # fmt: skip
     assert done.exit_code == 0, done.output
-    folder = tmp_path / "out" / "houses-study"
+    folder = tmp_path / "out" / "houses-diagnostics"
     page = (folder / "report.html").read_text()
-    held = json.loads((folder / "study.json").read_text())
+    held = json.loads((folder / "diagnostics.json").read_text())
     text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<title>.*?</title>|<[^>]+>", " ", page,
                                       flags=re.DOTALL)).strip()  # fmt: skip
-    assert text.startswith(held["advice"].replace("'", "&#39;"))
-    assert held["advice"].startswith(("Noise: ", "Bias: ", "Variance: "))
-    assert held["advice"] in done.output
-    assert page.count("<svg") == 5 == len(held["studies"])
+    assert text.startswith(held["recommendation"].replace("'", "&#39;"))
+    assert held["recommendation"].startswith(("Noise: ", "Bias: ", "Variance: "))
+    assert held["recommendation"] in done.output
+    assert page.count("<svg") == 5 == len(held["diagnostics"])
     assert held["facts"]["rows"] == "60"
     assert any("60 of 120 rows" in note for note in held["notes"])
     assert "http" not in re.sub(r"http://www.w3.org/\S+", "", page)
@@ -36,24 +36,24 @@ def test_a_page_begins_with_advice(call, houses, tmp_path):
 
 @pytest.mark.parametrize("learner", ["tagi", "net"])
 def test_classes_and_json(call, kinds, learner):
-    done = call("study", kinds, "--target", "kind", "--json", "--workers", 1, "--hidden", 3,
+    done = call("diagnose", kinds, "--target", "kind", "--json", "--workers", 1, "--hidden", 3,
                 "--learner", learner)  # fmt: skip
     assert done.exit_code == 0, done.output
     held = json.loads(done.output)
-    assert next(iter(held["studies"])) == "Why is the error what it is?"
-    assert held["studies"]["What would help a plain network?"]["error_metric"] == "error rate"
+    assert next(iter(held["diagnostics"])) == "Why is the error what it is?"
+    assert held["diagnostics"]["What would help a plain network?"]["error_metric"] == "error rate"
 
 
-def test_names_of_columns_are_no_code(call, tmp_path):
+def test_column_names_are_escaped(call, tmp_path):
     rows = [[i % 7, 2 * (i % 7) + i % 3] for i in range(60)]
     data = write(tmp_path / "odd.csv", ["<b>x</b>", "<script>alert(1)</script>"], rows)
-    done = call("study", data, "--target", "<script>alert(1)</script>", "--workers", 1,
+    done = call("diagnose", data, "--target", "<script>alert(1)</script>", "--workers", 1,
                 "--task", "regression", "--out", tmp_path / "page")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "<script>" not in (tmp_path / "page" / "report.html").read_text()
 
 
-def test_bad_use(call, houses, tmp_path):
+def test_invalid_use(call, houses, tmp_path):
     for words, said in (
         (["--learner", "tagy"], "did you mean 'tagi'?"),
         (["--hidden", 0], "--hidden must be at least 1, got 0"),
@@ -61,11 +61,11 @@ def test_bad_use(call, houses, tmp_path):
         (["--workers", 0], "--workers must be at least 1, got 0"),
         (["--drop", "nome"], "nome"),
     ):
-        done = call("study", houses, "--target", "price", *words)
+        done = call("diagnose", houses, "--target", "price", *words)
         assert done.exit_code == 2, words
         assert said in done.stderr
         assert not (tmp_path / "out").exists()
     few = write(tmp_path / "few.csv", ["x", "y"], [[i, i / 3] for i in range(20)])
-    done = call("study", few, "--target", "y")
+    done = call("diagnose", few, "--target", "y")
     assert done.exit_code == 2
-    assert "20 rows are too few to study: wanted at least 40" in done.stderr
+    assert "20 rows are too few: expected at least 40" in done.stderr

@@ -10,12 +10,12 @@ import math
 import re
 from collections.abc import Sequence
 
-from tractable.cli.errors import BadUse
+from tractable.cli.errors import UsageError
 
 PLAIN, COMMA, POINT = "plain", "comma", "point"
 """1200.5; 1.200,5 with a decimal comma; 1,200.5 with commas between thousands."""
-NOTATIONS = (PLAIN, COMMA, POINT)
-LARGEST = 1e60
+NUMBER_FORMATS = (PLAIN, COMMA, POINT)
+MAX_NUMBER = 1e60
 """Numbers beyond are refused: sums of their squares, and of squares of these, would overflow."""
 _SIGNS = "$€£¥%"
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -30,7 +30,7 @@ _TIMES = (
     "", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S%z",
     " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%S%z", " %H:%M:%S.%f%z", "T%H:%M:%S.%f%z",
 )  # fmt: skip
-FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
+DATE_FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
 """Of dates."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _LOOKED_AT = 200  # cells, to find a way to write dates
@@ -41,15 +41,17 @@ _DAY = 86_400  # seconds
 def check_decimal(sign: str | None) -> None:
     """Refuse a sign between whole and parts of numbers that is none."""
     if sign not in (None, ",", "."):
-        raise BadUse(f"--decimal is , or ., got {sign!r}")
+        raise UsageError(f"--decimal is , or ., got {sign!r}")
 
 
-def number(cell: str, notation: str = PLAIN) -> float | None:
+def parse_number(cell: str, notation: str = PLAIN) -> float | None:
     """The number that a cell holds, or None.
 
-    >>> number("12.5"), number("12,5"), number("1.200,5", COMMA), number("$1,200.50", POINT)
-    (12.5, None, 1200.5, 1200.5)
-    >>> number("18.01.2023", COMMA), number("1,2,3", POINT)
+    >>> parse_number("12.5"), parse_number("12,5")
+    (12.5, None)
+    >>> parse_number("1.200,5", COMMA), parse_number("$1,200.50", POINT)
+    (1200.5, 1200.5)
+    >>> parse_number("18.01.2023", COMMA), parse_number("1,2,3", POINT)
     (None, None)
     """
     if notation != PLAIN:
@@ -66,7 +68,9 @@ def number(cell: str, notation: str = PLAIN) -> float | None:
         return None
 
 
-def of_numbers(cells: Sequence[str], decimal: str | None, *, text: bool = False) -> str | None:
+def infer_number_format(
+    cells: Sequence[str], decimal: str | None, *, text: bool = False
+) -> str | None:
     """How the numbers of a column are written; None if they are no numbers, most of them.
 
     Args:
@@ -79,74 +83,84 @@ def of_numbers(cells: Sequence[str], decimal: str | None, *, text: bool = False)
     Raises:
         ValueError: they can be read in two ways.
     """
-    if text and _most(cells, PLAIN):
+    if text and _most_are_numbers(cells, PLAIN):
         return None
     if decimal == ",":
         grouped = all(_DOTTED.fullmatch(cell) for cell in cells)
-        plain = not grouped and not any("," in cell for cell in cells) and _most(cells, PLAIN)
-        return PLAIN if plain else COMMA if _most(cells, COMMA) else None
-    if _most(cells, PLAIN):
+        plain = (
+            not grouped
+            and not any("," in cell for cell in cells)
+            and _most_are_numbers(cells, PLAIN)
+        )
+        return PLAIN if plain else COMMA if _most_are_numbers(cells, COMMA) else None
+    if _most_are_numbers(cells, PLAIN):
         return PLAIN
     bare = [cell.strip(_SIGNS + " \u00a0") for cell in cells]
     commas = [cell for cell in bare if "," in cell]
     if not commas:
-        return POINT if _most(cells, POINT) else None
+        return POINT if _most_are_numbers(cells, POINT) else None
     grouped = all(_GROUPED.fullmatch(cell) for cell in commas)
     decimals = all(_DECIMAL.fullmatch(cell) for cell in commas)
     if grouped and decimals and decimal is None:
         raise ValueError(f"{commas[0]!r} can be read in two ways: say --decimal , or --decimal .")
     chosen = POINT if decimal == "." or (grouped and not decimals) else COMMA
-    return chosen if _most(cells, chosen) else None
+    return chosen if _most_are_numbers(cells, chosen) else None
 
 
-def clearly_decimal_comma(cell: str) -> bool:
+def has_decimal_comma(cell: str) -> bool:
     """Whether a cell is a number with a decimal comma, which cannot be one between thousands.
 
-    >>> [clearly_decimal_comma(cell) for cell in ("12,5", "1,200", "a,b", "1.200,50 €")]
+    >>> [has_decimal_comma(cell) for cell in ("12,5", "1,200", "a,b", "1.200,50 €")]
     [True, False, False, True]
     """
     bare = cell.strip(_SIGNS + " \u00a0")
     return bool(_DECIMAL.fullmatch(bare)) and not _GROUPED.fullmatch(bare)
 
 
-def _most(cells: Sequence[str], notation: str) -> bool:
-    return sum(number(cell, notation) is not None for cell in cells) > len(cells) / 2
+def _most_are_numbers(cells: Sequence[str], notation: str) -> bool:
+    return sum(parse_number(cell, notation) is not None for cell in cells) > len(cells) / 2
 
 
-def of_dates(cells: Sequence[str]) -> str | None:
+def infer_date_format(cells: Sequence[str]) -> str | None:
     """The format of a column of dates; None if they are none.
 
     Raises:
         ValueError: day and month can be told in two ways.
     """
     few = cells[:: max(len(cells) // _LOOKED_AT, 1)]
-    fits = [form for form in FORMATS if few and all(date(cell, form) is not None for cell in few)]
-    fits = [form for form in fits if all(date(cell, form) is not None for cell in cells)] or fits
+    fits = [
+        form
+        for form in DATE_FORMATS
+        if few and all(parse_date_as(cell, form) is not None for cell in few)
+    ]
+    fits = [
+        form for form in fits if all(parse_date_as(cell, form) is not None for cell in cells)
+    ] or fits
     if not fits:
-        fits = _mixed(cells, few)
-    if len(fits) > 1 and len({tuple(date_in(c, form) for c in cells) for form in fits}) > 1:
+        fits = _mixed_with_iso(cells, few)
+    if len(fits) > 1 and len({tuple(parse_date(c, form) for c in cells) for form in fits}) > 1:
         raise ValueError(
             f"dates such as {cells[0]!r} can be read in two ways: write them as 2024-12-31"
         )
     return fits[0] if fits else None
 
 
-def _mixed(cells: Sequence[str], few: Sequence[str]) -> list[str]:
+def _mixed_with_iso(cells: Sequence[str], few: Sequence[str]) -> list[str]:
     """Formats of a column in which some dates are written in ISO 8601; the finest one first.
 
     Stamps of two files may differ so, and stamps of which only some have a time or a fraction.
     """
     fits = [
         form
-        for form in FORMATS
-        if few and all(date_in(cell, form) is not None for cell in few)
-        and all(date_in(cell, form) is not None for cell in cells)
-        and any(date(cell, form) is not None for cell in cells)
+        for form in DATE_FORMATS
+        if few and all(parse_date(cell, form) is not None for cell in few)
+        and all(parse_date(cell, form) is not None for cell in cells)
+        and any(parse_date_as(cell, form) is not None for cell in cells)
     ]  # fmt: skip
-    return sorted(fits, key=_step)
+    return sorted(fits, key=_resolution)
 
 
-def date(cell: str, form: str) -> dt.datetime | None:
+def parse_date_as(cell: str, form: str) -> dt.datetime | None:
     """The time that a cell holds, or None."""
     try:
         found = dt.datetime.strptime(cell, form)
@@ -155,18 +169,18 @@ def date(cell: str, form: str) -> dt.datetime | None:
     return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
 
 
-def date_in(cell: str, form: str) -> dt.datetime | None:
+def parse_date(cell: str, form: str) -> dt.datetime | None:
     """The time that a cell of a column of this format holds, or None.
 
     ISO 8601 is read as well, because stamps of Excel and Parquet files come in it, unless it has a
     time of the day or a time zone that the format does not have.
 
-    >>> date_in("31.12.2024", "%d.%m.%Y"), date_in("2024-12-31", "%d.%m.%Y")
+    >>> parse_date("31.12.2024", "%d.%m.%Y"), parse_date("2024-12-31", "%d.%m.%Y")
     (datetime.datetime(2024, 12, 31, 0, 0), datetime.datetime(2024, 12, 31, 0, 0))
-    >>> date_in("2024-12-31 12:00", "%d.%m.%Y"), date_in("12/31/2024", "%d.%m.%Y")
+    >>> parse_date("2024-12-31 12:00", "%d.%m.%Y"), parse_date("12/31/2024", "%d.%m.%Y")
     (None, None)
     """
-    found = date(cell, form)
+    found = parse_date_as(cell, form)
     if found is not None or not _ISO.match(cell):
         return found
     try:
@@ -174,12 +188,12 @@ def date_in(cell: str, form: str) -> dt.datetime | None:
     except ValueError:
         return None
     timed, zoned = found.time() != dt.time.min, found.tzinfo is not None
-    if (timed and not has_times(form)) or zoned != form.endswith(("Z", "%z")):
+    if (timed and not has_time(form)) or zoned != form.endswith(("Z", "%z")):
         return None
     return found.astimezone(dt.UTC).replace(tzinfo=None) if zoned else found
 
 
-def parts(when: dt.datetime, *, times: bool) -> list[float]:
+def date_features(when: dt.datetime, *, times: bool) -> list[float]:
     """Days since 2000, and where in the year and in the week they are, on circles.
 
     Args:
@@ -190,51 +204,53 @@ def parts(when: dt.datetime, *, times: bool) -> list[float]:
     if times:
         turns.append((when.hour + when.minute / 60) / 24)
     circles = [f(2 * math.pi * turn) for turn in turns for f in (math.cos, math.sin)]
-    return [days(when), *circles]
+    return [days_since_2000(when), *circles]
 
 
-def days(when: dt.datetime) -> float:
+def days_since_2000(when: dt.datetime) -> float:
     """Days since 2000."""
     return (when - _EPOCH).total_seconds() / _DAY
 
 
-def dated(count: float, form: str) -> str:
+def format_date(count: float, form: str) -> str:
     """The date so many days since 2000, as a format writes it.
 
-    >>> dated(8766.4, "%Y-%m-%d"), dated(8766.5, "%d.%m.%Y %H:%M"), dated(-1e9, "%Y-%m-%d")
-    ('2024-01-01', '01.01.2024 12:00', '0001-01-01')
-    >>> dated(8766 + 0.25 / 86_400, "%Y-%m-%d %H:%M:%S.%f")
+    >>> format_date(8766.4, "%Y-%m-%d"), format_date(8766.5, "%d.%m.%Y %H:%M")
+    ('2024-01-01', '01.01.2024 12:00')
+    >>> format_date(-1e9, "%Y-%m-%d")
+    '0001-01-01'
+    >>> format_date(8766 + 0.25 / 86_400, "%Y-%m-%d %H:%M:%S.%f")
     '2024-01-01 00:00:00.250000'
     """
-    step = _step(form)
+    step = _resolution(form)
     first, last = ((end - _EPOCH) // step for end in (dt.datetime.min, dt.datetime.max))
     steps = min(max(round(count * (dt.timedelta(days=1) / step)), first), last)
     when = (_EPOCH + steps * step).replace(tzinfo=dt.UTC)
     return when.strftime(form.replace("%Y", f"{when.year:04d}"))
 
 
-def _step(form: str) -> dt.timedelta:
+def _resolution(form: str) -> dt.timedelta:
     """The smallest difference of two times that is written."""
-    if not has_times(form):
+    if not has_time(form):
         return dt.timedelta(days=1)
     return dt.timedelta(microseconds=1) if "%f" in form else dt.timedelta(seconds=1)
 
 
-def written(value: float, decimals: int, notation: str = PLAIN) -> str:
+def format_number(value: float, decimals: int, notation: str = PLAIN) -> str:
     """A number with so many decimals, as its column writes them.
 
-    >>> written(1.25, 2), written(1.25, 1, COMMA), written(1200.0, 0, POINT)
+    >>> format_number(1.25, 2), format_number(1.25, 1, COMMA), format_number(1200.0, 0, POINT)
     ('1.25', '1,2', '1200')
     """
     plain = f"{value:.{decimals}f}"
     return plain.replace(".", ",") if notation == COMMA else plain
 
 
-def decimals(cell: str, notation: str = PLAIN) -> int | None:
+def count_decimals(cell: str, notation: str = PLAIN) -> int | None:
     """Digits after the decimal sign of a cell; None of one with an exponent.
 
-    >>> decimals("1.25"), decimals("1.200,5 €", COMMA), decimals("7"), decimals("1e-3")
-    (2, 1, 0, None)
+    >>> [count_decimals(cell) for cell in ("1.25", "7", "1e-3")], count_decimals("1.200,5 €", COMMA)
+    ([2, 0, None], 1)
     """
     if "e" in cell.lower():
         return None
@@ -242,6 +258,6 @@ def decimals(cell: str, notation: str = PLAIN) -> int | None:
     return sum(letter.isdecimal() for letter in after)
 
 
-def has_times(form: str) -> bool:
+def has_time(form: str) -> bool:
     """Whether a format tells the time of the day."""
     return "%H" in form

@@ -10,14 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tractable.cli.errors import BadUse, unknown
-from tractable.cli.table.columns import Column, numeric
-from tractable.cli.table.csv_file import CsvTable
-from tractable.cli.table.notation import number
+from tractable.cli.errors import UsageError, unknown_name
+from tractable.cli.tables.columns import Column, numeric_column
+from tractable.cli.tables.formats import parse_number
+from tractable.cli.tables.reader import TextTable
 
 TASKS = ("regression", "classification")
-FEW_CLASSES = 10
-LEAST_ROWS = 10
+MAX_INFERRED_CLASSES = 10
+MIN_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,26 @@ class Target:
     reason: str
 
 
-def target_of(table: CsvTable, name: str, task: str | None, decimal: str | None = None) -> Target:
+def infer_target(
+    table: TextTable, name: str, task: str | None, decimal: str | None = None
+) -> Target:
     """Read the target and decide what it is, unless the user said so.
 
     Text is a class; so are numbers with two values, and whole numbers with at most ten.
 
     Raises:
-        BadUse: one class only, no variation, or text where numbers are wanted.
+        UsageError: one class only, no variation, or text where numbers are wanted.
     """
     if task is not None and task not in TASKS:
-        raise unknown("task", task, TASKS)
+        raise unknown_name("task", task, TASKS)
     cells = table.column(name)
     levels = Counter(cells)
-    column, text = _written(table, name, decimal, wanted=task == "regression")
-    numbers = [None if text else number(level, column.notation) for level in levels]
+    column, text = _as_numbers(table, name, decimal, wanted=task == "regression")
+    numbers = [None if text else parse_number(level, column.notation) for level in levels]
     whole = all(n is not None and math.isfinite(n) and n == int(n) for n in numbers)
     if task is None:
         if len(levels) > 1 and sum(n is not None for n in numbers) > len(numbers) / 2:
-            few = len(levels) == 2 or (whole and len(levels) <= FEW_CLASSES)
+            few = len(levels) == 2 or (whole and len(levels) <= MAX_INFERRED_CLASSES)
             kind = "whole numbers" if whole else "numbers"
             task = "classification" if few else "regression"
             reason = f"{kind} with {len(levels)} different values"
@@ -64,36 +66,38 @@ def target_of(table: CsvTable, name: str, task: str | None, decimal: str | None 
     if len(levels) < 2:
         only = next(iter(levels))
         what = "one class" if task == "classification" else "one value"
-        raise BadUse(f"the target {name!r} has only {what}, {only!r}: there is nothing to learn")
+        raise UsageError(
+            f"the target {name!r} has only {what}, {only!r}: there is nothing to learn"
+        )
     if task == "regression":
         return Target("regression", column.encode(table)[:, 0], reason)
     if len(levels) > len(cells) / 2:
-        raise BadUse(
+        raise UsageError(
             f"the target {name!r} has {len(levels)} classes in {len(cells)} rows, such as "
             f"{cells[0]!r}: too many to learn"
         )
     return Target("classification", np.array(cells), reason)
 
 
-def _written(
-    table: CsvTable, name: str, decimal: str | None, *, wanted: bool
+def _as_numbers(
+    table: TextTable, name: str, decimal: str | None, *, wanted: bool
 ) -> tuple[Column, bool]:
     """The target as a column of numbers, in the way that they are written; and if it is text."""
     try:
-        found = numeric(table, name, decimal, wanted=wanted)
+        found = numeric_column(table, name, decimal, wanted=wanted)
         return found or Column(name, "numeric"), found is None and name in table.texts
     except ValueError as error:
-        raise BadUse(f"{table.path.name}, column {name!r}: {error}") from None
+        raise UsageError(f"{table.path.name}, column {name!r}: {error}") from None
 
 
-def held_out(target: Target, share: float, seed: int) -> tuple[list[int], list[int]]:
+def split_rows(target: Target, share: float, seed: int) -> tuple[list[int], list[int]]:
     """Places of training and test rows, by chance; of each class the same share.
 
     A class with a single row is in the training rows; of a share of 0 no row is held out.
     """
     rows = len(target.values)
-    if rows < LEAST_ROWS:
-        raise BadUse(f"{rows} rows are too few: wanted at least {LEAST_ROWS}")
+    if rows < MIN_ROWS:
+        raise UsageError(f"{rows} rows are too few: wanted at least {MIN_ROWS}")
     generator = np.random.default_rng(seed)
     order = generator.permutation(rows)
     if share == 0:

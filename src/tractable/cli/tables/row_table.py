@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tractable.cli.errors import BadUse
-from tractable.cli.table import notation as ways
-from tractable.cli.table.columns import infer
-from tractable.cli.table.csv_file import CsvTable, is_missing
-from tractable.cli.table.notation import FORMATS, NOTATIONS, PLAIN
+from tractable.cli.errors import UsageError
+from tractable.cli.tables import formats
+from tractable.cli.tables.columns import infer_column
+from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS, PLAIN
+from tractable.cli.tables.reader import TextTable, is_missing
 from tractable.errors import InvalidModelFile
 from tractable.generative import Generative
 from tractable.generative import files as generative_files
@@ -44,7 +44,7 @@ class RowColumn:
         name: in the header.
         levels: texts in the order of their numbers; empty for a column of numbers.
         decimals: digits after the point that its numbers are written with.
-        notation: how numbers or dates are written; see ``tractable.cli.table.notation``.
+        notation: how numbers or dates are written; see ``tractable.cli.tables.formats``.
     """
 
     name: str
@@ -55,13 +55,13 @@ class RowColumn:
     @property
     def is_date(self) -> bool:
         """Whether its numbers are days."""
-        return self.notation in FORMATS
+        return self.notation in DATE_FORMATS
 
-    def encode(self, table: CsvTable) -> Array:
+    def encode(self, table: TextTable) -> Array:
         """Numbers, NaN where a value is missing.
 
         Raises:
-            BadUse: a value that is no number or date, or a text that was not there before.
+            UsageError: a value that is no number or date, or a text that was not there before.
         """
         found = np.full(len(table), math.nan)
         places = {level: float(k) for k, level in enumerate(self.levels)}
@@ -69,8 +69,8 @@ class RowColumn:
             if is_missing(cell):
                 continue
             value = places.get(cell) if self.levels else self._value(cell)
-            if value is None or not abs(value) <= ways.LARGEST:
-                raise BadUse(
+            if value is None or not abs(value) <= formats.MAX_NUMBER:
+                raise UsageError(
                     f"{table.path.name}, column {self.name!r}, row {table.numbers[i]}: {cell!r}, "
                     f"wanted {self._wanted()}"
                 )
@@ -79,9 +79,9 @@ class RowColumn:
 
     def _value(self, cell: str) -> float | None:
         if not self.is_date:
-            return ways.number(cell, self.notation)
-        when = ways.date_in(cell, self.notation)
-        return None if when is None else ways.days(when)
+            return formats.parse_number(cell, self.notation)
+        when = formats.parse_date(cell, self.notation)
+        return None if when is None else formats.days_since_2000(when)
 
     def _wanted(self) -> str:
         if self.levels:
@@ -97,8 +97,8 @@ class RowColumn:
 
     def _cell(self, value: float) -> str:
         if self.is_date:
-            return ways.dated(value, self.notation)
-        return ways.written(value, self.decimals, self.notation)
+            return formats.format_date(value, self.notation)
+        return formats.format_number(value, self.decimals, self.notation)
 
     def to_json(self) -> dict[str, Any]:
         """As a model file holds it: a notation only where it is not the plain one."""
@@ -126,7 +126,7 @@ class RowTable:
         """Whether some are texts, to be spread."""
         return any(column.levels for column in self.columns)
 
-    def encode(self, table: CsvTable) -> Array:
+    def encode(self, table: TextTable) -> Array:
         """``[rows, columns]``."""
         table.require(self.names)
         return np.stack([column.encode(table) for column in self.columns], 1)
@@ -156,8 +156,8 @@ class RowTable:
         }
 
 
-def look_at(
-    table: CsvTable, *, ids: Sequence[str] = (), drop: Sequence[str] = (),
+def infer_columns(
+    table: TextTable, *, ids: Sequence[str] = (), drop: Sequence[str] = (),
     categorical: Sequence[str] = (), decimal: str | None = None,
 ) -> RowTable:  # fmt: skip
     """What the columns of a table are.
@@ -176,18 +176,18 @@ def look_at(
         names.remove(table.counter)
         notes.append("The first column has no name and only counts the rows: left out.")
     if not names:
-        raise BadUse(f"{table.path.name} has no columns left to model")
+        raise UsageError(f"{table.path.name} has no columns left to model")
     columns = []
     for name in names:
-        found = infer(table, name, categorical=name in categorical, decimal=decimal)
+        found = infer_column(table, name, categorical=name in categorical, decimal=decimal)
         cells = [cell for cell in table.column(name) if not is_missing(cell)]
         if not cells:
-            raise BadUse(f"{table.path.name}, column {name!r} has no values: --drop it")
+            raise UsageError(f"{table.path.name}, column {name!r} has no values: --drop it")
         if found.kind == "categorical":
             count = Counter(cells)
             columns.append(RowColumn(name, tuple(sorted(count, key=lambda c: (-count[c], c)))))
         elif found.kind == "numeric":
-            digits = max(_decimals(cell, found.notation) for cell in cells)
+            digits = max(_max_decimals(cell, found.notation) for cell in cells)
             columns.append(RowColumn(name, decimals=digits, notation=found.notation))
         else:
             columns.append(RowColumn(name, notation=found.notation))
@@ -197,8 +197,8 @@ def look_at(
     return RowTable(tuple(columns), tuple(ids), tuple(notes))
 
 
-def _decimals(cell: str, notation: str) -> int:
-    digits = ways.decimals(cell, notation)
+def _max_decimals(cell: str, notation: str) -> int:
+    digits = formats.count_decimals(cell, notation)
     return _MOST_DECIMALS if digits is None else min(digits, _MOST_DECIMALS)
 
 
@@ -212,7 +212,7 @@ def load(path: Path) -> tuple[Generative, RowTable]:
     """Read a model of rows that ``tractable density`` wrote; no code from the file is run.
 
     Raises:
-        BadUse: no such file, of another version, or not of rows.
+        UsageError: no such file, of another version, or not of rows.
     """
     path = path / MODEL if path.is_dir() else path
     try:
@@ -221,16 +221,16 @@ def load(path: Path) -> tuple[Generative, RowTable]:
         if not isinstance(entry, dict) or entry.get("format") != FORMAT:
             raise InvalidModelFile(f"{path} holds no model that `tractable density` wrote")
         with storage.fitting(path):
-            table = _table(entry)
+            table = _unpack(entry)
             model = Generative.load(path)
             if model.columns_ is None or len(model.columns_.steps) != len(table.columns):
                 raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")
     except (FileNotFoundError, InvalidModelFile) as error:
-        raise BadUse(str(error)) from error
+        raise UsageError(str(error)) from error
     return model, table
 
 
-def _table(entry: dict[str, Any]) -> RowTable:
+def _unpack(entry: dict[str, Any]) -> RowTable:
     columns = []
     for held in entry["columns"]:
         levels = tuple(of_type(level, str, "a level") for level in held["levels"])
@@ -238,7 +238,7 @@ def _table(entry: dict[str, Any]) -> RowTable:
         if not 0 <= decimals <= _MOST_DECIMALS:
             raise InvalidModelFile(f"a column cannot have {decimals} decimals")
         way = of_type(held.get("notation", PLAIN), str, "a notation")
-        if way not in (*NOTATIONS, *FORMATS) or (levels and way != PLAIN):
+        if way not in (*NUMBER_FORMATS, *DATE_FORMATS) or (levels and way != PLAIN):
             raise InvalidModelFile(f"a column cannot have the notation {way!r}")
         columns.append(RowColumn(of_type(held["name"], str, "a name"), levels, decimals, way))
     return RowTable(tuple(columns), tuple(of_type(name, str, "a name") for name in entry["ids"]))

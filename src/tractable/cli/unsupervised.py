@@ -61,7 +61,7 @@ def density(
     )  # fmt: skip
 
 
-def synth(
+def sample(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="Of `tractable density`: a file or its folder.")
     ],
@@ -72,9 +72,9 @@ def synth(
     debug: Debug = False,
 ) -> None:
     """Make new rows like those of a table (after `density`)."""
-    from tractable.cli.commands import synth as command
+    from tractable.cli.commands import density as command
 
-    command.run(model, number, out, seed=seed, json=json)
+    command.sample(model, number, out, seed=seed, json=json)
 
 
 def impute(

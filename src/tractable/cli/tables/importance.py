@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tractable.cli.table.columns import Column
+from tractable.cli.tables.columns import Column
 from tractable.errors import UnsupportedLayer
 from tractable.infer import derivatives
 from tractable.learners import TAGI, Ensemble
@@ -27,7 +27,7 @@ _MOST_ROWS = 500
 
 
 @dataclass(frozen=True)
-class Matters:
+class FeatureImportance:
     """How much a column matters.
 
     Attributes:
@@ -46,13 +46,13 @@ class Matters:
     doubt: float | None = None
 
 
-def importance(
+def permutation_importance(
     estimator: Any, columns: Sequence[Column], x: Array, y: Array, seed: int
-) -> list[Matters]:
+) -> list[FeatureImportance]:
     """The columns, the most important first."""
     x, y = x[:_MOST_ROWS], y[:_MOST_ROWS]
     generator = np.random.default_rng(seed)
-    before, slopes = _missed(estimator, x, y), _slopes(estimator, x)
+    before, slopes = _loss(estimator, x, y), _slopes(estimator, x)
     found, at = [], 0
     for column in columns:
         own = slice(at, at + column.width)
@@ -60,15 +60,15 @@ def importance(
         for _ in range(REPEATS):
             mixed = x.copy()
             mixed[:, own] = x[generator.permutation(len(x)), own]
-            costs.append(_missed(estimator, mixed, y) - before)
+            costs.append(_loss(estimator, mixed, y) - before)
         slope = slopes[at] if slopes is not None and column.kind == "numeric" else (None, None)
         error = float(np.std(costs) / REPEATS**0.5)
-        found.append(Matters(column.name, float(np.mean(costs)), error, *slope))
+        found.append(FeatureImportance(column.name, float(np.mean(costs)), error, *slope))
         at += column.width
     return sorted(found, key=lambda matters: -matters.cost)
 
 
-def _missed(estimator: Any, x: Array, y: Array) -> float:
+def _loss(estimator: Any, x: Array, y: Array) -> float:
     """Mean absolute error of numbers, log loss of labels."""
     if hasattr(estimator, "classes_"):
         return -float(estimator.log_prob(x, y).mean())

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tractable.cli.errors import BadUse, unknown
-from tractable.cli.table.columns import parse
-from tractable.cli.table.target import Target
+from tractable.cli.errors import UsageError, unknown_name
+from tractable.cli.tables.columns import parse
+from tractable.cli.tables.target import Target
 from tractable.sklearn.targets import KINDS, NORMAL
 
 Array = npt.NDArray[Any]
@@ -19,8 +19,8 @@ Array = npt.NDArray[Any]
 AUTO = "auto"
 CATEGORICAL, ORDINAL = "categorical", "ordinal"
 NAMES = (AUTO, *KINDS, CATEGORICAL, ORDINAL)
-LARGEST_COUNT = 100_000
-FEWEST_ROWS = 50
+MAX_COUNT = 100_000
+MIN_ROWS = 50
 """To see the shape of a distribution by."""
 _NEAR_SEAM = 0.3  # of a turn, in radians
 _FAR = 5.0  # residuals, in deviations of those in the middle
@@ -29,7 +29,7 @@ _ROUNDS = 10
 
 
 @dataclass(frozen=True)
-class Meaning:
+class LikelihoodChoice:
     """The likelihood of a target.
 
     Attributes:
@@ -49,18 +49,18 @@ class Meaning:
         return {} if self.name in (NORMAL, CATEGORICAL) else {"likelihood": self.name}
 
 
-def task_of(name: str | None) -> str | None:
+def implied_task(name: str | None) -> str | None:
     """The task that a likelihood goes with; None if it says nothing of it."""
     if name is None or name == AUTO:
         return None
     if name not in NAMES:
-        raise unknown("likelihood", name, NAMES)
+        raise unknown_name("likelihood", name, NAMES)
     return "classification" if name in (CATEGORICAL, ORDINAL) else "regression"
 
 
-def meaning(
+def choose_likelihood(
     target: Target, wanted: str | None, stated: tuple[str, ...], x: Array, y: Array
-) -> Meaning:
+) -> LikelihoodChoice:
     """What the target means.
 
     Args:
@@ -71,58 +71,68 @@ def meaning(
         y: their targets.
 
     Raises:
-        BadUse: levels whose order is not known.
+        UsageError: levels whose order is not known.
     """
     if stated and wanted not in (AUTO, ORDINAL):
-        raise BadUse("--order goes with --likelihood ordinal")
+        raise UsageError("--order goes with --likelihood ordinal")
     if target.task == "classification":
         if wanted == ORDINAL or (wanted == AUTO and stated):
-            return Meaning(ORDINAL, order=_order(target.values, stated))
-        return _of_classes(target.values) if wanted == AUTO else Meaning(CATEGORICAL)
+            return LikelihoodChoice(ORDINAL, order=_level_order(target.values, stated))
+        return (
+            _choose_for_labels(target.values) if wanted == AUTO else LikelihoodChoice(CATEGORICAL)
+        )
     if wanted == AUTO:
-        return _of_numbers(x, y)
-    return Meaning(wanted or NORMAL)
+        return _choose_for_numbers(x, y)
+    return LikelihoodChoice(wanted or NORMAL)
 
 
-def _order(labels: Array, stated: tuple[str, ...]) -> tuple[str, ...]:
+def _level_order(labels: Array, stated: tuple[str, ...]) -> tuple[str, ...]:
     """Levels from the lowest: as stated, or as numbers go."""
     levels = np.unique(labels).tolist()
     if stated:
         strange = [level for level in levels if level not in stated]
         if strange or len(set(stated)) != len(stated):
-            raise BadUse(f"--order names {', '.join(stated)}; the target has {', '.join(levels)}")
+            raise UsageError(
+                f"--order names {', '.join(stated)}; the target has {', '.join(levels)}"
+            )
         return stated
     numbers = {level: parse(level) for level in levels}
     if any(number is None for number in numbers.values()):
-        raise BadUse(
+        raise UsageError(
             f"the levels {', '.join(levels)} are text: give their order from the lowest, "
             f"for instance --order {','.join(levels)}"
         )
     return tuple(sorted(levels, key=lambda level: numbers[level] or 0.0))
 
 
-def _of_classes(labels: Array) -> Meaning:
+def _choose_for_labels(labels: Array) -> LikelihoodChoice:
     """Whole numbers are levels with an order, if there are three or more."""
     levels = np.unique(labels).tolist()
     numbers = [parse(level) for level in levels]
     if len(levels) < 3 or any(n is None or n != int(n) for n in numbers):
-        return Meaning(CATEGORICAL, "classes without an order")
-    return Meaning(ORDINAL, f"{len(levels)} whole numbers are levels in order", _order(labels, ()))
+        return LikelihoodChoice(CATEGORICAL, "classes without an order")
+    return LikelihoodChoice(
+        ORDINAL, f"{len(levels)} whole numbers are levels in order", _level_order(labels, ())
+    )
 
 
-def _of_numbers(x: Array, y: Array) -> Meaning:
+def _choose_for_numbers(x: Array, y: Array) -> LikelihoodChoice:
     """Angles, counts, numbers with far outliers, or plain ones."""
-    if len(y) >= FEWEST_ROWS and _turns(y):
-        return Meaning("von_mises", "numbers all around a circle, in radians")
-    if _counts(y):
-        return Meaning("negative_binomial", "whole numbers from 0, small ones among them: counts")
-    share = _far_share(x, y)
+    if len(y) >= MIN_ROWS and _is_angular(y):
+        return LikelihoodChoice("von_mises", "numbers all around a circle, in radians")
+    if _is_count(y):
+        return LikelihoodChoice(
+            "negative_binomial", "whole numbers from 0, small ones among them: counts"
+        )
+    share = _outlier_share(x, y)
     if share > _FAR_SHARE:
-        return Meaning("student_t", f"{100 * share:.0f} % lie far off a straight line: long tails")
-    return Meaning(NORMAL, "numbers of no special kind")
+        return LikelihoodChoice(
+            "student_t", f"{100 * share:.0f} % lie far off a straight line: long tails"
+        )
+    return LikelihoodChoice(NORMAL, "numbers of no special kind")
 
 
-def _turns(y: Array) -> bool:
+def _is_angular(y: Array) -> bool:
     """Whether numbers fill one turn, from 0 or from -pi, with some on both sides of its seam."""
     for low in (0.0, -math.pi):
         high = low + 2 * math.pi
@@ -132,20 +142,20 @@ def _turns(y: Array) -> bool:
     return False
 
 
-def _counts(y: Array) -> bool:
+def _is_count(y: Array) -> bool:
     """Whether numbers are whole, not negative, and scatter as counts do, down to small ones."""
-    whole = bool((y == np.round(y)).all()) and y.min() >= 0 and y.max() <= LARGEST_COUNT
+    whole = bool((y == np.round(y)).all()) and y.min() >= 0 and y.max() <= MAX_COUNT
     return whole and y.min() <= 0.1 * y.mean() and y.var() >= y.mean()
 
 
-def _far_share(x: Array, y: Array) -> float:
+def _outlier_share(x: Array, y: Array) -> float:
     """Share of the rows more than five deviations off the plane of least absolute residuals.
 
     Twice that of the rarer side: a skewed target has one long tail, and is no case of outliers.
     """
     whole = ~np.isnan(x).any(1)  # a row with a hole is off for want of its value
     x, y = x[whole], y[whole]
-    if len(y) < FEWEST_ROWS:
+    if len(y) < MIN_ROWS:
         return 0.0
     design = np.column_stack([np.ones(len(x)), x])
     weight, middle, residual = np.ones(len(y)), 0.0, y
