@@ -52,8 +52,8 @@ class NonFiniteMessage(NonFiniteError):
 # --- what there is no formula for -------------------------------------------------------------
 
 
-class NoSteadyState(TractableError, ArithmeticError):
-    """A recurrent network did not settle in a steady state."""
+class ConvergenceError(TractableError, ArithmeticError):
+    """A fixed-point iteration did not converge."""
 
 
 class Unsupported(TractableError):

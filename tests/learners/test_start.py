@@ -69,7 +69,7 @@ def test_anatomy() -> None:
     encoder = Anatomy.of(nn.TransformerEncoder(layer, 3))
     assert encoder == Anatomy(12, norms=True, attention=True)
     # Attention that is called as a function counts as well.
-    read = Anatomy.of(CausalTransformer(5, width=8, heads=2, layers=1, context=4))
+    read = Anatomy.of(CausalTransformer(5, d_model=8, n_heads=2, n_layers=1, context_length=4))
     assert read == Anatomy(7, norms=True, attention=True)
     words = nn.Sequential(nn.Embedding(5, 4), nn.LSTM(4, 4, 2))
     assert Anatomy.of(words) == Anatomy(3, recurrent=True)

@@ -1,4 +1,4 @@
-"""Steady states: the slides' recurrent back-propagation, gradients by unrolling, samples."""
+"""Fixed points: recurrent backpropagation of the slides, gradients by unrolling, samples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.errors import NoSteadyState
-from tractable.nn import SteadyState
-from tractable.nn.fixed_point import settle
+from tractable.errors import ConvergenceError
+from tractable.nn import DeepEquilibrium
+from tractable.nn.equilibrium import solve_fixed_point
 from tractable.testing.regimes import generator, normal
 
 D = torch.float64
@@ -31,8 +31,8 @@ class Slides(nn.Module):
         return torch.tanh(nn.functional.linear(z, self.weight) + b)
 
 
-def settled() -> tuple[SteadyState, Tensor, Tensor]:
-    layer, b = SteadyState(Slides()), B.clone().requires_grad_()
+def solved() -> tuple[DeepEquilibrium, Tensor, Tensor]:
+    layer, b = DeepEquilibrium(Slides()), B.clone().requires_grad_()
     return layer, b, layer(b)
 
 
@@ -41,7 +41,7 @@ def close(got: Tensor, wanted: Any, atol: float = 1e-9) -> None:
 
 
 def test_rec_01_the_weight_update_of_the_slides() -> None:
-    layer, b, z = settled()
+    layer, b, z = solved()
     close(z[0].detach(), [0.24107706, -0.188701075, 0.222214756])
     d_w, s = torch.autograd.grad((z @ C).sum(), [layer.cell.weight, b])
     close(s[0], [0.427040038, -1.756904575, 1.049463955])
@@ -53,13 +53,13 @@ def test_rec_01_the_weight_update_of_the_slides() -> None:
             [0.253001685, -0.198034976, 0.233206377],
         ],
     )
-    layer, b, z = settled()
+    layer, b, z = solved()
     reward = -0.5 * (z - torch.tensor([0.5, -0.5, 0.25], dtype=D)).square().sum()
     close(torch.autograd.grad(reward, b)[0][0], [0.168840759, -0.334457611, 0.130948504])
 
 
 def test_rec_02_sensitivity_lemma() -> None:
-    layer, b, z = settled()
+    layer, b, z = solved()
     d_w, s = torch.autograd.grad((z @ C).sum(), [layer.cell.weight, b])
     torch.testing.assert_close(d_w, s.mT @ z.detach(), rtol=1e-10, atol=1e-12)
     slopes = 1 - z.detach()[0].square()
@@ -68,7 +68,7 @@ def test_rec_02_sensitivity_lemma() -> None:
 
 
 def test_rec_03_input_as_a_function_of_the_output() -> None:
-    _, b, z = settled()
+    _, b, z = solved()
     jacobian = torch.stack(
         [torch.autograd.grad(z[0, i], b, retain_graph=True)[0][0] for i in range(3)]
     )
@@ -79,7 +79,7 @@ def test_rec_03_input_as_a_function_of_the_output() -> None:
 
 
 def test_rec_06_unfolded_gradients_approach_it() -> None:
-    _, b, z = settled()
+    _, b, z = solved()
     (s,) = torch.autograd.grad((z @ C).sum(), b)
     cell = Slides()
     for steps, wanted in ((5, 5.5507e-2), (10, 1.4275e-3), (20, 8.3237e-7)):
@@ -98,10 +98,10 @@ def test_rec_06_unfolded_gradients_approach_it() -> None:
     ("start", "state", "slope"),
     [(-0.5, -0.945963582, 0.133156481), (0.0, 0.966253709, 0.076506798)],
 )
-def test_rec_07_the_gradient_belongs_to_the_state_it_settled_in(
+def test_rec_07_the_gradient_belongs_to_the_fixed_point_it_converged_to(
     start: float, state: float, slope: float
 ) -> None:
-    layer = SteadyState(Slides(torch.tensor([[2.0]], dtype=D)))
+    layer = DeepEquilibrium(Slides(torch.tensor([[2.0]], dtype=D)))
     b = torch.tensor([[0.1]], dtype=D, requires_grad=True)
     z = layer(b, torch.tensor([[start]], dtype=D))
     assert abs(float(z.detach()) - state) < 1e-9
@@ -110,31 +110,31 @@ def test_rec_07_the_gradient_belongs_to_the_state_it_settled_in(
     assert abs(float(torch.atanh(z.detach()) - 2 * z.detach()) - 0.1) < 1e-9
 
 
-def test_rec_07_an_unstable_state_is_not_reached_and_its_gradient_is_refused() -> None:
-    layer = SteadyState(Slides(torch.tensor([[2.0]], dtype=D)), tolerance=1e-8)
+def test_rec_07_an_unstable_fixed_point_is_not_reached_and_its_gradient_raises() -> None:
+    layer = DeepEquilibrium(Slides(torch.tensor([[2.0]], dtype=D)), tolerance=1e-8)
     b = torch.tensor([[0.1]], dtype=D, requires_grad=True)
     at = torch.tensor([[-0.10033878137]], dtype=D)
     assert abs(float(layer(b, at + 1e-4).detach()) - 0.966253709) < 1e-6
-    z = layer(b, at)  # it stands there already
+    z = layer(b, at)  # it is the fixed point
     assert abs(float(z.detach()) + 0.100338781) < 1e-8
-    with pytest.raises(NoSteadyState, match="the adjoint did not settle"):
+    with pytest.raises(ConvergenceError, match="the adjoint did not converge"):
         torch.autograd.grad(z.sum(), b)
     at.requires_grad_()
     d_at, d_b = torch.autograd.grad(layer.cell(at, b).sum(), (at, b))
-    assert abs(float(d_b / (1 - d_at)) + 1.010274761) < 1e-7  # what it would be
+    assert abs(float(d_b / (1 - d_at)) + 1.010274761) < 1e-7  # the exact value
 
 
 def test_rec_11_a_small_step_along_the_update_raises_the_reward() -> None:
-    layer, _, z = settled()
+    layer, _, z = solved()
     (d_w,) = torch.autograd.grad((z @ C).sum(), layer.cell.weight)
-    higher = SteadyState(Slides(W + 1e-3 * d_w))(B)
+    higher = DeepEquilibrium(Slides(W + 1e-3 * d_w))(B)
     gained = float((higher @ C - z @ C).detach())
     assert gained == pytest.approx(1e-3 * float(d_w.square().sum()), rel=0.01)
 
 
 def test_rec_11_a_learner_flips_the_sign_once() -> None:
     """A step of gradient descent on the negative log-likelihood raises the likelihood."""
-    layer = SteadyState(Slides(W.float()))
+    layer = DeepEquilibrium(Slides(W.float()))
     x, y = B.float().repeat(4, 1), torch.full((4, 3), 0.4)
     model = tr.Backprop(layer, tr.likelihoods.Normal(0.5), lr=1e-2)
     before = float(model.predict(x).log_prob(y).sum())
@@ -149,7 +149,7 @@ def test_gradients_are_those_of_unrolling(size: float) -> None:
     with torch.no_grad():
         cell.weight_hh.mul_(size / torch.linalg.matrix_norm(cell.weight_hh, 2))
     x = normal(torch.zeros(5, 2, dtype=D), generator("x")).requires_grad_()
-    layer = SteadyState(cell)
+    layer = DeepEquilibrium(cell)
     ends = [x, *cell.parameters()]
     d = normal(torch.zeros(5, 6, dtype=D), generator("d"))
     implicit = torch.autograd.grad(layer(x), ends, d)
@@ -159,15 +159,15 @@ def test_gradients_are_those_of_unrolling(size: float) -> None:
     unrolled = torch.autograd.grad(z, ends, d)
     for got, wanted in zip(implicit, unrolled, strict=True):
         assert float((got - wanted).abs().max()) < 1e-10
-    assert layer.settled is not None
-    assert layer.settled.steps < (25 if size < 0.9 else 60)  # plain: 30 to 300
+    assert layer.solve_info is not None
+    assert layer.solve_info.n_steps < (25 if size < 0.9 else 60)  # plain: 30 to 300
 
 
 def test_messages_to_means_are_those_of_unrolling() -> None:
     """Without variance a Gaussian's messages are gradients."""
     torch.manual_seed(0)
     cell = nn.RNNCell(2, 4).double()
-    layer = SteadyState(cell)
+    layer = DeepEquilibrium(cell)
     x = normal(torch.zeros(3, 2, dtype=D), generator("x"))
     leaves = {n: p.detach().clone().requires_grad_() for n, p in layer.named_parameters()}
     sure = {n: tr.Gaussian.wrap(p, torch.zeros_like(p)) for n, p in leaves.items()}
@@ -191,7 +191,7 @@ def test_variance_is_that_of_drawn_networks(size: float, variance: float, within
     weights = {n: tr.Gaussian(p.detach(), variance) for n, p in cell.named_parameters()}
     x = tr.Gaussian(normal(torch.zeros(1, 2, dtype=D), generator("x")), variance)
     named: Any = {f"cell.{n}": w for n, w in weights.items()}
-    z: Any = torch.func.functional_call(SteadyState(cell), named, (x,))
+    z: Any = torch.func.functional_call(DeepEquilibrium(cell), named, (x,))
     source, n = generator("draws"), 8000
     drawn = {
         name: w.loc + w.stddev * torch.randn(n, *w.shape, generator=source, dtype=D)
@@ -208,11 +208,11 @@ def test_variance_is_that_of_drawn_networks(size: float, variance: float, within
 
 
 class Net(nn.Module):
-    """A steady state, and a head."""
+    """A deep equilibrium layer and a linear head."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.state = SteadyState(nn.RNNCell(1, 8))
+        self.state = DeepEquilibrium(nn.RNNCell(1, 8))
         self.head = nn.Linear(8, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -238,27 +238,29 @@ def test_every_learner_learns_through_it(make: Any) -> None:
     assert tr.metrics.rmse(model.predict(x), y) < 0.3  # a constant has 0.54
 
 
-def test_it_says_when_it_does_not_settle() -> None:
-    swings = Slides(torch.tensor([[-3.0]], dtype=D))
+def test_a_cell_that_does_not_converge_raises() -> None:
+    oscillating = Slides(torch.tensor([[-3.0]], dtype=D))
     x = torch.full((1, 1), 0.1, dtype=D)
-    with pytest.raises(NoSteadyState, match="did not settle in 50 steps"):
-        SteadyState(swings, max_steps=50)(x)
-    with pytest.warns(RuntimeWarning, match="weights are too large"):
-        SteadyState(swings, max_steps=50, if_not="warn")(x)
+    with pytest.raises(ConvergenceError, match="did not converge in 50 steps"):
+        DeepEquilibrium(oscillating, max_steps=50)(x)
+    with pytest.warns(RuntimeWarning, match="weights are so large"):
+        DeepEquilibrium(oscillating, max_steps=50, on_failure="warn")(x)
 
 
-def test_bad_arguments_are_refused() -> None:
+def test_invalid_arguments_raise() -> None:
     with pytest.raises(ValueError, match="got 2 rows for inputs of 1"):
-        SteadyState(Slides())(B, torch.zeros(2, 3, dtype=D))
+        DeepEquilibrium(Slides())(B, torch.zeros(2, 3, dtype=D))
     with pytest.raises(ValueError, match="'raise' or 'warn'"):
-        SteadyState(Slides(), if_not="maybe")  # type: ignore[arg-type]
+        DeepEquilibrium(Slides(), on_failure="maybe")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="two states"):
-        SteadyState(nn.LSTMCell(2, 3))
+        DeepEquilibrium(nn.LSTMCell(2, 3))
 
 
-def test_a_large_state_does_not_make_others_look_settled() -> None:
-    """``z = r z + x`` settles at ``x / (1 - r)``, row by row at its own pace."""
+def test_a_large_state_does_not_hide_the_change_of_others() -> None:
+    """``z = r z + x`` converges to ``x / (1 - r)``, each row at its own rate."""
     rate, x = torch.tensor([[0.5], [0.99]]), torch.tensor([[1e8], [1.0]])
-    found = settle(lambda z: rate * z + x, torch.zeros(2, 1), tolerance=1e-5, max_steps=5_000)
+    found = solve_fixed_point(
+        lambda z: rate * z + x, torch.zeros(2, 1), tolerance=1e-5, max_steps=5_000
+    )
     assert found.converged
-    torch.testing.assert_close(found.z, x / (1 - rate), rtol=2e-3, atol=0)
+    torch.testing.assert_close(found.value, x / (1 - rate), rtol=2e-3, atol=0)

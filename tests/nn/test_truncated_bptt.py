@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.nn import Truncated
+from tractable.nn import TruncatedBPTT
 from tractable.testing.regimes import generator, normal
 
 D = torch.float64
@@ -33,7 +33,7 @@ def trajectory(steps: int) -> tuple[Tensor, Tensor, Tensor, nn.RNN]:
     """States, the inputs they came from, ``dR/dW`` and the layer, with ``R = sum c.x(t)``."""
     layer = slides()
     b = B.repeat(STEPS, 1, 1).requires_grad_()
-    out, _ = Truncated(layer, steps)(b, START.reshape(1, 1, 3))
+    out, _ = TruncatedBPTT(layer, steps)(b, START.reshape(1, 1, 3))
     return (
         out,
         b,
@@ -76,7 +76,7 @@ def test_gradients_are_the_recursion_of_the_slides() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_truncated_gradients_are_the_recursion_begun_anew(steps: int) -> None:
+def test_truncated_gradients_equal_the_recursion_restarted_at_each_segment(steps: int) -> None:
     whole, _, _, _ = trajectory(STEPS)
     out, _, d_w, _ = trajectory(steps)
     torch.testing.assert_close(out, whole)  # no value changes
@@ -84,7 +84,7 @@ def test_truncated_gradients_are_the_recursion_begun_anew(steps: int) -> None:
     total = torch.zeros(3, 3, dtype=D)
     s = torch.zeros(3, dtype=D)
     for t in range(STEPS, 0, -1):
-        if t % steps == 0:  # the last step of a stretch hears nothing of later ones
+        if t % steps == 0:  # the last step of a segment gets no gradient from later ones
             s = torch.zeros(3, dtype=D)
         s = (1 - states[t].square()) * (W.mT @ s + C)
         total += torch.outer(s, states[t - 1])
@@ -111,19 +111,19 @@ def test_truncated_is_full_where_the_window_covers_all(kind: Any) -> None:
         return (z.loc, z.variance), torch.autograd.grad([z.loc, z.variance], ends, [d, -d.abs()])
 
     full = run(layer, "")
-    torch.testing.assert_close(run(Truncated(layer, 5), "module."), full)
-    values, messages = run(Truncated(layer, 2), "module.")
+    torch.testing.assert_close(run(TruncatedBPTT(layer, 5), "module."), full)
+    values, messages = run(TruncatedBPTT(layer, 2), "module.")
     torch.testing.assert_close(values, full[0])
     assert not all(torch.allclose(a, b) for a, b in zip(messages, full[1], strict=True))
 
 
-def test_what_it_cannot_take_is_refused() -> None:
+def test_invalid_arguments_raise() -> None:
     with pytest.raises(TypeError, match="got Linear"):
-        Truncated(nn.Linear(1, 1), 2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="both ways"):
-        Truncated(nn.GRU(1, 1, bidirectional=True), 2)
+        TruncatedBPTT(nn.Linear(1, 1), 2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unidirectional"):
+        TruncatedBPTT(nn.GRU(1, 1, bidirectional=True), 2)
     with pytest.raises(ValueError, match="at least 1, got 0"):
-        Truncated(nn.GRU(1, 1), 0)
+        TruncatedBPTT(nn.GRU(1, 1), 0)
     packed = nn.utils.rnn.pack_sequence([torch.zeros(3, 1)])
-    with pytest.raises(TypeError, match="packed"):
-        Truncated(nn.GRU(1, 1), 2)(packed)
+    with pytest.raises(TypeError, match="got a PackedSequence"):
+        TruncatedBPTT(nn.GRU(1, 1), 2)(packed)

@@ -1,4 +1,4 @@
-"""A small transformer that reads tokens from left to right, with a memory of what it has read."""
+"""A small causal transformer with a key-value cache."""
 
 from __future__ import annotations
 
@@ -13,118 +13,134 @@ from torch import Tensor, nn
 from tractable.errors import InvalidInput
 
 
-class Block(nn.Module):
-    """Causal attention and a hidden layer, each with the norm first and added to its input.
+class TransformerBlock(nn.Module):
+    """Causal self-attention and a feed-forward layer, both with pre-norm and a residual connection.
 
     Args:
-        width: features of a token.
-        heads: heads of the attention.
+        d_model: number of features of a token.
+        n_heads: number of attention heads.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
-        self.heads = heads
-        self.before_attention = nn.LayerNorm(width)
-        self.project = nn.Linear(width, 3 * width)
-        self.join = nn.Linear(width, width)
-        self.before_hidden = nn.LayerNorm(width)
-        self.hidden = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        self.n_heads = n_heads
+        self.attention_norm = nn.LayerNorm(d_model)
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.projection = nn.Linear(d_model, d_model)
+        self.feedforward_norm = nn.LayerNorm(d_model)
+        self.feedforward = nn.Sequential(
+            nn.Linear(d_model, 4 * d_model), nn.GELU(), nn.Linear(4 * d_model, d_model)
         )
-        self.read: tuple[Any, Any] | None = None
-        """Keys and values of the tokens that were read, while they are remembered."""
-        self.remembers = False
+        self.cache: tuple[Any, Any] | None = None
+        """Keys and values of the previous tokens, while the cache is on."""
+        self.uses_cache = False
 
     def forward(self, x: Tensor) -> Tensor:
-        """The tokens, each of which has seen itself and those before it."""
-        x = x + self.join(self._attended(self.before_attention(x)))
-        hidden: Tensor = x + self.hidden(self.before_hidden(x))
-        return hidden
+        """Return the features of the tokens; each depends on itself and the tokens before it.
 
-    def _attended(self, x: Tensor) -> Tensor:
-        rows, new, width = x.shape
-        shape = (rows, new, 3, self.heads, width // self.heads)
-        q, k, v = self.project(x).reshape(shape).permute(2, 0, 3, 1, 4).unbind(0)
-        if self.remembers:
-            if self.read is not None:
-                k, v = (torch.cat(pair, -2) for pair in zip(self.read, (k, v), strict=True))
-            self.read = k, v
-        every = k.shape[-2]
-        seen = torch.ones(new, every, dtype=torch.bool, device=x.device).tril(every - new)
-        z = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-        return z.transpose(1, 2).reshape(rows, new, width)
+        Args:
+            x: ``[rows, steps, d_model]``.
+        """
+        x = x + self.projection(self._attention(self.attention_norm(x)))
+        z: Tensor = x + self.feedforward(self.feedforward_norm(x))
+        return z
+
+    def _attention(self, x: Tensor) -> Tensor:
+        rows, n_new, d_model = x.shape
+        shape = (rows, n_new, 3, self.n_heads, d_model // self.n_heads)
+        # Each of q, k, v: [rows, heads, new tokens, features of a head]
+        q, k, v = self.qkv(x).reshape(shape).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.uses_cache:
+            if self.cache is not None:
+                k, v = (torch.cat(pair, -2) for pair in zip(self.cache, (k, v), strict=True))
+            self.cache = k, v
+        n_keys = k.shape[-2]
+        mask = torch.ones(n_new, n_keys, dtype=torch.bool, device=x.device).tril(n_keys - n_new)
+        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return z.transpose(1, 2).reshape(rows, n_new, d_model)
 
 
 class CausalTransformer(nn.Module):
-    """Outputs for the token that follows each token, from it and those before it.
+    """A transformer whose output at each step depends on the tokens up to this step.
 
-    A plain module: tokens ``[rows, steps]`` to ``[rows, steps, outputs]``.  Inside
-    ``remembering()`` every call goes on from where the last one ended.
+    The outputs at a step parameterize the distribution of the next token.
 
     Args:
-        vocabulary: number of tokens.
-        outputs: outputs for each step: the ``outputs`` of the likelihood of a step (by default
-            ``vocabulary``, for ``Softmax``; ``Categorical`` has one less).
-        width: features of a token.
-        heads: heads of the attention, a divisor of ``width``.
-        layers: blocks.
-        context: tokens that can be read at once.
+        vocab_size: number of different tokens.
+        n_outputs: number of outputs at each step: the ``outputs`` of the likelihood of a step.
+            Default: ``vocab_size``, for ``Softmax``; ``Categorical`` needs one less.
+        d_model: number of features of a token.
+        n_heads: number of attention heads, a divisor of ``d_model``.
+        n_layers: number of blocks.
+        context_length: maximum number of tokens of a sequence.
 
-    >>> net = CausalTransformer(5, width=8, heads=2, layers=1, context=4)
+    >>> net = CausalTransformer(5, d_model=8, n_heads=2, n_layers=1, context_length=4)
     >>> net(torch.tensor([[0, 3, 1]])).shape
     torch.Size([1, 3, 5])
     """
 
     def __init__(
         self,
-        vocabulary: int,
-        outputs: int | None = None,
+        vocab_size: int,
+        n_outputs: int | None = None,
         *,
-        width: int = 64,
-        heads: int = 4,
-        layers: int = 2,
-        context: int = 64,
+        d_model: int = 64,
+        n_heads: int = 4,
+        n_layers: int = 2,
+        context_length: int = 64,
     ) -> None:
         super().__init__()
-        if width % heads:
-            raise ValueError(f"heads must divide width: got {heads} heads and width {width}")
-        self.vocabulary, self.context = vocabulary, context
-        self.tokens = nn.Embedding(vocabulary, width)
-        self.places = nn.Embedding(context, width)
-        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocabulary if outputs is None else outputs)
-        self.passed: int | None = None
+        if d_model % n_heads:
+            raise ValueError(f"n_heads must divide d_model: got {n_heads} and {d_model}")
+        self.vocab_size, self.context_length = vocab_size, context_length
+        self.token_embedding = nn.Embedding(vocab_size, d_model)
+        self.position_embedding = nn.Embedding(context_length, d_model)
+        self.blocks = nn.ModuleList([TransformerBlock(d_model, n_heads) for _ in range(n_layers)])
+        self.norm = nn.LayerNorm(d_model)
+        self.head = nn.Linear(d_model, vocab_size if n_outputs is None else n_outputs)
+        self.n_cached: int | None = None
+        """Number of tokens in the cache; None while the cache is off."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """See the class."""
+        """Return the outputs at each step, ``[rows, steps, n_outputs]``.
+
+        Args:
+            tokens: integers, ``[rows, steps]``.
+
+        Raises:
+            InvalidInput: there are no tokens, or more than ``context_length``.
+        """
         if tokens.ndim != 2 or not tokens.shape[1]:
             raise InvalidInput(
                 f"tokens must have shape (rows, steps) with at least one step, got "
                 f"{tuple(tokens.shape)}"
             )
-        start = self.passed or 0
+        start = self.n_cached or 0
         end = start + tokens.shape[1]
-        if end > self.context:
-            raise InvalidInput(f"the context is {self.context} tokens, got {end}")
-        if self.passed is not None:
-            self.passed = end
-        x = self.tokens(tokens) + self.places(torch.arange(start, end, device=tokens.device))
+        if end > self.context_length:
+            raise InvalidInput(
+                f"a sequence can have at most context_length={self.context_length} tokens, "
+                f"got {end}"
+            )
+        if self.n_cached is not None:
+            self.n_cached = end
+        positions = torch.arange(start, end, device=tokens.device)
+        x = self.token_embedding(tokens) + self.position_embedding(positions)
         for block in self.blocks:
             x = block(x)
         z: Tensor = self.head(self.norm(x))
         return z
 
     @contextmanager
-    def remembering(self) -> Iterator[None]:
-        """Within this block keys and values of what was read are kept: calls go on from there."""
-        blocks = [block for block in self.blocks if isinstance(block, Block)]
+    def kv_cache(self) -> Iterator[None]:
+        """Within this block keys and values are cached, and each call continues the sequence."""
+        blocks = [block for block in self.blocks if isinstance(block, TransformerBlock)]
         try:
-            self.passed = 0
+            self.n_cached = 0
             for block in blocks:
-                block.remembers, block.read = True, None
+                block.uses_cache, block.cache = True, None
             yield
         finally:
-            self.passed = None
+            self.n_cached = None
             for block in blocks:
-                block.remembers, block.read = False, None
+                block.uses_cache, block.cache = False, None

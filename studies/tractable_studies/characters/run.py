@@ -82,8 +82,8 @@ def fitted(kind: str, text: Text, options: Options, rate: float) -> tr.Learner:
     torch.manual_seed(options.seed)
     part: Any = Categorical(classes, link="probit") if kind == "TAGI" else Softmax(classes)
     net = CausalTransformer(
-        classes, part.outputs_needed, width=options.width, heads=4, layers=options.layers,
-        context=options.context,
+        classes, part.outputs_needed, d_model=options.width, n_heads=4, n_layers=options.layers,
+        context_length=options.context,
     )  # fmt: skip
     more: dict[str, Any] = {} if kind == "TAGI" else {"lr": rate}
     if kind == "BayesByBackprop":
