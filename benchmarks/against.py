@@ -73,11 +73,14 @@ def measure() -> dict[str, float]:
     bbb, local = (
         tr.BayesByBackprop(dense(), normal(0.5), estimator=kind) for kind in ("weights", "local")
     )
-    point, five = tr.Backprop(dense(), normal(0.5)), tr.Ensemble(dense(), normal(0.5), n=5)
+    point, five = (
+        tr.Backprop(dense(), normal(0.5)),
+        tr.Ensemble(dense(), normal(0.5), n_estimators=5),
+    )
     square = images.reshape(128, 1, 28, 28)
     once: dict[str, Any] = {"epochs": 1, "progress": False}
-    if "off_data" in inspect.signature(tr.Learner.fit).parameters:
-        once["off_data"] = False  # done once a fit, not once a step
+    if "distance_aware" in inspect.signature(tr.Learner.fit).parameters:
+        once["distance_aware"] = False  # done once a fit, not once a step
     found = {
         "native: update, 1 row": fastest(lambda: native.update(x[:1], y[:1]), 200),
         "native: predict, 1 row": fastest(lambda: native.predict(x[:1]), 200),

@@ -45,7 +45,7 @@ def steps_of(engine: str, hidden: tuple[int, ...], batch: int) -> dict[str, Call
             before = width
         net = nn.Sequential(*layers, nn.Linear(before, 1))
         model = tr.TAGI(net, tr.likelihoods.Normal(), robust=robust, engine=engine)  # type: ignore[arg-type]
-        model.fit(x, y, epochs=3, off_data=False, progress=False)
+        model.fit(x, y, epochs=3, distance_aware=False, progress=False)
         batches = cycle(list(zip(x.split(batch), y.split(batch), strict=True)))
         steps[name] = lambda model=model, batches=batches: model.learn_batch(*next(batches))
     return steps

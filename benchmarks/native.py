@@ -66,7 +66,7 @@ def updates(sizes: tuple[int, ...], batch: int) -> dict[str, float]:
         for name, (model, count) in models.items():
             x, y = data(sizes, batch * count)
             started = time.perf_counter()
-            model.fit(x, y, epochs=1, batch_size=batch, progress=False, off_data=False)
+            model.fit(x, y, epochs=1, batch_size=batch, progress=False, distance_aware=False)
             spent = 1e6 * (time.perf_counter() - started) / count
             if turn > 0:  # the first one compiles
                 best[name] = min(best.get(name, spent), spent)
@@ -117,7 +117,7 @@ def memory(total: int = 1_000_000) -> dict[str, float]:
     def work(count: int) -> None:
         done = 0
         while done < count:
-            model.fit(x, y, epochs=4, batch_size=1, progress=False, off_data=False)
+            model.fit(x, y, epochs=4, batch_size=1, progress=False, distance_aware=False)
             for k in range(100):
                 model.update(x[k : k + 3], y[k : k + 3])
                 model.predict(x[:9])

@@ -110,8 +110,8 @@ def subjects() -> dict[str, Step]:
     found = {
         "tractable, weights, 1 draw": ours(),
         "tractable, weights, 1 draw, mixture prior": ours(prior=mixture),
-        "tractable, weights, 2 draws": ours(samples=2),
-        "tractable, weights, 2 draws, mixture prior": ours(samples=2, prior=mixture),
+        "tractable, weights, 2 draws": ours(n_train_samples=2),
+        "tractable, weights, 2 draws, mixture prior": ours(n_train_samples=2, prior=mixture),
         "tractable, local": ours(estimator="local"),
         "tractable, local, mixture prior": ours(estimator="local", prior=mixture),
     }

@@ -42,7 +42,7 @@ def main() -> None:
         naive.append(float(past[-1] - now))
         year.append(float(past.mean() - now))
         inside.append(bool(low <= now <= high))
-        model.update(past, now.reshape(1), memory=MEMORY)
+        model.update(past, now.reshape(1), memory_rows=MEMORY)
 
     def rms(errors: list[float]) -> float:
         return float(scale * torch.tensor(errors[120:]).square().mean().sqrt())

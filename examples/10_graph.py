@@ -32,7 +32,7 @@ def main() -> None:
     net = nn.Sequential(G.GraphConv(SIZE, 16), nn.ReLU(), G.GraphConv(16, 1))
     likelihood = tr.likelihoods.Bernoulli()
     model = tr.Ensemble(
-        G.NodeNetwork(net, graph), likelihood, n=5, learner=tr.TAGI, gain=1.0, seed=0
+        G.NodeNetwork(net, graph), likelihood, n_estimators=5, learner=tr.TAGI, gain=1.0, seed=0
     )
     labeled = torch.arange(4)
     model.fit(labeled, side[labeled], epochs=40, batch_size=4)

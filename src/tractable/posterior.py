@@ -224,8 +224,8 @@ def initial_posterior(
     generator: torch.Generator,
     dtype: torch.dtype,
     device: torch.device,
-    relative_variance: float = 1.0,
-    even_steps: bool = False,
+    prior_variance_ratio: float = 1.0,
+    scale_by_layer_size: bool = False,
     kept: Mapping[str, float] | None = None,
     smaller: Mapping[str, float] | None = None,
 ) -> Posterior:
@@ -233,14 +233,14 @@ def initial_posterior(
 
     The means of weights and biases are drawn with the variance ``gain`` times 1 / fan_in
     (``"lecun"``, as the TAGI papers), 2 / fan_in (``"he"``) or 2 / (fan_in + fan_out)
-    (``"xavier"``), and their own variance is ``relative_variance`` times that: 1 as published,
+    (``"xavier"``), and their own variance is ``prior_variance_ratio`` times that: 1 as published,
     less where a network is so deep that doubt would drown the signal.  Scales and offsets of
     normalisation layers keep their means (1 and 0) and get the variance ``gain / 100`` times
-    ``relative_variance``; embeddings have fan_in 1, and units of recurrent layers count their
+    ``prior_variance_ratio``; embeddings have fan_in 1, and units of recurrent layers count their
     inputs and the state before together.  Parameters with ``requires_grad=False`` stay constants.
 
-    With ``even_steps`` the relative variance ``r`` is that of a matrix of 5,000 weights, and one of
-    n has ``r sqrt(n / 5000)``.  A layer that adds ``s = r k`` to the variance of an output moves
+    With ``scale_by_layer_size`` the ratio ``r`` is that of a matrix of 5,000 weights, and one of n
+    has ``r sqrt(n / 5000)``.  A layer that adds ``s = r k`` to the variance of an output moves
     by ``v g`` when that output is observed, in relation to its size by ``r sqrt(k / n)`` times
     the message (from ``sum_w v g^2 = s d^2``, with n alike weights): at one ``r`` for all, a
     large layer stands still beside a small one.
@@ -252,15 +252,15 @@ def initial_posterior(
         generator: for the draws of the means.
         dtype: precision.
         device: where the posterior lives.
-        relative_variance: as above.
-        even_steps: as above.
+        prior_variance_ratio: as above.
+        scale_by_layer_size: as above.
         kept: parameters whose own values are their means, each with its relative variance.
         smaller: parameters whose first means are smaller, each with the factor on their variance;
             the prior around them is as wide as that of others.
     """
     if scheme not in SCHEMES:
         raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
-    for name, number in (("gain", gain), ("relative_variance", relative_variance)):
+    for name, number in (("gain", gain), ("prior_variance_ratio", prior_variance_ratio)):
         if not (math.isfinite(number) and number > 0):
             raise ValueError(f"{name} must be a positive number, got {number}")
     shapes = trainable_shapes(net)
@@ -280,8 +280,12 @@ def initial_posterior(
             locs.append(noise * math.sqrt(size))
         if name in smaller:
             locs[-1] = locs[-1] * math.sqrt(smaller[name])
-        even = math.sqrt(parameter.numel() / _EVEN) if even_steps and parameter.ndim > 1 else 1.0
-        prior[name] = size * kept.get(name, relative_variance) * even
+        even = (
+            math.sqrt(parameter.numel() / _EVEN)
+            if scale_by_layer_size and parameter.ndim > 1
+            else 1.0
+        )
+        prior[name] = size * kept.get(name, prior_variance_ratio) * even
     loc = torch.cat(locs).to(device)
     posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
     posterior.variance = posterior.flat_prior_variance.clone()

@@ -112,9 +112,9 @@ def test_a_seed_decides_all_actions():
 
 def test_learners_rehearse_unless_their_method_is_online():
     normal = tr.likelihoods.Normal(0.3)
-    online = [tr.TAGI(net(), normal), tr.Ensemble(net(), normal, n=2, learner=tr.TAGI)]
+    online = [tr.TAGI(net(), normal), tr.Ensemble(net(), normal, n_estimators=2, learner=tr.TAGI)]
     others = [tr.Backprop(net(), normal), tr.BayesByBackprop(net(), normal)]
-    others.append(tr.Ensemble(net(), normal, n=2))
+    others.append(tr.Ensemble(net(), normal, n_estimators=2))
     for learner in online:
         assert Bandit(learner, n_features=FEATURES, n_actions=ACTIONS).replay is None
     for learner in others:

@@ -143,7 +143,7 @@ def test_bayes_by_backprop_draws_from_its_posterior():
     """Learnt from a memory, its posterior of a linear network comes near the conjugate one."""
     learner = tr.BayesByBackprop(
         nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(NOISE), lr=0.05,
-        schedule=partial(StepLR, step_size=150, gamma=0.4), rho=(-1.0, -0.5), samples=4,
+        schedule=partial(StepLR, step_size=150, gamma=0.4), rho=(-1.0, -0.5), n_train_samples=4,
     )  # fmt: skip
     agent = Bandit(
         learner, Thompson(1), n_features=0, n_actions=2, replay=BanditReplay(16, batch_size=16)

@@ -75,7 +75,7 @@ AGENTS = {
         buffer_size=100,
         gradient_steps=1,
         memory_rows=None,
-        learner=partial(tr.BayesByBackprop, draws=4),
+        learner=partial(tr.BayesByBackprop, n_weight_samples=4),
     ),
     "policy gradient": lambda env, seed=0: PolicyGradient(
         env, seed=seed, episodes_per_update=2, hidden_layer_sizes=(8,)

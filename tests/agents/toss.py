@@ -59,7 +59,7 @@ def learners() -> dict[str, tr.Learner]:
         "backprop": tr.Backprop(net(), normal(0.3), lr=1e-2, schedule="constant"),
         "backprop-noise": tr.Backprop(net(), normal(), lr=1e-2),
         "dropout": tr.Backprop(net(dropout=True), normal(0.3), lr=1e-2, mc_dropout=True),
-        "ensemble": tr.Ensemble(net(), normal(0.3), n=3, lr=1e-2, schedule=halving),
+        "ensemble": tr.Ensemble(net(), normal(0.3), n_estimators=3, lr=1e-2, schedule=halving),
     }
 
 

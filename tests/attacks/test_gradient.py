@@ -34,8 +34,8 @@ def test_the_gradient_of_a_mixture_is_that_of_all_its_draws(data):
     x, y = (t[:3] for t in data)
     net = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
     for model in (
-        tr.BayesByBackprop(net, tr.likelihoods.Softmax(2), draws=7, dtype=torch.float64),
-        tr.Ensemble(net, tr.likelihoods.Softmax(2), n=3, dtype=torch.float64),
+        tr.BayesByBackprop(net, tr.likelihoods.Softmax(2), n_weight_samples=7, dtype=torch.float64),
+        tr.Ensemble(net, tr.likelihoods.Softmax(2), n_estimators=3, dtype=torch.float64),
     ):
         found = attacks.loss_gradient(model, x.double(), y)
         step = 1e-6

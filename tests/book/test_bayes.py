@@ -25,8 +25,8 @@ ROWS = torch.tensor([[1.0], [2.0]], dtype=DOUBLE), torch.tensor([1.0, 2.0], dtyp
 
 def test_bay_01_in_closed_form_is_exact():
     model = tr.TAGI(
-        scalar(), tr.likelihoods.Normal(1.0), init="net", gain=1.0, relative_variance=1.0,
-        forget=0.0, dtype=DOUBLE,
+        scalar(), tr.likelihoods.Normal(1.0), init="net", gain=1.0, prior_variance_ratio=1.0,
+        epoch_forgetting=0.0, dtype=DOUBLE,
     )  # fmt: skip
     assert float(model.posterior["weight"].variance) == pytest.approx(1)
     for x, y in zip(*ROWS, strict=True):
@@ -41,21 +41,21 @@ def test_bay_01_around_the_mode_is_exact_and_the_mode_is_the_mean():
     model = tr.Laplace(
         scalar(), tr.likelihoods.Normal(1.0), structure="last_layer", prior_precision=1.0,
         init="net", dtype=DOUBLE,
-    ).fit(*ROWS, epochs=1, off_data=False)  # fmt: skip
+    ).fit(*ROWS, epochs=1, distance_aware=False)  # fmt: skip
     weight = model.posterior["weight"]
     assert (float(weight.loc), float(weight.variance)) == pytest.approx((5 / 6, 1 / 6))
     point = tr.Backprop(
         scalar(), tr.likelihoods.Normal(1.0), prior=tr.priors.Normal(1.0), init="net", lr=0.05,
         dtype=DOUBLE,
-    ).fit(*ROWS, epochs=300, batch_size=2, off_data=False)  # fmt: skip
+    ).fit(*ROWS, epochs=300, batch_size=2, distance_aware=False)  # fmt: skip
     assert float(point.posterior["weight"].loc) == pytest.approx(5 / 6, abs=1e-3)
 
 
 def test_bay_01_by_variational_gradients_comes_close():
     model = tr.BayesByBackprop(
-        scalar(), tr.likelihoods.Normal(1.0), prior=tr.priors.Normal(1.0), lr=0.05, samples=1000,
-        estimator="local", rho=(-1.0, -1.0), dtype=DOUBLE, seed=1,
-    ).fit(*ROWS, epochs=300, batch_size=2, off_data=False)  # fmt: skip
+        scalar(), tr.likelihoods.Normal(1.0), prior=tr.priors.Normal(1.0), lr=0.05,
+        n_train_samples=1000, estimator="local", rho=(-1.0, -1.0), dtype=DOUBLE, seed=1,
+    ).fit(*ROWS, epochs=300, batch_size=2, distance_aware=False)  # fmt: skip
     weight = model.posterior["weight"]
     assert float(weight.loc) == pytest.approx(5 / 6, abs=1e-3)
     assert float(weight.variance) == pytest.approx(1 / 6, abs=1e-3)
@@ -66,7 +66,7 @@ def line():
     return tr.Laplace(
         nn.Linear(1, 1), tr.likelihoods.Normal(0.5), structure="last_layer",
         prior_precision=0.25, dtype=DOUBLE,
-    ).fit(X[:, None], Y, epochs=1, off_data=False)  # fmt: skip
+    ).fit(X[:, None], Y, epochs=1, distance_aware=False)  # fmt: skip
 
 
 def test_bay_02_slope_and_offset(line):
@@ -123,7 +123,7 @@ def test_bay_08_conditioning_is_what_a_learner_does():
     model = tr.Laplace(
         nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(1.0), structure="last_layer",
         prior_precision=1e-9, dtype=DOUBLE,
-    ).fit(*scaled, epochs=1, off_data=False)  # fmt: skip
+    ).fit(*scaled, epochs=1, distance_aware=False)  # fmt: skip
     weight = model.posterior["weight"]
     assert weight.loc[0].tolist() == pytest.approx([1.666666667, -0.307692308], abs=1e-6)
     assert weight.variance[0].tolist() == pytest.approx([1 / 3, 0.153846154], abs=1e-6)
@@ -144,10 +144,14 @@ def test_bay_08_a_product_of_gaussians():
             net.weight.fill_(mean[i])
         model = tr.TAGI(
             net, tr.likelihoods.Normal(math.sqrt(its[i])), init="net", gain=1.0,
-            relative_variance=variance[i], forget=0.0, dtype=DOUBLE,
+            prior_variance_ratio=variance[i], epoch_forgetting=0.0, dtype=DOUBLE,
         )  # fmt: skip
         again = tr.TAGI(
-            net, tr.likelihoods.Normal(math.sqrt(its[i])), prior=model, forget=0.0, dtype=DOUBLE
+            net,
+            tr.likelihoods.Normal(math.sqrt(its[i])),
+            prior=model,
+            epoch_forgetting=0.0,
+            dtype=DOUBLE,
         ).update(torch.ones(1, 1, dtype=DOUBLE), torch.tensor([[other[i]]], dtype=DOUBLE))
         weight = again.posterior["weight"]
         assert float(weight.loc) == pytest.approx(middle[i])

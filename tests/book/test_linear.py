@@ -33,7 +33,7 @@ def test_lin_02_the_minimum_is_found_by_descent_and_by_a_learner():
     model = tr.Laplace(
         nn.Linear(1, 1), tr.likelihoods.Normal(1.0), structure="last_layer",
         prior_precision=1e-9, dtype=torch.float64,
-    ).fit(X[:, None], Y, epochs=1, off_data=False)  # fmt: skip
+    ).fit(X[:, None], Y, epochs=1, distance_aware=False)  # fmt: skip
     means = model.posterior.means()
     assert float(means["bias"]) == pytest.approx(1.1, abs=1e-6)
     assert float(means["weight"]) == pytest.approx(1.1, abs=1e-6)

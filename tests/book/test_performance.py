@@ -57,7 +57,7 @@ def test_per_04_fixed_hidden_units_and_an_exact_last_layer():
     model = tr.Laplace(
         net, tr.likelihoods.Normal(1.0), structure="last_layer", prior_precision=1e-12,
         init="net", dtype=torch.float64,
-    ).fit(x, y, epochs=1, off_data=False)  # fmt: skip
+    ).fit(x, y, epochs=1, distance_aware=False)  # fmt: skip
     means = model.posterior.means()
     found = [float(means["2.bias"]), *means["2.weight"].flatten().tolist()]
     wanted = [0.377455561, -1.525056749, 4.017063893, -3.494534412]

@@ -108,7 +108,8 @@ def test_exact_bayesian_regression_is_calibrated():
     at = torch.tensor([[-0.9], [0.1], [0.8]], dtype=torch.float64)
     found = tr.diagnostics.bias_variance(
         make, sample_dataset=sample_dataset, X_test=at, y_mean=0.3 - 0.8 * at[:, 0],
-        noise_variance=0.16, n_datasets=100, n_jobs=1, epochs=1, batch_size=30, off_data=False,
+        noise_variance=0.16, n_datasets=100, n_jobs=1, epochs=1, batch_size=30,
+        distance_aware=False,
     )  # fmt: skip
     rows = torch.cat([torch.ones_like(at), at], 1)
     by_theory = 0.16 * (rows @ torch.linalg.inv(design.T @ design) * rows).sum(1).mean()

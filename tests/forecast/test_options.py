@@ -89,7 +89,7 @@ def data_of(case):
 def made(case):
     own = {"TAGI": {"gain": 0.01}, "Backprop": {"lr": 0.01}}
     options = {name: case[name] for name in Forecaster().get_params() if name in case}
-    learner = own.get(case["learner"], {"lr": 0.01, "draws": 5})
+    learner = own.get(case["learner"], {"lr": 0.01, "n_weight_samples": 5})
     return Forecaster(horizon=STEPS, lags=8, epochs=1, batch_size=16, options=learner, **options)
 
 

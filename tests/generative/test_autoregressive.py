@@ -110,7 +110,7 @@ def test_scale_of_the_noise_is_fitted_to_rows_that_were_not_learnt():
 )
 def test_every_learner_and_files(tmp_path, learner, members, likelihood):
     x = gaussian(120)
-    options = {"draws": 3} if learner is tr.BayesByBackprop else {}
+    options = {"n_weight_samples": 3} if learner is tr.BayesByBackprop else {}
     model = Autoregressive(
         (8,), likelihood, learner=learner, members=members, options=options, dtype=torch.float64
     ).fit(x[:, :1], x, epochs=1)

@@ -253,7 +253,7 @@ def test_complete_conditions_on_what_is_known():
     ("learner", "members", "options"),
     [
         (tr.TAGI, 2, {}),
-        (tr.BayesByBackprop, 1, {"draws": 3}),
+        (tr.BayesByBackprop, 1, {"n_weight_samples": 3}),
         (tr.Laplace, 1, {}),
         (tr.Backprop, 2, {}),
     ],

@@ -76,7 +76,10 @@ def test_ensembles_average_densities(moons):
 def test_bayes_by_backprop_averages_over_draws(tmp_path, moons):
     X, _ = moons
     model = Flow(
-        hidden=(16,), transforms=1, learner=tr.BayesByBackprop, options={"draws": 8, "lr": 1e-2}
+        hidden=(16,),
+        transforms=1,
+        learner=tr.BayesByBackprop,
+        options={"n_weight_samples": 8, "lr": 1e-2},
     ).fit(X[:400], epochs=5, batch_size=50)
     p = model.predict()
     assert (p.epistemic(X[:50]) > 0).all()

@@ -268,7 +268,7 @@ def made(**options):
     "how",
     [
         {},
-        {"learner": tr.BayesByBackprop, "options": {"lr": 0.01, "draws": 4}},
+        {"learner": tr.BayesByBackprop, "options": {"lr": 0.01, "n_weight_samples": 4}},
         {"members": 2},
         {"bound": "importance", "samples": 5},
         {"bound": "importance", "samples": 5, "estimator": "doubly"},

@@ -111,7 +111,7 @@ def test_validation_calibration_ensembles_and_files(tmp_path):
     nodes = torch.arange(200)
     net = G.NodeNetwork(nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 2)), graph)
     likelihood = tr.likelihoods.Categorical(3, link="probit")
-    model = tr.Ensemble(net, likelihood, n=2, learner=tr.TAGI, seed=0)
+    model = tr.Ensemble(net, likelihood, n_estimators=2, learner=tr.TAGI, seed=0)
     model.fit(nodes[:100], y[:100], epochs=5, validation=(nodes[100:150], y[100:150]))
     assert "validation_nll" in model.history[-1]
     p = model.predict(nodes[150:])
@@ -209,7 +209,7 @@ def test_a_class_absent_from_training_keeps_some_probability(learner):
     model = learner(net, tr.likelihoods.Softmax(3), seed=0, **options)
     with pytest.raises(InvalidTarget, match="the first bad one is in row 1"):
         model.fit(nodes[:2], torch.tensor([0, 3]))
-    model.fit(nodes, y, epochs=10, batch_size=20, off_data=False)
+    model.fit(nodes, y, epochs=10, batch_size=20, distance_aware=False)
     absent = model.predict(nodes).probs[:, 2]
     assert bool(((absent > 0) & (absent < 1 / 3)).all())
 

@@ -93,7 +93,7 @@ def test_every_learner_learns_pyg_layers(make, learner):
     options = {} if learner is tr.TAGI else {"lr": 0.03}
     model = learner(G.NodeNetwork(make(), graph), tr.likelihoods.Softmax(3), seed=0, **options)
     before = tr.metrics.nll(model.predict(nodes), y)
-    model.fit(nodes, y, epochs=8, batch_size=50, off_data=False, progress=False)
+    model.fit(nodes, y, epochs=8, batch_size=50, distance_aware=False, progress=False)
     assert tr.metrics.nll(model.predict(nodes), y) < min(0.9 * before, 0.9)
 
 

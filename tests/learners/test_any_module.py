@@ -22,7 +22,7 @@ LEARNERS = {
     "backprop": tr.Backprop,
     "laplace": tr.Laplace,
     "last layer": lambda *a, **k: tr.Laplace(*a, structure="last_layer", **k),
-    "ensemble": lambda *a, **k: tr.Ensemble(*a, n=2, **k),
+    "ensemble": lambda *a, **k: tr.Ensemble(*a, n_estimators=2, **k),
 }
 GRADIENT = [name for name in LEARNERS if name != "tagi"]
 
@@ -41,7 +41,7 @@ def rows(n=24):
 def learnt(make, net, x, y, batch_size=8, shuffle=True, **options):
     """Everything that two epochs and an update taught a learner."""
     model = make(net, tr.likelihoods.Normal(0.5), seed=1, **options)
-    fit = {"epochs": 2, "batch_size": batch_size, "shuffle": shuffle, "off_data": False}
+    fit = {"epochs": 2, "batch_size": batch_size, "shuffle": shuffle, "distance_aware": False}
     model.fit(x, y, **fit).update(x, y)
     return model, {n: t.clone() for n, t in model.state_dict().items()}
 
@@ -318,7 +318,7 @@ class ByProduct(nn.Linear):
         return x @ self.weight.T + self.bias
 
 
-@pytest.mark.parametrize("options", [{}, {"samples": 3}, {"kl": "sampled"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"n_train_samples": 3}, {"kl": "sampled"}], ids=str)
 def test_the_local_estimator_draws_the_weights_of_torchscript(options):
     x, y = rows()
     _, wanted = learnt(LEARNERS["local"], nn.Sequential(ByProduct(2, 1)), x, y, **options)

@@ -26,7 +26,7 @@ def test_classes_without_the_covariance_of_their_outputs(rows: int, structure: s
             nn.Linear(2, 3), Softmax(3), structure=structure, lr=0.05, prior_precision=1.0,
             seed=seed,
         )  # fmt: skip
-        model.fit(x, y, epochs=40, batch_size=20, progress=False, off_data=False)
+        model.fit(x, y, epochs=40, batch_size=20, progress=False, distance_aware=False)
         at = model.inputs(2 * torch.randn(200, 2, generator=g))
         drawn = model.sample(at, 4000, torch.Generator().manual_seed(0)).softmax(-1).mean(0)
         error = (model.predict(at).probs - drawn).abs()
@@ -45,7 +45,7 @@ def rates(model: Any, epochs: int) -> list[float]:
 
     model.method.step = watched
     x = torch.ones(6, 1)
-    model.fit(x, x, epochs=epochs, batch_size=2, progress=False, off_data=False)
+    model.fit(x, x, epochs=epochs, batch_size=2, progress=False, distance_aware=False)
     model.update(x, x)
     return found
 
@@ -78,7 +78,7 @@ def test_a_newton_step_that_overflows_is_taken_back() -> None:
             net, Poisson(), structure="last_layer", init="net", lr=1e-6, prior_precision=1e-3,
             seed=seed,
         )  # fmt: skip
-        model.fit(x, y, epochs=1, batch_size=20, progress=False, off_data=False)
+        model.fit(x, y, epochs=1, batch_size=20, progress=False, distance_aware=False)
         assert float(model.posterior.loc) == pytest.approx(-6.0, abs=1e-4)
         assert math.isfinite(model.history[-1]["log_evidence"])
 
@@ -91,6 +91,6 @@ def test_a_newton_step_uphill_is_made() -> None:
         nn.Linear(1, 1, bias=False), Normal(0.5), structure="last_layer", lr=1e-6,
         prior_precision=1.0,
     )  # fmt: skip
-    model.fit(x, y, epochs=1, batch_size=20, progress=False, off_data=False)
+    model.fit(x, y, epochs=1, batch_size=20, progress=False, distance_aware=False)
     precision = float((x * x).sum()) / 0.25
     assert float(model.posterior.loc) == pytest.approx(3 * precision / (precision + 1), rel=1e-4)

@@ -50,11 +50,11 @@ def test_dropout_is_active_when_learning_and_only_on_request_when_predicting():
     net = nn.Sequential(nn.Linear(3, 30), nn.ReLU(), nn.Dropout(0.5), nn.Linear(30, 1))
     x = torch.randn(5, 3)
     plain = tr.Backprop(net, tr.likelihoods.Normal(0.1))
-    active = tr.Backprop(net, tr.likelihoods.Normal(0.1), mc_dropout=True, draws=200)
+    active = tr.Backprop(net, tr.likelihoods.Normal(0.1), mc_dropout=True, n_weight_samples=200)
     assert torch.equal(plain.posterior.loc, active.posterior.loc)  # the same first weights
     assert plain.predict(x).epistemic.max() == 0
     assert active.predict(x).epistemic.min() > 0
-    spread = active.predict(x, draws=4000)
+    spread = active.predict(x, n_weight_samples=4000)
     error = (spread.epistemic / 4000).sqrt()
     assert ((spread.mean - plain.predict(x).mean).abs() < 5 * error).all()  # unbiased masks
     with pytest.raises(ValueError, match="dropout"):
@@ -79,13 +79,13 @@ def test_an_ensemble_spreads_where_there_are_no_data():
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(64, 1, generator=generator)
     net = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 1))
-    model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=5, lr=1e-2)
+    model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n_estimators=5, lr=1e-2)
     model.fit(x, x.squeeze(1) ** 2, epochs=60, batch_size=16)
     assert len(model.posteriors) == 5
     inside, outside = model.predict([[0.5]]).epistemic, model.predict([[4.0]]).epistemic
     assert outside.item() > 10 * inside.item()
     with pytest.raises(ValueError, match="at least 1"):
-        tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=0)
+        tr.Ensemble(net, tr.likelihoods.Normal(0.1), n_estimators=0)
     with pytest.raises(ValueError, match="unknown"):
         tr.Ensemble(net, tr.likelihoods.Normal(0.1), learner="Nobody")
 
@@ -102,7 +102,7 @@ def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
     def run(vectorised):
         monkeypatch.setattr(EnsembleMethod, "vectorised", vectorised)
         prior = tr.priors.Normal(1.0)
-        model = tr.Ensemble(net, likelihood, n=3, lr=1e-2, prior=prior, dtype=DOUBLE)
+        model = tr.Ensemble(net, likelihood, n_estimators=3, lr=1e-2, prior=prior, dtype=DOUBLE)
         return model.fit(x, y, epochs=5, batch_size=16)
 
     assert tr.Ensemble(net, likelihood).method.vectorised
@@ -123,7 +123,9 @@ def test_parameters_without_a_gradient_keep_their_values(learner, seed):
     """A frozen part, such as a trained body, is not drawn again with the first weights."""
     net = nn.Sequential(nn.Linear(3, 8).requires_grad_(False), nn.ReLU(), nn.Linear(8, 1))
     model = learner(net, tr.likelihoods.Normal(0.5), seed=seed)
-    ensemble = tr.Ensemble(net, tr.likelihoods.Normal(0.5), n=2, learner=learner, seed=seed)
+    ensemble = tr.Ensemble(
+        net, tr.likelihoods.Normal(0.5), n_estimators=2, learner=learner, seed=seed
+    )
     for made in (model, model.anew(seed + 1), *ensemble.members):
         assert torch.equal(made.net[0].weight, net[0].weight)
         assert torch.equal(made.net[0].bias, net[0].bias)

@@ -44,13 +44,13 @@ def test_the_exact_posterior_is_found(conjugate, estimator, kl):
     leaves; over twelve runs the largest errors were 0.08 deviations and 7 %.
     """
     x, y, mean, variance, evidence = conjugate
-    model = linear_model(estimator=estimator, kl=kl, samples=4, lr=5e-2)
+    model = linear_model(estimator=estimator, kl=kl, n_train_samples=4, lr=5e-2)
     model.fit(x, y, epochs=500, batch_size=32)
     posterior = model.posterior
     assert ((posterior.loc - mean).abs() / variance.sqrt()).max() < 0.15
     assert (posterior.variance / variance - 1).abs().max() < 0.12
     # For this model the bound is tight: at the optimum it is the evidence itself.
-    assert model.elbo(x, y, samples=2000) == pytest.approx(evidence, abs=0.15)
+    assert model.elbo(x, y, n_samples=2000) == pytest.approx(evidence, abs=0.15)
     # The record's is of one draw: a few nats of noise, but no factor or offset.
     assert model.history[-1]["elbo"] == pytest.approx(evidence, abs=10)
 
@@ -68,7 +68,7 @@ def test_the_bound_is_analytic_anywhere(conjugate):
     ).sum()
     assert model.divergence() == pytest.approx(divergence.item(), rel=1e-12)
     draws = 4000
-    found = model.elbo(x, y, samples=draws)
+    found = model.elbo(x, y, n_samples=draws)
     # Standard error: the log-likelihood varies by a few nats between draws of so narrow a q.
     assert found == pytest.approx((expected - divergence).item(), abs=0.3)
     sampled = linear_model(kl="sampled")
@@ -237,8 +237,8 @@ def test_first_parameters_are_as_published():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"samples": 0}, "samples"),
-        ({"draws": 0}, "draws"),
+        ({"n_train_samples": 0}, "n_train_samples"),
+        ({"n_weight_samples": 0}, "n_weight_samples"),
         ({"lr": 0.0}, "lr"),
         ({"estimator": "magic"}, "estimator"),
         ({"kl": "closed", "prior": tr.priors.ScaleMixture()}, "no closed-form"),

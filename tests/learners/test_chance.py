@@ -73,7 +73,9 @@ def test_the_global_seed_is_neither_read_nor_touched(kind: Any, make: Any) -> No
 
 
 def test_predictions_are_the_same_at_every_call() -> None:
-    learner: Any = tr.BayesByBackprop(Noisy(4, 1), tr.likelihoods.Normal(1.0), seed=3, draws=3)
+    learner: Any = tr.BayesByBackprop(
+        Noisy(4, 1), tr.likelihoods.Normal(1.0), seed=3, n_weight_samples=3
+    )
     first = learner.predict(X).mean
     for _ in range(3):
         assert torch.equal(learner.predict(X).mean, first)

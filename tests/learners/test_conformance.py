@@ -17,7 +17,7 @@ class TestBayesByBackprop(Conformance):
     output_error = 1.0  # of 20 draws
 
     def make(self, net, likelihood, **options):
-        return tr.BayesByBackprop(net, likelihood, draws=20, lr=1e-2, **options)
+        return tr.BayesByBackprop(net, likelihood, n_weight_samples=20, lr=1e-2, **options)
 
 
 class TestLocal(Conformance):
@@ -25,7 +25,7 @@ class TestLocal(Conformance):
 
     def make(self, net, likelihood, **options):
         return tr.BayesByBackprop(
-            net, likelihood, draws=20, lr=1e-2, estimator="local", samples=2,
+            net, likelihood, n_weight_samples=20, lr=1e-2, estimator="local", n_train_samples=2,
             prior=tr.priors.ScaleMixture(0.5, 1.0, 0.05), kl_weight="blundell",
             schedule=partial(torch.optim.lr_scheduler.StepLR, step_size=20, gamma=0.5), **options,
         )  # fmt: skip
@@ -41,19 +41,19 @@ class TestDropout(Conformance):
 
     def make(self, net, likelihood, **options):
         return tr.Backprop(
-            net, likelihood, mc_dropout=True, draws=20, lr=1e-3,
+            net, likelihood, mc_dropout=True, n_weight_samples=20, lr=1e-3,
             optimizer=partial(torch.optim.SGD, momentum=0.9, nesterov=True), **options,
         )  # fmt: skip
 
 
 class TestEnsemble(Conformance):
     def make(self, net, likelihood, **options):
-        return tr.Ensemble(net, likelihood, n=3, lr=1e-2, **options)
+        return tr.Ensemble(net, likelihood, n_estimators=3, lr=1e-2, **options)
 
 
 class TestEnsembleOfTAGI(Conformance):
     def make(self, net, likelihood, **options):
-        return tr.Ensemble(net, likelihood, n=2, learner=tr.TAGI, **options)
+        return tr.Ensemble(net, likelihood, n_estimators=2, learner=tr.TAGI, **options)
 
 
 class TestLaplace(Conformance):
@@ -68,4 +68,4 @@ class TestDiagonalLaplace(Conformance):
 
 class TestEnsembleOfLaplace(Conformance):
     def make(self, net, likelihood, **options):
-        return tr.Ensemble(net, likelihood, n=2, learner=tr.Laplace, lr=1e-2, **options)
+        return tr.Ensemble(net, likelihood, n_estimators=2, learner=tr.Laplace, lr=1e-2, **options)

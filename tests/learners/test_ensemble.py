@@ -11,7 +11,9 @@ KINDS = {"TAGI": tr.TAGI, "BayesByBackprop": tr.BayesByBackprop, "Backprop": tr.
 
 def ensemble(kind, n, seed=0):
     net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 1))
-    return tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=n, learner=KINDS[kind], seed=seed)
+    return tr.Ensemble(
+        net, tr.likelihoods.Normal(0.1), n_estimators=n, learner=KINDS[kind], seed=seed
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ def fitted(seed: int, engine: str) -> tuple[tr.TAGI, torch.Tensor, torch.Tensor]
     y = torch.sin(3 * x[:, :1]) + 0.1 * torch.randn(200, 1, generator=generator)
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
     model = tr.TAGI(net, Normal(), engine=engine, seed=seed)
-    model.fit(x, y, epochs=10, batch_size=8, progress=False, off_data=False)
+    model.fit(x, y, epochs=10, batch_size=8, progress=False, distance_aware=False)
     return model, x, y
 
 

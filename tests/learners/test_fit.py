@@ -109,7 +109,7 @@ def test_a_rare_shape_of_batch_is_not_compiled(monkeypatch):
 
 def test_gaussian_inputs_flow_into_predictions_and_learning():
     x, y = data()
-    learner = model().fit(x, y, epochs=5, off_data=False)  # what the inputs' variance adds
+    learner = model().fit(x, y, epochs=5, distance_aware=False)  # what the inputs' variance adds
     certain = learner.predict(x)
     doubtful = learner.predict(tr.Gaussian(x, 0.5))
     torch.testing.assert_close(doubtful.mean, certain.mean)

@@ -8,7 +8,11 @@ import tractable as tr
 
 F64 = torch.float64
 NOISE_ROWS = 500
-OPTIONS = {tr.Backprop: {}, tr.BayesByBackprop: {"draws": 5}, tr.Laplace: {"spread": False}}
+OPTIONS = {
+    tr.Backprop: {},
+    tr.BayesByBackprop: {"n_weight_samples": 5},
+    tr.Laplace: {"spread": False},
+}
 
 
 @pytest.mark.parametrize("learner", OPTIONS)

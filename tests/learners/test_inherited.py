@@ -19,7 +19,7 @@ def line(seed: int, rows: int = 6):
 def scalar(**options):
     net = nn.Linear(1, 1, bias=False)
     noise = tr.likelihoods.Normal(0.5)
-    return tr.TAGI(net, noise, dtype=torch.float64, forget=0.0, **options)
+    return tr.TAGI(net, noise, dtype=torch.float64, epoch_forgetting=0.0, **options)
 
 
 def test_two_halves_in_turn_are_the_whole_at_once():
@@ -52,7 +52,7 @@ def first():
 
 def test_kept_parts_are_as_found_and_wider_and_fresh_ones_are_new(first):
     noise = tr.likelihoods.Normal(0.5, outputs=2)
-    model = tr.TAGI(body_and_head(2), noise, prior=first, widen=4.0, fresh=["2"])
+    model = tr.TAGI(body_and_head(2), noise, prior=first, prior_scale=4.0, reinit=["2"])
     for name in ("0.weight", "0.bias"):
         assert torch.equal(model.posterior[name].loc, first.posterior[name].loc)
         torch.testing.assert_close(
@@ -75,12 +75,12 @@ def test_a_file_brings_it_back(first, tmp_path):
     for learner in (model, again):
         learner.fit(x, y, epochs=2)
     assert torch.equal(again.posterior.variance, model.posterior.variance)
-    again.update(x[0], y[0], memory=100)
+    again.update(x[0], y[0], memory_rows=100)
 
 
 def test_bayes_by_backprop_begins_there_and_is_held_there(first):
     """As wide as the prior, where rho is wider, and then without divergence; else as rho says."""
-    wide = {"prior": first, "widen": 2.0}
+    wide = {"prior": first, "prior_scale": 2.0}
     model = tr.BayesByBackprop(body_and_head(1), tr.likelihoods.Normal(0.5), rho=(3.0, 3.0), **wide)
     torch.testing.assert_close(model.posterior.loc, first.posterior.loc)
     torch.testing.assert_close(
@@ -95,7 +95,7 @@ def test_bayes_by_backprop_begins_there_and_is_held_there(first):
     model.fit(x, y, epochs=2)
     assert model.divergence() > 0
     fresh = tr.BayesByBackprop(
-        body_and_head(1), tr.likelihoods.Normal(0.5), prior=first, fresh=["2"]
+        body_and_head(1), tr.likelihoods.Normal(0.5), prior=first, reinit=["2"]
     )
     assert not torch.equal(fresh.posterior["2.weight"].loc, first.posterior["2.weight"].loc)
     model.prune(0.5)
@@ -123,20 +123,20 @@ def test_a_normal_of_each_weight_is_torchs():
 
 def test_what_cannot_be_a_prior_is_refused(first):
     noise = tr.likelihoods.Normal(0.5)
-    with pytest.raises(ValueError, match=r"2.weight has the shape \(2, 8\) here.*fresh=\['2'\]"):
+    with pytest.raises(ValueError, match=r"2.weight has the shape \(2, 8\) here.*reinit=\['2'\]"):
         tr.TAGI(body_and_head(2), noise, prior=first)
     with pytest.raises(ValueError, match="point estimate"):
         tr.TAGI(body_and_head(1), noise, prior=tr.Backprop(body_and_head(1), noise))
     with pytest.raises(ValueError, match="both say where"):
         tr.TAGI(body_and_head(1), noise, prior=first, init="net")
-    with pytest.raises(ValueError, match="widen must be a positive"):
-        tr.TAGI(body_and_head(1), noise, prior=first, widen=0.0)
+    with pytest.raises(ValueError, match="prior_scale must be a positive"):
+        tr.TAGI(body_and_head(1), noise, prior=first, prior_scale=0.0)
     with pytest.raises(ValueError, match="every parameter"):
-        tr.TAGI(body_and_head(1), noise, prior=first, fresh=["0", "2"])
+        tr.TAGI(body_and_head(1), noise, prior=first, reinit=["0", "2"])
     with pytest.raises(TypeError, match="posterior of another fit"):
         tr.TAGI(body_and_head(1), noise, prior=3.0)
     with pytest.raises(ValueError, match="another fit"):
-        tr.BayesByBackprop(body_and_head(1), noise, fresh=["2"])
+        tr.BayesByBackprop(body_and_head(1), noise, reinit=["2"])
     with pytest.raises(ValueError, match="vectors of one length"):
         NormalEach(torch.zeros(2), torch.ones(3))
     with pytest.raises(ValueError, match="positive deviations"):

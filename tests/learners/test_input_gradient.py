@@ -26,7 +26,7 @@ def fitted(name: str, seed: int) -> tuple[tr.TAGI, torch.Tensor, torch.Tensor]:
         nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 8), nn.Sigmoid(), nn.Linear(8, 1)
     )
     model = tr.TAGI(net, LIKELIHOODS[name], seed=seed, dtype=D, engine="torch")
-    model.fit(x, y[name], epochs=3, batch_size=10, progress=False, off_data=False)
+    model.fit(x, y[name], epochs=3, batch_size=10, progress=False, distance_aware=False)
     return model, x[:6], y[name][:6]
 
 

@@ -95,7 +95,7 @@ def fitted(case, structure, **options):
 def test_a_linear_model_is_learnt_exactly():
     x, y = line()
     model = exactly(prior_precision=DELTA)
-    model.fit(x, y, epochs=2, off_data=False)
+    model.fit(x, y, epochs=2, distance_aware=False)
     mean, covariance = exact(x, y, DELTA)
     np.testing.assert_allclose(model.posterior.loc, mean, rtol=0, atol=1e-10)
     root = model.state.curvature.root(model.state.delta)
@@ -505,7 +505,9 @@ def test_an_attack_lowers_the_accuracy(structure):
 def test_members_of_an_ensemble_each_have_a_gaussian():
     x, y = line()
     options = {"structure": "last_layer", "prior_precision": DELTA, **F64}
-    group = tr.Ensemble(nn.Linear(3, 1), Normal(SIGMA), n=2, learner=tr.Laplace, **options)
+    group = tr.Ensemble(
+        nn.Linear(3, 1), Normal(SIGMA), n_estimators=2, learner=tr.Laplace, **options
+    )
     group.fit(x, y, epochs=1)
     mean, covariance = exact(x, y, DELTA)
     for posterior in group.posteriors:

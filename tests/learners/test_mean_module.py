@@ -40,7 +40,7 @@ NETWORKS = {
 LEARNERS = {
     "TAGI": tr.TAGI,
     "TAGI published": partial(tr.TAGI, batch_rule="published", robust=False),
-    "BayesByBackprop": partial(tr.BayesByBackprop, lr=1e-2, draws=5),
+    "BayesByBackprop": partial(tr.BayesByBackprop, lr=1e-2, n_weight_samples=5),
     "Backprop": partial(tr.Backprop, lr=1e-2),
     "Laplace": partial(tr.Laplace, lr=1e-2),
     "Laplace last layer": partial(tr.Laplace, lr=1e-2, structure="last_layer"),
@@ -105,13 +105,17 @@ def test_buffers_of_a_layer_of_the_users_own_come_along(learner):
 def test_an_ensemble_has_one_for_each_member(network, kind):
     x, y = rows(0)
     net = NETWORKS[network]()
-    model = tr.Ensemble(net, NORMAL(0.1), n=2, learner=kind).fit(x, y, epochs=2, batch_size=32)
+    model = tr.Ensemble(net, NORMAL(0.1), n_estimators=2, learner=kind).fit(
+        x, y, epochs=2, batch_size=32
+    )
     for member in model.members:
         found = member.mean_module()(x).detach()
         torch.testing.assert_close(found, by_hand(member, net, x))
     with pytest.raises(TypeError, match=r"members\[i\]\.mean_module"):
         model.mean_module()
-    one = tr.Ensemble(net, NORMAL(0.1), n=1, learner=kind).fit(x, y, epochs=2, batch_size=32)
+    one = tr.Ensemble(net, NORMAL(0.1), n_estimators=1, learner=kind).fit(
+        x, y, epochs=2, batch_size=32
+    )
     torch.testing.assert_close(one.mean_module()(x).detach(), by_hand(one.members[0], net, x))
 
 

@@ -144,7 +144,9 @@ def fitted(name: str, case: Case, noise: float, seed: int) -> Any:
         net = nn.Sequential(nn.Linear(1, 4), Apart())
     model = kind(net, case.make(), seed=seed, lr=0.05, **options)
     x, y = rows(case, noise, seed)
-    return model.fit(x[:600], y[:600], epochs=7, batch_size=30, progress=False, off_data=False)
+    return model.fit(
+        x[:600], y[:600], epochs=7, batch_size=30, progress=False, distance_aware=False
+    )
 
 
 class Steps(nn.Module):
@@ -186,7 +188,7 @@ def test_thresholds_are_learnt_online() -> None:
     for kind, _ in LEARNERS.values():
         model = kind(nn.Linear(1, 1, bias=False), likelihoods.Ordinal(3), lr=0.05)
         before = torch.bucketize(noisy[:600], torch.tensor([-1.0, 1.0]))
-        model.fit(x[:600], before, epochs=4, batch_size=30, progress=False, off_data=False)
+        model.fit(x[:600], before, epochs=4, batch_size=30, progress=False, distance_aware=False)
         truth = torch.tensor([-0.2, 0.4])
         y = torch.bucketize(noisy, truth)
         for some, targets in zip(x.split(100), y.split(100), strict=True):
@@ -326,6 +328,6 @@ def test_the_laplace_learner_learns_from_absolute_errors(structure: str) -> None
         model = tr.Laplace(
             net, likelihoods.Laplace(scale), lr=0.01, structure=structure, prior_precision=1.0
         )
-        model.fit(x, y, epochs=10, batch_size=50, progress=False, off_data=False)
+        model.fit(x, y, epochs=10, batch_size=50, progress=False, distance_aware=False)
         variance = model.outputs(x[:1]).moments()[1]
         assert float(variance) == pytest.approx(1 / (400 / scale**2 + 1), rel=1e-4)

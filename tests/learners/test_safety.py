@@ -141,7 +141,7 @@ def test_batch_norm_statistics_survive_a_failed_update():
         (lambda: small_model(init="zero"), "init must be one of"),
         (lambda: small_model(moments="cubic"), "moments must be one of"),
         (lambda: small_model(batch_rule="mean"), "batch_rule must be one of"),
-        (lambda: small_model(forget=2.0), "forget must lie between"),
+        (lambda: small_model(epoch_forgetting=2.0), "epoch_forgetting must lie between"),
         (lambda: tr.TAGI(nn.ReLU(), tr.likelihoods.Normal()), "no trainable parameters"),
         (lambda: small_model().fit(torch.ones(3, 2)), "needs targets"),
         (lambda: small_model().fit(torch.ones(3, 2), torch.ones(3), epochs=0), "epochs must be"),

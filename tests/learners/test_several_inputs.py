@@ -12,11 +12,11 @@ LEARNERS = {
     "tagi": tr.TAGI,
     "compiled": lambda *a, **k: tr.TAGI(*a, compile=True, **k),
     "bbb": tr.BayesByBackprop,
-    "local": lambda *a, **k: tr.BayesByBackprop(*a, estimator="local", samples=2, **k),
+    "local": lambda *a, **k: tr.BayesByBackprop(*a, estimator="local", n_train_samples=2, **k),
     "backprop": tr.Backprop,
     "laplace": tr.Laplace,
-    "ensemble": lambda *a, **k: tr.Ensemble(*a, n=2, **k),
-    "tagis": lambda *a, **k: tr.Ensemble(*a, n=2, learner=tr.TAGI, **k),
+    "ensemble": lambda *a, **k: tr.Ensemble(*a, n_estimators=2, **k),
+    "tagis": lambda *a, **k: tr.Ensemble(*a, n_estimators=2, learner=tr.TAGI, **k),
 }
 BATCH = {"batch_size": 8, "shuffle": False}
 

@@ -89,14 +89,14 @@ def test_up_to_two_hidden_layers_the_start_is_the_published_one(
     hidden: int, likelihood: tr.likelihoods.Likelihood
 ) -> None:
     usual = tr.TAGI(chain(hidden), likelihood, seed=3)
-    stated = tr.TAGI(chain(hidden), likelihood, seed=3, gain=0.25, relative_variance=1.0)
+    stated = tr.TAGI(chain(hidden), likelihood, seed=3, gain=0.25, prior_variance_ratio=1.0)
     assert torch.equal(usual.state.posterior.loc, stated.state.posterior.loc)
     assert torch.equal(usual.state.posterior.variance, stated.state.posterior.variance)
     assert usual.method.start == PUBLISHED
 
 
 def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
-    model = tr.TAGI(nn.Linear(50, 2000), Normal(0.1), gain=2.0, relative_variance=0.03)
+    model = tr.TAGI(nn.Linear(50, 2000), Normal(0.1), gain=2.0, prior_variance_ratio=0.03)
     weight = model.posterior["weight"]
     torch.testing.assert_close(weight.loc.var().item(), 2 / 50, rtol=0.03, atol=0)
     torch.testing.assert_close(weight.variance, torch.full((2000, 50), 0.03 * 2 / 50))
@@ -105,13 +105,13 @@ def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
 
 def test_a_gain_alone_means_what_it_meant() -> None:
     model = tr.TAGI(chain(9), Normal(0.1), gain=0.5)
-    assert model.method.options()["relative_variance"] == 1.0
+    assert model.method.options()["prior_variance_ratio"] == 1.0
 
 
-def test_a_relative_variance_alone_keeps_the_usual_gain() -> None:
+def test_a_prior_variance_ratio_alone_keeps_the_usual_gain() -> None:
     usual = tr.TAGI(chain(9), Normal(0.1)).method.start
-    model = tr.TAGI(chain(9), Normal(0.1), relative_variance=0.2)
-    assert (model.method.start.gain, model.method.start.relative_variance) == (usual.gain, 0.2)
+    model = tr.TAGI(chain(9), Normal(0.1), prior_variance_ratio=0.2)
+    assert (model.method.start.gain, model.method.start.prior_variance_ratio) == (usual.gain, 0.2)
 
 
 def normalised(width: int) -> nn.Sequential:
@@ -122,7 +122,9 @@ def normalised(width: int) -> nn.Sequential:
 
 
 def test_large_matrices_have_more_doubt_where_steps_are_even() -> None:
-    model = tr.TAGI(normalised(1000), Normal(0.1), gain=2.0, relative_variance=0.1, even_steps=True)
+    model = tr.TAGI(
+        normalised(1000), Normal(0.1), gain=2.0, prior_variance_ratio=0.1, scale_by_layer_size=True
+    )
     prior = model.posterior.prior_variance
     assert prior["3.weight"] == pytest.approx(0.1 * 2 / 20 * 2)  # 20,000 weights
     assert prior["6.weight"] == pytest.approx(0.1 * 2 / 1000 / 5**0.5)  # 1,000
@@ -135,7 +137,12 @@ def relative_steps(net: nn.Module, even: bool) -> list[float]:
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(64, 20, generator=generator), torch.randn(64, 1, generator=generator)
     model = tr.TAGI(
-        net, Normal(1.0), gain=2.0, relative_variance=0.01, even_steps=even, engine="torch"
+        net,
+        Normal(1.0),
+        gain=2.0,
+        prior_variance_ratio=0.01,
+        scale_by_layer_size=even,
+        engine="torch",
     )
     before = {name: part.loc.clone() for name, part in model.posterior.items()}
     model.update(x, y)
@@ -143,21 +150,21 @@ def relative_steps(net: nn.Module, even: bool) -> list[float]:
     return [float((m - before[n]).norm() / before[n].norm()) for n, m in matrices.items()]
 
 
-def test_with_even_steps_a_large_layer_moves_like_a_small_one() -> None:
+def test_scaled_by_layer_size_a_large_layer_moves_like_a_small_one() -> None:
     uneven, even = (relative_steps(normalised(2000), even) for even in (False, True))
     assert uneven[1] < 0.25 * uneven[0]  # 40,000 weights beside 400
     assert even[1] == pytest.approx(even[0], rel=0.5)
 
 
-def test_even_steps_are_usual_for_classes_with_normalisation_and_stay_in_a_file(
+def test_scaling_by_layer_size_is_usual_for_classes_with_normalisation_and_stay_in_a_file(
     tmp_path: Path,
 ) -> None:
     net = normalised(30)
     usual = tr.TAGI(net, Bernoulli())
-    assert usual.method.start.even_steps
-    assert not tr.TAGI(chain(9), Bernoulli()).method.start.even_steps
-    assert not tr.TAGI(net, Bernoulli(), gain=1.0).method.start.even_steps
-    assert not tr.TAGI(net, Normal(0.1)).method.start.even_steps
+    assert usual.method.start.scale_by_layer_size
+    assert not tr.TAGI(chain(9), Bernoulli()).method.start.scale_by_layer_size
+    assert not tr.TAGI(net, Bernoulli(), gain=1.0).method.start.scale_by_layer_size
+    assert not tr.TAGI(net, Normal(0.1)).method.start.scale_by_layer_size
     usual.save(tmp_path / "model.tr")
     again = tr.Learner.load(tmp_path / "model.tr")
     assert again.method.start == usual.method.start
@@ -168,7 +175,7 @@ def test_deeper_networks_start_with_larger_means_and_less_doubt() -> None:
     starts = [usual_start(Anatomy(depth), numbers=False)
               for depth in (3, 5, 8, 12, 21)]  # fmt: skip
     gains = [start.gain for start in starts]
-    doubts = [start.relative_variance for start in starts]
+    doubts = [start.prior_variance_ratio for start in starts]
     assert gains == sorted(gains)
     assert doubts == sorted(doubts, reverse=True)
     residual = usual_start(Anatomy(21, 19), numbers=False)
@@ -234,11 +241,12 @@ def test_many_branches_begin_small_and_may_grow_as_others() -> None:
         return nn.Sequential(nn.Linear(4, 16), *blocks, nn.Linear(16, 1))
 
     many, full = (
-        tr.TAGI(residual(16), Bernoulli(), seed=3, branches=branches) for branches in (None, 1.0)
+        tr.TAGI(residual(16), Bernoulli(), seed=3, residual_gain=residual_gain)
+        for residual_gain in (None, 1.0)
     )
-    assert many.method.start.branches == pytest.approx(1 / 16)
-    assert tr.TAGI(residual(4), Bernoulli()).method.start.branches == 1
-    assert tr.TAGI(residual(16), Bernoulli(), gain=1.0).method.start.branches == 1
+    assert many.method.start.residual_gain == pytest.approx(1 / 16)
+    assert tr.TAGI(residual(4), Bernoulli()).method.start.residual_gain == 1
+    assert tr.TAGI(residual(16), Bernoulli(), gain=1.0).method.start.residual_gain == 1
     for name in full.posterior:
         factor = 0.25 if name.endswith("inner.0.weight") else 1.0
         torch.testing.assert_close(
@@ -252,11 +260,11 @@ def test_the_factor_on_the_ends_of_branches_is_kept_in_files(
 ) -> None:
     blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(2)]
     net = nn.Sequential(nn.Linear(4, 4), *blocks, nn.Linear(4, 1))
-    model = tr.TAGI(net, Bernoulli(), branches=0.1)
+    model = tr.TAGI(net, Bernoulli(), residual_gain=0.1)
     model.save(tmp_path / "model.tr")
-    assert tr.TAGI.load(tmp_path / "model.tr", net=net).method.start.branches == 0.1
-    with pytest.raises(ValueError, match="branches must be a positive number"):
-        tr.TAGI(net, Bernoulli(), branches=0.0)
+    assert tr.TAGI.load(tmp_path / "model.tr", net=net).method.start.residual_gain == 0.1
+    with pytest.raises(ValueError, match="residual_gain must be a positive number"):
+        tr.TAGI(net, Bernoulli(), residual_gain=0.0)
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
@@ -270,7 +278,7 @@ def test_a_deep_chain_learns_by_default(engine: Any) -> None:
         layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())]
         net = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), *layers, nn.Linear(32, 1))
         model = tr.TAGI(net, Bernoulli(), engine=engine, **options)  # type: ignore[arg-type]
-        model.fit(x, y, epochs=15, batch_size=10, off_data=False)
+        model.fit(x, y, epochs=15, batch_size=10, distance_aware=False)
         errors[name] = float((model.predict(x).mean.round() != y).float().mean())
     assert errors["usual"] < 0.12
     assert errors["published"] > 0.25
@@ -283,7 +291,7 @@ def test_few_normalised_convolutions_may_move_more_than_many(sums: int) -> None:
         for d in (4, 8, 21)
     ]
     starts = [usual_start(kind, numbers=False) for kind in kinds]
-    few, more, many = (start.relative_variance for start in starts)
+    few, more, many = (start.prior_variance_ratio for start in starts)
     assert few == pytest.approx(0.5)
     assert few > more > many == pytest.approx(0.1)
 
@@ -294,13 +302,16 @@ def test_a_deep_normalised_chain_learns_classes_by_default() -> None:
     x = torch.randn(400, 4, generator=generator)
     y = (x[:, 0] + x[:, 1] > 0).long()
     errors = {}
-    for name, options in {"usual": {}, "He's": {"gain": 2.0, "relative_variance": 0.014}}.items():
+    for name, options in {
+        "usual": {},
+        "He's": {"gain": 2.0, "prior_variance_ratio": 0.014},
+    }.items():
         layers: list[nn.Module] = []
         for inputs in (4, *[48] * 15):
             layers += [nn.Linear(inputs, 48), nn.BatchNorm1d(48), nn.ReLU()]
         net = nn.Sequential(*layers, nn.Linear(48, 1))
         model = tr.TAGI(net, Categorical(2), seed=1, **options)  # type: ignore[arg-type]
-        model.fit(x, y, epochs=6, batch_size=20, off_data=False)
+        model.fit(x, y, epochs=6, batch_size=20, distance_aware=False)
         errors[name] = tr.metrics.error_rate(model.predict(x), y)
     assert errors["usual"] < 0.2
     assert errors["He's"] > 0.25
@@ -311,7 +322,7 @@ def test_a_deep_normalised_chain_learns_classes_by_default() -> None:
 
 def test_weights_are_kept_as_means_and_the_head_begins_anew() -> None:
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
-    model = tr.TAGI(net, Categorical(5), init="net", fresh=["3"])
+    model = tr.TAGI(net, Categorical(5), init="net", reinit=["3"])
     assert torch.equal(model.posterior["0.weight"].loc, net[0].weight.detach())
     assert torch.equal(model.posterior["1.weight"].loc, net[1].weight.detach())
     assert not torch.equal(model.posterior["3.weight"].loc, net[3].weight.detach())
@@ -319,7 +330,7 @@ def test_weights_are_kept_as_means_and_the_head_begins_anew() -> None:
     torch.testing.assert_close(
         model.posterior["3.weight"].variance, torch.full((4, 8), PUBLISHED.gain / 8)
     )
-    wider = tr.TAGI(net, Categorical(5), init="net", relative_variance=0.1)
+    wider = tr.TAGI(net, Categorical(5), init="net", prior_variance_ratio=0.1)
     torch.testing.assert_close(wider.posterior["0.weight"].variance, torch.full((8, 4), 0.1 / 4))
     assert torch.equal(wider.posterior["3.weight"].loc, net[3].weight.detach())
 
@@ -328,7 +339,7 @@ def test_at_the_start_it_predicts_as_the_network_does() -> None:
     net = chain(3, nn.BatchNorm1d)
     net(torch.randn(50, 4, generator=torch.Generator().manual_seed(1)))  # running statistics
     x = torch.randn(7, 4, generator=torch.Generator().manual_seed(2))
-    model = tr.TAGI(net, Normal(0.1), init="net", relative_variance=1e-12)
+    model = tr.TAGI(net, Normal(0.1), init="net", prior_variance_ratio=1e-12)
     with torch.no_grad():
         want = net.eval()(x)
     torch.testing.assert_close(model.outputs(x).predictive().mean, want, rtol=1e-4, atol=1e-5)
@@ -336,8 +347,8 @@ def test_at_the_start_it_predicts_as_the_network_does() -> None:
 
 def test_a_file_holds_it(tmp_path: Path) -> None:
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
-    model = tr.TAGI(chain(2), Normal(0.1), init="net", fresh=["4"], relative_variance=0.05)
-    model.fit(x, x[:, 0], epochs=2, off_data=False)
+    model = tr.TAGI(chain(2), Normal(0.1), init="net", reinit=["4"], prior_variance_ratio=0.05)
+    model.fit(x, x[:, 0], epochs=2, distance_aware=False)
     model.save(tmp_path / "model.tr")
     again = tr.TAGI.load(tmp_path / "model.tr")
     assert again.method.options() == model.method.options()
@@ -348,12 +359,12 @@ def test_a_file_holds_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"fresh": ["4"]}, ValueError, "goes with init='net'"),
-        ({"init": "net", "fresh": "4"}, TypeError, "list of names"),
-        ({"init": "net", "fresh": ["head"]}, ValueError, "no such module"),
+        ({"reinit": ["4"]}, ValueError, "goes with init='net'"),
+        ({"init": "net", "reinit": "4"}, TypeError, "list of names"),
+        ({"init": "net", "reinit": ["head"]}, ValueError, "no such module"),
         ({"init": "own"}, ValueError, "init must be one of"),
-        ({"init": "net", "relative_variance": 0.0}, ValueError, "relative_variance"),
-        ({"relative_variance": -1.0}, ValueError, "relative_variance"),
+        ({"init": "net", "prior_variance_ratio": 0.0}, ValueError, "prior_variance_ratio"),
+        ({"prior_variance_ratio": -1.0}, ValueError, "prior_variance_ratio"),
     ],
 )
 def test_misuse_is_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -385,4 +396,4 @@ def test_rows_that_are_normalised_by_themselves_get_a_larger_head(sums: int) -> 
         for over in (False, True)
     )
     assert alone.gain > 2 * batch.gain
-    assert alone.relative_variance == batch.relative_variance
+    assert alone.prior_variance_ratio == batch.prior_variance_ratio

@@ -100,7 +100,9 @@ def test_ensembles_and_dropout_repeat_themselves(dropout):
     if dropout:
         made.insert(3, nn.Dropout(0.2))
     found = [
-        tr.Ensemble(copy.deepcopy(made), tr.likelihoods.Normal(0.3), n=2, learner=tr.TAGI)
+        tr.Ensemble(
+            copy.deepcopy(made), tr.likelihoods.Normal(0.3), n_estimators=2, learner=tr.TAGI
+        )
         .fit(x, y, epochs=2, batch_size=20)
         .predict(x)
         for _ in "ab"

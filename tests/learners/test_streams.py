@@ -29,7 +29,7 @@ def stream(rows: int, shift: float, seed: int, noise: float = NOISE) -> tuple[Te
 
 def follow(model: tr.TAGI, x: Tensor, y: Tensor, memory: float | None, batch: int = 4) -> tr.TAGI:
     for rows in torch.arange(len(x)).split(batch):
-        model.update(x[rows], y[rows], memory=memory)
+        model.update(x[rows], y[rows], memory_rows=memory)
     return model
 
 
@@ -74,7 +74,7 @@ def test_the_information_of_a_stream_levels_off_at_the_memory(engine):
     prior = float(model.posterior.variance)
     one = torch.ones(1, 1)
     for _ in range(600):
-        model.update(one, one, memory=50)
+        model.update(one, one, memory_rows=50)
     # 1/v' = (1/v + 1) (1 - 1/N) + 1/(v0 N) is at rest at 1/v0 + N - 1.
     assert 1 / float(model.posterior.variance) == pytest.approx(1 / prior + 49, rel=1e-3)
 
@@ -102,7 +102,7 @@ def test_means_that_nothing_is_known_of_go_back_to_where_they_began():
     begun = float(model.posterior.loc[1])
     model.posterior.loc[1] = 7.0
     for _ in range(50):
-        model.update([[1.0, 0.0]], [[1.0]], memory=20)
+        model.update([[1.0, 0.0]], [[1.0]], memory_rows=20)
     left = (1 - 0.1 / 20) ** 50  # a tenth of the rate of forgetting, as its variance is the prior's
     assert float(model.posterior.loc[1]) == pytest.approx(begun + left * (7 - begun), rel=1e-4)
 
@@ -115,9 +115,9 @@ def test_a_batch_forgets_as_much_as_its_rows():
     )
     for model in (by_batch, by_row):  # know much, so that forgetting is what changes
         model.posterior.variance.mul_(1e-3)
-    by_batch.update(one.double(), one.double(), memory=20)
+    by_batch.update(one.double(), one.double(), memory_rows=20)
     for _ in range(8):
-        by_row.update(one[:1].double(), one[:1].double(), memory=20)
+        by_row.update(one[:1].double(), one[:1].double(), memory_rows=20)
     torch.testing.assert_close(by_batch.posterior.variance, by_row.posterior.variance, rtol=1e-4,
                                atol=0)  # fmt: skip
 
@@ -147,8 +147,8 @@ def test_engines_forget_alike(batch, sigma):
 @pytest.mark.parametrize("memory", [0, 1, -3, float("nan"), float("inf")])
 def test_a_memory_is_a_number_of_rows(memory):
     model = tr.TAGI(nn.Linear(1, 1), tr.likelihoods.Normal(0.1))
-    with pytest.raises(ValueError, match="memory must be a number of rows above 1"):
-        model.update([0.5], [1.0], memory=memory)
+    with pytest.raises(ValueError, match="memory_rows must be a number of rows above 1"):
+        model.update([0.5], [1.0], memory_rows=memory)
 
 
 @pytest.mark.parametrize("kind", [tr.Backprop, tr.BayesByBackprop])
@@ -156,16 +156,18 @@ def test_methods_without_a_memory_say_so(kind):
     model = kind(nn.Linear(1, 1), tr.likelihoods.Normal(0.1))
     before = model.posterior.loc.clone()
     with pytest.raises(TypeError, match="no memory"):
-        model.update([0.5], [1.0], memory=10)
+        model.update([0.5], [1.0], memory_rows=10)
     assert torch.equal(model.posterior.loc, before)
 
 
 def test_an_ensemble_of_tagi_has_one():
-    ensemble = tr.Ensemble(nn.Linear(1, 1), tr.likelihoods.Normal(0.1), n=2, learner=tr.TAGI)
+    ensemble = tr.Ensemble(
+        nn.Linear(1, 1), tr.likelihoods.Normal(0.1), n_estimators=2, learner=tr.TAGI
+    )
     alone = tr.TAGI(nn.Linear(1, 1), tr.likelihoods.Normal(0.1), seed=1)
     for model in (ensemble, alone):
         for _ in range(5):
-            model.update([0.5], [1.0], memory=10)
+            model.update([0.5], [1.0], memory_rows=10)
     assert torch.equal(ensemble.posteriors[1].variance, alone.posterior.variance)
 
 

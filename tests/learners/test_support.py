@@ -212,9 +212,9 @@ def test_learning_is_not_changed_by_remembering():
     x, y = one_column(300)
     wide, plain = linear(seed=1), linear(seed=1)
     wide.fit(x, y, epochs=2)
-    plain.fit(x, y, epochs=2, off_data=False)
+    plain.fit(x, y, epochs=2, distance_aware=False)
     for model in (wide, plain):
-        model.update(x[:2], y[:2]).fit(x, y, epochs=1, off_data=False)
+        model.update(x[:2], y[:2]).fit(x, y, epochs=1, distance_aware=False)
     one, other = wide.state_dict(), plain.state_dict()
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -299,7 +299,9 @@ def test_labels_of_wide_inputs_are_only_marked():
 def test_an_ensemble_has_one_support_with_the_slope_of_its_mean():
     x, y = one_column(300)
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
-    model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n=3, lr=1e-2).fit(x, y, epochs=3)
+    model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n_estimators=3, lr=1e-2).fit(
+        x, y, epochs=3
+    )
     step = 1e-2 * float(model.support.scale)
     sides = [model.predict(x + h).mean for h in (-step, step)]
     slope = float(((sides[1] - sides[0]) / 2e-2).square().mean())

@@ -12,7 +12,7 @@ D = torch.float64
 
 def linear_model(features: int, noise: float, **options) -> tr.TAGI:
     net = nn.Linear(features, 1)
-    options = {"forget": 0.0, "dtype": D, "gain": 1.0, **options}
+    options = {"epoch_forgetting": 0.0, "dtype": D, "gain": 1.0, **options}
     return tr.TAGI(net, tr.likelihoods.Normal(noise), **options)
 
 
@@ -103,7 +103,7 @@ def test_noise_is_inferred():
     x = torch.randn(4000, 2, generator=generator)
     y = x @ torch.tensor([1.0, -1.0]) + 0.3 * torch.randn(4000, generator=generator)
     for batch_size in (1, 16):
-        model = tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(), gain=1.0, forget=0.0)
+        model = tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(), gain=1.0, epoch_forgetting=0.0)
         model.fit(x, y, epochs=1, batch_size=batch_size)
         assert float(model.likelihood.noise_mean) ** 0.5 == pytest.approx(0.3, rel=0.05)
 

@@ -115,7 +115,7 @@ def test_predicting_saving_and_loading_beside_updates(engine, tmp_path):
 def test_fitting_and_updating_at_once_loses_neither():
     x, y = line(400)
     net = nn.Linear(1, 1, bias=False)
-    model = tr.TAGI(net, tr.likelihoods.Normal(SIGMA), gain=1.0, forget=0.0)
+    model = tr.TAGI(net, tr.likelihoods.Normal(SIGMA), gain=1.0, epoch_forgetting=0.0)
     prior = float(1 / model.posterior.variance)
     in_threads(
         lambda: model.fit(x[:200], y[:200], epochs=1, batch_size=1, progress=False),

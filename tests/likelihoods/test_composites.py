@@ -72,7 +72,7 @@ PARTS = NUMBERS | OTHERS
 LABELS = {"Bernoulli", "logit Bernoulli", "Categorical", "Softmax", "Ordinal"}
 LEARNERS: list[tuple[Any, dict[str, Any]]] = [
     (tr.Backprop, {"lr": 0.01}),
-    (tr.BayesByBackprop, {"lr": 0.01, "draws": 3}),
+    (tr.BayesByBackprop, {"lr": 0.01, "n_weight_samples": 3}),
     (tr.Laplace, {"lr": 0.01}),
     (tr.Laplace, {"lr": 0.01, "structure": "last_layer", "prior_precision": 1.0}),
     (tr.Ensemble, {"lr": 0.01, "n": 2}),

@@ -66,7 +66,7 @@ def test_learners_find_the_line_and_the_noise_behind_gaps(kind):
     y[torch.rand(400, 2, generator=g) < 0.4] = NAN
     options = {"lr": 0.05} if kind is tr.Backprop else {}
     model = kind(nn.Linear(1, 2), IncompleteNormal(None, 2), **options)
-    model.fit(x, y, epochs=20, batch_size=20, off_data=False, progress=False)
+    model.fit(x, y, epochs=20, batch_size=20, distance_aware=False, progress=False)
     found = model.predict(torch.ones(1, 1))
     assert torch.allclose(found.mean, torch.tensor([[2.0, -1.0]]), atol=0.12)
     noise = model.likelihood.noise_mean.sqrt().tolist()
@@ -147,7 +147,7 @@ def test_rows_that_are_all_half_missing_are_learnt(kind):
         options = {} if kind is tr.TAGI else {"lr": 0.05}
         joint = Joint(IncompleteNormal(None, 2), Normal())
         model = kind(nn.Linear(1, 3), joint, seed=seed, **options)
-        model.fit(x, y, epochs=15, batch_size=20, off_data=False, progress=False)
+        model.fit(x, y, epochs=15, batch_size=20, distance_aware=False, progress=False)
         found = model.predict(torch.ones(1, 1)).mean
         assert torch.allclose(found, torch.tensor([[2.0, -1.0, 1.0]]), atol=0.1)
 

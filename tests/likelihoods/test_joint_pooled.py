@@ -15,9 +15,9 @@ from tractable.predictive.joint import JointPredictive
 
 LABELS = [Softmax(3), Categorical(3), Categorical(3, link="probit"), Ordinal(3)]
 KINDS: list[tuple[Any, dict[str, Any]]] = [
-    (tr.BayesByBackprop, {"lr": 0.01, "draws": 4, "rho": (-1.0, 0.0)}),
+    (tr.BayesByBackprop, {"lr": 0.01, "n_weight_samples": 4, "rho": (-1.0, 0.0)}),
     (tr.Ensemble, {"n": 3, "learner": tr.TAGI}),
-    (tr.Ensemble, {"n": 2, "learner": tr.BayesByBackprop, "draws": 3}),
+    (tr.Ensemble, {"n_estimators": 2, "learner": tr.BayesByBackprop, "n_weight_samples": 3}),
 ]
 
 
@@ -27,12 +27,12 @@ def fitted(kind: Any, options: dict[str, Any], labels: Likelihood) -> tuple[Any,
     y = torch.cat([x[:, :1], torch.randint(0, 3, (30, 1), generator=g), x[:, 1:]], 1)
     joint = Joint(Normal(), labels, Laplace())
     model = kind(nn.Linear(2, joint.outputs_needed), joint, seed=1, **options)
-    model.fit(x, y, epochs=2, batch_size=10, progress=False, off_data=False)
+    model.fit(x, y, epochs=2, batch_size=10, progress=False, distance_aware=False)
     return model, x, y
 
 
 @pytest.mark.parametrize("labels", LABELS, ids=repr)
-@pytest.mark.parametrize(("kind", "options"), KINDS, ids=["draws", "members", "both"])
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=["n_weight_samples", "members", "both"])
 def test_each_target_is_mixed_by_itself(
     kind: Any, options: dict[str, Any], labels: Likelihood
 ) -> None:
@@ -51,7 +51,7 @@ def test_each_target_is_mixed_by_itself(
     assert (p.epistemic > 1e-6).any()
 
 
-@pytest.mark.parametrize(("kind", "options"), KINDS, ids=["draws", "members", "both"])
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=["n_weight_samples", "members", "both"])
 def test_targets_of_a_row_depend_on_each_other_through_the_draw(
     kind: Any, options: dict[str, Any]
 ) -> None:

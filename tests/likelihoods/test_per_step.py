@@ -128,7 +128,7 @@ def test_every_learner_learns_steps_and_ignores_padding(kind: str) -> None:
         torch.manual_seed(0)
         net = Reader(2 if kind != "TAGI" else 1)
         model = getattr(tr, kind)(net, likelihood, seed=0)
-        models.append(model.fit(padded, y, epochs=3, batch_size=6, off_data=False))
+        models.append(model.fit(padded, y, epochs=3, batch_size=6, distance_aware=False))
     first, second = (model.predict(x) for model in models)
     torch.testing.assert_close(first.probs, second.probs, rtol=1e-4, atol=1e-5)
     assert first.probs.shape == (12, 5, 2)

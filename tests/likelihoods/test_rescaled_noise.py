@@ -44,7 +44,7 @@ LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "TAGI": (tr.TAGI, {"engine": "torch"}),
     "TAGI, kernel if there is one": (tr.TAGI, {"engine": "auto"}),
     "Backprop": (tr.Backprop, {"lr": 0.02}),
-    "BayesByBackprop": (tr.BayesByBackprop, {"lr": 0.02, "draws": 20}),
+    "BayesByBackprop": (tr.BayesByBackprop, {"lr": 0.02, "n_weight_samples": 20}),
     "Laplace": (tr.Laplace, {"lr": 0.02, "structure": "last_layer"}),
     "Ensemble": (tr.Ensemble, {"lr": 0.02, "n": 2}),
 }
@@ -69,7 +69,7 @@ def fitted(learner: str, name: str, seed: int, **options: Any) -> Any:
         net = nn.Sequential(nn.Linear(1, 1), nn.Unflatten(1, (1, 1)))
     x, y = rows(name, seed)
     model = kind(net, make(), seed=seed, **own)
-    return model.fit(x, y, batch_size=25, progress=False, off_data=False, **options)
+    return model.fit(x, y, batch_size=25, progress=False, distance_aware=False, **options)
 
 
 def noise_of(model: Any, name: str) -> Tensor:

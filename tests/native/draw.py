@@ -151,7 +151,7 @@ def problem(
     return Problem(
         network(widths, activation, bias=bool(rng.integers(0, 4))),
         likelihood(likelihood_name, outputs),
-        {"batch_rule": rule, "forget": float(rng.choice([0.0, 0.3, 1.0])), "seed": seed},
+        {"batch_rule": rule, "epoch_forgetting": float(rng.choice([0.0, 0.3, 1.0])), "seed": seed},
         batch,
         x,
         targets(likelihood_name, x, outputs, generator),

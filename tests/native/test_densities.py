@@ -73,7 +73,7 @@ def test_a_dispersion_is_learnt(count: float, start: float, memory: float | None
         model.posterior.loc.fill_(1.5)
         model.posterior.variance.fill_(0.2)
         for _ in range(3):
-            model.update(torch.ones(1, 1), torch.tensor([[count]]), memory=memory)
+            model.update(torch.ones(1, 1), torch.tensor([[count]]), memory_rows=memory)
         found.append(torch.stack([likelihood.total_count[0], likelihood.statistic[0]]))
         assert float(likelihood.rows) == 13.0
     torch.testing.assert_close(*found, rtol=2e-5, atol=0)
@@ -119,7 +119,7 @@ def test_a_gate_on_predicted_noises_is_the_same_in_both_engines() -> None:
     net = nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 4))
     models = [tr.TAGI(net, HeteroscedasticNormal(), engine=e) for e in ("native", "torch")]
     for model in models:
-        model.fit(x, y, epochs=1, batch_size=8, shuffle=False, progress=False, off_data=False)
+        model.fit(x, y, epochs=1, batch_size=8, shuffle=False, progress=False, distance_aware=False)
         assert model.surprises.count >= 2
     kernel, other = models
     assert kernel.surprises.count == other.surprises.count

@@ -109,10 +109,14 @@ def test_a_message_that_overflows_is_refused_alike_by_both_engines(batch: int) -
         assert model.fitted
     assert draw.distance(*models) < 1e-5
     # The kernel kept the batches before the one it refused, and no more.
-    unforgetting = tr.TAGI(models[0].net, tr.likelihoods.Normal(), engine="native", forget=0.0)
+    unforgetting = tr.TAGI(
+        models[0].net, tr.likelihoods.Normal(), engine="native", epoch_forgetting=0.0
+    )
     with pytest.raises(NonFiniteUpdate):
         unforgetting.fit(x, y, epochs=1, batch_size=batch, shuffle=False, progress=False)
-    expected = tr.TAGI(models[0].net, tr.likelihoods.Normal(), engine="native", forget=0.0)
+    expected = tr.TAGI(
+        models[0].net, tr.likelihoods.Normal(), engine="native", epoch_forgetting=0.0
+    )
     for rows in torch.arange(41 // batch * batch).split(batch):
         expected.update(x[rows], y[rows])
     assert same(state(unforgetting), state(expected))

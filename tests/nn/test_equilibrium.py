@@ -234,7 +234,7 @@ def test_every_learner_learns_through_it(make: Any) -> None:
     x = torch.linspace(-1, 1, 32).unsqueeze(1)
     y = 0.8 * torch.sin(2 * x)
     model = make(Net(), tr.likelihoods.Normal(0.1))
-    model.fit(x, y, epochs=12, batch_size=4, off_data=False)
+    model.fit(x, y, epochs=12, batch_size=4, distance_aware=False)
     assert tr.metrics.rmse(model.predict(x), y) < 0.3  # a constant has 0.54
 
 

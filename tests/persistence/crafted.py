@@ -423,7 +423,8 @@ def headers() -> Iterator[Case]:
         (("plan", "stopped"), 1), (("plan", "fingerprint"), 5), (("training",), {}),
         (("training",), [1]), (("options",), []), (("options", "evil"), 1),
         (("options", "engine"), "native"),
-        (("options", "gain"), -1.0), (("options", "gain"), math.nan), (("options", "forget"), 2.0),
+        (("options", "gain"), -1.0), (("options", "gain"), math.nan),
+        (("options", "epoch_forgetting"), 2.0),
         (("options", "seed"), "a"), (("options", "seed"), 10**40), (("options", "device"), "meta"),
         (("options", "init"), "evil"), (("options", "net"), None),
     ):  # fmt: skip
@@ -433,8 +434,8 @@ def headers() -> Iterator[Case]:
     for value in ("Ensemble", "Evil", None, 5, "TAGI"):
         yield entry("ensemble", ("options", "learner"), value)
     for value in (10**12, 0, -1, "5", 1.5, None, 10**40):
-        yield entry("bbb", ("options", "draws"), value)
-        yield entry("bbb", ("options", "samples"), value)
+        yield entry("bbb", ("options", "n_weight_samples"), value)
+        yield entry("bbb", ("options", "n_train_samples"), value)
     for key, value in (
         ("lr", -1.0), ("betas", [2.0, 2.0]), ("betas", 5), ("betas", []), ("params", [5]),
         ("params", []), ("fused", "yes"), ("eps", math.nan), ("weight_decay", [1]),
@@ -478,10 +479,11 @@ def headers() -> Iterator[Case]:
         (("steps",), -5), (("episodes",), [[1]]), (("episodes",), 5), (("log",), [5]),
         (("log",), [{"a": "b"}]), (("episode_seed",), -1), (("episode_seed",), 1),
         (("episode_seed",), 10**40), (("rng",), "{}"), (("rng",), "[" * 100_000), (("rng",), 5),
-        (("rng",), '{"bit_generator": "Evil"}'), (("options", "horizon"), 10**12),
-        (("options", "horizon"), 0), (("options", "policy_hidden"), [10**9]),
-        (("options", "policy_hidden"), [8] * 10**5), (("options", "value_hidden"), [8]),
-        (("options", "policy_hidden"), "zzz"), (("options", "evil"), 1),
+        (("rng",), '{"bit_generator": "Evil"}'), (("options", "n_steps"), 10**12),
+        (("options", "n_steps"), 0), (("options", "policy_hidden_layer_sizes"), [10**9]),
+        (("options", "policy_hidden_layer_sizes"), [8] * 10**5),
+        (("options", "value_hidden_layer_sizes"), [8]),
+        (("options", "policy_hidden_layer_sizes"), "zzz"), (("options", "evil"), 1),
         (("options", "batch_size"), 1.5), (("options", "gamma"), 3.0), (("options",), []),
     ):  # fmt: skip
         yield entry("control", place, value)

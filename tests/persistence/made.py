@@ -215,16 +215,16 @@ def learner(model: tr.Learner, *, labels: bool = False) -> tr.Learner:
 
 
 def bandit(model: tr.Learner, steps: int = 20, **options: Any) -> agents.Bandit:
-    agent = agents.Bandit(model, features=2, actions=2, **options)
+    agent = agents.Bandit(model, n_features=2, n_actions=2, **options)
     x, y, _ = data()
     for context, reward in zip(x[:steps].tolist(), y[:steps].tolist(), strict=True):
-        agent.learn(context, agent.act(context), reward)
+        agent.update(context, agent.act(context), reward)
     return agent
 
 
 def control() -> agents.TAGIControl:
-    widths: Any = {"policy_hidden": (8,), "value_hidden": (8, 8)}
-    agent = agents.TAGIControl("Pendulum-v1", seed=1, horizon=32, batch_size=16, **widths)
+    widths: Any = {"policy_hidden_layer_sizes": (8,), "value_hidden_layer_sizes": (8, 8)}
+    agent = agents.TAGIControl("Pendulum-v1", seed=1, n_steps=32, batch_size=16, **widths)
     return agent.learn(64)
 
 
@@ -271,12 +271,18 @@ GENERATIVE: dict[str, Maker] = {
 }
 BANDITS: dict[str, Maker] = {
     "bandit_tagi": lambda: bandit(tr.TAGI(nn.Linear(4, 1), _like.Normal(0.3))),
-    "bandit_bbb": lambda: bandit(tr.BayesByBackprop(nn.Linear(4, 1), _like.Normal(), draws=3)),
+    "bandit_bbb": lambda: bandit(
+        tr.BayesByBackprop(nn.Linear(4, 1), _like.Normal(), n_weight_samples=3)
+    ),
     "bandit_statistics": lambda: bandit(
-        tr.BayesByBackprop(nn.Linear(4, 1), _like.Normal()), 21, replay=agents.Replay(batch_size=4)
+        tr.BayesByBackprop(nn.Linear(4, 1), _like.Normal()),
+        21,
+        replay=agents.BanditReplay(batch_size=4),
     ),
     "bandit_ensemble": lambda: bandit(
-        tr.Ensemble(nn.Linear(4, 1), _like.Normal(), n=2), 21, replay=agents.Replay(batch_size=4)
+        tr.Ensemble(nn.Linear(4, 1), _like.Normal(), n_estimators=2),
+        21,
+        replay=agents.BanditReplay(batch_size=4),
     ),
 }
 AGENTS: dict[str, Maker] = {
@@ -295,13 +301,13 @@ AGENTS: dict[str, Maker] = {
 ESTIMATORS: dict[str, Maker] = {
     **{
         f"{method}{kind}": lambda method=method, kind=kind: estimator(method, kind)
-        for method in ("TAGI", "BBB", "Net", "Laplace")
+        for method in ("TAGI", "BBB", "Backprop", "Laplace")
         for kind in ("Regressor", "Classifier")
     },
     "regressor": lambda: estimators.TAGIRegressor((8,), random_state=0).fit(*first_table(False)),
-    "classifier": lambda: estimators.BBBClassifier((8,), epochs=2, draws=5, random_state=0).fit(
-        *first_table(True)
-    ),
+    "classifier": lambda: estimators.BBBClassifier(
+        (8,), epochs=2, n_weight_samples=5, random_state=0
+    ).fit(*first_table(True)),
     "TAGIRegressor_gaps": with_gaps,
     "TAGIClassifier_ordered": lambda: estimator("TAGI", "Classifier", ordered=["yes", "no"]),
 }
@@ -310,19 +316,24 @@ LEARNERS: dict[str, Maker] = {
     "tagi_norm": lambda: learner(tr.TAGI(net(1, nn.BatchNorm1d(8)), _like.Normal(0.1))),
     "tagi_classes": lambda: learner(tr.TAGI(net(2), _like.Categorical(3)), labels=True),
     "tagi_float64": lambda: learner(tr.TAGI(net(), _like.Normal(0.1), dtype=torch.float64)),
-    "bbb": lambda: learner(tr.BayesByBackprop(net(), _like.Normal(), draws=5, lr=1e-2)),
+    "bbb": lambda: learner(tr.BayesByBackprop(net(), _like.Normal(), n_weight_samples=5, lr=1e-2)),
     "bbb_mixture": lambda: learner(
         tr.BayesByBackprop(
-            net(3), _like.Softmax(3), prior=tr.priors.ScaleMixture(0.5, 1.0, 0.05), draws=5
+            net(3),
+            _like.Softmax(3),
+            prior=tr.priors.ScaleMixture(0.5, 1.0, 0.05),
+            n_weight_samples=5,
         ),
         labels=True,
     ),
     "backprop": lambda: learner(tr.Backprop(net(), _like.Normal(), prior=tr.priors.Laplace(1.0))),
     "dropout": lambda: learner(
-        tr.Backprop(net(1, nn.Dropout(0.2)), _like.Normal(0.1), mc_dropout=True, draws=5)
+        tr.Backprop(net(1, nn.Dropout(0.2)), _like.Normal(0.1), mc_dropout=True, n_weight_samples=5)
     ),
-    "ensemble": lambda: learner(tr.Ensemble(net(), _like.Normal(), n=2)),
-    "ensemble_tagi": lambda: learner(tr.Ensemble(net(), _like.Normal(), n=2, learner=tr.TAGI)),
+    "ensemble": lambda: learner(tr.Ensemble(net(), _like.Normal(), n_estimators=2)),
+    "ensemble_tagi": lambda: learner(
+        tr.Ensemble(net(), _like.Normal(), n_estimators=2, learner=tr.TAGI)
+    ),
     "laplace": lambda: laplace("diagonal"),
     "laplace_last_layer": lambda: laplace("last_layer"),
 }

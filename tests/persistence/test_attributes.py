@@ -110,7 +110,9 @@ OWN = {
     "tagi": lambda: learner(lambda: tr.TAGI(net(), tr.likelihoods.Normal())),
     "bbb": lambda: learner(lambda: tr.BayesByBackprop(net(), tr.likelihoods.Normal())),
     "backprop": lambda: learner(lambda: tr.Backprop(net(), tr.likelihoods.Normal())),
-    "ensemble": lambda: learner(lambda: tr.Ensemble(net(), tr.likelihoods.Normal(), n=2)),
+    "ensemble": lambda: learner(
+        lambda: tr.Ensemble(net(), tr.likelihoods.Normal(), n_estimators=2)
+    ),
     "control": control,
     "bandit_tagi": bandit,
 }

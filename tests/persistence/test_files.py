@@ -184,7 +184,7 @@ def test_a_learner_of_the_same_name_takes_nobodys_place(tmp_path):
     again = Learner.load(tmp_path / "mine.tr")
     assert type(again) is Backprop
     assert torch.equal(again.predict(x).mean, mine.predict(x).mean)
-    many = tr.Ensemble(net(), tr.likelihoods.Normal(0.1), n=2, learner=Backprop)
+    many = tr.Ensemble(net(), tr.likelihoods.Normal(0.1), n_estimators=2, learner=Backprop)
     many.fit(x, y, epochs=1).save(tmp_path / "many.tr")
     loaded = Learner.load(tmp_path / "many.tr")
     assert {type(member) for member in loaded.members} == {Backprop}

@@ -250,10 +250,12 @@ def moons(rows=120):
 
 LEARNERS = {
     "tagi": lambda net, like: tr.TAGI(net, like, gain=1.0),
-    "bbb": lambda net, like: tr.BayesByBackprop(net, like, draws=20),
+    "bbb": lambda net, like: tr.BayesByBackprop(net, like, n_weight_samples=20),
     "backprop": lambda net, like: tr.Backprop(net, like),
-    "ensemble": lambda net, like: tr.Ensemble(net, like, n=3, learner=tr.Backprop),
-    "ensemble-tagi": lambda net, like: tr.Ensemble(net, like, n=3, learner=tr.TAGI, gain=1.0),
+    "ensemble": lambda net, like: tr.Ensemble(net, like, n_estimators=3, learner=tr.Backprop),
+    "ensemble-tagi": lambda net, like: tr.Ensemble(
+        net, like, n_estimators=3, learner=tr.TAGI, gain=1.0
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from tractable.training import holdout
 def make(hidden_layer_sizes, n_estimators, seed):
     assert n_estimators == 1
     net = dense(3, hidden_layer_sizes, 1, "relu")
-    return tr.TAGI(net, tr.likelihoods.Normal(), gain=0.25, forget=0.3, seed=seed)
+    return tr.TAGI(net, tr.likelihoods.Normal(), gain=0.25, epoch_forgetting=0.3, seed=seed)
 
 
 def rows(noise, n=200, columns=3, seed=0):

@@ -74,7 +74,7 @@ def test_the_variance_within_parts_of_outputs():
 def test_a_learner_predicts_with_less_doubt(n_estimators):
     x = torch.linspace(-1, 1, 60)[:, None]
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
-    model = tr.Ensemble(net, Normal(), n=n_estimators, learner=tr.TAGI)
+    model = tr.Ensemble(net, Normal(), n_estimators=n_estimators, learner=tr.TAGI)
     model.fit(x, x.sin(), epochs=3)
     far = torch.tensor([[0.1], [4.0]])
     usual, less, none = (model.predict(far, doubt=a) for a in (1.0, 0.5, 1e-12))
@@ -134,9 +134,9 @@ def test_a_file_with_a_factor_that_cannot_be_is_refused(exact, tmp_path, wrong):
 def test_a_learner_begun_anew_is_one_made_anew():
     x = torch.linspace(-1, 1, 60)[:, None]
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
-    first = tr.Ensemble(net, Normal(), n=2, learner=tr.TAGI, seed=3)
+    first = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=3)
     first.fit(x, x.sin(), epochs=2)
-    made = tr.Ensemble(net, Normal(), n=2, learner=tr.TAGI, seed=7)
+    made = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=7)
     twin = first.anew(7)
     assert not twin.fitted
     for model in (made, twin):

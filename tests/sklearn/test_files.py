@@ -39,7 +39,7 @@ def test_the_file_is_one_of_the_learner_too(data, tmp_path):
     model = TAGIRegressor(hidden_layer_sizes=(8,), epochs=2, random_state=0).fit(*data)
     model.save(tmp_path / "model")
     learner = tr.Ensemble.load(tmp_path / "model")
-    assert learner.n == model.n_estimators == 5
+    assert learner.n_estimators == model.n_estimators == 5
     assert TAGIRegressor.load(tmp_path / "model").best_params_ == model.best_params_
     assert torch.equal(learner.posterior.loc, model.learner_.posterior.loc)
 

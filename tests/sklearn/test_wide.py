@@ -58,8 +58,8 @@ def test_gradients_are_slopes_at_small_steps(n_estimators, activation, outputs, 
     net, likelihood = dense(5, (16, 16), outputs, activation), tr.likelihoods.Normal()
     if outputs > 1:
         likelihood = tr.likelihoods.Normal(outputs=outputs)
-    model = tr.Ensemble(net, likelihood, n=n_estimators, learner=tr.TAGI, seed=0)
-    model.fit(x, y, epochs=5, off_data=False, progress=False)
+    model = tr.Ensemble(net, likelihood, n_estimators=n_estimators, learner=tr.TAGI, seed=0)
+    model.fit(x, y, epochs=5, distance_aware=False, progress=False)
     factors = torch.tensor([1.0, 2.0, 0.5, 0.3, 1.0])
     monkeypatch.setattr(support, "_COLUMN_STEP", 1e-2)
     by_differences = relevance.slopes(model, x, factors)

@@ -55,11 +55,11 @@ def norm(path: Path) -> str:
 
 
 def bbb(path: Path) -> str:
-    return fit(tr.BayesByBackprop(net(), tr.likelihoods.Normal(), draws=3, seed=3), path)
+    return fit(tr.BayesByBackprop(net(), tr.likelihoods.Normal(), n_weight_samples=3, seed=3), path)
 
 
 def ensemble(path: Path) -> str:
-    return fit(tr.Ensemble(net(), tr.likelihoods.Normal(), n=3, seed=3), path)
+    return fit(tr.Ensemble(net(), tr.likelihoods.Normal(), n_estimators=3, seed=3), path)
 
 
 def bandit(path: Path) -> str:

@@ -56,7 +56,7 @@ def fgsm(
         bounds: lowest and highest valid entry, for example ``(0.0, 1.0)`` for images: results
             are clamped to it. Default: None, no clamping.
         batch_size: rows at once.
-        options: of the learner's ``predict``, for example ``draws=10``.
+        options: of the learner's ``predict``, for example ``n_weight_samples=10``.
 
     Raises:
         InvalidInput: an entry of ``X`` lies outside ``bounds``.

@@ -120,7 +120,7 @@ class Recipe:
         likelihood = self._likelihood(incomplete)
         if self.members == 1:
             return self.kind(net, likelihood, **options)
-        return Ensemble(net, likelihood, n=self.members, learner=self.kind, **options)
+        return Ensemble(net, likelihood, n_estimators=self.members, learner=self.kind, **options)
 
     def _likelihood(self, incomplete: bool) -> Likelihood:
         given = self.likelihood
@@ -183,11 +183,11 @@ class Model:
         good = there & ~_bad(missing, gaps)
         if good.all():
             targets = torch.from_numpy(np.ascontiguousarray(y, np.float32))
-            self.learner.learn_batch(x, targets, memory=memory)
+            self.learner.learn_batch(x, targets, memory_rows=memory)
         elif good.any():
             keep = torch.from_numpy(good)
             targets = torch.from_numpy(np.ascontiguousarray(y[good], np.float32))
-            self.learner.learn_batch(x[keep], targets, memory=memory)
+            self.learner.learn_batch(x[keep], targets, memory_rows=memory)
 
     def predictive(
         self, history: History, origins: Origins, factors: Array | None = None
@@ -260,7 +260,7 @@ def taught(
         batch = min(max(len(y) // 50, 8), 32)
     targets: Tensor = torch.from_numpy(np.ascontiguousarray(y, np.float32))
     model.learner.fit(
-        x, targets, epochs=epochs, batch_size=batch, off_data=False, progress=progress
+        x, targets, epochs=epochs, batch_size=batch, distance_aware=False, progress=progress
     )
     return model
 

@@ -127,7 +127,7 @@ class Autoregressive(Learnt):
             validation, lambda z, about: (_inputs(z[:, order], about), z[:, order]), options
         )
         learner.fit(
-            given[kept], noisy[kept], epochs=epochs, batch_size=batch_size, off_data=False,
+            given[kept], noisy[kept], epochs=epochs, batch_size=batch_size, distance_aware=False,
             progress=progress, **options,
         )  # fmt: skip
         if len(scale):
@@ -257,7 +257,7 @@ class ChainDensity(Density):
     ) -> None:
         self.learner, self.context, self.order = learner, context, order
         self.particles, self.progress = particles, progress
-        self.options = {} if draws is None else {"draws": draws}
+        self.options = {} if draws is None else {"n_weight_samples": draws}
 
     def log_prob(self, z: Tensor) -> Tensor:
         """Sum of the log densities of all columns."""

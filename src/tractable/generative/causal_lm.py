@@ -69,7 +69,7 @@ class CausalLM:
             fit_kwargs: arguments of the learner's ``fit``, for example ``epochs``.
         """
         y = self._tokens(tokens, allow_padding=True)
-        self.learner.fit(self._shifted(y), y, off_data=False, **fit_kwargs)
+        self.learner.fit(self._shifted(y), y, distance_aware=False, **fit_kwargs)
         return self
 
     def log_prob(self, tokens: Any) -> Tensor:

@@ -144,7 +144,7 @@ class Diffusion(Learnt):
         learner = self.made(self._network(given.shape[1], x.shape[1]), Normal(outputs=x.shape[1]))
         options = self.fit_options(validation, self._noised, options, density=False)
         learner.fit(
-            given, target, epochs=epochs, batch_size=batch_size, off_data=False,
+            given, target, epochs=epochs, batch_size=batch_size, distance_aware=False,
             progress=progress, **options,
         )  # fmt: skip
         some = slice(None, _MOST_MEASURED)

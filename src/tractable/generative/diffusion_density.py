@@ -54,7 +54,7 @@ class Reading:
         if context is not None:
             flag = z.new_full((len(z), 1), float(there))
             parts += [context * float(there), flag]
-        options = {} if self.draws is None else {"draws": self.draws}
+        options = {} if self.draws is None else {"n_weight_samples": self.draws}
         found = self.learner.outputs(torch.cat(parts, 1), **options)
         mean, variance = found.moments()
         return mean.detach(), variance.detach()

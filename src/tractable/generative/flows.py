@@ -186,7 +186,7 @@ class Flow(Learnt):
         )
         learner.fit(
             _inputs(x, context), x.new_zeros(len(x), 1), epochs=epochs, batch_size=batch_size,
-            off_data=False, progress=progress, **options,
+            distance_aware=False, progress=progress, **options,
         )  # fmt: skip
         self.learner_ = learner
 
@@ -280,7 +280,7 @@ class FlowDensity(Density):
     def log_prob_draws(self, z: Tensor) -> Tensor:
         """See ``Density``."""
         given = _inputs(z, row_by_row(self.context, len(z)))
-        options = {} if self.draws is None else {"draws": self.draws}
+        options = {} if self.draws is None else {"n_weight_samples": self.draws}
         found = [
             method.outputs(state, given, batch_size=1024, **options).values[..., 0]
             for method, state in parts(self.learner)
@@ -305,7 +305,7 @@ class FlowDensity(Density):
 
     def _weights(self, n: int) -> Iterator[tuple[Any, Any, list[Tensor]]]:
         for method, state in parts(self.learner):
-            draws = method.descent.draws if self.draws is None else self.draws
+            draws = method.descent.n_weight_samples if self.draws is None else self.draws
             drawing = generator_of(state.seed + PREDICTION_SEED)
             for weights in method.weights(state, min(draws, n), drawing):
                 yield method, state, weights

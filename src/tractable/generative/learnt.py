@@ -50,7 +50,7 @@ class Learnt(Generative):
         shared: dict[str, Any] = {"dtype": self.dtype, "seed": self.seed, **self.options}
         if self.members == 1:
             return self.learner(net, likelihood, **shared)
-        return Ensemble(net, likelihood, n=self.members, learner=self.learner, **shared)
+        return Ensemble(net, likelihood, n_estimators=self.members, learner=self.learner, **shared)
 
     @property
     def history(self) -> list[dict[str, float]]:

@@ -133,7 +133,7 @@ class VAE(Learnt):
         options = self.fit_options(validation, _pairs, options)
         learner.fit(
             *_pairs(x, context), epochs=epochs, batch_size=size, progress=progress,
-            off_data=False, **options,
+            distance_aware=False, **options,
         )  # fmt: skip
         self.learner_ = learner
 
@@ -254,7 +254,7 @@ class LatentDensity(Density):
         """The autoencoder with each draw of the weights (or member) in turn."""
         for method, state in parts(self.learner):
             generator = torch.Generator().manual_seed(self.seed)
-            number = method.descent.draws if self.draws is None else self.draws
+            number = method.descent.n_weight_samples if self.draws is None else self.draws
             for weights in method.weights(state, number, generator):
                 with method.holding(weights, state.buffers), torch.no_grad():
                     method.network.module.train(False)

@@ -159,7 +159,12 @@ class BlackBoxOptimizer:
         # Told values are exact: none is an outlier, and the steps need no limit.
         model = TAGI(net, Normal(self.noise), dtype=torch.float32, seed=seed, robust=False)
         return model.fit(
-            x, scores.unsqueeze(1), epochs=self.epochs, batch_size=1, progress=False, off_data=False
+            x,
+            scores.unsqueeze(1),
+            epochs=self.epochs,
+            batch_size=1,
+            progress=False,
+            distance_aware=False,
         )
 
     def _scores(self) -> Tensor:

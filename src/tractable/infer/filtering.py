@@ -76,19 +76,19 @@ class Filter:
         with carrying(self.layers, self.state):
             return self.model.outputs(x, batch_size=None).predictive()
 
-    def update(self, x: Any, y: Any, *, memory: float | None = None) -> Self:
+    def update(self, x: Any, y: Any, *, memory_rows: float | None = None) -> Self:
         """Learn from the next steps, and carry the state on; if it fails nothing is changed.
 
         Args:
             x: inputs, ``[rows, steps, ...]``: the next steps of each of so many streams.
             y: targets.
-            memory: see ``Learner.update``.
+            memory_rows: see ``Learner.update``.
         """
         rows, seen = self.model.checked(x, y)
         self._check(len(rows))
         heard = Heard(self.model.net)
         with carrying(self.layers, self.state, heard):
-            self.model.learn_batch(rows, seen, memory=memory)
+            self.model.learn_batch(rows, seen, memory_rows=memory_rows)
         self.state = heard.posterior()
         return self
 

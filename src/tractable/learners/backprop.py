@@ -48,9 +48,9 @@ class BackpropMethod(GradientMethod):
         lr: float,
         optimizer: Factory,
         schedule: Schedule,
-        draws: int,
+        n_weight_samples: int,
     ) -> None:
-        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, draws))
+        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, n_weight_samples))
         if init not in ("fresh", "net"):
             raise ValueError(f"init must be 'fresh' or 'net', got {init!r}")
         if mc_dropout and not self.drops:
@@ -122,11 +122,11 @@ class BackpropMethod(GradientMethod):
     # --- predicting --------------------------------------------------------------------------
 
     def weights(
-        self, state: GradientState, draws: int, generator: torch.Generator
+        self, state: GradientState, n_weight_samples: int, generator: torch.Generator
     ) -> Iterator[list[Tensor]]:
         """See ``GradientMethod``; one set of weights, under as many masks."""
         weights = self.network.split(state.vectors[0].detach())
-        for _ in range(draws if self.mc_dropout else 1):
+        for _ in range(n_weight_samples if self.mc_dropout else 1):
             yield weights
 
     def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
@@ -194,7 +194,7 @@ class Backprop(Learner):
             ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
             k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
             one epoch has the rate ``lr`` throughout, and so have online updates.
-        draws: dropout masks that a prediction averages over, with ``mc_dropout``.
+        n_weight_samples: dropout masks that a prediction averages over, with ``mc_dropout``.
         device: device to compute on; by default the CPU.
         dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
         seed: seed of the random number generator for first weights, order of rows and draws.
@@ -218,7 +218,7 @@ class Backprop(Learner):
         lr: float = 1e-3,
         optimizer: Factory = "Adam",
         schedule: Schedule = "cosine",
-        draws: int = 50,
+        n_weight_samples: int = 50,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         seed: int = 0,
@@ -226,5 +226,5 @@ class Backprop(Learner):
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
             mc_dropout=mc_dropout, init=init, lr=lr, optimizer=optimizer, schedule=schedule,
-            draws=draws,
+            n_weight_samples=n_weight_samples,
         )  # fmt: skip

@@ -30,10 +30,10 @@ class BayesByBackprop(Learner):
         prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or what another
             fit found, its ``posterior`` or the learner itself: weights begin at its means, no
             wider than it is and no wider than ``rho`` says.
-        widen: factor on the variances of such a posterior.
-        fresh: names of modules that a posterior does not speak for: they begin anew, with the
+        prior_scale: factor on the variances of such a posterior.
+        reinit: names of modules that a posterior does not speak for: they begin anew, with the
             prior ``Normal()``.
-        samples: draws per step.
+        n_train_samples: draws per step.
         estimator: ``"weights"`` draws weights, ``"local"`` the outputs of linear and convolutional
             layers, with noise of its own for each row, which makes the gradient less noisy.
         kl: ``"closed"`` form, ``"sampled"`` (eq. 9), or ``"auto"``: closed where the prior has it.
@@ -48,7 +48,7 @@ class BayesByBackprop(Learner):
             ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
             k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
             one epoch has the rate ``lr`` throughout, and so have online updates.
-        draws: sets of weights that a prediction averages over.
+        n_weight_samples: sets of weights that a prediction averages over.
         device: device to compute on; by default the CPU.
         dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
         seed: seed of the random number generator for first weights, order of rows and draws.
@@ -72,9 +72,9 @@ class BayesByBackprop(Learner):
         | Learner
         | dict[str, Any]
         | None = None,
-        widen: float = 1.0,
-        fresh: Sequence[str] = (),
-        samples: int = 1,
+        prior_scale: float = 1.0,
+        reinit: Sequence[str] = (),
+        n_train_samples: int = 1,
         estimator: Estimator = "weights",
         kl: Divergence = "auto",
         kl_weight: KLWeight = "uniform",
@@ -83,39 +83,42 @@ class BayesByBackprop(Learner):
         lr: float = 1e-3,
         optimizer: Factory = "Adam",
         schedule: Schedule = "cosine",
-        draws: int = 50,
+        n_weight_samples: int = 50,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior, widen=widen,
-            fresh=fresh, samples=samples, estimator=estimator, kl=kl, kl_weight=kl_weight,
-            init=init, rho=rho, lr=lr, optimizer=optimizer, schedule=schedule, draws=draws,
+            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
+            prior_scale=prior_scale, reinit=reinit, n_train_samples=n_train_samples,
+            estimator=estimator, kl=kl, kl_weight=kl_weight, init=init, rho=rho, lr=lr,
+            optimizer=optimizer, schedule=schedule, n_weight_samples=n_weight_samples,
         )  # fmt: skip
 
-    def divergence(self, samples: int = 1, generator: torch.Generator | None = None) -> float:
-        """``KL(q || prior)`` of all weights, in nats; by ``samples`` draws if not in closed form.
+    def divergence(self, n_samples: int = 1, generator: torch.Generator | None = None) -> float:
+        """``KL(q || prior)`` of all weights, in nats (sampled if not in closed form).
 
         Weights that were pruned are constants and add nothing.
         """
         with self.lock:
-            return self.method.divergence(self.state, samples, generator)
+            return self.method.divergence(self.state, n_samples, generator)
 
-    def elbo(self, X: Any, y: Any, *, samples: int = 100) -> float:
+    def elbo(self, X: Any, y: Any, *, n_samples: int = 100) -> float:
         """The evidence lower bound of these data, in nats: an estimate without bias.
 
         Args:
             X: inputs.
             y: targets.
-            samples: draws of the weights.
+            n_samples: draws of the weights.
         """
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
+        if n_samples < 1:
+            raise ValueError(f"samples must be at least 1, got {n_samples}")
         x, targets = self.checked(X, y)
         with self.lock:
-            z = self.method.outputs(self.state, x, batch_size=1024, draws=samples).values
+            z = self.method.outputs(
+                self.state, x, batch_size=1024, n_weight_samples=n_samples
+            ).values
             log_prob = self.state.likelihood.log_prob
             log_likelihood = sum(float(log_prob(targets, draw).sum()) for draw in z)
             generator = torch.Generator().manual_seed(self.seed + PREDICTION_SEED)
-            return log_likelihood / samples - self.divergence(samples, generator)
+            return log_likelihood / n_samples - self.divergence(n_samples, generator)

@@ -39,7 +39,7 @@ from tractable.learners.method import Named, Position
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.learners.reparameterization import Local
-from tractable.learners.start import fresh_names
+from tractable.learners.start import reinit_names
 from tractable.likelihoods import Likelihood
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat, is_scale
@@ -66,9 +66,9 @@ class BBBMethod(GradientMethod):
         likelihood: Likelihood,
         *,
         prior: Any,
-        widen: float,
-        fresh: Sequence[str],
-        samples: int,
+        prior_scale: float,
+        reinit: Sequence[str],
+        n_train_samples: int,
         estimator: Estimator,
         kl: Divergence,
         kl_weight: KLWeight,
@@ -77,13 +77,13 @@ class BBBMethod(GradientMethod):
         lr: float,
         optimizer: Factory,
         schedule: Schedule,
-        draws: int,
+        n_weight_samples: int,
     ) -> None:
-        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, draws))
-        self.widen, self.fresh = float(widen), list(fresh)
+        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, n_weight_samples))
+        self.prior_scale, self.reinit = float(prior_scale), list(reinit)
         self.prior = self._prior(prior)
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
+        if n_train_samples < 1:
+            raise ValueError(f"n_train_samples must be at least 1, got {n_train_samples}")
         _one_of("estimator", estimator, ("weights", "local"))
         _one_of("kl", kl, ("auto", "closed", "sampled"))
         _one_of("init", init, ("published", "he"))
@@ -95,26 +95,31 @@ class BBBMethod(GradientMethod):
             raise ValueError(f"kl_weight must not be negative, got {kl_weight}")
         if len(rho) != 2 or not (math.isfinite(rho[0]) and rho[0] <= rho[1] < math.inf):
             raise ValueError(f"rho must be a range (low, high), got {rho}")
-        self.samples, self.estimator, self.kl, self.kl_weight = samples, estimator, kl, kl_weight
+        self.n_train_samples, self.estimator, self.kl, self.kl_weight = (
+            n_train_samples,
+            estimator,
+            kl,
+            kl_weight,
+        )
         self.scheme, self.rho = init, (float(rho[0]), float(rho[1]))
         self.closed = self.prior.closed_form and kl != "sampled"
         self.drawn_at_once = scripted_parameters(network.module) if estimator == "local" else set()
 
     def _prior(self, prior: Any) -> Prior:
         if is_posterior(prior):
-            new = fresh_names(self.network, self.fresh)
-            return normal_each(prior, self.network.shapes, new, self.widen)
-        if self.fresh and not isinstance(prior, dict):
-            raise ValueError(f"fresh={self.fresh} goes with prior= another fit's posterior")
+            new = reinit_names(self.network, self.reinit)
+            return normal_each(prior, self.network.shapes, new, self.prior_scale)
+        if self.reinit and not isinstance(prior, dict):
+            raise ValueError(f"reinit={self.reinit} goes with prior= another fit's posterior")
         return Normal() if prior is None else as_prior(prior)
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
         return {
             "prior": self.prior.config() or {"name": "of the user's own"},
-            "widen": self.widen,
-            "fresh": self.fresh,
-            "samples": self.samples,
+            "prior_scale": self.prior_scale,
+            "reinit": self.reinit,
+            "n_train_samples": self.n_train_samples,
             "estimator": self.estimator,
             "kl": self.kl,
             "kl_weight": self.kl_weight,
@@ -149,7 +154,7 @@ class BBBMethod(GradientMethod):
         rho = low + (high - low) * u
         if isinstance(self.prior, NormalEach):
             old = [
-                name not in fresh_names(self.network, self.fresh) for name in self.network.shapes
+                name not in reinit_names(self.network, self.reinit) for name in self.network.shapes
             ]
             sizes = [shape.numel() for shape in self.network.shapes.values()]
             known = torch.tensor(old).repeat_interleave(torch.tensor(sizes))
@@ -199,7 +204,7 @@ class BBBMethod(GradientMethod):
         """Mean over draws of the log-likelihood, and of ``G`` and ``G eps``."""
         total = mu.new_zeros(())
         d_mu, d_sigma = state.scratch("d_mu"), state.scratch("d_sigma")
-        for i in range(self.samples):
+        for i in range(self.n_train_samples):
             eps = _fill_noise(state.scratch("eps") if i else d_sigma, state.generator)
             w = torch.addcmul(mu, sigma, eps, out=state.scratch("w"))  # eq. (8)
             leaves = [part.requires_grad_() for part in self.network.split(w)]
@@ -214,10 +219,10 @@ class BBBMethod(GradientMethod):
             if i:
                 d_mu.add_(g)
                 d_sigma.add_(eps)
-        if self.samples > 1:
-            d_mu.div_(self.samples)
-            d_sigma.div_(self.samples)
-        return total / self.samples, z, d_mu, d_sigma
+        if self.n_train_samples > 1:
+            d_mu.div_(self.n_train_samples)
+            d_sigma.div_(self.n_train_samples)
+        return total / self.n_train_samples, z, d_mu, d_sigma
 
     def _by_outputs(
         self,
@@ -233,7 +238,7 @@ class BBBMethod(GradientMethod):
         variance = torch.mul(sigma, sigma, out=state.scratch("w"))
         locs = [part.detach().requires_grad_() for part in self.network.split(mu)]
         variances = [part.requires_grad_() for part in self.network.split(variance)]
-        n = self.samples
+        n = self.n_train_samples
         if n > 1:  # every row several times: each copy gets noise of its own
             x, y = over(lambda part: _repeated(part, n), x), _repeated(y, n)
 
@@ -269,7 +274,7 @@ class BBBMethod(GradientMethod):
         return {"elbo": record["log_likelihood"] - record["kl"], **record}
 
     def divergence(
-        self, state: GradientState, samples: int, generator: torch.Generator | None
+        self, state: GradientState, n_samples: int, generator: torch.Generator | None
     ) -> float:
         """``KL(q || prior)`` of all weights, in nats; by draws if not in closed form."""
         mu, rho = (v.detach() for v in state.vectors)
@@ -278,22 +283,22 @@ class BBBMethod(GradientMethod):
         if self.closed:
             return float(self.prior.divergence(mu, sigma)[kept].sum(dtype=torch.float64))
         total = 0.0
-        for _ in range(samples):
+        for _ in range(n_samples):
             eps = _noise(mu.shape, mu, generator)
             log_q = -0.5 * eps * eps - sigma.log() - 0.5 * math.log(2 * math.pi)
             log_p = self.prior.log_prob(torch.addcmul(mu, sigma, eps))
             total += float((log_q - log_p)[kept].sum(dtype=torch.float64))
-        return total / samples
+        return total / n_samples
 
     # --- predicting --------------------------------------------------------------------------
 
     def weights(
-        self, state: GradientState, draws: int, generator: torch.Generator
+        self, state: GradientState, n_weight_samples: int, generator: torch.Generator
     ) -> Iterator[list[Tensor]]:
         """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
         sigma = torch.nn.functional.softplus(rho)
-        for _ in range(draws):
+        for _ in range(n_weight_samples):
             eps = _noise(mu.shape, mu, generator)
             yield self.network.split(torch.addcmul(mu, sigma, eps))
 

@@ -52,24 +52,28 @@ class EnsembleMethod(Method[EnsembleState]):
         network: Network,
         likelihood: Likelihood,
         *,
-        n: int,
+        n_estimators: int,
         member: Method[Any],
         kind: type[Learner],
     ) -> None:
         super().__init__(network, likelihood)
-        self.n, self.member, self.kind = n, member, kind
+        self.n_estimators, self.member, self.kind = n_estimators, member, kind
         self.online, self.parallel = member.online, member.parallel
         self.by_rows = member.by_rows
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
-        return {"n": self.n, "learner": files.kind_name(self.kind), **self.member.options()}
+        return {
+            "n_estimators": self.n_estimators,
+            "learner": files.kind_name(self.kind),
+            **self.member.options(),
+        }
 
     def init(self, likelihood: Likelihood, seed: int) -> EnsembleState:
         """Member i has the seed ``seed + i`` and a likelihood of its own."""
         state = EnsembleState(likelihood, {}, seed)
         state.members = [
-            self.member.init(copy.deepcopy(likelihood), seed + i) for i in range(self.n)
+            self.member.init(copy.deepcopy(likelihood), seed + i) for i in range(self.n_estimators)
         ]
         return state
 
@@ -79,9 +83,11 @@ class EnsembleMethod(Method[EnsembleState]):
         """Every member learns, or none."""
         self._all_or_none(state, lambda member: self.member.update(member, x, y, position))
 
-    def update_within(self, state: EnsembleState, x: Inputs, y: Tensor, memory: float) -> None:
+    def update_within(self, state: EnsembleState, x: Inputs, y: Tensor, memory_rows: float) -> None:
         """See ``Method``; every member learns, or none."""
-        self._all_or_none(state, lambda member: self.member.update_within(member, x, y, memory))
+        self._all_or_none(
+            state, lambda member: self.member.update_within(member, x, y, memory_rows)
+        )
 
     def _all_or_none(self, state: EnsembleState, learn: Callable[[Any], None]) -> None:
         before = [self.member.backup(member) for member in state.members[:-1]]
@@ -106,7 +112,7 @@ class EnsembleMethod(Method[EnsembleState]):
         """Each member sees the rows in an order of its own; a loader is read once, for all."""
         if isinstance(source, Loader):
             return False
-        orders: list[Tensor | None] = [None] * self.n
+        orders: list[Tensor | None] = [None] * self.n_estimators
         if order is not None:
             orders = [
                 torch.randperm(len(source), generator=member.generator).to(order.device)
@@ -157,7 +163,7 @@ class EnsembleMethod(Method[EnsembleState]):
 
     def means(self, records: list[EpochRecord]) -> EpochRecord:
         """One record for those of all members."""
-        return {key: sum(r[key] for r in records) / self.n for key in records[0]}
+        return {key: sum(r[key] for r in records) / self.n_estimators for key in records[0]}
 
     def renew_noise(self, state: EnsembleState) -> None:
         """See ``Method``."""
@@ -213,7 +219,7 @@ class EnsembleMethod(Method[EnsembleState]):
 
     def sample(self, state: EnsembleState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """A draw is one of the members, and one draw of that member's weights."""
-        chosen = torch.randint(self.n, (n,), generator=generator).tolist()
+        chosen = torch.randint(self.n_estimators, (n,), generator=generator).tolist()
         drawn = [self.member.sample(state.members[i], x, 1, generator) for i in chosen]
         return torch.cat(drawn)
 
@@ -291,7 +297,7 @@ class EnsembleMethod(Method[EnsembleState]):
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
         """See ``Method``; there are as many members as the file has states of."""
         found = {name.split("/")[1] for name in tensors if name.startswith("state/")}
-        checks.at_most(options["n"], len(found), "the number of members")
+        checks.at_most(options["n_estimators"], len(found), "the number of members")
         kind = files.kind_of(options["learner"])
         if kind is Ensemble:
             raise ValueError("the members of an ensemble cannot be ensembles")
@@ -299,12 +305,12 @@ class EnsembleMethod(Method[EnsembleState]):
 
 
 class Ensemble(Learner):
-    """``n`` learners that differ in their seed: in first weights, order of rows and draws.
+    """Several learners that differ in their seed: in initial weights, order of rows and samples.
 
     Args:
         net: any module that the learner takes.
         likelihood: how observations depend on the network's outputs; each member has a copy.
-        n: number of members.
+        n_estimators: number of members.
         learner: the class of the members, or its name.
         device: device to compute on; by default the CPU.
         dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
@@ -324,28 +330,28 @@ class Ensemble(Learner):
         net: nn.Module,
         likelihood: Likelihood,
         *,
-        n: int = 5,
+        n_estimators: int = 5,
         learner: type[Learner] | str = Backprop,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         seed: int = 0,
         **options: Any,
     ) -> None:
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
+        if n_estimators < 1:
+            raise ValueError(f"n_estimators must be at least 1, got {n_estimators}")
         kind = files.kind_of(learner) if isinstance(learner, str) else learner
         if not (isinstance(kind, type) and issubclass(kind, Learner)) or kind is Ensemble:
             raise ValueError(f"learner must be a learner to make members of, got {learner!r}")
         first = kind(net, likelihood, device=device, dtype=dtype, seed=seed, **options)
         super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, n=n, member=first.method,
-            kind=kind,
+            net, likelihood, device=device, dtype=dtype, seed=seed, n_estimators=n_estimators,
+            member=first.method, kind=kind,
         )  # fmt: skip
 
     @property
-    def n(self) -> int:
+    def n_estimators(self) -> int:
         """Number of members."""
-        return self.method.n
+        return self.method.n_estimators
 
     @property
     def members(self) -> list[Learner]:
@@ -360,9 +366,10 @@ class Ensemble(Learner):
             TypeError: there are several members; their networks differ, and the mean of their
                 weights is none of them.
         """
-        if self.n > 1:
+        if self.n_estimators > 1:
             raise TypeError(
-                f"an ensemble of {self.n} members has no mean network: use members[i].mean_module()"
+                f"an ensemble of {self.n_estimators} members has no mean network: use "
+                f"members[i].mean_module()"
             )
         return self.members[0].mean_module()
 

@@ -78,19 +78,19 @@ class Descent:
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
         schedule: schedule of the learning rate.
-        draws: sets of weights that a prediction averages over.
+        n_weight_samples: sets of weights that a prediction averages over.
     """
 
     lr: float
     optimizer: Factory
     schedule: Schedule
-    draws: int
+    n_weight_samples: int
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr must be a positive number, got {self.lr}")
-        if self.draws < 1:
-            raise ValueError(f"draws must be at least 1, got {self.draws}")
+        if self.n_weight_samples < 1:
+            raise ValueError(f"n_weight_samples must be at least 1, got {self.n_weight_samples}")
 
     def options(self) -> dict[str, Any]:
         """As JSON values."""
@@ -101,7 +101,7 @@ class Descent:
             "lr": self.lr,
             "optimizer": optimizers.describe(self.optimizer, torch.optim),
             "schedule": schedule,
-            "draws": self.draws,
+            "n_weight_samples": self.n_weight_samples,
         }
 
     def start(self, state: GradientState, vectors: list[Tensor], like: Network) -> None:
@@ -140,7 +140,7 @@ class GradientMethod(Method[GradientState]):
 
     @abstractmethod
     def weights(
-        self, state: GradientState, draws: int, generator: torch.Generator
+        self, state: GradientState, n_weight_samples: int, generator: torch.Generator
     ) -> Iterator[list[Tensor]]:
         """Draws of all parameters, to predict with."""
 
@@ -180,7 +180,9 @@ class GradientMethod(Method[GradientState]):
         """See ``Method``; online, a learnable noise is updated as well."""
         noise: Named = {}
         if position is None and state.likelihood.has_learnable_noise:
-            noise = updated_noise(state.likelihood, y, self.outputs(state, x, draws=_NOISE_DRAWS))
+            noise = updated_noise(
+                state.likelihood, y, self.outputs(state, x, n_weight_samples=_NOISE_DRAWS)
+            )
         self.follow(state, x, y, position)
         state.likelihood.set_buffers(noise)
 
@@ -259,20 +261,20 @@ class GradientMethod(Method[GradientState]):
         x: Inputs,
         *,
         batch_size: int | None = None,
-        draws: int | None = None,
+        n_weight_samples: int | None = None,
     ) -> Draws:
         """The outputs of draws of the weights, the same at every call and for all rows."""
-        if draws is not None and draws < 1:
-            raise ValueError(f"draws must be at least 1, got {draws}")
+        if n_weight_samples is not None and n_weight_samples < 1:
+            raise ValueError(f"n_weight_samples must be at least 1, got {n_weight_samples}")
         generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
-        number = self.descent.draws if draws is None else draws
+        number = self.descent.n_weight_samples if n_weight_samples is None else n_weight_samples
         return Draws(self.drawn(state, x, number, generator, batch_size), state.likelihood)
 
     def drawn(
         self,
         state: GradientState,
         x: Inputs,
-        draws: int,
+        n_weight_samples: int,
         generator: torch.Generator,
         batch_size: int | None = None,
     ) -> Tensor:
@@ -280,7 +282,7 @@ class GradientMethod(Method[GradientState]):
         found = []
         lent = self.chance.lent(generator, train=False, always=self.draws_masks)
         with torch.set_grad_enabled(x.requires_grad), lent:
-            for weights in self.weights(state, draws, generator):
+            for weights in self.weights(state, n_weight_samples, generator):
                 rows = x.split(batch_size or len(x))
                 parts = [self.evaluate(state, weights, part) for part in rows]
                 found.append(parts[0] if len(parts) == 1 else torch.cat(parts))
@@ -296,11 +298,13 @@ class GradientMethod(Method[GradientState]):
             return self.drawn(state, x, n, generator)
 
     def input_gradient(
-        self, state: GradientState, x: Tensor, y: Tensor, *, draws: int | None = None
+        self, state: GradientState, x: Tensor, y: Tensor, *, n_weight_samples: int | None = None
     ) -> Tensor:
         """Gradient of the log of the mean over all draws: a learner is attacked as it predicts."""
         leaf = x.detach().clone().requires_grad_()
-        log_prob = self.outputs(state, leaf, draws=draws).predictive().log_prob(y)
+        log_prob = (
+            self.outputs(state, leaf, n_weight_samples=n_weight_samples).predictive().log_prob(y)
+        )
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
     def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
@@ -312,7 +316,7 @@ class GradientMethod(Method[GradientState]):
 
     def scoring_options(self) -> dict[str, Any]:
         """Fewer draws will do to watch a training."""
-        return {"draws": min(self.descent.draws, _VALIDATION_DRAWS)}
+        return {"n_weight_samples": min(self.descent.n_weight_samples, _VALIDATION_DRAWS)}
 
     # --- state -----------------------------------------------------------------------------
 

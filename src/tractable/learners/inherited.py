@@ -37,29 +37,31 @@ class Inherited:
     gaussians: dict[str, tuple[Tensor, Tensor]] | None = None
 
     @classmethod
-    def of(cls, given: Any, shapes: Shapes, fresh: Collection[str], widen: float) -> Inherited:
+    def of(
+        cls, given: Any, shapes: Shapes, reinit: Collection[str], prior_scale: float
+    ) -> Inherited:
         """What a user or a file may give as a prior.
 
         Args:
             given: a posterior, a learner that has one, or what ``config`` gave.
             shapes: the shape of every parameter of the network.
-            fresh: parameters that begin anew.
-            widen: factor on the variances.
+            reinit: parameters that begin anew.
+            prior_scale: factor on the variances.
         """
         if isinstance(given, Inherited):
             return given
-        if not (math.isfinite(widen) and widen > 0):
-            raise ValueError(f"widen must be a positive number, got {widen}")
-        wanted = {name: shape for name, shape in shapes.items() if name not in fresh}
+        if not (math.isfinite(prior_scale) and prior_scale > 0):
+            raise ValueError(f"prior_scale must be a positive number, got {prior_scale}")
+        wanted = {name: shape for name, shape in shapes.items() if name not in reinit}
         if not wanted:
-            raise ValueError("fresh names every parameter: nothing of the prior is left")
+            raise ValueError("reinit names every parameter: nothing of the prior is left")
         if isinstance(given, dict):
             return cls(_numbers(given, wanted))
         found = posterior_of(given)
         gaussians = {}
         for name, shape in wanted.items():
             loc, variance = _matching(found, name, shape)
-            gaussians[name] = (loc, widen * variance)
+            gaussians[name] = (loc, prior_scale * variance)
         return cls({name: float(v.mean()) for name, (_, v) in gaussians.items()}, gaussians)
 
     def config(self) -> dict[str, Any]:
@@ -96,10 +98,10 @@ def posterior_of(given: Any) -> Posterior:
 
 
 def normal_each(
-    given: Any, shapes: Shapes, fresh: Collection[str], widen: float, sigma: float = 1.0
+    given: Any, shapes: Shapes, reinit: Collection[str], prior_scale: float, sigma: float = 1.0
 ) -> NormalEach:
     """The same as a prior over the flat vector of all weights; fresh ones are ``N(0, sigma^2)``."""
-    known = Inherited.of(given, shapes, fresh, widen)
+    known = Inherited.of(given, shapes, reinit, prior_scale)
     assert known.gaussians is not None
     locs, sigmas = [], []
     for name, shape in shapes.items():
@@ -117,7 +119,7 @@ def _matching(found: Posterior, name: str, shape: torch.Size) -> tuple[Tensor, T
         held = "is not in it" if theirs is None else f"has the shape {tuple(theirs)} there"
         raise ValueError(
             f"the prior is of another network: {name} has the shape {tuple(shape)} here and "
-            f"{held}; parts that begin anew are named in fresh=[{name.rpartition('.')[0]!r}]"
+            f"{held}; parts that begin anew are named in reinit=[{name.rpartition('.')[0]!r}]"
         )
     loc, variance = found[name].loc.detach(), found[name].variance.detach()
     if not bool((variance > 0).any()):

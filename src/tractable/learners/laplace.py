@@ -62,7 +62,9 @@ class LaplaceMethod(PostHoc[LaplaceState]):
             raise ValueError(f"prior_precision must be a positive number, got {prior_precision}")
         if structure not in ("diagonal", "last_layer"):
             raise ValueError(f"structure must be 'diagonal' or 'last_layer', got {structure!r}")
-        point = partial(BackpropMethod, prior=Normal(first**-0.5), mc_dropout=False, draws=1)
+        point = partial(
+            BackpropMethod, prior=Normal(first**-0.5), mc_dropout=False, n_weight_samples=1
+        )
         super().__init__(point(network, likelihood, **descent))
         self.own = {"structure": structure, "prior_precision": prior_precision, "refine": refine}
         self.first, self.full = first, structure == "last_layer"

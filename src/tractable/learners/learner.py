@@ -101,7 +101,7 @@ class Learner(Checking):
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         resume: str | Path | None = None,
-        off_data: bool = True,
+        distance_aware: bool = True,
     ) -> Self:
         """Learn from data, in several epochs.
 
@@ -124,16 +124,16 @@ class Learner(Checking):
             progress: show a progress bar; by default on a terminal only.
             resume: a checkpoint to go on from, if the file exists; data and arguments must be
                 those of the run that wrote it.
-            off_data: remember where the rows were (at most 1,000 of them, drawn at random, which
-                a saved file then holds), so that error bars grow away from them and predictions
-                have a ``novelty``; see ``tractable.learners.support``.  Not for row numbers,
-                several inputs (they have no common scale), or a network whose rows need each
-                other.
+            distance_aware: keep a random subset of the training rows (at most 1,000, which a saved
+                file then contains), so that predictions have a ``novelty`` and error bars grow
+                with the distance to the training data; see ``tractable.learners.support``.
+                Without effect for integer inputs, several inputs, and networks that need all rows
+                of a batch together.
 
         Returns:
             The learner itself.
         """
-        source = self.source(X, y, batch_size, watch=off_data)
+        source = self.source(X, y, batch_size, watch=distance_aware)
         if epochs is None:
             epochs = holdout.usual_epochs(len(source))
         if epochs < 1:
@@ -167,11 +167,11 @@ class Learner(Checking):
             self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
             self.rescale_noise(run.scale)
-        self.support = self._support_of(source) if off_data else None
+        self.support = self._support_of(source) if distance_aware else None
         run.finished = True
         return self
 
-    def update(self, x: Any, y: Any, *, memory: float | None = None) -> Self:
+    def update(self, x: Any, y: Any, *, memory_rows: float | None = None) -> Self:
         """Learn from one more observation, or one more batch, online.
 
         A single observation may come without the batch dimension: a scalar target, or an input
@@ -180,18 +180,20 @@ class Learner(Checking):
         Args:
             x: inputs.
             y: targets.
-            memory: for data that change: about how many of the last rows to remember, for the
+            memory_rows: for data that change: about how many of the last rows to remember, for the
                 weights and for a noise that is inferred.  By default nothing is forgotten.  Only
                 ``TAGI`` and ensembles of it have a memory to state.
         """
-        if memory is not None and not (math.isfinite(memory) and memory > 1):
-            raise ValueError(f"memory must be a number of rows above 1, or None; got {memory!r}")
+        if memory_rows is not None and not (math.isfinite(memory_rows) and memory_rows > 1):
+            raise ValueError(
+                f"memory_rows must be a number of rows above 1, or None; got {memory_rows!r}"
+            )
         rows, seen = as_inputs(x), as_tensor(y, "targets")
         if seen.ndim == 0 or (isinstance(rows, Tensor) and rows.ndim == 1):
             rows = over(lambda part: part.unsqueeze(0), rows)
             seen = seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         rows, seen = self.checked(rows, seen)
-        self.learn_batch(rows, seen, memory=memory)
+        self.learn_batch(rows, seen, memory_rows=memory_rows)
         self.remember(rows)
         return self
 
@@ -201,14 +203,14 @@ class Learner(Checking):
         y: Tensor,
         position: Position | None = None,
         *,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> None:
         """``update`` without its checks, for loops over rows that ``checked`` has seen."""
         with self.lock:
-            if memory is None:
+            if memory_rows is None:
                 self.method.update(self.state, x, y, position)
             else:
-                self.method.update_within(self.state, x, y, memory)
+                self.method.update_within(self.state, x, y, memory_rows)
             self.fitted = True
 
     def rescale_noise(self, scale: float) -> None:
@@ -289,8 +291,7 @@ class Learner(Checking):
         Args:
             X: inputs.
             batch_size: number of rows to compute at once.
-            options: options of the method: ``draws=`` for those that average over draws of the
-                weights.
+            options: options of the method: ``n_weight_samples=`` for those that sample weights.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -317,7 +318,7 @@ class Learner(Checking):
         Args:
             x: rows as ``checked`` gives them.
             batch_size: rows at once; None for all.
-            options: options of the method, such as ``draws=``.
+            options: options of the method, such as ``n_weight_samples=``.
         """
         with self.lock:
             found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)

@@ -176,8 +176,8 @@ class Method(ABC, Generic[S]):
         state.likelihood.set_buffers(noise)
         state.generator.set_state(generator)
 
-    def update_within(self, state: S, x: Inputs, y: Tensor, memory: float) -> None:
-        """An online update after which about the last ``memory`` rows are remembered."""
+    def update_within(self, state: S, x: Inputs, y: Tensor, memory_rows: float) -> None:
+        """An online update after which about the last ``memory_rows`` rows are remembered."""
         raise TypeError(
             f"{type(self).__name__} has no memory to state: only TAGI forgets in closed form"
         )
@@ -263,7 +263,7 @@ class Method(ABC, Generic[S]):
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
         """Refuse options of a file that would cost more than the file can need."""
-        for name in ("draws", "samples"):
+        for name in ("n_weight_samples", "n_train_samples"):
             if name in options:
                 checks.at_most(options[name], MOST_DRAWS, name)
 

@@ -35,19 +35,19 @@ class Start:
 
     Attributes:
         gain: variance of the first means, over that of the scheme.
-        relative_variance: variance of a weight, over that of the means.
-        even_steps: whether it grows with the root of a matrix's size, so that large and small
-            layers move alike (``tractable.posterior.initial_posterior``).
-        branches: factor on the variance of the first means of what ends a residual branch.
+        prior_variance_ratio: variance of a weight, over that of the means.
+        scale_by_layer_size: whether it grows with the square root of a matrix's size, so that large
+            and small layers move alike (``tractable.posterior.initial_posterior``).
+        residual_gain: factor on the variance of the first means of what ends a residual branch.
     """
 
     gain: float
-    relative_variance: float
-    even_steps: bool = False
-    branches: float = 1.0
+    prior_variance_ratio: float
+    scale_by_layer_size: bool = False
+    residual_gain: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "relative_variance", "branches"):
+        for name in ("gain", "prior_variance_ratio", "residual_gain"):
             number = getattr(self, name)
             if not (math.isfinite(number) and number > 0):
                 raise ValueError(f"{name} must be a positive number, got {number}")
@@ -59,13 +59,13 @@ class Start:
         likelihood: Likelihood,
         init: Init,
         gain: float | None,
-        relative_variance: float | None,
-        even_steps: bool | None = None,
-        branches: float | None = None,
+        prior_variance_ratio: float | None,
+        scale_by_layer_size: bool | None = None,
+        residual_gain: float | None = None,
     ) -> Start:
         """What was asked for, and what is usual for the rest.
 
-        A gain without a relative variance is the published start, whose means have the size of
+        A gain without a variance ratio is the published start, whose means have the size of
         its variances.
         """
         if init == "net":
@@ -76,9 +76,9 @@ class Start:
             usual = usual_start(Anatomy.of(network.module), numbers=likelihood.can_widen)
         return cls(
             usual.gain if gain is None else gain,
-            usual.relative_variance if relative_variance is None else relative_variance,
-            usual.even_steps if even_steps is None else bool(even_steps),
-            usual.branches if branches is None else branches,
+            usual.prior_variance_ratio if prior_variance_ratio is None else prior_variance_ratio,
+            usual.scale_by_layer_size if scale_by_layer_size is None else bool(scale_by_layer_size),
+            usual.residual_gain if residual_gain is None else residual_gain,
         )
 
 
@@ -97,12 +97,12 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     convolutions without sums, and in a chain falls faster beyond L = 10.
 
     >>> usual_start(Anatomy(depth=3), numbers=True)
-    Start(gain=0.25, relative_variance=1.0, even_steps=False, branches=1.0)
+    Start(gain=0.25, prior_variance_ratio=1.0, scale_by_layer_size=False, residual_gain=1.0)
     >>> usual_start(Anatomy(depth=8), numbers=False)
-    Start(gain=1.0, relative_variance=0.125, even_steps=False, branches=1.0)
+    Start(gain=1.0, prior_variance_ratio=0.125, scale_by_layer_size=False, residual_gain=1.0)
     >>> net = Anatomy(depth=4, norms=True, batch_norms=True, convolutions=True)
     >>> usual_start(net, numbers=False)
-    Start(gain=0.5, relative_variance=0.5, even_steps=True, branches=1.0)
+    Start(gain=0.5, prior_variance_ratio=0.5, scale_by_layer_size=True, residual_gain=1.0)
     """
     depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
     if anatomy.recurrent:
@@ -114,10 +114,10 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     if depth <= _SHALLOW:
         return PUBLISHED
     if anatomy.sums and not numbers:
-        small = _branches(sums)
+        small = _residual_gain(sums)
         if anatomy.convolutions:
-            return Start(2.0, max(0.9 / depth, 0.1), branches=small)
-        return Start(min(1.0, depth / 8), 1 / depth, branches=small)
+            return Start(2.0, max(0.9 / depth, 0.1), residual_gain=small)
+        return Start(min(1.0, depth / 8), 1 / depth, residual_gain=small)
     if anatomy.convolutions:
         return Start(min(2.0, 12 / sums), (0.9 if anatomy.sums else 0.3) / depth)
     gain = min(1.0 if numbers else 2.0, depth / 8, 5 / sums)
@@ -135,18 +135,23 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
     if numbers:
         return Start(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
     if not anatomy.convolutions:
-        return Start(0.15 / sums, max(0.5 / depth, 0.1), even_steps=True)
+        return Start(0.15 / sums, max(0.5 / depth, 0.1), scale_by_layer_size=True)
     # A few convolutions may move much.
     much = min(2 / depth, 0.5)
     if not anatomy.batch_norms:
         # Over a row alone, its channels together: what tells rows apart is small after pooling.
-        return Start(1.5, max(much, 0.25), even_steps=True, branches=_branches(anatomy.sums))
+        return Start(
+            1.5,
+            max(much, 0.25),
+            scale_by_layer_size=True,
+            residual_gain=_residual_gain(anatomy.sums),
+        )
     # Pooling makes what reaches a head small, and sums of branches make it large.
     gain = 1 / sums if anatomy.sums else max(much, 0.15)
-    return Start(gain, max(much, 0.1), even_steps=True)
+    return Start(gain, max(much, 0.1), scale_by_layer_size=True)
 
 
-def _branches(sums: int) -> float:
+def _residual_gain(sums: int) -> float:
     """How large the ends of residual branches begin: the more there are, the smaller.
 
     What every branch adds is positive after a ReLU, and much the same for all inputs.  Of twenty
@@ -160,7 +165,7 @@ def first_posterior(
     network: Network,
     init: Init,
     start: Start,
-    fresh: Sequence[str],
+    reinit: Sequence[str],
     generator: torch.Generator,
 ) -> Posterior:
     """The posterior before any data.
@@ -169,21 +174,21 @@ def first_posterior(
         network: the network.
         init: scheme of the variances, or ``"net"`` for the network's own weights as means.
         start: sizes of means and variances; with ``"net"``, of the weights that are not fresh.
-        fresh: with ``"net"``, modules (or parameters) that begin anew, as wide as published.
+        reinit: with ``"net"``, modules (or parameters) that begin anew, as wide as published.
         generator: for draws of the means.
     """
     scheme: Scheme = "lecun" if init == "net" else init
     kept: dict[str, float] = {}
     wide = start
     smaller = dict[str, float]()
-    if init != "net" and start.branches != 1:
-        smaller = dict.fromkeys(branch_ends(network.module), start.branches)
+    if init != "net" and start.residual_gain != 1:
+        smaller = dict.fromkeys(branch_ends(network.module), start.residual_gain)
     if init == "net":
-        new = fresh_names(network, fresh)
+        new = reinit_names(network, reinit)
         check_weights(network.module)
         kept = {
             # The variance is stated relative to the start of the fresh ones.
-            name: start.gain * start.relative_variance / PUBLISHED.gain
+            name: start.gain * start.prior_variance_ratio / PUBLISHED.gain
             for name in network.shapes
             if name not in new
         }
@@ -192,8 +197,8 @@ def first_posterior(
         network.module,
         scheme=scheme,
         gain=wide.gain,
-        relative_variance=wide.relative_variance,
-        even_steps=start.even_steps,
+        prior_variance_ratio=wide.prior_variance_ratio,
+        scale_by_layer_size=start.scale_by_layer_size,
         kept=kept,
         smaller=smaller,
         generator=generator,
@@ -202,18 +207,18 @@ def first_posterior(
     )
 
 
-def fresh_names(network: Network, fresh: Sequence[str]) -> set[str]:
+def reinit_names(network: Network, reinit: Sequence[str]) -> set[str]:
     """The parameters of the modules called fresh.
 
     Raises:
         ValueError: a name is that of no parameter and of no module that has any.
     """
     found: set[str] = set()
-    for part in fresh:
+    for part in reinit:
         names = {n for n in network.shapes if n == part or n.startswith(f"{part}.")}
         if not names:
             raise ValueError(
-                f"fresh names {part!r}, and the network has no such module or parameter to learn; "
+                f"reinit names {part!r}, and the network has no such module or parameter to learn; "
                 f"it has {', '.join(network.shapes)}"
             )
         found |= names

@@ -24,68 +24,73 @@ from tractable.rules.activation import Mode
 
 
 class TAGI(Learner):
-    """Learn Gaussian weights in closed form.
+    """A learner of Gaussian weights, in closed form and without gradients.
 
     Args:
-        net: any module whose torch functions have moment rules.
-        likelihood: how observations depend on the network's outputs.
-        init: scheme of the prior: ``"lecun"`` (1 / fan_in, as published), ``"he"``,
-            ``"xavier"``; or ``"net"``: the means are the module's own weights, as trained by
-            whatever means, and the prior is narrow around them.
-        gain: factor on the variance of the first means, which are drawn.  By default chosen by
-            the depth and kind of the network (``tractable.learners.start``): 0.25 up to two
-            hidden layers, which suits tables of several columns (it was chosen on the UCI sets);
-            functions of one or two inputs that bend much, as in the tutorial, want the published
-            1.  Numbers for both are in ``docs/gotchas.md``.
-        relative_variance: prior variance of the weights over that of the first means: by default
-            1, as published, if a gain is given or the network is shallow, and less with depth;
-            0.001 with ``init="net"``.
-        even_steps: whether the relative variance is that of a matrix of 5,000 weights and grows
-            with the root of their number, so that large and small layers move alike; by default
-            for classes and networks with normalisation layers, where no gain is stated.
-        branches: factor on the variance of the first means of what ends a residual branch, which
-            is its last matrix or the scale of the normalisation after it: less than 1 where there
-            are many branches, whose sum would otherwise be large and alike for all inputs.  By
-            default chosen by their number, and 1 where a gain is stated.
-        fresh: with ``init="net"`` or ``prior``, names of modules that begin anew and wide, such as
-            the head that was put on a trained network.
-        prior: what another fit found, its ``posterior`` or the learner itself: every parameter
-            that is not ``fresh`` begins with the mean and the variance it has there.
-        widen: factor on the variances of ``prior``: more than 1 where the new rows may differ.
-        moments: how activations map mean and variance: ``"linear"`` (at the tangent, eq. 10),
-            ``"exact"`` where a closed form exists, or ``"auto"``: at the tangent, but exact for
-            sine and cosine, whose tangent has no bound.  ``docs/theory.md`` has numbers.
+        net: module whose torch functions have moment rules.
+        likelihood: observation model.
+        init: variances of the prior: ``"lecun"`` (1 / fan_in, as published), ``"he"`` or
+            ``"xavier"``, with means drawn at random; or ``"net"``: the means are the weights of
+            ``net``, for example pretrained ones, with a narrow prior around them.
+        gain: factor on the variance of the initial means. Default: chosen from the structure of the
+            network (``tractable.learners.start``); 0.25 up to two hidden layers, chosen on the UCI
+            data sets. Strongly nonlinear functions of one or two inputs need the published 1; see
+            ``docs/gotchas.md``.
+        prior_variance_ratio: prior variance of the weights divided by the variance of their
+            initial means. Default: 1, as published, if ``gain`` is given or the network is
+            shallow, less for deep networks, and 0.001 with ``init="net"``.
+        scale_by_layer_size: if True, ``prior_variance_ratio`` holds for a matrix of 5,000 weights
+            and grows with the square root of their number, so that small and large layers are
+            updated at the same relative rate. Default: True for classification with normalization
+            layers, unless ``gain`` is given.
+        residual_gain: factor on the variance of the initial means at the end of each residual
+            branch (its last matrix, or the scale of the normalization after it). Default: 1 for
+            few branches or a given ``gain``, less for many branches, whose sum would be large.
+        reinit: names of modules that are initialized at random although weights are given
+            (``init="net"`` or ``prior``), such as a new head on a pretrained network.
+        prior: posterior of another fit, or its learner. Each parameter outside ``reinit`` starts
+            from its mean and variance there.
+        prior_scale: factor on the variances of ``prior``. Values above 1 suit new data that may
+            differ from the earlier data.
+        moments: how activations transform mean and variance: ``"linear"`` (tangent at the mean,
+            eq. 10), ``"exact"`` where a closed form exists, or ``"auto"``: exact for sine and
+            cosine, whose tangent is unbounded, otherwise linear. ``docs/theory.md`` compares them.
         batch_rule: ``"damped"`` or ``"published"``; see ``tractable.learners.batch_rule``.
-        forget: share of the information of an epoch that is forgotten over the next one, falling
-            to zero at the last; 0 is the textbook method, for a single epoch or for streams.
-        device: device to compute on; by default the CPU.
-        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: seed of the random number generator for the initial means, the order of the rows
-            and draws of the weights.
-        compile: compile the whole step with ``torch.compile``, once per shape of batch that comes
-            often; minutes for a deep network, and then about two thirds of the time.
-            Where a robust learner has a gate, an update computes the outputs twice.
-        engine: ``"native"`` computes with the compiled kernel (chains of linear layers and
-            elementwise activations in float32 on the CPU), ``"torch"`` with torch, ``"auto"``
-            with the kernel where it can and is faster.  The result is the same but for rounding.
-        robust: no single reading may wreck the model.  With normal likelihoods and the damped
-            rule, one value moves the weights of a network of several layers by three of their
-            standard deviations at most (``tractable.learners.batch_rule``); where the noise is
-            inferred or predicted, or ``Normal(outliers=True)``, values far from all that was
-            expected count for less (``tractable.likelihoods.gate``) and are counted in
-            ``surprises``; running statistics of batch normalisation take in an odd batch slowly.
-            A network of one linear layer with a known noise is exact, with it and without.
+        epoch_forgetting: share of the information of an epoch that is forgotten during the next
+            one, decreasing to 0 in the last epoch. 0 is the published method, for a single epoch
+            or for streams. Default: 0.3.
+        device: device of the computation. Default: CPU.
+        dtype: ``torch.float32`` or ``torch.float64``. Default: torch's default dtype.
+        seed: seed of the random generator for the initial means, the order of rows and samples of
+            weights.
+        compile: compile the training step with ``torch.compile``, once per frequent batch shape.
+            This takes minutes for a deep network and saves about a third of the time of a step.
+            With outlier detection (``robust``), an update computes the outputs twice.
+        engine: ``"native"`` for the compiled kernel (chains of linear layers and elementwise
+            activations in float32 on the CPU), ``"torch"``, or ``"auto"``: the kernel where it is
+            applicable and faster. Results agree up to rounding.
+        robust: limit the influence of single observations. For normal likelihoods and the damped
+            rule, one value moves the weights of a network of several layers by at most three of
+            their standard deviations (``tractable.learners.batch_rule``). If the noise is
+            inferred or predicted, or with ``Normal(outliers=True)``, outlying values are
+            down-weighted (``tractable.likelihoods.gate``) and counted in ``outliers``. Running
+            statistics of batch normalization follow unusual batches slowly. A network of one
+            linear layer with known noise is exact with and without this option.
 
-    An epoch that is interrupted leaves the native engine as it was before that epoch.  One that
-    meets a message that is not finite ends with ``NonFiniteUpdate``, and either engine is as it
-    was before the batch that caused it.
+    An interrupted epoch leaves a model with the native engine as it was before that epoch. An
+    epoch with a non-finite message raises ``NonFiniteUpdate`` and leaves the model, with either
+    engine, as it was before the batch that caused it.
 
     With ``prior``, forgetting between epochs returns each parameter to the mean variance of its
     tensor in the prior.
 
     Exact: the moments of each linear layer, given those of its inputs and weights; one update of
     a linear network by one observation.  Approximate: weights and units are independent
-    Gaussians, and activations are linearised at their mean.
+    Gaussians, and activations are linearized at their mean.
+
+    References:
+        Goulet, Nguyen & Amiri, "Tractable approximate Gaussian inference for Bayesian neural
+        networks" (2021). Equations and further references: ``tractable.learners.tagi_method``.
     """
 
     method_class = TAGIMethod
@@ -99,15 +104,15 @@ class TAGI(Learner):
         *,
         init: Init = "lecun",
         gain: float | None = None,
-        relative_variance: float | None = None,
-        even_steps: bool | None = None,
-        branches: float | None = None,
-        fresh: Sequence[str] = (),
+        prior_variance_ratio: float | None = None,
+        scale_by_layer_size: bool | None = None,
+        residual_gain: float | None = None,
+        reinit: Sequence[str] = (),
         prior: Posterior | Learner | dict[str, Any] | None = None,
-        widen: float = 1.0,
+        prior_scale: float = 1.0,
         moments: Mode = "auto",
         batch_rule: BatchRule = "damped",
-        forget: float = 0.3,
+        epoch_forgetting: float = 0.3,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         seed: int = 0,
@@ -117,9 +122,10 @@ class TAGI(Learner):
     ) -> None:
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            relative_variance=relative_variance, even_steps=even_steps, branches=branches,
-            fresh=fresh, prior=prior, widen=widen, moments=moments, batch_rule=batch_rule,
-            forget=forget, compile=compile, engine=engine, robust=robust,
+            prior_variance_ratio=prior_variance_ratio, scale_by_layer_size=scale_by_layer_size,
+            residual_gain=residual_gain, reinit=reinit, prior=prior, prior_scale=prior_scale,
+            moments=moments, batch_rule=batch_rule, epoch_forgetting=epoch_forgetting,
+            compile=compile, engine=engine, robust=robust,
         )  # fmt: skip
 
     @property

@@ -34,7 +34,7 @@ from tractable.learners.start import (
     Init,
     Start,
     first_posterior,
-    fresh_names,
+    reinit_names,
 )
 from tractable.learners.statistics import Recent, normalised_layers, settled
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
@@ -63,15 +63,15 @@ class TAGIMethod(Method[TAGIState]):
         *,
         init: Init,
         gain: float | None,
-        relative_variance: float | None,
-        even_steps: bool | None,
-        branches: float | None,
-        fresh: Sequence[str],
+        prior_variance_ratio: float | None,
+        scale_by_layer_size: bool | None,
+        residual_gain: float | None,
+        reinit: Sequence[str],
         prior: Any,
-        widen: float,
+        prior_scale: float,
         moments: Mode,
         batch_rule: BatchRule,
-        forget: float,
+        epoch_forgetting: float,
         compile: bool,
         engine: EngineName,
         robust: bool,
@@ -84,20 +84,26 @@ class TAGIMethod(Method[TAGIState]):
             raise ValueError(
                 f"batch_rule must be one of {', '.join(BATCH_RULES)}; got {batch_rule!r}"
             )
-        if not 0 <= forget <= 1:
-            raise ValueError(f"forget must lie between 0 and 1, got {forget}")
+        if not 0 <= epoch_forgetting <= 1:
+            raise ValueError(f"epoch_forgetting must lie between 0 and 1, got {epoch_forgetting}")
         if init not in INITS:
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
         self.start = Start.of(
-            network, likelihood, init, gain, relative_variance, even_steps, branches
+            network,
+            likelihood,
+            init,
+            gain,
+            prior_variance_ratio,
+            scale_by_layer_size,
+            residual_gain,
         )
-        self.fresh, self.widen = _fresh(init, fresh, prior), float(widen)
+        self.reinit, self.prior_scale = _check_reinit(init, reinit, prior), float(prior_scale)
         self.inherited = None
         if prior is not None:
-            new = fresh_names(network, self.fresh)
-            self.inherited = Inherited.of(prior, network.shapes, new, self.widen)
-        self.batch_rule, self.forget, self.compile = batch_rule, forget, compile
+            new = reinit_names(network, self.reinit)
+            self.inherited = Inherited.of(prior, network.shapes, new, self.prior_scale)
+        self.batch_rule, self.epoch_forgetting, self.compile = batch_rule, epoch_forgetting, compile
         self.asked_engine, self.robust = engine, bool(robust)
         self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
         self.eager = TorchEngine(network, moments, batch_rule, self.guard)
@@ -110,15 +116,15 @@ class TAGIMethod(Method[TAGIState]):
         return {
             "init": self.scheme,
             "gain": self.start.gain,
-            "relative_variance": self.start.relative_variance,
-            "even_steps": self.start.even_steps,
-            "branches": self.start.branches,
-            "fresh": self.fresh,
+            "prior_variance_ratio": self.start.prior_variance_ratio,
+            "scale_by_layer_size": self.start.scale_by_layer_size,
+            "residual_gain": self.start.residual_gain,
+            "reinit": self.reinit,
             "prior": None if self.inherited is None else self.inherited.config(),
-            "widen": self.widen,
+            "prior_scale": self.prior_scale,
             "moments": self.moments,
             "batch_rule": self.batch_rule,
-            "forget": self.forget,
+            "epoch_forgetting": self.epoch_forgetting,
             "compile": self.compile,
             # A file must load on a machine without the kernel.
             "engine": "torch" if self.asked_engine == "torch" else "auto",
@@ -134,9 +140,9 @@ class TAGIMethod(Method[TAGIState]):
         return state
 
     def _prior(self, generator: torch.Generator) -> Posterior:
-        fresh = self.fresh if self.scheme == "net" else ()
+        reinit = self.reinit if self.scheme == "net" else ()
         with self.network.lock:  # another thread may have put Gaussians into its places
-            found = first_posterior(self.network, self.scheme, self.start, fresh, generator)
+            found = first_posterior(self.network, self.scheme, self.start, reinit, generator)
         if self.inherited is not None:
             self.inherited.put_into(found)
         return found
@@ -151,13 +157,13 @@ class TAGIMethod(Method[TAGIState]):
         """See ``Method``."""
         rate = 0.0
         if position is not None:
-            rate = self.forget * position.share * (1 - position.progress)
+            rate = self.epoch_forgetting * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
         if position is not None and self.normalises:
             state.recent = state.recent or Recent()
             state.recent.add(x)
 
-    def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory: float) -> None:
+    def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory_rows: float) -> None:
         """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
 
         To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
@@ -165,8 +171,8 @@ class TAGIMethod(Method[TAGIState]):
         to cost no accuracy.  Without it, units that die (a ReLU of a negative mean passes no
         message) stay dead, and a stream that goes on changing kills all of them.
         """
-        rate = -math.expm1(len(x) * math.log1p(-1 / memory))
-        self.engine.update(state, x, y, rate, memory)
+        rate = -math.expm1(len(x) * math.log1p(-1 / memory_rows))
+        self.engine.update(state, x, y, rate, memory_rows)
         if state.start is None:
             state.start = self._first_means(state)
         posterior = state.posterior
@@ -182,7 +188,9 @@ class TAGIMethod(Method[TAGIState]):
         tell: Advance,
     ) -> bool:
         """By the engine in one go, where it can."""
-        return self.engine.learn_epoch(state, source, order, self.forget * (1 - progress), tell)
+        return self.engine.learn_epoch(
+            state, source, order, self.epoch_forgetting * (1 - progress), tell
+        )
 
     def end_epoch(self, state: TAGIState) -> EpochRecord:
         """See ``Method``; running statistics become those of the weights as they are."""
@@ -329,17 +337,17 @@ _RETURN = 0.1
 """Of the way that tempering would move the means back to where they began."""
 
 
-def _fresh(init: Init, fresh: Sequence[str], prior: Any) -> list[str]:
-    if isinstance(fresh, str):
-        raise TypeError(f"fresh is a list of names: [{fresh!r}]")
+def _check_reinit(init: Init, reinit: Sequence[str], prior: Any) -> list[str]:
+    if isinstance(reinit, str):
+        raise TypeError(f"reinit is a list of names: [{reinit!r}]")
     if prior is not None and init == "net":
         raise ValueError("init='net' and prior= both say where the weights begin: give one")
-    if fresh and init != "net" and prior is None:
+    if reinit and init != "net" and prior is None:
         raise ValueError(
-            f"fresh={list(fresh)} says which parts begin anew beside weights that are kept: it "
+            f"reinit={list(reinit)} says which parts begin anew beside weights that are kept: it "
             f"goes with init='net' or prior=; with init={init!r} all are new"
         )
-    return list(fresh)
+    return list(reinit)
 
 
 _RAW = 50.0

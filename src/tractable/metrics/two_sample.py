@@ -150,7 +150,7 @@ def _judged(model: Learner, x: Tensor, label: Tensor, new: Tensor, epochs: int) 
     """Log odds that new rows are of ``a``, as the classifier says."""
     units = Standardizer.fit(x)
     dtype = model.format.dtype
-    model.fit(units.transform(x).to(dtype), label.long(), epochs=epochs, off_data=False,
+    model.fit(units.transform(x).to(dtype), label.long(), epochs=epochs, distance_aware=False,
               progress=False)  # fmt: skip
     probs = model.predict(units.transform(new).to(dtype)).probs.double()
     if probs.shape != (len(new), 2):

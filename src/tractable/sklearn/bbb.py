@@ -34,11 +34,11 @@ class _ByBBB(ByGradient):
             likelihood,
             prior=prior_from(self.prior),
             kl_weight="uniform" if kl_weight == 1 else share,
-            samples=plain(self.n_train_samples),
+            n_train_samples=plain(self.n_train_samples),
             estimator="local",
             init="he",
             lr=plain(self.lr),
-            draws=plain(self.n_weight_samples),
+            n_weight_samples=plain(self.n_weight_samples),
             dtype=torch.float64,
             seed=seed,
         )

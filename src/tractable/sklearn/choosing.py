@@ -157,7 +157,7 @@ class Wanted:
         rows: which rows.
         number: which selection of rows it is; sets the seed.
         n_estimators: how many the learner has.
-        off_data: whether it remembers where its rows were.
+        distance_aware: whether it remembers where its rows were.
         start: weights of the columns that one more round of weighing begins with; by default they
             begin with 1, and all rounds are made.
     """
@@ -166,7 +166,7 @@ class Wanted:
     rows: Tensor = field(repr=False)
     number: int
     n_estimators: int = 1
-    off_data: bool = False
+    distance_aware: bool = False
     start: Tensor | None = None
 
 
@@ -222,7 +222,7 @@ class Trials:
                 self.y[want.rows],
                 epochs=want.setting.epochs,
                 batch_size=self.batch_size,
-                off_data=want.off_data,
+                distance_aware=want.distance_aware,
                 progress=progress and number == 0,
             )
             found[number] = Fit(learner, weights)
@@ -257,7 +257,7 @@ class Trials:
                 y,
                 epochs=_probing(setting),
                 batch_size=self.batch_size,
-                off_data=False,
+                distance_aware=False,
                 progress=False,
             )
             weights = relevance.weights(probe, x, weights)
@@ -288,7 +288,7 @@ class Trials:
         known = self._judged is not None and self._judged[:2] == (setting, n_estimators)
         parts = () if known else self.parts
         wanted = [
-            Wanted(setting, self.kept(out), number, n_estimators, off_data=True)
+            Wanted(setting, self.kept(out), number, n_estimators, distance_aware=True)
             for number, out in enumerate(parts, 1)
         ]
         fits = self.fits([*beside, *wanted], progress=progress)

@@ -68,7 +68,11 @@ def growth(
     fits = trials.fits(
         [
             Wanted(
-                setting, some[~torch.isin(some, slab)], number, off_data=True, start=judged.weights
+                setting,
+                some[~torch.isin(some, slab)],
+                number,
+                distance_aware=True,
+                start=judged.weights,
             )
             for number, slab in enumerate(slabs, _FIRST)
         ]

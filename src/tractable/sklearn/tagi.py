@@ -56,10 +56,14 @@ class _ByTAGI(Estimator):
         return self._of(net, likelihood, int(self.n_estimators), seed)
 
     def _of(self, net: nn.Module, likelihood: Likelihood, n_estimators: int, seed: int) -> Learner:
-        options = {"gain": plain(self.gain), "forget": plain(self.epoch_forgetting), "seed": seed}
+        options = {
+            "gain": plain(self.gain),
+            "epoch_forgetting": plain(self.epoch_forgetting),
+            "seed": seed,
+        }
         if n_estimators == 1:
             return TAGI(net, likelihood, **options)
-        return Ensemble(net, likelihood, n=n_estimators, learner=TAGI, **options)
+        return Ensemble(net, likelihood, n_estimators=n_estimators, learner=TAGI, **options)
 
     def _learn(self, likelihood: Likelihood, outputs: int, x: Rows, y: Tensor) -> Fit:
         self._check_settings()
@@ -113,7 +117,7 @@ class _ByTAGI(Estimator):
             spare: whether there are rows enough not to learn from those held out.
         """
         rows = trials.kept(trials.parts[0]) if spare else torch.arange(len(trials.x))
-        final = Wanted(setting, rows, 0, int(self.n_estimators), off_data=True)
+        final = Wanted(setting, rows, 0, int(self.n_estimators), distance_aware=True)
         bar = self.verbose > 0
         if spare or not trials.parts:
             (fit,) = judged = trials.fits([final], progress=bar)
@@ -172,11 +176,13 @@ class _ByTAGI(Estimator):
         super().check_restored()
         if not isinstance(self.learner_, Ensemble):
             self.n_estimators = 1
-        elif self.learner_.n != self.n_estimators:
-            raise ValueError(f"the file has {self.learner_.n} networks of {self.n_estimators}")
+        elif self.learner_.n_estimators != self.n_estimators:
+            raise ValueError(
+                f"the file has {self.learner_.n_estimators} networks of {self.n_estimators}"
+            )
 
     def _update(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        learner.update(x, y, memory=plain(self.memory_rows))
+        learner.update(x, y, memory_rows=plain(self.memory_rows))
 
     def _to_learn(self, rows: Rows) -> Tensor:
         return rows.uncertain(torch.ones(rows.x.shape[1]))

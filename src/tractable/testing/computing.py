@@ -105,8 +105,8 @@ class Computing(LearnerCase):
     def test_only_the_epistemic_part_grows(self) -> None:
         x, y = regression()
         models = [self.make(self.net(), tr.likelihoods.Normal(0.1), seed=1) for _ in "ab"]
-        for model, off_data in zip(models, (True, False), strict=True):
-            model.fit(x, y, epochs=2, batch_size=16, off_data=off_data)
+        for model, distance_aware in zip(models, (True, False), strict=True):
+            model.fit(x, y, epochs=2, batch_size=16, distance_aware=distance_aware)
         wide, plain = (model.predict(10 * x) for model in models)
         assert plain.novelty is None
         assert torch.equal(wide.mean, plain.mean)
@@ -123,12 +123,12 @@ class Computing(LearnerCase):
     def test_classes_are_doubted_off_the_data(self) -> None:
         x, y = classes()
         entropies = []
-        for off_data in (True, False):
+        for distance_aware in (True, False):
             model = self.make(self.net(self.class_outputs), self.classes_likelihood(), seed=0)
-            model.fit(x, y, epochs=1, batch_size=16, off_data=off_data)
+            model.fit(x, y, epochs=1, batch_size=16, distance_aware=distance_aware)
             p = model.predict(100 * x)
             entropies.append(p.entropy.mean())
-            assert (p.novelty is not None) == off_data
+            assert (p.novelty is not None) == distance_aware
         assert bool(entropies[0] > entropies[1])
 
     def test_the_size_of_batches_does_not_change_a_prediction(self, fitted: Any) -> None:

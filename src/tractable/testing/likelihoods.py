@@ -40,7 +40,7 @@ COPIES = 4
 """How often the three observations are learnt."""
 LEARNERS: dict[str, dict[str, Any]] = {
     "TAGI": {},
-    "BayesByBackprop": {"lr": 1e-3, "draws": 4},
+    "BayesByBackprop": {"lr": 1e-3, "n_weight_samples": 4},
     "Backprop": {"lr": 1e-3},
     "Laplace": {"lr": 1e-3},
 }

@@ -53,7 +53,7 @@ class Weights(LearnerCase):
             pytest.skip("what dropout leaves out is no part of the posterior")
         net = nn.Sequential(nn.Linear(INPUTS, 1))
         model = self.make(net, tr.likelihoods.Normal(0.1), seed=seed, dtype=torch.float64)
-        return model.fit(*linear_data(seed, scale), epochs=2, batch_size=10, off_data=False)
+        return model.fit(*linear_data(seed, scale), epochs=2, batch_size=10, distance_aware=False)
 
     def drawn_weights(self, model: Any) -> Tensor:
         """Weights and bias of drawn functions, ``[draws, INPUTS + 1]``."""

@@ -63,7 +63,7 @@ def held_out(
         keep = torch.ones(len(x), dtype=torch.bool, device=x.device)
         keep[out] = False
         jobs.append((learner.clone(seed_offset=1 + fold), x[keep], y[keep]))
-    fitted = fit_many(jobs, off_data=False, **options)  # only inside the data are they asked
+    fitted = fit_many(jobs, distance_aware=False, **options)  # only inside the data are they asked
     return [seen_by(twin, x[out], y[out]) for twin, out in zip(fitted, parts, strict=True)]
 
 

@@ -90,7 +90,7 @@ def fitted(kind: str, text: Text, options: Options, rate: float) -> tr.Learner:
         more["init"] = "he"
     model: tr.Learner = getattr(tr, kind)(net, PerStep(part), seed=options.seed, **more)
     x, y = text.train[:, :-1], text.train[:, 1:]
-    return model.fit(x, y, epochs=options.epochs, batch_size=options.batch, off_data=False)
+    return model.fit(x, y, epochs=options.epochs, batch_size=options.batch, distance_aware=False)
 
 
 def nats(model: tr.Learner, text: Text) -> float:

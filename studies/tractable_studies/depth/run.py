@@ -75,14 +75,14 @@ def tagi(name: str, depth: int, sets: Sets, epochs: int, seed: int) -> tr.Learne
     likelihood = Categorical(CLASSES)
     net = network(name, depth, sets.train[0].shape[-1], likelihood.outputs)
     model = tr.TAGI(net, likelihood, seed=seed)
-    return model.fit(*sets.train, epochs=epochs, batch_size=BATCH, off_data=False)
+    return model.fit(*sets.train, epochs=epochs, batch_size=BATCH, distance_aware=False)
 
 
 def adam(name: str, depth: int, sets: Sets, epochs: int, seed: int, rate: float) -> tr.Learner:
     """Torch's own first weights, a cosine to zero."""
     net = network(name, depth, sets.train[0].shape[-1], CLASSES)
     model = tr.Backprop(net, Softmax(CLASSES), lr=rate, seed=seed)
-    return model.fit(*sets.train, epochs=epochs, batch_size=BATCH, off_data=False)
+    return model.fit(*sets.train, epochs=epochs, batch_size=BATCH, distance_aware=False)
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:

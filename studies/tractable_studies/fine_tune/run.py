@@ -84,7 +84,7 @@ def _half(rows: Rows, start: int) -> Rows:
 def trained(rows: Rows, epochs: int, seed: int) -> nn.Module:
     """The body of a network that Adam trained on the first five classes."""
     model = tr.Backprop(Classifier(body(), HALF), Softmax(HALF), lr=1e-3, seed=seed)
-    model.fit(*rows, epochs=epochs, batch_size=32, off_data=False)
+    model.fit(*rows, epochs=epochs, batch_size=32, distance_aware=False)
     whole = model.mean_module()
     trunk = whole.body
     assert isinstance(trunk, nn.Module)
@@ -104,11 +104,11 @@ def fitted(
     if kept:
         options = {"init": "net", **options}
     if learner == "TAGI":
-        fresh: dict[str, Any] = {"fresh": ["head"]} if kept else {}
+        fresh: dict[str, Any] = {"reinit": ["head"]} if kept else {}
         model: tr.Learner = tr.TAGI(net, likelihood, seed=seed, **options, **fresh)
     else:
         model = tr.Backprop(net, likelihood, seed=seed, **options)
-    return model.fit(*rows, epochs=epochs, batch_size=BATCH, off_data=False)
+    return model.fit(*rows, epochs=epochs, batch_size=BATCH, distance_aware=False)
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:

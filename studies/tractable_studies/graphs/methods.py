@@ -110,7 +110,7 @@ def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int =
     if members == 1:
         return tr.TAGI(nodes, likelihood, seed=seed, **start)
     return tr.Ensemble(
-        nodes, likelihood, n=members, learner=tr.TAGI, seed=1_000 * (seed + 1), **start
+        nodes, likelihood, n_estimators=members, learner=tr.TAGI, seed=1_000 * (seed + 1), **start
     )
 
 

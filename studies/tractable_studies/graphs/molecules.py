@@ -78,7 +78,7 @@ def learner_of(method: str, data: MoleculeData, s: Setting, members: int, seed: 
     kind = tr.Backprop if method == "backprop" else tr.TAGI
     if members == 1:
         return kind(net, likelihood, seed=seed, **options)
-    return tr.Ensemble(net, likelihood, n=members, learner=kind, seed=seed, **options)
+    return tr.Ensemble(net, likelihood, n_estimators=members, learner=kind, seed=seed, **options)
 
 
 def fitted(

@@ -172,7 +172,9 @@ def learner(
 ) -> tr.TAGI:
     """The untrained model of a task."""
     likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=sigma)
-    return tr.TAGI(task.net(), likelihood, gain=gain, forget=forget, seed=seed, compile=compile)
+    return tr.TAGI(
+        task.net(), likelihood, gain=gain, epoch_forgetting=forget, seed=seed, compile=compile
+    )
 
 
 def charts(history: list[dict[str, float]]) -> list[Chart]:

@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             extra = {"epochs": options.epochs, "batch_size": 100}
         curves[learner] = capacity(
             maker(learner), options.widths, *train, validation=test, n_seeds=options.seeds,
-            seed=options.seed, n_jobs=1, off_data=False, **extra,
+            seed=options.seed, n_jobs=1, distance_aware=False, **extra,
         )  # fmt: skip
         print_line(f"{learner}\n{curves[learner]}")
         record.metrics[learner] = curves[learner].to_dict() | {

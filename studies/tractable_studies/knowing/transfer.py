@@ -77,7 +77,7 @@ def learner(kind: str, seed: int, **options: Any) -> tr.Learner:
 def begun(kind: str, way: str, strength: float, prior: tr.Posterior, seed: int) -> tr.Learner:
     """A learner of the other five, before it has seen any."""
     if way == "posterior":
-        return learner(kind, seed, prior=prior, widen=strength, fresh=["4"])
+        return learner(kind, seed, prior=prior, prior_scale=strength, reinit=["4"])
     if kind == "TAGI":
         return learner(kind, seed, gain=strength)
     return learner(kind, seed, prior=Normal(strength))
@@ -99,7 +99,7 @@ def run_all(options: Options, data: tuple[Rows, Rows, Rows]) -> dict[str, Any]:
             for seed in options.seed:
                 base: dict[str, Any] = {} if kind == "TAGI" else {"prior": Normal(0.1)}
                 before = learner(kind, seed, **base)
-                before.fit(*first, epochs=options.first_epochs, batch_size=32, off_data=False)
+                before.fit(*first, epochs=options.first_epochs, batch_size=32, distance_aware=False)
                 order = torch.randperm(
                     len(others[0]), generator=torch.Generator().manual_seed(seed)
                 )
@@ -110,7 +110,9 @@ def run_all(options: Options, data: tuple[Rows, Rows, Rows]) -> dict[str, Any]:
                     for way, strengths in (("posterior", WIDEN), ("fresh", FRESH[kind])):
                         for strength in strengths:
                             model = begun(kind, way, strength, before.posterior, seed)
-                            model.fit(*few, epochs=options.epochs, batch_size=16, off_data=False)
+                            model.fit(
+                                *few, epochs=options.epochs, batch_size=16, distance_aware=False
+                            )
                             entry = score(model, last)
                             entry["validation"] = score(model, validation)["nll"]
                             place = found.setdefault(kind, {}).setdefault(str(n), {})

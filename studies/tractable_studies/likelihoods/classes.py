@@ -64,7 +64,7 @@ def adam(task: Task, seed: int, *, temperature: bool) -> Predictive:
     model = tr.Backprop(net, Softmax(classes), lr=1e-3, seed=seed)
     model.fit(
         task.x, task.y, epochs=40, batch_size=32, calibrate=temperature, progress=False,
-        off_data=False,
+        distance_aware=False,
     )  # fmt: skip
     return model.predict(task.x_test)
 
@@ -97,7 +97,7 @@ def images(rows: int, epochs: int, seed: int) -> dict[str, dict[str, float]]:
         model = tr.TAGI(convolutional(), Categorical(10), seed=seed)
         model.fit(
             x, task.y, epochs=epochs, batch_size=16, calibrate=calibrate, progress=False,
-            off_data=False,
+            distance_aware=False,
         )  # fmt: skip
         found[name] = scored(model.predict(x_test, batch_size=256), task.y_test)
     return found

@@ -45,10 +45,12 @@ def learnt(
         if members == 1:
             model = kind(net, likelihood, seed=seed, **options)
         else:
-            model = tr.Ensemble(net, likelihood, n=members, learner=kind, seed=seed, **options)
+            model = tr.Ensemble(
+                net, likelihood, n_estimators=members, learner=kind, seed=seed, **options
+            )
         model.fit(
             task.x, task.y, epochs=epochs, batch_size=batch, calibrate=calibrate, progress=False,
-            off_data=False,
+            distance_aware=False,
         )  # fmt: skip
         return model.predict(task.x_test)
 

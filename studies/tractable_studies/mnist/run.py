@@ -125,7 +125,7 @@ def families(options: Options) -> dict[str, Callable[[], Learner]]:
     def bnn(prior: priors.Prior) -> Learner:
         return BayesByBackprop(
             network(options.units), softmax, prior=prior, estimator=options.estimator,
-            samples=options.samples, init=options.init, rho=options.rho,
+            n_train_samples=options.samples, init=options.init, rho=options.rho,
             kl_weight=_kl_weight(options), **shared,
         )  # fmt: skip
 
@@ -141,7 +141,7 @@ def families(options: Options) -> dict[str, Callable[[], Learner]]:
 
 def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) -> Learner:
     """Fit with a checkpoint, and a test and a line after every epoch."""
-    few = {"draws": 3} if isinstance(model, BayesByBackprop) else {}
+    few = {"n_weight_samples": 3} if isinstance(model, BayesByBackprop) else {}
 
     def score(learner: Learner, record: dict[str, float]) -> None:
         predictive = learner.predict(data.x_test, **few)
@@ -158,8 +158,8 @@ def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) ->
 
 def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict[str, Any]:
     """All metrics of a trained model."""
-    many = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
-    few = {"draws": min(draws, 10)} if isinstance(model, BayesByBackprop) else {}
+    many = {"n_weight_samples": draws} if isinstance(model, BayesByBackprop) else {}
+    few = {"n_weight_samples": min(draws, 10)} if isinstance(model, BayesByBackprop) else {}
     x, y = data.x_test, data.y_test
     predictive = model.predict(x, **many)
     curve = metrics.reliability(predictive, y)

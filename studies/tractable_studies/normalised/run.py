@@ -90,7 +90,9 @@ def fitted(
         )
     else:
         model = tr.Backprop(network(name, CLASSES), Softmax(CLASSES), lr=rate, seed=seed)
-    return model.fit(*rows, epochs=options.epochs, batch_size=options.batch_size, off_data=False)
+    return model.fit(
+        *rows, epochs=options.epochs, batch_size=options.batch_size, distance_aware=False
+    )
 
 
 def score(model: tr.Learner, sets: Sets) -> dict[str, float]:

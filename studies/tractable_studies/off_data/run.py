@@ -1,7 +1,7 @@
 """Error bars in gaps of the data and beyond them, before and after they widen.
 
 Every model is fitted once and scored twice: as it is, and without what it remembers of where its
-training rows were (``fit(off_data=False)`` gives the same weights).
+training rows were (``fit(distance_aware=False)`` gives the same weights).
 
 * ``sine``: 200 rows of a sine on [-1, 1], without the middle third and whole; and beyond the data.
 * ``gaps``: for each of the first columns of a UCI set, its middle third is cut out and tested on.

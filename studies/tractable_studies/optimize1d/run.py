@@ -79,7 +79,9 @@ def data(n: int, seed: int) -> tuple[Tensor, Tensor]:
 def learn(x: Tensor, y: Tensor, epochs: int, seed: int, gain: float = GAIN) -> tr.TAGI:
     """The network of table 6: 64 tanh, 64 ReLU."""
     net = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
-    model = tr.TAGI(net, tr.likelihoods.Normal(0.1), gain=gain, forget=1.0, seed=seed, robust=False)
+    model = tr.TAGI(
+        net, tr.likelihoods.Normal(0.1), gain=gain, epoch_forgetting=1.0, seed=seed, robust=False
+    )
     return model.fit(x, y, epochs=epochs, batch_size=10, progress=False)
 
 

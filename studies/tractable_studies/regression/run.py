@@ -115,7 +115,7 @@ def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
 
     def bnn(prior: priors.Prior, noise: float = 0.1, estimator: str = "weights") -> Learner:
         return BayesByBackprop(
-            network(options.units), Normal(noise), prior=prior, samples=options.samples,
+            network(options.units), Normal(noise), prior=prior, n_train_samples=options.samples,
             estimator=estimator, **shared,  # type: ignore[arg-type]
         )  # fmt: skip
 
@@ -139,7 +139,7 @@ def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
         makers[name] = lambda dropout=dropout: Ensemble(  # type: ignore[misc]
             network(options.units, dropout),
             Normal(0.1),
-            n=options.members,
+            n_estimators=options.members,
             learner=Backprop,
             **shared,
         )
@@ -148,7 +148,7 @@ def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
 
 def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
     """Metrics of a trained model, inside and outside the interval it learnt from."""
-    many = {"draws": draws} if isinstance(model, BayesByBackprop) else {}
+    many = {"n_weight_samples": draws} if isinstance(model, BayesByBackprop) else {}
     predictive = model.predict(data.at, **many)
     if isinstance(predictive, NormalMixturePredictive):
         low, high = (predictive.means.quantile(q, 0) for q in (0.05, 0.95))
@@ -185,7 +185,7 @@ def show(name: str, model: Learner, data: Curve, record: RunRecord, folder: Path
 
     from tractable import plots
 
-    many = {"draws": 200} if isinstance(model, BayesByBackprop) else {}
+    many = {"n_weight_samples": 200} if isinstance(model, BayesByBackprop) else {}
     predictive = model.predict(data.at, **many)
     mixed = isinstance(predictive, NormalMixturePredictive)
     ax = plots.bands(

@@ -103,14 +103,14 @@ def tagi(name: str, rows: Rows, epochs: int, seed: int, sigma: float) -> tr.Lear
     likelihood = Categorical(CLASSES, sigma=sigma)
     torch.manual_seed(seed)
     model = tr.TAGI(NETS[name](likelihood.outputs), likelihood, seed=seed)
-    return model.fit(*rows, epochs=epochs, batch_size=BATCH, off_data=False)
+    return model.fit(*rows, epochs=epochs, batch_size=BATCH, distance_aware=False)
 
 
 def adam(name: str, rows: Rows, epochs: int, seed: int, rate: float) -> tr.Learner:
     """Torch's own first weights, a cosine to zero."""
     torch.manual_seed(seed)
     model = tr.Backprop(NETS[name](CLASSES), Softmax(CLASSES), lr=rate, seed=seed)
-    return model.fit(*rows, epochs=epochs, batch_size=BATCH, off_data=False)
+    return model.fit(*rows, epochs=epochs, batch_size=BATCH, distance_aware=False)
 
 
 WAYS: dict[str, Callable[..., tr.Learner]] = {"TAGI": tagi, "Adam": adam}

@@ -78,7 +78,7 @@ def learn(
 ) -> None:
     """Follow a stream."""
     for x, y in rows(truth, count, batch, generator, first):
-        learner.update(x, y, memory=memory)
+        learner.update(x, y, memory_rows=memory)
 
 
 def rmse(learner: tr.TAGI, truth: Truth, row: int = 0) -> float:

@@ -64,7 +64,9 @@ def test_resume_is_as_if_never_stopped(kind, tmp_path):
     "learner",
     [
         lambda net, likelihood, seed: tr.Backprop(net, likelihood, lr=1e-2, seed=seed),
-        lambda net, likelihood, seed: tr.Ensemble(net, likelihood, n=2, lr=1e-2, seed=seed),
+        lambda net, likelihood, seed: tr.Ensemble(
+            net, likelihood, n_estimators=2, lr=1e-2, seed=seed
+        ),
     ],
     ids=["backprop", "ensemble"],
 )

@@ -139,7 +139,7 @@ class Bandit:
         x = self._inputs(context)[number : number + 1]
         y = self._targets(x.new_tensor([self._reward(reward)]))
         if self.replay is None:
-            self.learner.learn_batch(x, y, memory=self.memory_rows)
+            self.learner.learn_batch(x, y, memory_rows=self.memory_rows)
         else:
             self.replay.add(x, y)
             self.replay.train(self.learner, self.generator)
@@ -174,7 +174,7 @@ class Bandit:
             self.replay.add(x, targets)
             return self
         for i in range(len(x)):
-            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1], memory=self.memory_rows)
+            self.learner.learn_batch(x[i : i + 1], targets[i : i + 1], memory_rows=self.memory_rows)
         return self
 
     def learn(

@@ -304,7 +304,7 @@ class TAGIControl:
             for k, chosen in enumerate(order.split(s.batch_size)):
                 x = inputs[chosen]
                 # The rows were checked when they were collected: learn_batch instead of update.
-                self.value_learner.learn_batch(x, targets[chosen], memory=s.memory_rows)
+                self.value_learner.learn_batch(x, targets[chosen], memory_rows=s.memory_rows)
                 states = x[:, : self.n_states].contiguous()
                 mean, output_variance = self.policy_learner.outputs(
                     states, batch_size=None
@@ -312,7 +312,7 @@ class TAGIControl:
                 advice = advise(
                     self.value_learner, states, mean, output_variance, s.saturation_penalty
                 )
-                self.policy_learner.learn_batch(states, advice.target, memory=s.memory_rows)
+                self.policy_learner.learn_batch(states, advice.target, memory_rows=s.memory_rows)
                 certainty.append(advice.certainty)
                 if k % _WATCHED == 0:
                     watched.append(metrics(mean, output_variance, advice))

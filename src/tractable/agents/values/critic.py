@@ -110,7 +110,7 @@ class Critic:
         for start in range(0, len(order), batch_size):
             chosen = torch.from_numpy(order[start : start + batch_size])
             self.learner.learn_batch(
-                x[chosen], Gaussian.wrap(target[chosen], bars[chosen]), memory=memory
+                x[chosen], Gaussian.wrap(target[chosen], bars[chosen]), memory_rows=memory
             )
 
     def set_noise(self, sigma: float) -> None:

@@ -106,12 +106,12 @@ class AutoEngine(Engine):
         x: Inputs,
         y: Tensor,
         forget: float,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> None:
         """See ``Engine``."""
         limits = self.limits
         fast = self._within(len(x), limits.update_work, limits.update_parameters)
-        self._which(fast, x).update(state, x, y, forget, memory)
+        self._which(fast, x).update(state, x, y, forget, memory_rows)
 
     def learn_epoch(
         self,

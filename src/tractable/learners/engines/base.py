@@ -63,7 +63,7 @@ class Engine(ABC):
         x: Inputs,
         y: Tensor,
         forget: float,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> None:
         """Learn a batch and forget a share of all information, or raise and change nothing.
 
@@ -72,7 +72,7 @@ class Engine(ABC):
             x: inputs.
             y: targets.
             forget: share of the information about the weights.
-            memory: rows that the noise is to be inferred from, or None for all.
+            memory_rows: rows that the noise is to be inferred from, or None for all.
         """
 
     @abstractmethod

@@ -51,7 +51,7 @@ class CompiledEngine(Engine):
         x: Inputs,
         y: Tensor,
         forget: float,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> None:
         """See ``Engine``; uncertain inputs and targets go the way of torch.
 
@@ -59,7 +59,7 @@ class CompiledEngine(Engine):
         the outputs are computed beforehand to weigh the rows.
         """
         if is_uncertain(x) or isinstance(y, Gaussian):
-            self.eager.update(state, x, y, forget, memory)
+            self.eager.update(state, x, y, forget, memory_rows)
             return
         posterior, verdict = state.posterior, None
         if state.gate is not None:
@@ -70,7 +70,7 @@ class CompiledEngine(Engine):
         with self.eager.chance.lent(state.generator, train=True):
             loc, variance, buffers, noise, finite = self._call(
                 state.likelihood,
-                memory,
+                memory_rows,
                 posterior.loc,
                 posterior.variance,
                 state.buffers,
@@ -102,19 +102,19 @@ class CompiledEngine(Engine):
         """See ``Engine``."""
         return self.eager.snapshot(state, noise)
 
-    def _call(self, likelihood: Likelihood, memory: float | None, *args: Any) -> Any:
+    def _call(self, likelihood: Likelihood, memory_rows: float | None, *args: Any) -> Any:
         """Run the step; trace and compile it first, if these shapes are worth it."""
         leaves, structure = tree_flatten(args)
         key = (
-            memory,
+            memory_rows,
             structure,
             *((leaf.shape, leaf.dtype) for leaf in leaves if leaf is not None),
         )
         if key not in self.graphs:
             self.came[key] += 1
             if self.graphs and self.came[key] < _OFTEN:
-                return self._step(likelihood, memory, *args)
-            graph = make_fx(lambda *inputs: self._step(likelihood, memory, *inputs))(*args)
+                return self._step(likelihood, memory_rows, *args)
+            graph = make_fx(lambda *inputs: self._step(likelihood, memory_rows, *inputs))(*args)
             self.graphs[key] = torch.compile(graph, fullgraph=True)
         with torch.no_grad():
             return self.graphs[key](*args)
@@ -122,7 +122,7 @@ class CompiledEngine(Engine):
     def _step(
         self,
         likelihood: Likelihood,
-        memory: float | None,
+        memory_rows: float | None,
         loc: Tensor,
         variance: Tensor,
         buffers: Named,
@@ -144,7 +144,7 @@ class CompiledEngine(Engine):
             z = eager.run(locs, variances, buffers, x, train=True)
         with likelihood.holding(noise):
             heard, shift, g_var, step = eager.messages(
-                likelihood, (locs, variances), z, y, weight=weight, memory=memory
+                likelihood, (locs, variances), z, y, weight=weight, memory_rows=memory_rows
             )
         with torch.no_grad():
             if eager.guard.limit:

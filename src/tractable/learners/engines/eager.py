@@ -55,7 +55,7 @@ class TorchEngine(Engine):
         x: Inputs,
         y: Tensor,
         forget: float,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> None:
         """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
@@ -71,7 +71,7 @@ class TorchEngine(Engine):
                 y,
                 scratch=self._pieces(posterior.scratch)[0],
                 weight=None if verdict is None or verdict.clean else verdict.weight,
-                memory=memory,
+                memory_rows=memory_rows,
             )
         numbers = [step.alpha, step.observed, step.finite, step.power]
         alpha, observed, finite, power = torch.stack(numbers).tolist()
@@ -108,7 +108,7 @@ class TorchEngine(Engine):
         *,
         scratch: list[Tensor] | None = None,
         weight: Tensor | None = None,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> tuple[Messages, list[Tensor], list[Tensor], batch_rule.Step]:
         """What the likelihood says; ``v g`` and the variance messages; the planned step.
 
@@ -119,12 +119,12 @@ class TorchEngine(Engine):
             y: targets.
             scratch: memory that ``v g`` is written to, if there is one.
             weight: weight of each value, where there is a gate.
-            memory: rows that the noise is to be inferred from, or None for all.
+            memory_rows: rows that the noise is to be inferred from, or None for all.
         """
         locs, variances = leaves
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
-            heard = likelihood.observe(y, mean, variance, weight=weight, memory_rows=memory)
+            heard = likelihood.observe(y, mean, variance, weight=weight, memory_rows=memory_rows)
         both, d = [*locs, *variances], [heard.d_mu, heard.d_var]
         grads = torch.autograd.grad([z.loc, z.variance], both, d, allow_unused=True)
         full = [

@@ -258,10 +258,10 @@ class NativeEngine(Engine):
         x: Inputs,
         y: Tensor,
         forget: float,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> None:
         """See ``Engine``."""
-        if not self._learn(state, x, y, None, len(x), forget, None, memory):
+        if not self._learn(state, x, y, None, len(x), forget, None, memory_rows):
             raise NonFiniteUpdate(NON_FINITE)
 
     def learn_epoch(
@@ -293,7 +293,7 @@ class NativeEngine(Engine):
         batch_size: int,
         forget: float,
         tell: Advance | None,
-        memory: float | None = None,
+        memory_rows: float | None = None,
     ) -> int:
         """Learn rows once, in batches; how many batches, all but those after a bad message."""
         reported = 0
@@ -330,7 +330,7 @@ class NativeEngine(Engine):
                 forget,
                 report,
                 *(_NO_GATE if gate is None else gate.arrays),
-                0.0 if memory is None else memory,
+                0.0 if memory_rows is None else memory_rows,
             )
         )
         take(likelihood, *noise)
