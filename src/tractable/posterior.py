@@ -1,7 +1,7 @@
-"""A mean-field Gaussian over the parameters of a module: start, look, sample.
+"""The mean-field Gaussian posterior of the parameters of a module.
 
-All parameters live in two flat vectors, ``loc`` and ``variance``, which are changed in place, so
-that an update is a few operations whatever the number of layers; names give views into them.
+All parameters are in two flat vectors, ``loc`` and ``variance``, which are changed in place, so
+that an update takes a few operations for any number of layers.  Names give views into them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.gaussian import Gaussian
 
@@ -26,13 +27,15 @@ _EVEN = 5000
 
 
 class Posterior(Mapping[str, Gaussian]):
-    """Independent Gaussians over named parameters; ``posterior[name]`` is a ``Gaussian``.
+    """Independent Gaussians of named parameters; ``posterior[name]`` is a ``Gaussian``.
+
+    All means and all variances are in two flat vectors, which learners change in place.
 
     Args:
-        shapes: the shape of each parameter, in order.
-        loc: all means, flat, in that order.
-        variance: all variances, flat.
-        prior_variance: variance of each parameter before any data, one number per name.
+        shapes: shape of each parameter, in the order of the module.
+        loc: means of all parameters, flat, in that order.
+        variance: variances of all parameters, flat.
+        prior_variance: prior variance of each parameter, one number per name.
     """
 
     def __init__(
@@ -48,115 +51,86 @@ class Posterior(Mapping[str, Gaussian]):
         self.prior_variance = prior_variance
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without ``leaves`` and other memory: a pickle would cut views off from their vector."""
+        """Return the state without ``leaves``: unpickled views would not share their vector."""
         kept = ("shapes", "loc", "variance", "prior_variance")
         return {name: self.__dict__[name] for name in kept}
 
-    def split(self, flat: Tensor) -> list[Tensor]:
-        """Views of a flat vector, one per parameter, in its shape."""
-        return views(flat, self.shapes)
-
-    @cached_property
-    def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Means and variances as leaves of an autograd graph, to send messages to."""
-        locs = [part.detach().requires_grad_() for part in self.split(self.loc)]
-        variances = [part.detach().requires_grad_() for part in self.split(self.variance)]
-        return locs, variances
+    # --- parameters by name ------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Gaussian:
-        """The Gaussian of one parameter (views: they follow later updates)."""
+        """Return the Gaussian of one parameter, as views that follow later updates."""
         if name not in self.shapes:
             raise KeyError(f"no parameter {name!r}; there are {', '.join(self.shapes)}")
         index = list(self.shapes).index(name)
         return Gaussian.wrap(self.split(self.loc)[index], self.split(self.variance)[index])
 
+    @override
     def __iter__(self) -> Iterator[str]:
-        """Names, in the order of the module."""
         return iter(self.shapes)
 
+    @override
     def __len__(self) -> int:
-        """Number of named parameters."""
         return len(self.shapes)
 
+    def split(self, flat: Tensor) -> list[Tensor]:
+        """Return views of a flat vector, one for each parameter, in its shape."""
+        return views(flat, self.shapes)
+
     def gaussians(self) -> dict[str, Gaussian]:
-        """All parameters by name, as ``torch.func.functional_call`` takes them."""
+        """Return all parameters by name, as ``torch.func.functional_call`` takes them."""
         parts = zip(self.shapes, self.split(self.loc), self.split(self.variance), strict=True)
         return {name: Gaussian.wrap(loc, variance) for name, loc, variance in parts}
 
     def means(self) -> dict[str, Tensor]:
-        """The mean of every parameter by name."""
+        """Return the mean of each parameter by name."""
         return dict(zip(self.shapes, self.split(self.loc), strict=True))
 
-    def sample(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
-        """One draw of every parameter by name."""
+    def snr(self) -> dict[str, Tensor]:
+        """Return the signal-to-noise ratio ``|mean| / std`` of each parameter by name."""
+        ratio = self.loc.abs() / self.variance.sqrt()
+        return dict(zip(self.shapes, self.split(ratio), strict=True))
+
+    # --- samples and point estimates ---------------------------------------------------------
+
+    def sample(
+        self, n_samples: int = 1, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """Return samples of all parameters by name, each ``[n_samples, *shape]``.
+
+        Args:
+            n_samples: number of samples.
+            generator: random number generator on the device of the posterior.  Default: the
+                global generator of torch.
+        """
+        shape = (n_samples, len(self.loc))
         noise = torch.randn(
-            self.loc.shape, generator=generator, dtype=self.loc.dtype, device=self.loc.device
+            shape, generator=generator, dtype=self.loc.dtype, device=self.loc.device
         )
         flat = self.loc + self.variance.sqrt() * noise
-        return dict(zip(self.shapes, self.split(flat), strict=True))
+        sizes = [shape.numel() for shape in self.shapes.values()]
+        parts = zip(self.shapes.items(), flat.split(sizes, 1), strict=True)
+        return {name: part.reshape(n_samples, *shape) for (name, shape), part in parts}
 
-    def draws(self, n: int, generator: torch.Generator) -> Iterator[dict[str, Tensor]]:
-        """``n`` draws of every parameter by name, one after the other."""
+    def iter_samples(
+        self, n_samples: int, generator: torch.Generator
+    ) -> Iterator[dict[str, Tensor]]:
+        """Yield samples of all parameters by name, one after the other to bound the memory.
+
+        Args:
+            n_samples: number of samples.
+            generator: random number generator on the CPU.
+        """
         std = self.variance.sqrt()
-        for _ in range(n):
+        for _ in range(n_samples):
             eps = torch.randn(std.shape, generator=generator, dtype=std.dtype).to(std.device)
             flat = torch.addcmul(self.loc, std, eps)
             yield dict(zip(self.shapes, self.split(flat), strict=True))
 
-    def snr(self) -> dict[str, Tensor]:
-        """Signal-to-noise ratio ``|mean| / std`` of every parameter by name."""
-        ratio = self.loc.abs() / self.variance.sqrt()
-        return dict(zip(self.shapes, self.split(ratio), strict=True))
-
-    def kept(self, fraction: float, *, per_layer: bool = False) -> Tensor:
-        """Which entries, flat, are left when the least certain ``fraction`` is pruned.
-
-        Certain means a high signal-to-noise ratio ``|mean| / std``; without any variance, a large
-        mean.
-
-        Args:
-            fraction: share of the entries to prune, from 0 to 1.
-            per_layer: prune this share of every parameter, rather than of all together.
-        """
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"fraction must lie between 0 and 1, got {fraction}")
-        certain = self.variance == 0
-        # Constants come after all that is uncertain (zeros first), in the order of their size.
-        size = self.loc.abs()
-        ratio = torch.where(certain, size, size / self.variance.sqrt().clamp_min(1e-30))
-        if bool(certain.any()) and not bool(certain.all()):
-            top = ratio[~certain].max()
-            ratio = torch.where(certain & (size > 0), top + size, torch.where(certain, -1, ratio))
-        kept = torch.ones_like(ratio, dtype=torch.bool)
-        whole = [(ratio, kept)]
-        for part, left in zip(*map(self.split, whole[0]), strict=True) if per_layer else whole:
-            count = round(fraction * part.numel())
-            if count:
-                # Exactly this many, ties included.
-                left.view(-1)[part.flatten().argsort(stable=True)[:count]] = False
-        return kept
-
-    def pruned(self, fraction: float, *, per_layer: bool = False) -> Posterior:
-        """A copy whose least certain entries are exactly zero, with zero variance."""
-        kept = self.kept(fraction, per_layer=per_layer)
-        return Posterior(self.shapes, self.loc * kept, self.variance * kept, self.prior_variance)
-
-    def stored_bytes(self, *, sparse: bool = False) -> int:
-        """Bytes of all means and variances; sparse, without the zeros but with a bit for each.
-
-        Variances count only where there are any (a point estimate has none).
-        """
-        each = self.loc.element_size() * (2 if bool((self.variance > 0).any()) else 1)
-        if not sparse:
-            return each * self.loc.numel()
-        nonzero = int(((self.loc != 0) | (self.variance > 0)).sum())
-        return each * nonzero + -(-self.loc.numel() // 8)
-
-    def mean_module(self, net: nn.Module) -> nn.Module:
+    def to_module(self, net: nn.Module) -> nn.Module:
         """Return a copy of ``net`` whose parameters are the posterior means.
 
-        A posterior holds parameters only.  ``Learner.mean_module`` also copies the buffers that
-        were learnt, such as the running statistics of batch normalization.
+        A posterior contains parameters only.  ``Learner.mean_module`` also copies the buffers that
+        were learned, such as the running statistics of batch normalization.
 
         Raises:
             TypeError: ``net`` has buffers, whose values are not those that the learner uses.
@@ -165,7 +139,7 @@ class Posterior(Mapping[str, Gaussian]):
         if buffers:
             shown = ", ".join(buffers[:3]) + (", ..." if len(buffers) > 3 else "")
             raise TypeError(
-                f"the network has buffers ({shown}), and a posterior holds parameters only: use "
+                f"the network has buffers ({shown}), but a posterior contains parameters only: use "
                 f"mean_module() of the learner, which copies its running statistics as well"
             )
         module = copy.deepcopy(net)
@@ -175,9 +149,70 @@ class Posterior(Mapping[str, Gaussian]):
                 named[name].copy_(mean)
         return module
 
+    # --- pruning -----------------------------------------------------------------------------
+
+    def pruning_mask(self, fraction: float, *, per_layer: bool = False) -> Tensor:
+        """Return which entries remain when ``fraction`` of them is pruned, flat, as booleans.
+
+        The entries with the smallest signal-to-noise ratio ``|mean| / std`` are pruned first;
+        without any variance, those with the smallest mean.
+
+        Args:
+            fraction: share of the entries to prune, from 0 to 1.
+            per_layer: prune this share of each parameter, rather than of all together.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must lie between 0 and 1, got {fraction}")
+        constant = self.variance == 0
+        # Constants rank above all uncertain entries (zeros below them), in the order of their size.
+        size = self.loc.abs()
+        ratio = torch.where(constant, size, size / self.variance.sqrt().clamp_min(1e-30))
+        if bool(constant.any()) and not bool(constant.all()):
+            top = ratio[~constant].max()
+            ratio = torch.where(constant & (size > 0), top + size, torch.where(constant, -1, ratio))
+        mask = torch.ones_like(ratio, dtype=torch.bool)
+        parts = [(ratio, mask)]
+        for part, left in zip(*map(self.split, parts[0]), strict=True) if per_layer else parts:
+            count = round(fraction * part.numel())
+            if count:
+                # A stable sort, so that exactly this many are pruned in case of ties.
+                left.view(-1)[part.flatten().argsort(stable=True)[:count]] = False
+        return mask
+
+    def pruned(self, fraction: float, *, per_layer: bool = False) -> Posterior:
+        """Return a copy in which ``fraction`` of the entries is zero, with zero variance.
+
+        Args:
+            fraction: share of the entries to prune, from 0 to 1.
+            per_layer: prune this share of each parameter, rather than of all together.
+        """
+        mask = self.pruning_mask(fraction, per_layer=per_layer)
+        return Posterior(self.shapes, self.loc * mask, self.variance * mask, self.prior_variance)
+
+    def stored_bytes(self, *, sparse: bool = False) -> int:
+        """Return the number of bytes of all means, and of all variances unless they are zero.
+
+        Args:
+            sparse: count nonzero entries only, plus one bit for each entry.
+        """
+        each = self.loc.element_size() * (2 if bool((self.variance > 0).any()) else 1)
+        if not sparse:
+            return each * self.loc.numel()
+        nonzero = int(((self.loc != 0) | (self.variance > 0)).sum())
+        return each * nonzero + -(-self.loc.numel() // 8)
+
+    # --- memory for learners -----------------------------------------------------------------
+
+    @cached_property
+    def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Means and variances as leaves of an autograd graph, which receive messages."""
+        locs = [part.detach().requires_grad_() for part in self.split(self.loc)]
+        variances = [part.detach().requires_grad_() for part in self.split(self.variance)]
+        return locs, variances
+
     @cached_property
     def scratch(self) -> Tensor:
-        """Memory of the size of all parameters, for updates to work in."""
+        """A vector of the size of all parameters for intermediate results of updates."""
         return torch.empty_like(self.loc)
 
     @cached_property
@@ -191,7 +226,7 @@ class Posterior(Mapping[str, Gaussian]):
 
 
 def trainable_shapes(net: nn.Module) -> dict[str, torch.Size]:
-    """The shape of every parameter that may be learnt, by name."""
+    """Return the shape of each trainable parameter by name."""
     shapes = {}
     for name, parameter in net.named_parameters():
         if not parameter.requires_grad:
@@ -200,17 +235,19 @@ def trainable_shapes(net: nn.Module) -> dict[str, torch.Size]:
             raise TypeError(f"parameter {name!r} is {parameter.dtype}, not floating point")
         shapes[name] = parameter.shape
     if not shapes:
-        raise ValueError("the network has no trainable parameters: nothing can be learnt")
+        raise ValueError(
+            "the network has no trainable parameters: set requires_grad=True for at least one"
+        )
     return shapes
 
 
 def flat(parts: list[Tensor]) -> Tensor:
-    """All parameters in one vector."""
+    """Return the entries of all tensors in one vector."""
     return torch.cat([part.reshape(-1) for part in parts])
 
 
 def views(vector: Tensor, shapes: Mapping[str, torch.Size]) -> list[Tensor]:
-    """The parameters in one vector, each in its shape: views, in the order of ``shapes``."""
+    """Return views of a flat vector, one for each parameter, in its shape."""
     sizes = [shape.numel() for shape in shapes.values()]
     parts = zip(vector.split(sizes), shapes.values(), strict=True)
     return [part.view(shape) for part, shape in parts]

@@ -44,7 +44,7 @@ class InUnits(nn.Module):
 def problem(location, scale, seed):
     """A classifier of rows of any location and scale, and the rows."""
     model, z, y = fitted(seed)
-    net = InUnits(model.posterior.mean_module(model.net), location, scale)
+    net = InUnits(model.posterior.to_module(model.net), location, scale)
     outer = tr.Backprop(net, tr.likelihoods.Softmax(2), dtype=z.dtype, init="net")
     return outer, location + scale * z, y
 

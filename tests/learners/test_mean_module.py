@@ -127,14 +127,14 @@ def test_a_posterior_refuses_a_network_with_buffers(network):
     model = tr.TAGI(net, NORMAL(0.1)).fit(x, y, epochs=1)
     for given in (net, model.net):
         with pytest.raises(TypeError, match=r"running_mean.*mean_module"):
-            model.posterior.mean_module(given)
+            model.posterior.to_module(given)
 
 
 def test_a_posterior_still_fills_a_network_without_buffers():
     x, y = rows(0)
     net = NETWORKS["plain"]()
     model = tr.TAGI(net, NORMAL(0.1)).fit(x, y, epochs=1)
-    found = model.posterior.mean_module(net)
+    found = model.posterior.to_module(net)
     torch.testing.assert_close(found(x), model.mean_module()(x))
 
 

@@ -147,7 +147,8 @@ class BlackBoxOptimizer:
         pool = pool[distance > 1e-4 * math.sqrt(x.shape[1])]
         if len(pool) == 0:
             pool = self._uniform(1)
-        drawn = self.model.posterior.sample(self.generator)
+        samples = self.model.posterior.sample(1, self.generator)
+        drawn = {name: sample[0] for name, sample in samples.items()}
         with torch.no_grad():
             values = self.model.method.network(drawn, pool)[:, 0]
         return pool[int(values.argmin())].double()

@@ -305,7 +305,7 @@ class BBBMethod(GradientMethod):
     def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
         with torch.no_grad():
-            drawn = self.posterior(state).draws(n, generator)
+            drawn = self.posterior(state).iter_samples(n, generator)
             return torch.stack([self.network({**w, **state.buffers}, x) for w in drawn])
 
     def posterior(self, state: GradientState) -> Posterior:

@@ -322,7 +322,7 @@ class GradientMethod(Method[GradientState]):
 
     def prune(self, state: GradientState, fraction: float, per_layer: bool) -> None:
         """See ``Method``."""
-        self.keep(state, self.posterior(state).kept(fraction, per_layer=per_layer))
+        self.keep(state, self.posterior(state).pruning_mask(fraction, per_layer=per_layer))
 
     def named(self, vector: Tensor, kind: str) -> Named:
         """The parts of a vector, each with the name of its parameter."""

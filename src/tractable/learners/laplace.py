@@ -209,7 +209,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
     def prune(self, state: LaplaceState, fraction: float, per_layer: bool) -> None:
         """See ``Method``; by size where a last layer in full is all that is uncertain."""
         certain = self.mode.posterior(state) if self.full else self.posterior(state)
-        kept = certain.kept(fraction, per_layer=per_layer)
+        kept = certain.pruning_mask(fraction, per_layer=per_layer)
         self.mode.keep(state, kept)
         state.curvature = state.curvature.masked(kept[-self.size :])
 

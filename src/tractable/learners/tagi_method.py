@@ -304,7 +304,7 @@ class TAGIMethod(Method[TAGIState]):
 
     def prune(self, state: TAGIState, fraction: float, per_layer: bool) -> None:
         """See ``Method``; without variance no message moves a weight again."""
-        kept = state.posterior.kept(fraction, per_layer=per_layer)
+        kept = state.posterior.pruning_mask(fraction, per_layer=per_layer)
         state.posterior.loc.mul_(kept)
         state.posterior.variance.mul_(kept)
 

@@ -205,7 +205,7 @@ class TorchEngine(Engine):
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """See ``Engine``."""
         with torch.no_grad(), self.chance.lent(generator, train=False):
-            weights = state.posterior.draws(n, generator)
+            weights = state.posterior.iter_samples(n, generator)
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)
 
