@@ -34,8 +34,8 @@ def main(updates: int = UPDATES) -> dict[str, Any]:
         return 5 + 2 * np.sin(2 * np.pi * t / 24) + 0.3 * generator.standard_normal(count)
 
     model = Forecaster(
-        "linear", HORIZON, lags=LAGS, level="last", season=24, memory=500, forget=10_000,
-        options={"gain": 0.01},
+        "linear", HORIZON, lags=LAGS, normalize_by="last", season_length=24, error_window=500,
+        memory_rows=10_000, learner_kwargs={"gain": 0.01},
     ).fit(values(0, 2000))  # fmt: skip
     sizes, seconds, each = [], 0.0, updates // LOOKS
     for look in range(LOOKS):

@@ -21,7 +21,7 @@ def main() -> None:
     y = level + 4 * np.sin(2 * np.pi * hours / 24) + 0.5 * rng.standard_normal(1600)
     times = np.datetime64("2024-01-01T00") + hours
 
-    model = Forecaster(horizon=24).fit(y[:1200], time=times[:1200])
+    model = Forecaster(horizon=24).fit(y[:1200], times=times[:1200])
     forecast = model.predict()
     for k in (1, 6, 24):
         minimum = (0.25 + 0.01 * k) ** 0.5
@@ -30,7 +30,7 @@ def main() -> None:
             f"observed {y[1199 + k]:.1f}; smallest possible std {minimum:.2f}"
         )
 
-    tested = model.backtest(y, time=times)
+    tested = model.backtest(y, times=times)
     ours, naive = tested.summary()["model"], tested.summary()["seasonal naive"]
     print(f"{len(tested.origins)} forecasts: mean absolute error {ours['mae']:.2f}, ", end="")
     print(f"seasonal naive {naive['mae']:.2f}")

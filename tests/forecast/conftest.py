@@ -32,8 +32,8 @@ def quick():
     return {
         "net": "linear",
         "lags": 24,
-        "level": "last",
-        "season": 12,
-        "options": {"gain": 0.01},
-        "validation": 60,
+        "normalize_by": "last",
+        "season_length": 12,
+        "learner_kwargs": {"gain": 0.01},
+        "n_validation": 60,
     }

@@ -11,19 +11,19 @@ from tractable.forecast import Forecaster
 TRAIN, ROWS = 240, 300
 SETTINGS = {
     "direct": {},
-    "memory": {"memory": 20},
-    "mean": {"level": "mean"},
-    "none": {"level": "none"},
-    "hidden": {"net": (4,)},
+    "error_window": {"error_window": 20},
+    "mean": {"normalize_by": "mean"},
+    "none": {"normalize_by": "none"},
+    "hidden_layer_sizes": {"net": (4,)},
     "log": {"transform": "log1p"},
-    "covariates": {"known": True, "past": True},
-    "ensemble": {"members": 2},
-    "backprop": {"learner": "Backprop", "options": {"lr": 0.01}},
+    "covariates": {"future_covariates": True, "past_covariates": True},
+    "ensemble": {"n_estimators": 2},
+    "backprop": {"learner": "Backprop", "learner_kwargs": {"lr": 0.01}},
     "recursive": {"strategy": "recursive"},
-    "recursive with covariates": {"strategy": "recursive", "known": True},
-    "paths": {"strategy": "recursive", "spread": "paths"},
-    "counts": {"likelihood": tr.likelihoods.Poisson()},
-    "panel": {"series": 3, "memory": 15},
+    "recursive with covariates": {"strategy": "recursive", "future_covariates": True},
+    "paths": {"strategy": "recursive", "uncertainty": "paths"},
+    "keeps_target_units": {"likelihood": tr.likelihoods.Poisson()},
+    "panel": {"series": 3, "error_window": 15},
 }
 
 
@@ -32,13 +32,20 @@ def case(name):
     options = dict(SETTINGS[name])
     series = options.pop("series", 1)
     y = np.stack([wave(ROWS, seed=seed) for seed in range(series)], axis=1)
-    y = np.rint(y) if name == "counts" else y
+    y = np.rint(y) if name == "keeps_target_units" else y
     x = np.random.default_rng(5).standard_normal((ROWS, 1))
-    given = {key: x for key in ("known", "past") if options.pop(key, False)}
+    given = {key: x for key in ("future_covariates", "past_covariates") if options.pop(key, False)}
     plain = {
-        "net": "linear", "horizon": 4, "lags": 8, "season": 12, "level": "last", "epochs": 1,
-        "batch_size": 16, "validation": 60, "options": {"gain": 0.01},
-    }  # fmt: skip
+        "net": "linear",
+        "horizon": 4,
+        "lags": 8,
+        "season_length": 12,
+        "normalize_by": "last",
+        "epochs": 1,
+        "batch_size": 16,
+        "n_validation": 60,
+        "learner_kwargs": {"gain": 0.01},
+    }
     model = Forecaster(**{**plain, **options})
     model.fit(y[:TRAIN], **{key: part[:TRAIN] for key, part in given.items()})
     return model, y, given
@@ -47,19 +54,19 @@ def case(name):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_forecasts_do_not_change_with_any_value_after_their_origin(name):
     model, y, given = case(name)
-    found = model.backtest(y, keep=True, **given)
+    found = model.backtest(y, keep_forecasts=True, **given)
     assert found.origins[0] == TRAIN - 1
     rng = np.random.default_rng(0)
     for origin in (TRAIN - 1, TRAIN + 29, ROWS - 5):
         future = y.copy()
         future[origin + 1 :] = np.rint(20 * rng.random(future[origin + 1 :].shape))
         later = dict(given)
-        if "past" in given:
-            later["past"] = given["past"].copy()
-            later["past"][origin + 1 :] = 100 * rng.standard_normal(
-                later["past"][origin + 1 :].shape
+        if "past_covariates" in given:
+            later["past_covariates"] = given["past_covariates"].copy()
+            later["past_covariates"][origin + 1 :] = 100 * rng.standard_normal(
+                later["past_covariates"][origin + 1 :].shape
             )
-        other = model.backtest(future, keep=True, **later)
+        other = model.backtest(future, keep_forecasts=True, **later)
         upto = origin - found.origins[0] + 1
         assert np.array_equal(found.mean[:upto], other.mean[:upto])
         assert np.array_equal(found.std[:upto], other.std[:upto])
@@ -73,9 +80,13 @@ def test_forecasts_do_not_change_with_any_value_after_their_origin(name):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_backtest_changes_nothing_and_forecasts_what_predict_does(name):
     model, y, given = case(name)
-    ahead = {"known": given["known"][TRAIN : TRAIN + 4]} if "known" in given else {}
+    ahead = (
+        {"future_covariates": given["future_covariates"][TRAIN : TRAIN + 4]}
+        if "future_covariates" in given
+        else {}
+    )
     before = model.predict(**ahead)
-    found = model.backtest(y, keep=True, **given)
+    found = model.backtest(y, keep_forecasts=True, **given)
     after = model.predict(**ahead)
     assert np.array_equal(before.mean, after.mean)
     assert np.array_equal(before.std, after.std)
@@ -85,7 +96,7 @@ def test_a_backtest_changes_nothing_and_forecasts_what_predict_does(name):
     assert found.std[0] == pytest.approx(std, rel=0.3 if drawn else 1e-3)
 
 
-@pytest.mark.parametrize("name", ["direct", "memory", "panel", "covariates", "recursive"])
+@pytest.mark.parametrize("name", ["direct", "error_window", "panel", "covariates", "recursive"])
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_backtest_after_updates_begins_after_them(name, saved, tmp_path):
     model, y, given = case(name)
@@ -95,8 +106,12 @@ def test_a_backtest_after_updates_begins_after_them(name, saved, tmp_path):
         model.save(tmp_path / "f.tr")
         model = Forecaster.load(tmp_path / "f.tr")
     assert model.backtest(y, **given).origins[0] == TRAIN + 29
-    ahead = {"known": given["known"][TRAIN + 30 : TRAIN + 34]} if "known" in given else {}
-    found = model.backtest(y, keep=True, **given)
+    ahead = (
+        {"future_covariates": given["future_covariates"][TRAIN + 30 : TRAIN + 34]}
+        if "future_covariates" in given
+        else {}
+    )
+    found = model.backtest(y, keep_forecasts=True, **given)
     said = model.predict(**ahead)
     assert found.mean[0] == pytest.approx(said.mean.reshape(4, -1), rel=1e-4)
     assert found.std[0] == pytest.approx(said.std.reshape(4, -1), rel=1e-3)
@@ -105,19 +120,19 @@ def test_a_backtest_after_updates_begins_after_them(name, saved, tmp_path):
 def test_updates_with_gaps_move_the_default_start_too():
     model, y, _ = case("direct")
     days = np.datetime64("2024-01-01") + np.arange(ROWS)
-    model.fit(y[:TRAIN], time=days[:TRAIN])
-    model.update(y[TRAIN + 9], time=[days[TRAIN + 9]])
-    assert model.backtest(y, time=days).origins[0] == days[TRAIN + 9]
-    assert model.backtest(y[100:], time=days[100:]).origins[0] == days[TRAIN + 9]
+    model.fit(y[:TRAIN], times=days[:TRAIN])
+    model.update(y[TRAIN + 9], times=[days[TRAIN + 9]])
+    assert model.backtest(y, times=days).origins[0] == days[TRAIN + 9]
+    assert model.backtest(y[100:], times=days[100:]).origins[0] == days[TRAIN + 9]
 
 
 def test_recent_errors_after_updates_are_not_those_of_later_values():
     """A wild future must not widen the error bars at the first origin of a backtest."""
-    model, y, _ = case("memory")
+    model, y, _ = case("error_window")
     model.update(y[TRAIN : TRAIN + 30])
     wild = y.copy()
     wild[TRAIN + 30 :] += 50 * np.random.default_rng(0).standard_normal((30, 1))
-    calm, stormy = (model.backtest(v, keep=True).std for v in (y, wild))
+    calm, stormy = (model.backtest(v, keep_forecasts=True).std for v in (y, wild))
     assert np.array_equal(calm[0], stormy[0])
     assert (stormy[-1] > calm[-1]).any()
 
@@ -125,24 +140,24 @@ def test_recent_errors_after_updates_are_not_those_of_later_values():
 def test_times_of_a_later_panel_have_the_step_of_the_fit():
     model, y, _ = case("direct")
     start = np.datetime64("2024-01-01T00")
-    model.fit(y[:TRAIN], time=start + np.arange(TRAIN))
+    model.fit(y[:TRAIN], times=start + np.arange(TRAIN))
     with pytest.raises(InvalidInput, match=r"fitted to steps of 1 hour, got .* steps of 1 day"):
-        model.backtest(y, time=start + 24 * np.arange(ROWS))
+        model.backtest(y, times=start + 24 * np.arange(ROWS))
     with pytest.raises(InvalidInput, match=r"fitted to steps of 1 hour, got .* steps of 2 hours"):
-        model.anomalies(y, time=start + 2 * np.arange(ROWS))
+        model.anomalies(y, times=start + 2 * np.arange(ROWS))
 
 
 @pytest.mark.parametrize("stamps", [None, np.arange(ROWS), 1000 + np.arange(ROWS)], ids=str)
 def test_a_file_keeps_whether_times_were_counted(stamps, tmp_path):
     model, y, _ = case("direct")
-    time = {} if stamps is None else {"time": stamps[:TRAIN]}
+    time = {} if stamps is None else {"times": stamps[:TRAIN]}
     model.fit(y[:TRAIN], **time)
     model.save(tmp_path / "f.tr")
     again = Forecaster.load(tmp_path / "f.tr")
-    later = {} if stamps is None else {"time": stamps}
+    later = {} if stamps is None else {"times": stamps}
     found, other = (m.backtest(y, **later) for m in (model, again))
     assert np.array_equal(found.origins, other.origins)
     dates = np.datetime64("2024-01-01") + np.arange(ROWS)
     if stamps is None:
-        found, other = (m.backtest(y, time=dates) for m in (model, again))
+        found, other = (m.backtest(y, times=dates) for m in (model, again))
         assert found.origins[0] == other.origins[0] == dates[TRAIN - 1]

@@ -24,31 +24,31 @@ MOST_SECONDS, MOST_MEGABYTES = 3.0, 200.0
 
 
 def forecaster(**more):
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 40}
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 40}
     return Forecaster(**{"net": "linear", "horizon": 2, **options, **more})
 
 
 def direct():
-    model = forecaster(memory=20.0, likelihood=tr.likelihoods.Normal(0.3))
+    model = forecaster(error_window=20.0, likelihood=tr.likelihoods.Normal(0.3))
     days = np.datetime64("2024-01-01") + np.arange(120)
-    model.fit(wave(120), known=KNOWN[:120], past=KNOWN[:120], time=days)
-    return model.update([5.0, np.nan, 6.0], known=KNOWN[:3], past=KNOWN[:3])
+    model.fit(wave(120), future_covariates=KNOWN[:120], past_covariates=KNOWN[:120], times=days)
+    return model.update([5.0, np.nan, 6.0], future_covariates=KNOWN[:3], past_covariates=KNOWN[:3])
 
 
 def panel():
     y = np.stack([wave(120), wave(120, seed=1)], axis=1)
-    return forecaster(transform="log1p", members=2, level=None, net=(4,)).fit(y)
+    return forecaster(transform="log1p", n_estimators=2, normalize_by=None, net=(4,)).fit(y)
 
 
 def recursive():
-    return forecaster(strategy="recursive", spread="paths").fit(wave(120))
+    return forecaster(strategy="recursive", uncertainty="paths").fit(wave(120))
 
 
 def counts():
     return forecaster(likelihood=tr.likelihoods.Poisson()).fit(np.rint(wave(120)))
 
 
-MADE = {"direct": direct, "panel": panel, "recursive": recursive, "counts": counts}
+MADE = {"direct": direct, "panel": panel, "recursive": recursive, "keeps_target_units": counts}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def good(tmp_path_factory):
 
 def numbers(model):
     """What a forecaster says, with covariates if it takes any."""
-    known = {"known": KNOWN[:2]} if len(model.state_.known.mean) else {}
+    known = {"future_covariates": KNOWN[:2]} if len(model.state_.future_scaler.mean) else {}
     found = model.predict(**known)
     return np.stack([found.mean, found.std])
 
@@ -137,21 +137,43 @@ def test_files_with_one_wrong_entry_are_refused_or_harmless(name, which, good, t
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("layout", "lags"), 10**9), (("layout", "steps"), 1 << 20), (("layout", "lags"), 5),
-        (("layout", "steps"), 5), (("layout", "known"), 3), (("layout", "past"), 3),
-        (("recursion",), {"ahead": 1 << 20, "way": "covariance", "seed": 0}),
-        (("recursion",), {"ahead": 2, "way": "evil", "seed": 0}), (("recursion",), 7),
-        (("grid", "step"), 0), (("grid", "step"), -1.0), (("grid", "kind"), "evil"),
-        (("grid", "start"), 1e300), (("names",), ["a"] * 10**5), (("names",), []),
-        (("likelihood",), {"name": "Evil"}), (("likelihood",), {"name": "Softmax", "classes": 0}),
-        (("transform",), "cube"), (("memory",), -1.0), (("memory",), 0), (("memory",), "auto"),
-        (("now",), -5), (("now",), 10**30), (("season",), 0), (("season",), 10**12),
-        (("updates",), -1), (("setting", "lags"), 10**9), (("setting", "hidden"), [10**9]),
-        (("columns", "known"), [1]), (("columns", "target"), {}), (("learner",), "Evil"),
-        (("tried",), [5]), (("alone",), 1), (("counts",), 1),
+        (("layout", "lags"), 10**9),
+        (("layout", "steps"), 1 << 20),
+        (("layout", "lags"), 5),
+        (("layout", "steps"), 5),
+        (("layout", "n_future_covariates"), 3),
+        (("layout", "n_past_covariates"), 3),
+        (("recursion",), {"n_steps": 1 << 20, "uncertainty": "covariance", "seed": 0}),
+        (("recursion",), {"n_steps": 2, "uncertainty": "evil", "seed": 0}),
+        (("recursion",), 7),
+        (("grid", "step"), 0),
+        (("grid", "step"), -1.0),
+        (("grid", "kind"), "evil"),
+        (("grid", "start"), 1e300),
+        (("series_names",), ["a"] * 10**5),
+        (("series_names",), []),
+        (("likelihood",), {"name": "Evil"}),
+        (("likelihood",), {"name": "Softmax", "classes": 0}),
+        (("transform",), "cube"),
+        (("error_window",), -1.0),
+        (("error_window",), 0),
+        (("error_window",), "auto"),
+        (("now",), -5),
+        (("now",), 10**30),
+        (("season_length",), 0),
+        (("season_length",), 10**12),
+        (("n_updates",), -1),
+        (("best_params", "lags"), 10**9),
+        (("best_params", "hidden_layer_sizes"), [10**9]),
+        (("columns", "future_covariates"), [1]),
+        (("columns", "target_cols"), {}),
+        (("learner",), "Evil"),
+        (("cv_results",), [5]),
+        (("squeezed",), 1),
+        (("keeps_target_units",), 1),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_listed_faults_are_refused_or_harmless(name, place, value, good, tmp_path):
     path = changed(
         good / f"{name}.tr", tmp_path, lambda _, header: put(header["forecaster"], place, value)
@@ -175,10 +197,10 @@ def test_a_flipped_bit_is_noticed(name, good, tmp_path):
 def test_attributes_and_files_of_a_loaded_forecaster_are_the_same(good, tmp_path):
     for name, make in MADE.items():
         model, again = make(), Forecaster.load(good / f"{name}.tr")
-        assert again.tried_ == model.tried_
-        assert again.setting_ == model.setting_
+        assert again.cv_results_ == model.cv_results_
+        assert again.best_params_ == model.best_params_
         again.save(tmp_path / "again.tr")
         one, two = (model_file.read(p) for p in (good / f"{name}.tr", tmp_path / "again.tr"))
         assert one[1] == two[1]
         assert all(torch.equal(one[0][key], two[0][key]) for key in one[0])
-    assert len(Forecaster.load(good / "panel.tr").tried_) > 1
+    assert len(Forecaster.load(good / "panel.tr").cv_results_) > 1

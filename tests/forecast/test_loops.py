@@ -9,13 +9,20 @@ import pytest
 from tests.forecast.conftest import wave
 from tractable.errors import InvalidInput
 from tractable.forecast import Forecaster, seasonal_naive
-from tractable.forecast.choosing import Trials
-from tractable.forecast.model import Recipe, Setting
-from tractable.forecast.panel import read
-from tractable.forecast.rolling import drift, scaled_history
-from tractable.forecast.spread import Errors, tracked
-from tractable.forecast.times import as_stamps, infer
-from tractable.forecast.windows import History, Layout, rows_at, seen_at, targets_at
+from tractable.forecast.backtest import rolling_error_ewma
+from tractable.forecast.calibration import ForecastErrors, error_ewma
+from tractable.forecast.config import HyperParameters, ModelConfig
+from tractable.forecast.model_selection import TimeSplits
+from tractable.forecast.panel import read_panel
+from tractable.forecast.rolling import scaled_history
+from tractable.forecast.time_index import infer_grid, to_timestamps
+from tractable.forecast.windows import (
+    History,
+    WindowLayout,
+    rows_at,
+    targets_at,
+    windows_with_values,
+)
 
 
 def history_of(seed, times, series, known, past, holes, beyond=0):
@@ -39,17 +46,17 @@ def history_of(seed, times, series, known, past, holes, beyond=0):
 def test_rows_and_targets_are_those_of_a_loop(level, holes, lags, steps, known, past, beyond):
     times, series = 20, 3
     h = history_of(0, times, series, known, past, holes, beyond)
-    layout = Layout(lags, steps, level, known, past)
+    layout = WindowLayout(lags, steps, level, known, past)
     origins = np.array([lags - 1, lags + 2, times - 2, times - 1])
     rows = rows_at(h, layout, origins)
     targets = targets_at(h, layout, origins, rows.level)
-    seen = seen_at(h, lags, origins)
+    seen = windows_with_values(h, lags, origins)
     at = 0
     for i, origin in enumerate(origins):
         for s in range(series):
             window = h.loc[origin - lags + 1 : origin + 1, s].astype(float)
             there = [v for v in window if not math.isnan(v)]
-            assert rows.there[at] == seen[i, s] == bool(there)
+            assert rows.has_values[at] == seen[i, s] == bool(there)
             middle = float(np.mean(there)) if there else 0.0
             spread = float(np.var(there)) if len(there) > 1 else 1.0
             filled = [middle if math.isnan(v) else v for v in window]
@@ -64,14 +71,16 @@ def test_rows_and_targets_are_those_of_a_loop(level, holes, lags, steps, known, 
                 values += [filled[k] - start[level]]
                 spreads += [variance[k]]
                 for c in range(past):
-                    value = h.past[origin - lags + 1 + k, s, c]
+                    value = h.past_covariates[origin - lags + 1 + k, s, c]
                     values += [0.0 if math.isnan(value) else value]
                     spreads += [float(math.isnan(value))]
             ahead = []
             for c in range(known):
                 for k in range(steps):
                     t = origin + 1 + k
-                    value = h.known[t, s, c] if t < len(h.known) else math.nan
+                    value = (
+                        h.future_covariates[t, s, c] if t < len(h.future_covariates) else math.nan
+                    )
                     ahead += [value]
             values += [0.0 if math.isnan(v) else v for v in ahead]
             spreads += [float(math.isnan(v)) for v in ahead]
@@ -91,27 +100,27 @@ def test_rows_and_targets_are_those_of_a_loop(level, holes, lags, steps, known, 
 @pytest.mark.parametrize("validation", [None, 1, 20])
 @pytest.mark.parametrize("recursive", [False, True])
 def test_held_out_windows_are_after_all_that_was_learned(times, reach, validation, recursive):
-    recipe = Recipe(1 if recursive else reach, ahead=reach if recursive else 0)
-    trials = Trials(recipe, history_of(0, times, 1, 0, 0, 0.0), validation)
-    setting = Setting(5)
-    assert trials.cuts
-    assert trials.cuts[-1].last == times
-    for before, after in zip(trials.cuts, trials.cuts[1:], strict=False):
+    config = ModelConfig(1 if recursive else reach, recursive_steps=reach if recursive else 0)
+    splits = TimeSplits(config, history_of(0, times, 1, 0, 0, 0.0), validation)
+    params = HyperParameters(5)
+    assert splits.splits
+    assert splits.splits[-1].last == times
+    for before, after in zip(splits.splits, splits.splits[1:], strict=False):
         assert before.last == after.first
-    for cut in trials.cuts:
+    for split in splits.splits:
         if validation is not None:
-            assert cut.last - cut.first == validation
-        learned = trials.training(setting, cut.first)
-        assert learned[0] == setting.lags - 1
-        assert learned[-1] + 1 <= cut.first - 1  # the first target at least
-        whole = [o for o in range(setting.lags - 1, times) if o + recipe.steps <= cut.first - 1]
+            assert split.last - split.first == validation
+        learned = splits.training_origins(params, split.first)
+        assert learned[0] == params.lags - 1
+        assert learned[-1] + 1 <= split.first - 1  # the first target at least
+        whole = [o for o in range(params.lags - 1, times) if o + config.steps <= split.first - 1]
         if len(whole) >= 60:
             assert learned.tolist() == whole
-        assert len(trials.before(cut.first)) == cut.first
-        judged = trials.judged(setting, cut)
-        assert judged[0] == cut.first - 1  # its first target is the first held-out value
-        partly = times < 600 or cut.last - cut.first < reach
-        assert judged[-1] + (1 if partly else reach) == cut.last - 1
+        assert len(splits.history_until(split.first)) == split.first
+        judged = splits.validation_origins(params, split)
+        assert judged[0] == split.first - 1  # its first target is the first held-out value
+        partly = times < 600 or split.last - split.first < reach
+        assert judged[-1] + (1 if partly else reach) == split.last - 1
 
 
 @pytest.mark.parametrize("memory", [1, 3.5, 100])
@@ -121,7 +130,7 @@ def test_averages_over_recent_errors_are_those_of_a_loop(memory, start):
     z2 = (g.standard_normal((40, 2, 3)) ** 2).astype(np.float32) * 8
     z2[g.random(z2.shape) < 0.2] = np.nan
     first = None if start is None else np.full((2, 3), start, np.float32)
-    made, last = tracked(z2, memory, first)
+    made, last = error_ewma(z2, memory, first)
     r = np.full((2, 3), 1.0 if start is None else start)
     for i in range(40):
         for s in range(2):
@@ -137,18 +146,18 @@ def test_averages_over_recent_errors_are_those_of_a_loop(memory, start):
 def test_error_bars_of_a_backtest_are_those_of_a_stream_that_does_not_learn(begin):
     y = np.stack([wave(360), wave(360, seed=1)], axis=1)
     y[150:153, 0] = np.nan
-    options = {"lags": 8, "level": "last", "epochs": 1, "batch_size": 16, "validation": 60}
-    model = Forecaster("linear", 3, memory=7, season=12, **options).fit(y[:260])
+    options = {"lags": 8, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 60}
+    model = Forecaster("linear", 3, error_window=7, season_length=12, **options).fit(y[:260])
     state = model.state_
-    history = scaled_history(state, read(y))
+    history = scaled_history(state, read_panel(y))
     origins = np.arange(begin - 1, 357)
-    found = drift(state, history, origins, 260)
+    found = rolling_error_ewma(state, history, origins, 260)
     seen = 260 if begin >= 260 else 0
     run_in = max(seen - 4, 7) if seen else max(begin - 1 - 3 - 21, 7)
     every = np.arange(min(run_in, begin - 1), 357)
-    e = Errors.of(state.model, history, every)
-    z2 = e.error**2 / e.variance(state.spread.factors)
-    r = state.recent.copy() if seen else np.ones((2, 3), np.float32)
+    e = ForecastErrors.of_model(state.model, history, every)
+    z2 = e.error**2 / e.variance(state.calibration.noise_factors)
+    r = state.error_ewma.copy() if seen else np.ones((2, 3), np.float32)
     for now in every:
         for k in range(3):
             origin = now - 1 - k
@@ -178,9 +187,9 @@ def test_naive_forecasts_and_their_spread_are_those_of_a_loop(season, steps):
     for origin in origins:
         expected = [naive(origin, k) for k in range(1, steps + 1)]
         assert found[origin, 0].tolist() == pytest.approx(expected, nan_ok=True)
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 20}
-    model = Forecaster("linear", steps, season=season, **options).fit(y[:60])
-    scores = model.backtest(y, start=40).naive
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 20}
+    model = Forecaster("linear", steps, season_length=season, **options).fit(y[:60])
+    scores = model.backtest(y, start=40).baseline
     for k in range(1, steps + 1):
         past = [
             (y[o + k, 0] - naive(o, k)) ** 2
@@ -200,10 +209,10 @@ def test_naive_forecasts_and_their_spread_are_those_of_a_loop(season, steps):
 
 def test_a_backtest_has_every_origin_of_which_all_steps_are_known():
     y = wave(120)
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 20}
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 20}
     model = Forecaster("linear", 5, **options).fit(y[:90])
     for stride in (1, 3, 7):
-        found = model.backtest(y, stride=stride, keep=True)
+        found = model.backtest(y, stride=stride, keep_forecasts=True)
         assert found.origins.tolist() == list(range(89, 115, stride))
         for i, origin in enumerate(found.origins):
             assert found.actual[i, :, 0].tolist() == y[origin + 1 : origin + 6].tolist()
@@ -214,7 +223,7 @@ def test_a_backtest_has_every_origin_of_which_all_steps_are_known():
     with pytest.raises(InvalidInput, match="no origin has 5 known values after it: 4 are left"):
         model.backtest(y, start=116)
     scored = model.anomalies(y)
-    assert np.flatnonzero(np.isfinite(scored.deviations)).tolist() == list(range(6, 120))
+    assert np.flatnonzero(np.isfinite(scored.z_score)).tolist() == list(range(6, 120))
 
 
 @pytest.mark.parametrize(
@@ -229,28 +238,31 @@ def test_a_backtest_has_every_origin_of_which_all_steps_are_known():
     ],
 )
 def test_stamps_go_on_at_the_same_day_or_the_end_of_the_month(stamps, following):
-    grid = infer(as_stamps(stamps))
+    grid = infer_grid(to_timestamps(stamps))
     assert grid.stamps(len(stamps), 2).astype("M8[D]").astype(str).tolist() == following
-    assert grid.places(as_stamps(following)).tolist() == [len(stamps), len(stamps) + 1]
+    assert grid.steps_from_start(to_timestamps(following)).tolist() == [
+        len(stamps),
+        len(stamps) + 1,
+    ]
 
 
 @pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Australia/Lord_Howe", "UTC"])
 def test_hours_of_a_zone_have_no_gap_where_clocks_change(zone):
     index = pd.date_range("2024-01-01", "2024-12-31", freq="h", tz=zone)
-    grid = infer(as_stamps(index))
-    assert grid.places(as_stamps(index)).tolist() == list(range(len(index)))
+    grid = infer_grid(to_timestamps(index))
+    assert grid.steps_from_start(to_timestamps(index)).tolist() == list(range(len(index)))
 
 
 def test_business_days_are_days_with_gaps():
     index = pd.bdate_range("2024-01-01", periods=60)
-    grid = infer(as_stamps(index))
-    assert grid.words == "1 day"
-    assert grid.season == 7
-    assert grid.places(as_stamps(index)).tolist() == (index - index[0]).days.tolist()
+    grid = infer_grid(to_timestamps(index))
+    assert grid.step_name == "1 day"
+    assert grid.season_length == 7
+    assert grid.steps_from_start(to_timestamps(index)).tolist() == (index - index[0]).days.tolist()
 
 
 @pytest.mark.parametrize("year", [1600, 1970, 2255, 2500])
 def test_stamps_far_from_1970_are_exact(year):
     stamps = np.datetime64(f"{year}-03-01T00:00:01", "s") + 60 * np.arange(100)
-    grid = infer(as_stamps(stamps))
+    grid = infer_grid(to_timestamps(stamps))
     assert (grid.stamps(0, 200)[:100] == stamps).all()

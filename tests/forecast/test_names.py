@@ -8,7 +8,7 @@ import tractable as tr
 from tests.forecast.conftest import wave
 from tractable.errors import InvalidInput
 from tractable.forecast import Forecaster
-from tractable.forecast.panel import Columns, read
+from tractable.forecast.panel import ColumnRoles, read_panel
 
 LABELS = [
     ("a", "b"),
@@ -36,7 +36,7 @@ def frame_of(labels, rows=120):
 
 @pytest.fixture
 def fast(quick):
-    return {**quick, "lags": 6, "epochs": 1, "validation": 20, "horizon": 2}
+    return {**quick, "lags": 6, "epochs": 1, "n_validation": 20, "horizon": 2}
 
 
 @pytest.mark.parametrize("labels", LABELS, ids=str)
@@ -44,7 +44,7 @@ def test_any_labels_are_names_of_series(labels, fast, tmp_path):
     frame = frame_of(labels)
     model = Forecaster(**fast).fit(frame)
     plain = Forecaster(**fast).fit(frame.to_numpy())
-    assert model.state_.names == tuple(map(str, labels))
+    assert model.state_.series_names == tuple(map(str, labels))
     found = model.predict()
     assert np.array_equal(found.mean, plain.predict().mean)
     assert np.array_equal(found.std, plain.predict().std)
@@ -54,7 +54,7 @@ def test_any_labels_are_names_of_series(labels, fast, tmp_path):
     assert np.array_equal(again.predict().mean, found.mean)
     later = frame_of(labels, 140)
     one, two = (m.backtest(later) for m in (again, plain.fit(frame.to_numpy())))
-    assert one.names == tuple(map(str, labels))
+    assert one.series_names == tuple(map(str, labels))
     assert one.mse == two.mse
 
 
@@ -63,53 +63,67 @@ def test_any_labels_are_targets_times_and_covariates(labels, fast, tmp_path):
     frame = frame_of([*labels, "x", 7])
     frame["x"] = pd.date_range("2024-01-01", periods=len(frame))
     one, other = labels
-    model = Forecaster(**fast).fit(frame, time="x", target=one, known=[other], past=7)
+    model = Forecaster(**fast).fit(
+        frame, time_col="x", target_cols=one, future_covariates=[other], past_covariates=7
+    )
     raw = frame.to_numpy()
     plain = Forecaster(**fast).fit(
-        raw[:, 0].astype(float), known=raw[:, 1].astype(float), past=raw[:, 3].astype(float)
+        raw[:, 0].astype(float),
+        future_covariates=raw[:, 1].astype(float),
+        past_covariates=raw[:, 3].astype(float),
     )
     ahead = frame.iloc[:2]
-    found = model.predict(known=ahead)
+    found = model.predict(future_covariates=ahead)
     assert found.mean.shape == (2,)
-    expected = plain.predict(known=raw[:2, 1].astype(float))
+    expected = plain.predict(future_covariates=raw[:2, 1].astype(float))
     assert np.array_equal(found.mean, expected.mean)
     shuffled = ahead[ahead.columns[::-1]]
-    assert np.array_equal(model.predict(known=shuffled).mean, found.mean)
-    model.update(frame.iloc[:1, 0], known=shuffled[:1], past=shuffled[:1])
-    plain.update(raw[:1, 0].astype(float), known=raw[:1, 1].astype(float), past=raw[:1, 3])
-    expected = plain.predict(known=raw[:2, 1].astype(float))
-    assert np.array_equal(model.predict(known=ahead).mean, expected.mean)
+    assert np.array_equal(model.predict(future_covariates=shuffled).mean, found.mean)
+    model.update(frame.iloc[:1, 0], future_covariates=shuffled[:1], past_covariates=shuffled[:1])
+    plain.update(
+        raw[:1, 0].astype(float),
+        future_covariates=raw[:1, 1].astype(float),
+        past_covariates=raw[:1, 3],
+    )
+    expected = plain.predict(future_covariates=raw[:2, 1].astype(float))
+    assert np.array_equal(model.predict(future_covariates=ahead).mean, expected.mean)
     model.save(tmp_path / "f.tr")
     assert np.array_equal(
-        Forecaster.load(tmp_path / "f.tr").predict(known=ahead).mean, expected.mean
+        Forecaster.load(tmp_path / "f.tr").predict(future_covariates=ahead).mean, expected.mean
     )
 
 
 def test_several_targets_of_any_labels():
     frame = frame_of((0, ("a", 1), "b"))
-    assert read(frame, Columns(target=[0, ("a", 1)])).names == ("0", "('a', 1)")
-    assert read(frame, Columns(target=("a", 1))).alone  # a tuple that is a label
-    assert read(frame, Columns(target=(0, "b"))).names == ("0", "b")  # a tuple of labels
-    assert read(frame, Columns(target=0)).alone
-    assert not read(frame, Columns(target=[0])).alone
-    assert read(frame, Columns(known=["b"])).names == ("0", "('a', 1)")
+    assert read_panel(frame, ColumnRoles(target_cols=[0, ("a", 1)])).series_names == (
+        "0",
+        "('a', 1)",
+    )
+    assert read_panel(frame, ColumnRoles(target_cols=("a", 1))).squeezed  # a tuple that is a label
+    assert read_panel(frame, ColumnRoles(target_cols=(0, "b"))).series_names == (
+        "0",
+        "b",
+    )  # a tuple of labels
+    assert read_panel(frame, ColumnRoles(target_cols=0)).squeezed
+    assert not read_panel(frame, ColumnRoles(target_cols=[0])).squeezed
+    assert read_panel(frame, ColumnRoles(future_covariates=["b"])).series_names == ("0", "('a', 1)")
     nested = pd.DataFrame(
         frame.to_numpy(), columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")])
     )
-    assert read(nested, Columns(target=("a", "y"))).names == ("('a', 'y')",)
-    assert read(nested).values.shape == (120, 3)
+    assert read_panel(nested, ColumnRoles(target_cols=("a", "y"))).series_names == ("('a', 'y')",)
+    assert read_panel(nested).values.shape == (120, 3)
 
 
 def test_duplicate_labels_are_refused_only_if_they_are_used():
     frame = frame_of(("a", "b", "a"))
     with pytest.raises(InvalidInput, match="2 columns of the frame are called 'a'"):
-        read(frame)
+        read_panel(frame)
     with pytest.raises(InvalidInput, match="2 columns of the frame are called 'a'"):
-        read(frame, Columns(target="b", known=["a"]))
-    assert read(frame, Columns(target="b")).values.shape == (120, 1)
+        read_panel(frame, ColumnRoles(target_cols="b", future_covariates=["a"]))
+    assert read_panel(frame, ColumnRoles(target_cols="b")).values.shape == (120, 1)
     mixed = frame_of((1, "1"))
     with pytest.raises(InvalidInput, match="2 columns of the frame are called '1'"):
-        read(mixed)
+        read_panel(mixed)
 
 
 def test_long_frames_with_any_labels_and_identifiers():
@@ -120,40 +134,40 @@ def test_long_frames_with_any_labels_and_identifiers():
             "times": pd.Series([ids[0]] * 30 + [ids[1]] * 30, dtype=object),
             "mean": wide.to_numpy().T.reshape(-1),
         })  # fmt: skip
-        panel = read(long, Columns(time=0, id="times", target="mean"))
-        assert panel.names == tuple(map(str, ids))
+        panel = read_panel(long, ColumnRoles(time_col=0, id_col="times", target_cols="mean"))
+        assert panel.series_names == tuple(map(str, ids))
         assert np.array_equal(panel.values, wide.to_numpy())
     for missing in (None, np.nan, pd.NA, pd.NaT, ""):
         long["times"] = pd.Series(["a"] * 59 + [missing], dtype=object)
         with pytest.raises(InvalidInput, match="no series is named in row 59"):
-            read(long, Columns(time=0, id="times", target="mean"))
+            read_panel(long, ColumnRoles(time_col=0, id_col="times", target_cols="mean"))
 
 
 def test_series_of_a_later_frame_may_come_in_another_order(fast):
     frame = frame_of(("a", "b"))
     later = frame_of(("a", "b"), 160)
     model = Forecaster(**fast).fit(frame)
-    found, turned = (model.backtest(f, keep=True) for f in (later, later[["b", "a"]]))
+    found, turned = (model.backtest(f, keep_forecasts=True) for f in (later, later[["b", "a"]]))
     assert np.array_equal(found.mean, turned.mean)
     assert np.array_equal(found.actual, turned.actual)
     assert np.array_equal(
-        model.anomalies(later).deviations, model.anomalies(later[["b", "a"]]).deviations,
+        model.anomalies(later).z_score, model.anomalies(later[["b", "a"]]).z_score,
         equal_nan=True,
     )  # fmt: skip
     rows = later.iloc[120:123]
     one, two = (Forecaster(**fast).fit(frame).update(f) for f in (rows, rows[["b", "a"]]))
     assert np.array_equal(one.predict().mean, two.predict().mean)
     long = later.rename_axis("t").reset_index().melt("t", var_name="who", value_name="y")
-    names = {"time": "t", "id": "who", "target": "y"}
+    names = {"time_col": "t", "id_col": "who", "target_cols": "y"}
     third = Forecaster(**fast).fit(long[long.t < 120], **names)
     backwards = third.backtest(long.iloc[::-1], **names)
-    assert backwards.names == ("a", "b")
+    assert backwards.series_names == ("a", "b")
     assert backwards.mse == third.backtest(long, **names).mse
 
 
 def test_series_that_are_missing_or_new_are_named(fast):
     model = Forecaster(**fast).fit(frame_of(("a", "b")))
-    with pytest.raises(InvalidInput, match=r"fitted to 2 series, got 1.*\(b on one side only\)"):
+    with pytest.raises(InvalidInput, match=r"fitted to 2 series, got 1.*\(b in one of them only\)"):
         model.backtest(frame_of(("a",), 160))
 
 
@@ -174,7 +188,7 @@ def test_dates_of_a_series_of_pandas_count_in_an_update(fast):
     gap = y.drop(y.index[[121, 122]])
     by_index, by_time = (Forecaster(**fast).fit(y[:120]) for _ in range(2))
     by_index.update(gap[120:])
-    by_time.update(gap[120:].to_numpy(), time=gap.index[120:])
+    by_time.update(gap[120:].to_numpy(), times=gap.index[120:])
     assert by_index.state_.now == by_time.state_.now == 129
     assert np.array_equal(by_index.predict().mean, by_time.predict().mean)
     with pytest.raises(InvalidInput, match="repeated"):
@@ -184,27 +198,33 @@ def test_dates_of_a_series_of_pandas_count_in_an_update(fast):
 def test_names_of_columns_belong_to_frames_only():
     y = {"a": wave(60), "b": wave(60)}
     with pytest.raises(InvalidInput, match=r"name columns of a data frame, and y is a dict"):
-        read(y, Columns(target="a"))
+        read_panel(y, ColumnRoles(target_cols="a"))
     series = tr.data.timeseries.TimeSeries(
         "s", ("a", "b"), np.datetime64("2024-01-01") + np.arange(60),
         __import__("torch").zeros(60, 2),
     )  # fmt: skip
     with pytest.raises(InvalidInput, match=r"name columns of a data frame, and y is a TimeSeries"):
-        read(series, Columns(target="a"))
-    with pytest.raises(InvalidInput, match=r"has times of its own: leave out time="):
-        read(series, time=np.arange(60))
-    assert read(series).names == ("a", "b")
-    with pytest.raises(InvalidInput, match="known of a frame are names of columns, got an array"):
-        read(frame_of(("a", "b")), Columns(target="a", known=np.zeros(120)))
+        read_panel(series, ColumnRoles(target_cols="a"))
+    with pytest.raises(InvalidInput, match=r"has times of its own: leave out times="):
+        read_panel(series, times=np.arange(60))
+    assert read_panel(series).series_names == ("a", "b")
+    with pytest.raises(
+        InvalidInput, match="future_covariates takes names of columns; got an array"
+    ):
+        read_panel(
+            frame_of(("a", "b")), ColumnRoles(target_cols="a", future_covariates=np.zeros(120))
+        )
 
 
 def test_mappings_keep_their_covariates_and_refuse_half_of_the_times():
     days = pd.date_range("2024-01-01", periods=40)
     a, b = pd.Series(wave(40), index=days), pd.Series(wave(30), index=days[10:])
-    panel = read({"a": a, "b": b}, known=np.arange(40.0), past=np.arange(40.0) ** 2)
-    assert panel.known[:, 0, 0].tolist() == list(range(40))
-    assert panel.past.shape == (40, 2, 1)
+    panel = read_panel(
+        {"a": a, "b": b}, future_covariates=np.arange(40.0), past_covariates=np.arange(40.0) ** 2
+    )
+    assert panel.future_covariates[:, 0, 0].tolist() == list(range(40))
+    assert panel.past_covariates.shape == (40, 2, 1)
     with pytest.raises(InvalidInput, match="series 'b' has no time stamps, and others have"):
-        read({"a": a, "b": b.to_numpy()})
+        read_panel({"a": a, "b": b.to_numpy()})
     with pytest.raises(InvalidInput, match="some series have dates"):
-        read({"a": a, "b": pd.Series(wave(40), index=np.arange(5, 45))})
+        read_panel({"a": a, "b": pd.Series(wave(40), index=np.arange(5, 45))})

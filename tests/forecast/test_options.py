@@ -16,20 +16,25 @@ from tractable.forecast import Forecaster
 TRAIN, ROWS, STEPS = 150, 190, 3
 CHOICES = {
     "strategy": ["direct", "recursive"],
-    "spread": ["covariance", "paths"],
-    "validation": [None, 40],
-    "memory": ["auto", None, 20],
-    "level": ["last", "mean", "none"],
-    "season": [None, 12],
-    "covariates": [(), ("known",), ("past",), ("known", "past")],
-    "members": [1, 2],
+    "uncertainty": ["covariance", "paths"],
+    "n_validation": [None, 40],
+    "error_window": ["auto", None, 20],
+    "normalize_by": ["last", "mean", "none"],
+    "season_length": [None, 12],
+    "covariates": [
+        (),
+        ("future_covariates",),
+        ("past_covariates",),
+        ("future_covariates", "past_covariates"),
+    ],
+    "n_estimators": [1, 2],
     "refit": [True, False],
     "learner": ["TAGI", "Backprop", tr.BayesByBackprop],
     "net": ["linear", (4,)],
-    "stride": [1, 3],
+    "window_stride": [1, 3],
     "likelihood": [None, tr.likelihoods.Normal(0.3), tr.likelihoods.Normal()],
     "transform": [None, "log1p"],
-    "forget": [None, 50.0],
+    "memory_rows": [None, 50.0],
     "series": [1, 2],
     "stamps": [False, True],
     "holes": [False, True],
@@ -38,12 +43,12 @@ CHOICES = {
 
 def possible(case):
     recursive = case["strategy"] == "recursive"
-    covariance = recursive and case["spread"] == "covariance"
+    covariance = recursive and case["uncertainty"] == "covariance"
     return not (
-        (recursive and "past" in case["covariates"])
-        or (case["memory"] == 20 and (recursive or case["validation"] is None))
-        or (covariance and (case["learner"] != "TAGI" or case["members"] > 1))
-        or (case["forget"] is not None and case["learner"] != "TAGI")
+        (recursive and "past_covariates" in case["covariates"])
+        or (case["error_window"] == 20 and (recursive or case["n_validation"] is None))
+        or (covariance and (case["learner"] != "TAGI" or case["n_estimators"] > 1))
+        or (case["memory_rows"] is not None and case["learner"] != "TAGI")
     )
 
 
@@ -83,14 +88,16 @@ def data_of(case):
     x = np.random.default_rng(2).standard_normal((ROWS, 1))
     days = np.datetime64("2024-01-01") + np.arange(ROWS)
     given = dict.fromkeys(case["covariates"], x)
-    return y, given | ({"time": days} if case["stamps"] else {})
+    return y, given | ({"times": days} if case["stamps"] else {})
 
 
-def made(case):
+def make_forecaster(case):
     own = {"TAGI": {"gain": 0.01}, "Backprop": {"lr": 0.01}}
     options = {name: case[name] for name in Forecaster().get_params() if name in case}
     learner = own.get(case["learner"], {"lr": 0.01, "n_weight_samples": 5})
-    return Forecaster(horizon=STEPS, lags=8, epochs=1, batch_size=16, options=learner, **options)
+    return Forecaster(
+        horizon=STEPS, lags=8, epochs=1, batch_size=16, learner_kwargs=learner, **options
+    )
 
 
 def rows(given, some):
@@ -98,7 +105,11 @@ def rows(given, some):
 
 
 def forecasts(model, given, at):
-    ahead = {"known": given["known"][at : at + STEPS]} if "known" in given else {}
+    ahead = (
+        {"future_covariates": given["future_covariates"][at : at + STEPS]}
+        if "future_covariates" in given
+        else {}
+    )
     return model.predict(**ahead)
 
 
@@ -108,7 +119,7 @@ def same(one, two):
         and np.array_equal(one.std, two.std)
         and np.array_equal(one.sample(3), two.sample(3))
         and np.array_equal(one.times, two.times)
-        and one.names == two.names
+        and one.series_names == two.series_names
     )
 
 
@@ -117,7 +128,7 @@ def test_every_pair_of_options(number, tmp_path):
     torch.manual_seed(0)
     case = CASES[number]
     y, given = data_of(case)
-    model = made(case).fit(y[:TRAIN], **rows(given, slice(TRAIN)))
+    model = make_forecaster(case).fit(y[:TRAIN], **rows(given, slice(TRAIN)))
     found = forecasts(model, given, TRAIN)
     assert found.mean.shape == (STEPS, case["series"])
     assert np.isfinite(found.mean).all()
@@ -137,12 +148,10 @@ def test_every_pair_of_options(number, tmp_path):
         assert same(forecasts(again, given, rest.stop), forecasts(model, given, rest.stop))
         again.save(tmp_path / "b.tr")
         again = Forecaster.load(tmp_path / "b.tr")
-    one, two = (m.backtest(y, stride=7, keep=True, **given) for m in (model, again))
+    one, two = (m.backtest(y, stride=7, keep_forecasts=True, **given) for m in (model, again))
     assert np.array_equal(one.mean, two.mean)
     assert np.isfinite(one.mse)
-    assert np.array_equal(
-        *(m.anomalies(y, **given).surprise for m in (model, again)), equal_nan=True
-    )
+    assert np.array_equal(*(m.anomalies(y, **given).nll for m in (model, again)), equal_nan=True)
     for m in (model, again):
         m.fit(y[:TRAIN], **rows(given, slice(TRAIN)))
     assert same(forecasts(again, given, TRAIN), found)
@@ -174,7 +183,7 @@ def test_a_file_keeps_the_likelihood_that_was_given(likelihood, holes, tmp_path)
     y = np.rint(wave(120))
     if holes and (likelihood is None or isinstance(likelihood, tr.likelihoods.Normal)):
         y[50:53] = np.nan
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 30}
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 30}
     model = Forecaster("linear", 2, likelihood=likelihood, **options).fit(y)
     model.save(tmp_path / "f.tr")
     again = Forecaster.load(tmp_path / "f.tr")
@@ -192,15 +201,27 @@ def test_a_file_keeps_the_likelihood_that_was_given(likelihood, holes, tmp_path)
         ({}, {"strategy": "recursive"}),
         ({"strategy": "recursive"}, {"strategy": "direct"}),
         ({"strategy": "recursive"}, {"horizon": 9, "seed": 5}),
-        ({"strategy": "recursive", "spread": "paths"}, {"spread": "covariance", "seed": 5}),
+        (
+            {"strategy": "recursive", "uncertainty": "paths"},
+            {"uncertainty": "covariance", "seed": 5},
+        ),
         ({"transform": "log1p"}, {"transform": None}),
-        ({}, {"transform": "sqrt", "lags": 5, "level": "mean", "season": 3, "sequence": True}),
+        (
+            {},
+            {
+                "transform": "sqrt",
+                "lags": 5,
+                "normalize_by": "mean",
+                "season_length": 3,
+                "sequence": True,
+            },
+        ),
     ],
     ids=str,
 )
 def test_parameters_set_after_a_fit_are_those_of_the_next(fitted, changed, tmp_path):
     y = wave(150)
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 30}
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 30}
     model = Forecaster("linear", 3, **{**options, **fitted}).fit(y)
     before = model.predict()
     model.set_params(**changed)
@@ -213,7 +234,7 @@ def test_parameters_set_after_a_fit_are_those_of_the_next(fitted, changed, tmp_p
         assert len(again.predict(5)) == len(model.predict(5)) == 5
     else:
         for one in (model, again):
-            with pytest.raises(InvalidInput, match="heads for 3 steps, and 4 are asked for"):
+            with pytest.raises(InvalidInput, match="outputs for 3 steps, and 4 are asked for"):
                 one.predict(4)
     if "sequence" not in changed:
         assert len(again.fit(y).predict()) == changed.get("horizon", 3)
@@ -221,68 +242,82 @@ def test_parameters_set_after_a_fit_are_those_of_the_next(fitted, changed, tmp_p
 
 @pytest.mark.parametrize("forget", [0, 1, -5.0, np.nan, np.inf, True, "auto"])
 def test_rows_to_remember_are_checked(forget):
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 30}
-    with pytest.raises(ValueError, match="forget must be None or a number of rows above 1"):
-        Forecaster("linear", 2, forget=forget, **options).fit(wave(150))
-    with pytest.raises(InvalidInput, match="forget=20: Backprop cannot forget, only TAGI does"):
-        Forecaster("linear", 2, forget=20, learner="Backprop", **options).fit(wave(150))
-    model = Forecaster("linear", 2, **options).fit(wave(150)).set_params(forget=forget)
-    with pytest.raises(ValueError, match="forget must be None"):
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 30}
+    with pytest.raises(ValueError, match="memory_rows must be None or a number of rows above 1"):
+        Forecaster("linear", 2, memory_rows=forget, **options).fit(wave(150))
+    with pytest.raises(
+        InvalidInput, match="memory_rows=20: Backprop does not support forgetting, only TAGI does"
+    ):
+        Forecaster("linear", 2, memory_rows=20, learner="Backprop", **options).fit(wave(150))
+    model = Forecaster("linear", 2, **options).fit(wave(150)).set_params(memory_rows=forget)
+    with pytest.raises(ValueError, match="memory_rows must be None"):
         model.update(1.0)
     assert model.state_.now == 149
-    members = Forecaster("linear", 2, forget=20, members=2, **options).fit(wave(150))
+    members = Forecaster("linear", 2, memory_rows=20, n_estimators=2, **options).fit(wave(150))
     assert np.isfinite(members.update(6.0).predict().mean).all()
 
 
 def test_numbers_of_numpy_are_saved(tmp_path):
-    options = {"lags": np.int64(6), "season": np.int32(12), "validation": np.int64(30)}
+    options = {"lags": np.int64(6), "season_length": np.int32(12), "n_validation": np.int64(30)}
     model = Forecaster(
-        "linear", np.int64(3), options={"gain": np.float64(0.01)}, memory=np.float64(20), **options
+        "linear",
+        np.int64(3),
+        learner_kwargs={"gain": np.float64(0.01)},
+        error_window=np.float64(20),
+        **options,
     )
     model.fit(wave(150)).save(tmp_path / "f.tr")
     again = Forecaster.load(tmp_path / "f.tr")
     assert np.array_equal(again.predict().mean, model.predict().mean)
-    assert again.get_params()["season"] == 12
+    assert again.get_params()["season_length"] == 12
 
 
 @pytest.mark.parametrize("validation", [127, 147, 150, 151, 1000])
 @pytest.mark.parametrize("strategy", ["direct", "recursive"])
 def test_a_validation_that_leaves_nothing_to_learn_from_is_refused(validation, strategy):
-    with pytest.raises(InvalidInput, match=f"validation={validation} leaves|smaller validation"):
-        Forecaster("linear", 24, lags=6, validation=validation, strategy=strategy).fit(wave(150))
+    with pytest.raises(
+        InvalidInput, match=f"n_validation={validation} leaves|smaller n_validation"
+    ):
+        Forecaster("linear", 24, lags=6, n_validation=validation, strategy=strategy).fit(wave(150))
 
 
 @pytest.mark.parametrize("validation", [1, 5, 60, 110])
 def test_a_validation_that_leaves_enough_sets_the_error_bars(validation):
     y = wave(150)
     model = Forecaster(
-        "linear", 3, lags=6, validation=validation, level="last", epochs=1, batch_size=16
+        "linear", 3, lags=6, n_validation=validation, normalize_by="last", epochs=1, batch_size=16
     ).fit(y)
-    assert (model.state_.spread.factors != 1).all()
+    assert (model.state_.calibration.noise_factors != 1).all()
     assert np.isfinite(model.predict().std).all()
 
 
 def test_averages_over_recent_errors_are_for_direct_forecasts_only():
     """A recursion refuses a number, and "auto" does without."""
-    with pytest.raises(InvalidInput, match=r"memory=20: .*strategy='direct'"):
-        Forecaster("linear", 2, lags=6, strategy="recursive", memory=20).fit(wave(700))
+    with pytest.raises(InvalidInput, match=r"error_window=20: .*strategy='direct'"):
+        Forecaster("linear", 2, lags=6, strategy="recursive", error_window=20).fit(wave(700))
     for memory in ("auto", None):
         model = Forecaster(
-            "linear", 2, lags=6, strategy="recursive", memory=memory, epochs=1, level="last"
+            "linear",
+            2,
+            lags=6,
+            strategy="recursive",
+            error_window=memory,
+            epochs=1,
+            normalize_by="last",
         ).fit(wave(700))
-        assert model.state_.spread.memory is None
+        assert model.state_.calibration.error_window is None
 
 
 def test_frames_and_arrays_give_the_same_forecasts():
     y, days = wave(150), pd.date_range("2024-01-01", periods=150)
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 30}
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 30}
     forms = [
-        (y, {"time": days}),
-        (torch.from_numpy(y), {"time": days}),
+        (y, {"times": days}),
+        (torch.from_numpy(y), {"times": days}),
         (pd.Series(y, index=days), {}),
-        (pd.DataFrame({"v": y}, index=days), {"target": "v"}),
-        (pd.DataFrame({"v": y, "t": days}), {"target": "v", "time": "t"}),
-        (pd.DataFrame({"v": y, "t": days.astype(str)}), {"target": "v", "time": "t"}),
+        (pd.DataFrame({"v": y}, index=days), {"target_cols": "v"}),
+        (pd.DataFrame({"v": y, "t": days}), {"target_cols": "v", "time_col": "t"}),
+        (pd.DataFrame({"v": y, "t": days.astype(str)}), {"target_cols": "v", "time_col": "t"}),
     ]
     found = [Forecaster("linear", 2, **options).fit(form, **g).predict() for form, g in forms]
     for other in found[1:]:

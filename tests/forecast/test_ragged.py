@@ -10,7 +10,7 @@ import tractable as tr
 from tests.forecast.conftest import wave
 from tractable.errors import InvalidInput
 from tractable.forecast import Forecaster
-from tractable.forecast.spread import Errors, factors_of
+from tractable.forecast.calibration import ForecastErrors, noise_factors
 
 ROWS, LAGS = 300, 12
 
@@ -54,9 +54,9 @@ def forecaster(**more):
         "linear",
         3,
         lags=LAGS,
-        season=12,
-        level="last",
-        options={"gain": 0.01},
+        season_length=12,
+        normalize_by="last",
+        learner_kwargs={"gain": 0.01},
         epochs=3,
         batch_size=64,
         **more,
@@ -65,13 +65,13 @@ def forecaster(**more):
 
 OPTIONS = [
     {},
-    {"validation": 60},
-    {"validation": 60, "memory": 30},
-    {"validation": 60, "refit": False},
-    {"strategy": "recursive", "validation": 60},
-    {"strategy": "recursive", "spread": "paths", "validation": 60},
-    {"learner": "Backprop", "options": {"lr": 0.01}, "validation": 60, "epochs": 1},
-    {"level": None, "lags": None, "validation": 60},
+    {"n_validation": 60},
+    {"n_validation": 60, "error_window": 30},
+    {"n_validation": 60, "refit": False},
+    {"strategy": "recursive", "n_validation": 60},
+    {"strategy": "recursive", "uncertainty": "paths", "n_validation": 60},
+    {"learner": "Backprop", "learner_kwargs": {"lr": 0.01}, "n_validation": 60, "epochs": 1},
+    {"normalize_by": None, "lags": None, "n_validation": 60},
 ]
 
 
@@ -115,7 +115,7 @@ def test_every_series_is_forecast_from_the_values_it_has(shape, options, tmp_pat
 def test_backtests_and_anomalies_leave_out_only_what_has_no_window(shape, options):
     y = panel(shape)
     model = Forecaster(**{**forecaster().get_params(), **options}).fit(y)
-    found = model.backtest(y, start=120, stride=4, keep=True)
+    found = model.backtest(y, start=120, stride=4, keep_forecasts=True)
     for i, origin in enumerate(found.origins):
         window = y[origin - LAGS + 1 : origin + 1]
         there = (~np.isnan(window)).any(0)
@@ -128,22 +128,22 @@ def test_backtests_and_anomalies_leave_out_only_what_has_no_window(shape, option
     scored = model.anomalies(y)
     for t in range(LAGS, ROWS):
         there = (~np.isnan(y[t - LAGS : t])).any(0) & ~np.isnan(y[t])
-        assert (np.isfinite(scored.surprise[t]) == there).all()
-        assert (np.isfinite(scored.deviations[t]) == there).all()
-        assert (np.isfinite(scored.probability[t]) == there).all()
+        assert (np.isfinite(scored.nll[t]) == there).all()
+        assert (np.isfinite(scored.z_score[t]) == there).all()
+        assert (np.isfinite(scored.p_value[t]) == there).all()
 
 
 @pytest.mark.parametrize("memory", [None, 30])
 def test_a_series_that_ended_may_come_back(memory, tmp_path):
     y = panel("ended early")
-    model = forecaster(validation=60, memory=memory).fit(y)
+    model = forecaster(n_validation=60, error_window=memory).fit(y)
     for t in range(4):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.update([*wave(ROWS + 9)[ROWS + t : ROWS + t + 1], 150.0 + t, np.nan])
     assert np.isnan(model.state_.history.loc[-4:, 2]).all()
     assert (model.state_.history.variance[-4:, 2] == 0).all()
-    assert np.isfinite(model.state_.recent).all()
+    assert np.isfinite(model.state_.error_ewma).all()
     model.save(tmp_path / "f.tr")
     again = Forecaster.load(tmp_path / "f.tr")
     for one in (model, again):
@@ -159,10 +159,10 @@ def test_covariates_and_long_frames_may_be_ragged():
     y[:, :2] += 3 * x[:, None] * np.array([1, 20])
     wide = pd.DataFrame(y, columns=list("abc")).assign(t=np.arange(ROWS), x=x)
     long = wide.melt(["t", "x"], var_name="who", value_name="y").dropna()
-    model = forecaster(validation=60)
-    model.fit(long, time="t", id="who", target="y", known=["x"])
+    model = forecaster(n_validation=60)
+    model.fit(long, time_col="t", id_col="who", target_cols="y", future_covariates=["x"])
     with pytest.warns(UserWarning, match="values of 'c' are missing"):
-        low, high = (model.predict(known=np.full(3, v)).mean for v in (-1.0, 1.0))
+        low, high = (model.predict(future_covariates=np.full(3, v)).mean for v in (-1.0, 1.0))
     assert (high - low)[:, 0] == pytest.approx(np.full(3, 6.0), rel=0.45)
     assert np.isnan(low[:, 2]).all()
 
@@ -170,12 +170,14 @@ def test_covariates_and_long_frames_may_be_ragged():
 def test_only_a_panel_without_any_held_out_value_is_refused():
     y = panel("ended early")
     y[230:] = np.nan
-    words = "no held-out window has a value in it and one after it, of any series.*from row 240 on"
+    words = (
+        "no validation window has a value in it and one after it, of any series.*from row 240 on"
+    )
     with pytest.raises(InvalidInput, match=words):
-        forecaster(validation=60).fit(y)
+        forecaster(n_validation=60).fit(y)
     with pytest.raises(InvalidInput, match="series '2' has no values at all"):
         forecaster().fit(np.where(np.arange(3) == 2, np.nan, panel("gap")))
-    model = forecaster(validation=120).fit(y)
+    model = forecaster(n_validation=120).fit(y)
     words = r"a window without a single value: the last 12 values of '0', '1', '2' are missing"
     with pytest.raises(InvalidInput, match=words):
         model.predict()
@@ -187,23 +189,32 @@ def test_factors_of_a_series_without_errors_are_those_of_the_others():
     ones = np.ones_like(e)
     e[:, 1] = np.nan
     e[:, 3, 2] = np.nan
-    found = factors_of(Errors(e, 0 * ones, ones))
+    found = noise_factors(ForecastErrors(e, 0 * ones, ones))
     pooled = np.nanmean(e**2, axis=(0, 1))
     assert found[1] == pytest.approx(pooled, rel=1e-3)
     assert found[0] == pytest.approx(np.full(3, 4.0), rel=0.3)
     assert found[3, 2] == pytest.approx(found[3, :2].mean(), rel=0.1)
     e[:, :, 2] = np.nan
-    assert factors_of(Errors(e, 0 * ones, ones))[1, 2] == pytest.approx(4.0, rel=0.2)
+    assert noise_factors(ForecastErrors(e, 0 * ones, ones))[1, 2] == pytest.approx(4.0, rel=0.2)
 
 
 def test_a_long_gap_does_not_shift_recent_errors(quick):
     """Averages over recent errors are of consecutive origins, those without a window included."""
     y = wave(900, noise=0.5)
-    options = {**quick, "lags": 6, "validation": 300, "memory": 20, "horizon": 4, "epochs": 2}
+    options = {
+        **quick,
+        "lags": 6,
+        "n_validation": 300,
+        "error_window": 20,
+        "horizon": 4,
+        "epochs": 2,
+    }
     whole = Forecaster(**options).fit(y)
     holes = y.copy()
     holes[700:720] = np.nan
     gap = Forecaster(**options).fit(holes)
     # Origins from 706 to 719 have no window; long after, nothing is left of the difference.
-    assert gap.state_.recent == pytest.approx(whole.state_.recent, rel=0.15)
-    assert gap.state_.spread.factors == pytest.approx(whole.state_.spread.factors, rel=0.15)
+    assert gap.state_.error_ewma == pytest.approx(whole.state_.error_ewma, rel=0.15)
+    assert gap.state_.calibration.noise_factors == pytest.approx(
+        whole.state_.calibration.noise_factors, rel=0.15
+    )

@@ -5,7 +5,7 @@ import pytest
 
 from tests.forecast.conftest import autoregressive
 from tractable.forecast import Forecaster
-from tractable.forecast.spread import Errors, correlation_of, factors_of
+from tractable.forecast.calibration import ForecastErrors, noise_factors, step_correlation
 
 
 def errors(origins, series, steps, seed, missing=0.0):
@@ -14,7 +14,7 @@ def errors(origins, series, steps, seed, missing=0.0):
     within, noise = (g.uniform(0.5, 2.0, shape).astype(np.float32) for _ in "ab")
     error = (g.standard_normal(shape) * 1.7).astype(np.float32)
     error[g.random(shape) < missing] = np.nan
-    return Errors(error, within, noise)
+    return ForecastErrors(error, within, noise)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 3.0])
@@ -27,7 +27,7 @@ def test_factors_are_those_the_errors_were_drawn_with(share, factor):
     g = np.random.default_rng(3)
     e = (g.standard_normal((n, 1, 1)) * np.sqrt(total)).astype(np.float32)
     ones = np.ones_like(e)
-    found = float(factors_of(Errors(e, within * ones, noise * ones))[0, 0])
+    found = float(noise_factors(ForecastErrors(e, within * ones, noise * ones))[0, 0])
     assert abs(found - factor) < 5 * total / noise * np.sqrt(2 / n)
 
 
@@ -35,7 +35,7 @@ def test_factors_are_those_the_errors_were_drawn_with(share, factor):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_factors_of_few_windows_are_drawn_to_those_of_all_steps(seed, missing):
     given = errors(12, 2, 3, seed, missing)
-    found = factors_of(given)
+    found = noise_factors(given)
     for s in range(2):
         wanted, noise, count = np.zeros(3), np.zeros(3), np.zeros(3)
         for k in range(3):
@@ -43,8 +43,8 @@ def test_factors_of_few_windows_are_drawn_to_those_of_all_steps(seed, missing):
             for i in range(12):
                 if not np.isnan(given.error[i, s, k]):
                     square += float(given.error[i, s, k]) ** 2
-                    within += float(given.within[i, s, k])
-                    noise[k] += float(given.noise[i, s, k])
+                    within += float(given.epistemic[i, s, k])
+                    noise[k] += float(given.aleatoric[i, s, k])
                     count[k] += 1
             wanted[k] = max(square - within, 1e-3 * square)
         pooled = wanted.sum() / noise.sum()
@@ -60,7 +60,7 @@ def test_correlations_of_few_windows_are_drawn_to_a_geometric_decay(origins, see
     steps = 4
     given = errors(origins, 3, steps, seed)
     given.error[:, :, 1:] += 2 * given.error[:, :, :-1]  # neighbors depend on each other
-    z = (given.error / np.sqrt(given.within + given.noise)).reshape(-1, steps).astype(float)
+    z = (given.error / np.sqrt(given.epistemic + given.aleatoric)).reshape(-1, steps).astype(float)
     own = np.eye(steps)
     for i in range(steps):
         for k in range(steps):
@@ -73,7 +73,7 @@ def test_correlations_of_few_windows_are_drawn_to_a_geometric_decay(origins, see
         for i in range(steps)
     ]
     assert near > 0.3
-    found = correlation_of(given, np.ones((3, steps)))
+    found = step_correlation(given, np.ones((3, steps)))
     assert found == pytest.approx(np.array(expected), abs=1e-5)
 
 
@@ -82,8 +82,8 @@ def test_the_covariance_of_a_recursion_passes_through_the_level_of_the_window(le
     """Impulses are followed one by one through ``level + w (window - level)``."""
     steps, lags = 5, 3
     made = Forecaster(
-        "linear", steps, lags=lags, level=level, strategy="recursive", validation=300,
-        options={"gain": 0.01}, epochs=2,
+        "linear", steps, lags=lags, normalize_by=level, strategy="recursive", n_validation=300,
+        learner_kwargs={"gain": 0.01}, epochs=2,
     )  # fmt: skip
     state = made.fit(autoregressive()).state_
     state.model.learner.state.posterior.variance.zero_()

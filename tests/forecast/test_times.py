@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tractable.errors import InvalidInput
-from tractable.forecast.panel import Columns, read
-from tractable.forecast.times import as_stamps, infer
+from tractable.forecast.panel import ColumnRoles, read_panel
+from tractable.forecast.time_index import infer_grid, to_timestamps
 
 
 @pytest.mark.parametrize(
@@ -15,19 +15,21 @@ from tractable.forecast.times import as_stamps, infer
 )
 def test_frequencies_of_pandas_go_on_as_pandas_does(frequency, season):
     index = pd.date_range("2019-01-31", periods=40, freq=frequency)
-    grid = infer(as_stamps(index[:30]))
-    assert grid.season == season
+    grid = infer_grid(to_timestamps(index[:30]))
+    assert grid.season_length == season
     assert (grid.stamps(30, 10) == index[30:].to_numpy().astype("datetime64[us]")).all()
-    assert grid.places(as_stamps(index)).tolist() == list(range(40))
+    assert grid.steps_from_start(to_timestamps(index)).tolist() == list(range(40))
 
 
 def test_numbers_and_texts_are_stamps():
-    assert infer(np.array([5, 7, 11])).stamps(0, 4).tolist() == [5, 7, 9, 11]
-    assert infer(np.array([0.0, 0.1, 0.2, 0.4])).places(np.array([0.5])).tolist() == [5]
-    grid = infer(as_stamps(["2024-01", "2024-02", "2024-04"]))
-    assert grid.places(as_stamps(["2024-12"])).tolist() == [11]
+    assert infer_grid(np.array([5, 7, 11])).stamps(0, 4).tolist() == [5, 7, 9, 11]
+    assert infer_grid(np.array([0.0, 0.1, 0.2, 0.4])).steps_from_start(
+        np.array([0.5])
+    ).tolist() == [5]
+    grid = infer_grid(to_timestamps(["2024-01", "2024-02", "2024-04"]))
+    assert grid.steps_from_start(to_timestamps(["2024-12"])).tolist() == [11]
     zoned = pd.date_range("2024-03-30", periods=60, freq="h", tz="Europe/Paris")
-    assert infer(as_stamps(zoned)).season == 24  # the night on which clocks change
+    assert infer_grid(to_timestamps(zoned)).season_length == 24  # the night on which clocks change
 
 
 @pytest.mark.parametrize(
@@ -42,15 +44,15 @@ def test_numbers_and_texts_are_stamps():
 )
 def test_bad_stamps_are_named(stamps, words):
     with pytest.raises(InvalidInput, match=words):
-        read(np.arange(len(stamps)) * 1.0, time=stamps)
+        read_panel(np.arange(len(stamps)) * 1.0, times=stamps)
 
 
 def test_gaps_become_missing_and_order_does_not_matter():
     frame = pd.DataFrame({"t": pd.to_datetime(["2024-01-04", "2024-01-01", "2024-01-02"])})
     frame["y"] = [4.0, 1.0, 2.0]
-    panel = read(frame, Columns(time="t", target="y"))
+    panel = read_panel(frame, ColumnRoles(time_col="t", target_cols="y"))
     assert np.array_equal(panel.values[:, 0], [1, 2, np.nan, 4], equal_nan=True)
-    assert panel.alone
+    assert panel.squeezed
     assert str(panel.stamps[2]).startswith("2024-01-03")
 
 
@@ -65,13 +67,13 @@ def test_wide_long_and_mappings_are_the_same_panel():
     wide = series()
     long = wide.rename_axis("t").reset_index().melt("t", var_name="who", value_name="y")
     parts = [
-        read(wide),
-        read(long, Columns(time="t", id="who", target="y")),
-        read({"a": wide["a"], "b": wide["b"]}),
-        read({"a": wide["a"].to_numpy(), "b": wide["b"].tolist()}, time=wide.index),
+        read_panel(wide),
+        read_panel(long, ColumnRoles(time_col="t", id_col="who", target_cols="y")),
+        read_panel({"a": wide["a"], "b": wide["b"]}),
+        read_panel({"a": wide["a"].to_numpy(), "b": wide["b"].tolist()}, times=wide.index),
     ]
     for panel in parts:
-        assert panel.names == ("a", "b")
+        assert panel.series_names == ("a", "b")
         assert (panel.values == wide.to_numpy()).all()
         assert (panel.stamps == wide.index.to_numpy().astype("datetime64[us]")).all()
 
@@ -79,7 +81,7 @@ def test_wide_long_and_mappings_are_the_same_panel():
 def test_repeated_stamps_of_one_series_are_named():
     long = pd.DataFrame({"t": [1, 2, 1, 2, 2], "who": list("aabbb"), "y": np.arange(5.0)})
     with pytest.raises(InvalidInput, match="repeated time stamp of 'b': 2"):
-        read(long, Columns(time="t", id="who", target="y"))
+        read_panel(long, ColumnRoles(time_col="t", id_col="who", target_cols="y"))
 
 
 @pytest.mark.parametrize(
@@ -94,11 +96,11 @@ def test_repeated_stamps_of_one_series_are_named():
 )
 def test_what_is_not_numbers_is_refused(y, words):
     with pytest.raises(InvalidInput, match=words):
-        read(y)
+        read_panel(y)
 
 
 def test_columns_that_are_not_there_get_the_nearest_name():
     with pytest.raises(InvalidInput, match="Did you mean 'prices'"):
-        read(pd.DataFrame({"prices": [1.0]}), Columns(target="price"))
+        read_panel(pd.DataFrame({"prices": [1.0]}), ColumnRoles(target_cols="price"))
     with pytest.raises(InvalidInput, match="column 'y' must be numbers"):
-        read(pd.DataFrame({"y": ["one", "two"]}), Columns(target="y"))
+        read_panel(pd.DataFrame({"y": ["one", "two"]}), ColumnRoles(target_cols="y"))

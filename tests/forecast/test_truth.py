@@ -7,13 +7,20 @@ import torch
 import tractable as tr
 from tests.forecast.conftest import autoregressive, walk, wave
 from tractable.forecast import Forecaster, seasonal_naive
-from tractable.forecast.spread import Errors, correlation_of, factors_of, tracked
-from tractable.forecast.units import backward, forward, moments
+from tractable.forecast.calibration import (
+    ForecastErrors,
+    error_ewma,
+    noise_factors,
+    step_correlation,
+)
+from tractable.forecast.scaling import backward, forward, moments
 
 
 @pytest.fixture(scope="module")
 def walked():
-    return Forecaster("linear", 8, lags=4, level="last", options={"gain": 0.01}).fit(walk())
+    return Forecaster("linear", 8, lags=4, normalize_by="last", learner_kwargs={"gain": 0.01}).fit(
+        walk()
+    )
 
 
 def test_variances_of_a_random_walk_add_up(walked):
@@ -27,7 +34,7 @@ def test_paths_have_the_joint_spread_of_the_truth(walked):
     found = walked.predict()
     truth = np.minimum.outer(np.arange(1, 9), np.arange(1, 9))
     assert found.covariance == pytest.approx(truth, rel=0.3)
-    paths = found.sample(4000, seed=1)
+    paths = found.sample(4000, generator=torch.Generator().manual_seed(1))
     assert paths.shape == (4000, 8)
     assert paths.std(0) == pytest.approx(found.std, rel=0.05)
     assert np.cov(paths.T) == pytest.approx(found.covariance, abs=0.5)
@@ -48,9 +55,16 @@ def test_intervals_cover_what_they_say(walked):
 
 def recursion(way="covariance", **more):
     made = Forecaster(
-        "linear", 6, lags=2, level="none", strategy="recursive", spread=way, validation=500,
-        options={"gain": 0.01}, **more,
-    )  # fmt: skip
+        "linear",
+        6,
+        lags=2,
+        normalize_by="none",
+        strategy="recursive",
+        uncertainty=way,
+        n_validation=500,
+        learner_kwargs={"gain": 0.01},
+        **more,
+    )
     return made.fit(autoregressive())
 
 
@@ -89,11 +103,13 @@ def test_noise_is_scaled_step_by_step_on_held_out_windows():
     truth = np.array([0.5, 1.0, 2.0])
     e = (g.standard_normal((400, 1, 3)) * np.sqrt(truth)).astype(np.float32)
     ones = np.ones_like(e)
-    factors = factors_of(Errors(e, 0 * ones, ones))
+    factors = noise_factors(ForecastErrors(e, 0 * ones, ones))
     assert factors[0] == pytest.approx(truth, rel=0.15)
-    few = factors_of(Errors(e[:1], 0 * ones[:1], ones[:1]))  # one window: drawn to the mean
+    few = noise_factors(
+        ForecastErrors(e[:1], 0 * ones[:1], ones[:1])
+    )  # one window: drawn to the mean
     assert few[0].std() < 0.3 * truth.std()
-    assert factors_of(Errors(e, 0.2 * ones, ones))[0, 2] == pytest.approx(1.8, rel=0.15)
+    assert noise_factors(ForecastErrors(e, 0.2 * ones, ones))[0, 2] == pytest.approx(1.8, rel=0.15)
 
 
 def test_correlations_are_those_of_the_errors():
@@ -101,7 +117,7 @@ def test_correlations_are_those_of_the_errors():
     e = np.cumsum(g.standard_normal((2000, 1, 4)), axis=2).astype(np.float32)
     e[:200, 0, 2] = np.nan
     size = np.broadcast_to(np.arange(1, 5, dtype=np.float32), e.shape)
-    found = correlation_of(Errors(e, 0 * size, size), np.ones((1, 4)))
+    found = step_correlation(ForecastErrors(e, 0 * size, size), np.ones((1, 4)))
     k = np.arange(1, 5)
     assert found == pytest.approx(
         np.sqrt(np.minimum.outer(k, k) / np.maximum.outer(k, k)), abs=0.05
@@ -112,7 +128,7 @@ def test_correlations_are_those_of_the_errors():
 def test_recent_errors_are_followed_without_looking_ahead():
     z2 = np.ones((50, 1, 3), np.float32)
     z2[20:] = 4
-    made, last = tracked(z2, memory=5)
+    made, last = error_ewma(z2, window=5)
     assert made[20, 0].tolist() == [1, 1, 1]  # nothing of origin 20 is known at origin 20
     assert made[21, 0, 0] > 1
     assert made[21, 0, 1] == 1
@@ -124,8 +140,8 @@ def test_error_bars_follow_calmer_times(quick):
     y = wave(3000, noise=1.0)
     calm = wave(1500, noise=0.25, seed=5)
     whole = np.concatenate([y, calm])
-    wide = Forecaster(horizon=4, memory=None, **quick).fit(y).backtest(whole, start=3700)
-    ours = Forecaster(horizon=4, memory=200, **quick).fit(y).backtest(whole, start=3700)
+    wide = Forecaster(horizon=4, error_window=None, **quick).fit(y).backtest(whole, start=3700)
+    ours = Forecaster(horizon=4, error_window=200, **quick).fit(y).backtest(whole, start=3700)
     assert wide.coverage(0.9) > 0.99
     assert ours.coverage(0.9) == pytest.approx(0.9, abs=0.05)
     assert ours.log_likelihood > wide.log_likelihood + 0.3
@@ -135,19 +151,25 @@ def test_known_and_past_covariates_are_used(quick):
     g = np.random.default_rng(0)
     price, hint = g.standard_normal(1200), g.standard_normal(1200)
     y = 3 * price + 2 * np.roll(hint, 1) + 0.1 * g.standard_normal(1200)
-    small = {**quick, "lags": 3, "season": None, "horizon": 1, "level": "none"}
+    small = {**quick, "lags": 3, "season_length": None, "horizon": 1, "normalize_by": "none"}
     spread = {}
     for name, given in {
-        "none": {}, "known": {"known": price}, "both": {"known": price, "past": hint},
-    }.items():  # fmt: skip
+        "none": {},
+        "future_covariates": {"future_covariates": price},
+        "both": {"future_covariates": price, "past_covariates": hint},
+    }.items():
         cut = {key: value[:1000] for key, value in given.items()}
         model = Forecaster(**small).fit(y[:1000], **cut)
         spread[name] = np.sqrt(model.backtest(y, **given).mse)
     assert spread["none"] > 3
-    assert spread["known"] == pytest.approx(2.0, rel=0.2)
+    assert spread["future_covariates"] == pytest.approx(2.0, rel=0.2)
     assert spread["both"] < 0.3
-    model = Forecaster(**small).fit(y[:1000], known=price[:1000], past=hint[:1000])
-    assert model.predict(known=price[1000:1001]).mean[0] == pytest.approx(y[1000], abs=0.6)
+    model = Forecaster(**small).fit(
+        y[:1000], future_covariates=price[:1000], past_covariates=hint[:1000]
+    )
+    assert model.predict(future_covariates=price[1000:1001]).mean[0] == pytest.approx(
+        y[1000], abs=0.6
+    )
 
 
 @pytest.mark.parametrize("transform", ["log", "log1p", "sqrt"])
@@ -189,13 +211,13 @@ def test_any_learner_forecasts(learner, options):
         "linear",
         6,
         lags=12,
-        season=12,
-        level="mean",
+        season_length=12,
+        normalize_by="mean",
         learner=learner,
-        options=options,
+        learner_kwargs=options,
         epochs=8,
         batch_size=16,
-        validation=60,
+        n_validation=60,
         refit=False,
     ).fit(y[:380])
     found = model.backtest(y)
@@ -210,11 +232,11 @@ def test_any_likelihood_forecasts():
         "linear",
         4,
         lags=12,
-        season=12,
+        season_length=12,
         likelihood=tr.likelihoods.Poisson(),
         epochs=4,
         batch_size=16,
-        validation=60,
+        n_validation=60,
     ).fit(counts[:460])
     found = model.predict()
     assert np.allclose(found.quantile(0.9) % 1, 0)
@@ -232,8 +254,8 @@ def test_any_likelihood_forecasts():
     assert np.isnan(known).tolist() == [False, True, False, False]
     assert known[[0, 2, 3]] == pytest.approx(found.log_prob(seen[0])[[0, 2, 3]])
     tails = Forecaster(
-        "linear", 4, lags=12, season=12, likelihood=tr.likelihoods.StudentT(), epochs=1,
-        validation=40, level="last", batch_size=16, refit=False,
+        "linear", 4, lags=12, season_length=12, likelihood=tr.likelihoods.StudentT(), epochs=1,
+        n_validation=40, normalize_by="last", batch_size=16, refit=False,
     ).fit(wave(300))  # fmt: skip
     assert np.isfinite(tails.predict().log_prob(wave(304)[300:])).all()
 
@@ -251,12 +273,12 @@ def test_a_recurrent_network_forecasts():
         Net(),
         4,
         lags=12,
-        season=12,
+        season_length=12,
         sequence=True,
         epochs=1,
-        stride=8,
-        level="last",
-        validation=30,
+        window_stride=8,
+        normalize_by="last",
+        n_validation=30,
         refit=False,
     )
     found = model.fit(wave(300)).predict()

@@ -60,7 +60,7 @@ def series(rows: int = 120, seed: int = 0) -> Any:
 
 
 def forecaster(**more: Any) -> Forecaster:
-    options = {"lags": 6, "level": "last", "epochs": 1, "batch_size": 16, "validation": 40}
+    options = {"lags": 6, "normalize_by": "last", "epochs": 1, "batch_size": 16, "n_validation": 40}
     return Forecaster(**{"net": "linear", "horizon": 2, **options, **more}).fit(series())
 
 
@@ -251,8 +251,8 @@ Maker = Callable[[], Any]
 _like: Any = tr.likelihoods
 FORECASTERS: dict[str, Maker] = {
     "forecaster": forecaster,
-    "forecaster_recursive": lambda: forecaster(strategy="recursive", spread="paths"),
-    "forecaster_members": lambda: forecaster(members=2, net=(4,)),
+    "forecaster_recursive": lambda: forecaster(strategy="recursive", uncertainty="paths"),
+    "forecaster_members": lambda: forecaster(n_estimators=2, net=(4,)),
 }
 GENERATIVE: dict[str, Maker] = {
     "autoregressive": lambda: fitted(g.Autoregressive((6,), held_out=0.2), epochs=1),

@@ -1,4 +1,4 @@
-"""Time: forecasts with error bars, online, of one series or many."""
+"""Probabilistic forecasts of one or several time series, with online updates."""
 
 from tractable.forecast.anomalies import Anomalies
 from tractable.forecast.backtest import Backtest, seasonal_naive

@@ -1,4 +1,4 @@
-"""The forecaster: fit a series, say what comes next and how sure that is, and go on learning."""
+"""The forecaster: fitting, forecasts, online updates, backtests, anomaly scores and files."""
 
 from __future__ import annotations
 
@@ -11,139 +11,156 @@ import numpy.typing as npt
 from torch import nn
 
 from tractable.errors import InvalidInput, NotFitted
-from tractable.forecast import files, fitting, rolling
+from tractable.forecast import serialization
 from tractable.forecast.anomalies import Anomalies
-from tractable.forecast.arguments import check_forget, recipe_of, wanted_of, whole
-from tractable.forecast.backtest import Backtest
-from tractable.forecast.choosing import Tried
-from tractable.forecast.forecast import Forecast
-from tractable.forecast.model import Setting
-from tractable.forecast.panel import (
-    Columns,
-    Frame,
-    Panel,
-    covariates,
-    index_of,
-    is_frame,
-    numbers,
-    read,
+from tractable.forecast.backtest import Backtest, run_backtest
+from tractable.forecast.config import (
+    HyperParameters,
+    Uncertainty,
+    check_memory_rows,
+    fit_options,
+    model_config,
+    positive_int,
 )
-from tractable.forecast.state import State
-from tractable.forecast.times import COUNTED, as_stamps, steps_after
-from tractable.forecast.windows import Level
+from tractable.forecast.forecast import Forecast
+from tractable.forecast.model_selection import CandidateScore, fit_forecaster
+from tractable.forecast.panel import (
+    ColumnRoles,
+    LabeledFrame,
+    Panel,
+    is_dataframe,
+    read_panel,
+    time_index_of,
+    to_covariates,
+    to_numbers,
+)
+from tractable.forecast.state import ForecasterState
+from tractable.forecast.time_index import ROW_NUMBERS, steps_until, to_timestamps
+from tractable.forecast.windows import Normalization
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Likelihood
 
 
 class Forecaster:
-    """Forecasts of one or several series, with error bars that were measured on held-out windows.
+    """Probabilistic forecasts of one or several time series.
 
-    A network looks at a window of the past and has an output for every step ahead, each with a
-    noise of its own (``strategy="direct"``).  Several series share the network, each in units of
-    its own.  Settings that are not given are chosen on the last windows, which are held out; these
-    also set the noise of every step, say how the errors of steps hang together, and whether error
-    bars should follow recent errors (``tractable.forecast.spread``).
+    A network maps a window of past values to all forecast steps, each with its own noise variance
+    (``strategy="direct"``). Several series share the network, and each is standardized by itself.
+    Hyperparameters that are not given are selected on validation windows at the end of the series.
+    On these windows the noise of each step, the correlation of the steps and the adaptation to
+    recent errors are calibrated as well (``tractable.forecast.calibration``).
 
-    Exact: as the learner is.  Approximate: a Gaussian at every step, and a Gaussian copula between
-    them (of ``Normal`` likelihoods, a joint Gaussian).
+    Exact: as the learner. Approximate: a Gaussian at each step, and a Gaussian copula between the
+    steps (for ``Normal`` likelihoods, a joint Gaussian).
 
     Args:
         net: ``"linear"``, widths of hidden layers, or a ``torch.nn.Module`` from rows to
-            ``horizon`` outputs (one, if recursive).  By default a linear model, or one hidden
-            layer of 64 where held-out windows gain by it.
-        horizon: steps to forecast.
-        season: length of a season in steps; by default the usual one of the time stamps (24 for
-            hours, 7 for days, 12 for months), and none without.
-        likelihood: how values scatter; by default normal, with a noise that is inferred.  Counts
-            (``Poisson``, ``NegativeBinomial``) are not standardised.
-        learner: a class of learners, or its name.
-        lags: length of the window; by default 2, 7 or 14 seasons, as held-out windows say.
-        level: what a window is measured from: ``"last"`` value, ``"mean"`` or ``"none"``.
-        transform: ``"log"``, ``"log1p"`` or ``"sqrt"``, applied before all else.
-        strategy: ``"direct"``, or ``"recursive"``: a network that looks one step ahead is run on.
-        spread: how a recursion carries its spread: ``"covariance"`` of the window, or ``"paths"``.
-        members: size of an ensemble; 1 for a single network.
-        epochs: over the windows; by default about 32,000 windows, from 4 to 40 epochs.
-        batch_size: windows per update.
-        stride: times between windows to learn from; more than 1 where neighbours are much alike.
-        validation: times to hold out at the end; by default a fifth.
-        refit: learn from those as well in the end.
-        memory: times that recent errors are averaged over, to widen and narrow error bars; None
-            never does, ``"auto"`` chooses. A number needs ``strategy="direct"``.
-        forget: about how many of the last rows ``update`` remembers; None forgets nothing. Of
-            ``TAGI`` only.
-        sequence: give windows as ``[rows, lags, 1 + past covariates]``, for recurrent networks.
-        options: further arguments of the learner.
-        seed: seed of the learner.
+            ``horizon`` outputs (one output if recursive). Default: a linear model, or one hidden
+            layer of 64 units where that has a lower validation error.
+        horizon: number of forecast steps.
+        season_length: length of a season in time steps. Default: the usual one of the time stamps
+            (24 for hours, 7 for days, 12 for months), 1 without time stamps.
+        likelihood: likelihood of the values. Default: ``Normal`` with learned noise. The targets of
+            counts (``Poisson``, ``NegativeBinomial``) are not standardized.
+        learner: class of learners, or its name.
+        lags: length of the window in time steps. Default: 2, 7 or 14 seasons, selected.
+        normalize_by: value subtracted from a window and added to its forecast: ``"last"``,
+            ``"mean"`` or ``"none"``. Default: ``"last"`` or ``"mean"``, selected.
+        transform: ``"log"``, ``"log1p"`` or ``"sqrt"``, applied to the values first.
+        strategy: ``"direct"``: one output per step; ``"recursive"``: a one-step network is
+            iterated.
+        uncertainty: how the recursive strategy propagates uncertainty: by the ``"covariance"`` of
+            the window, or by sample ``"paths"``.
+        n_estimators: number of networks in an ensemble; 1 for a single network.
+        epochs: number of passes over the windows. Default: about 32,000 windows in total, between 4
+            and 40 epochs.
+        batch_size: windows per update. Default: that of the learner.
+        window_stride: number of times between training windows; above 1 where neighboring windows
+            are nearly equal.
+        n_validation: number of times at the end for validation. Default: a fifth of the series.
+        refit: whether to train on the validation times as well in the end.
+        error_window: number of times over which recent errors are averaged to scale the prediction
+            intervals; None for no scaling; ``"auto"`` selects 500 or None. A number needs
+            ``strategy="direct"``.
+        memory_rows: effective number of past rows that ``update`` remembers; None for all. ``TAGI``
+            only.
+        sequence: pass windows as ``[rows, lags, 1 + past covariates]``, for recurrent networks.
+        learner_kwargs: further arguments of the learner.
+        seed: random seed of the learner.
 
     Attributes:
-        setting_: what was chosen.
-        tried_: what was tried on held-out windows.
-        state_: everything that was learnt.
+        best_params_: selected hyperparameters.
+        cv_results_: hyperparameters and validation score of every candidate.
+        state_: everything that was learned.
 
     >>> import numpy as np
     >>> t = np.arange(400)
     >>> y = 10 + np.sin(2 * np.pi * t / 12) + 0.1 * np.random.default_rng(0).standard_normal(400)
-    >>> forecast = Forecaster(horizon=12, season=12).fit(y[:388]).predict()
+    >>> forecast = Forecaster(horizon=12, season_length=12).fit(y[:388]).predict()
     >>> bool(np.abs(forecast.mean - y[388:]).max() < 0.5), forecast.times[0].item()
     (True, 388)
     """
+
+    state_: ForecasterState
+    best_params_: HyperParameters
+    cv_results_: list[CandidateScore]
 
     def __init__(
         self,
         net: Any = None,
         horizon: int = 24,
         *,
-        season: int | None = None,
+        season_length: int | None = None,
         likelihood: Likelihood | None = None,
         learner: type[Learner] | str = TAGI,
         lags: int | None = None,
-        level: Level | None = None,
+        normalize_by: Normalization | None = None,
         transform: str | None = None,
         strategy: Literal["direct", "recursive"] = "direct",
-        spread: Literal["covariance", "paths"] = "covariance",
-        members: int = 1,
+        uncertainty: Uncertainty = "covariance",
+        n_estimators: int = 1,
         epochs: int | None = None,
         batch_size: int | None = None,
-        stride: int = 1,
-        validation: int | None = None,
+        window_stride: int = 1,
+        n_validation: int | None = None,
         refit: bool = True,
-        memory: float | Literal["auto"] | None = "auto",
-        forget: float | None = None,
+        error_window: float | Literal["auto"] | None = "auto",
+        memory_rows: float | None = None,
         sequence: bool = False,
-        options: dict[str, Any] | None = None,
+        learner_kwargs: dict[str, Any] | None = None,
         seed: int = 0,
     ) -> None:
-        self.net, self.horizon, self.season = net, horizon, season
+        self.net, self.horizon, self.season_length = net, horizon, season_length
         self.likelihood, self.learner = likelihood, learner
-        self.lags, self.level, self.transform = lags, level, transform
-        self.strategy, self.spread, self.members = strategy, spread, members
-        self.epochs, self.batch_size, self.validation = epochs, batch_size, validation
-        self.refit, self.memory, self.forget = refit, memory, forget
-        self.sequence, self.options, self.seed, self.stride = sequence, options, seed, stride
+        self.lags, self.normalize_by, self.transform = lags, normalize_by, transform
+        self.strategy, self.uncertainty, self.n_estimators = strategy, uncertainty, n_estimators
+        self.epochs, self.batch_size, self.window_stride = epochs, batch_size, window_stride
+        self.n_validation, self.refit = n_validation, refit
+        self.error_window, self.memory_rows = error_window, memory_rows
+        self.sequence, self.learner_kwargs, self.seed = sequence, learner_kwargs, seed
 
-    # --- as scikit-learn has it ------------------------------------------------------------
+    # --- scikit-learn interface ------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor."""
+        """Return the arguments of the constructor."""
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **params: Any) -> Self:
-        """Change arguments of the constructor."""
+        """Change arguments of the constructor, for the next ``fit``."""
         for name, value in params.items():
             if name not in _PARAMETERS:
-                raise ValueError(f"a Forecaster has no parameter {name!r}")
+                raise ValueError(f"Forecaster has no parameter {name!r}")
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
         defaults = inspect.signature(Forecaster.__init__).parameters
-        told = [
+        changed = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
             if value is not defaults[name].default
         ]
-        return f"Forecaster({', '.join(told)})"
+        return f"Forecaster({', '.join(changed)})"
 
     # --- learning --------------------------------------------------------------------------
 
@@ -151,92 +168,110 @@ class Forecaster:
         self,
         y: Any,
         *,
-        known: Any = None,
-        past: Any = None,
-        time: Any = None,
-        target: Any = None,
-        id: Any = None,
+        future_covariates: Any = None,
+        past_covariates: Any = None,
+        times: Any = None,
+        time_col: Any = None,
+        target_cols: Any = None,
+        id_col: Any = None,
     ) -> Self:
-        """Learn from one or several series.
+        """Fit to one or several series.
 
         Args:
-            y: values in order, NaN where missing: an array or tensor (series in columns), a
-                mapping from names to series, or a frame or series of pandas.
-            known: covariates whose future is known: names of columns of a frame, or an array with
-                a row per time.
-            past: covariates that are known up to now only.
-            time: name of the column of time stamps; or, if ``y`` is no frame, the stamps.
-            target: names of the columns to forecast; by default all that are nothing else.
-            id: name of the column that says which series a row belongs to.
+            y: values in order of time, NaN where missing: an array or tensor (series in columns), a
+                mapping from names to series, or a pandas data frame or series.
+            future_covariates: covariates whose future is known: names of columns of a data frame,
+                or an array with a row per time.
+            past_covariates: covariates that are known up to the present only, likewise.
+            times: time stamps, one per row, if ``y`` is no data frame.
+            time_col: column of time stamps of a data frame. Default: its index.
+            target_cols: columns of a data frame to forecast. Default: all without another role.
+            id_col: column of a long data frame with the name of the series of each row.
 
         Raises:
-            InvalidInput: values that are not numbers, a constant series, time stamps that are
-                repeated or irregular, or fewer values than the horizon needs.
+            InvalidInput: values are not numbers, a series is constant, time stamps are repeated or
+                irregular, or there are fewer values than the horizon needs.
         """
-        panel, columns = self._read(y, known, past, time, target, id)
-        season = whole(self.season, "season") or panel.grid.season
-        state, tried = fitting.fitted(panel, recipe_of(self, panel), wanted_of(self, season))
-        self.state_, self.tried_, self.setting_ = state, tried, state.setting
+        panel, columns = self._read(
+            y, future_covariates, past_covariates, times, time_col, target_cols, id_col
+        )
+        season_length = positive_int(self.season_length, "season_length")
+        options = fit_options(self, season_length or panel.grid.season_length)
+        state, scores = fit_forecaster(panel, model_config(self, panel), options)
+        self.state_, self.cv_results_, self.best_params_ = state, scores, state.params
         self._columns = columns
         return self
 
-    def predict(self, horizon: int | None = None, *, known: Any = None) -> Forecast:
-        """The distribution of the next values.
+    def predict(self, horizon: int | None = None, *, future_covariates: Any = None) -> Forecast:
+        """Return the distribution of the next values.
 
         Args:
-            horizon: steps; by default (and, if direct, at most) those of the fit.
-            known: the next values of the known covariates, a row per step.
-        """
-        state = self._state
-        steps = whole(horizon, "horizon") or state.horizon
-        if steps > state.horizon and not state.recursive:
-            raise InvalidInput(
-                f"there are heads for {state.horizon} steps, and {steps} are asked for: fit with "
-                f"horizon={steps}, or strategy='recursive'"
-            )
-        ahead = None
-        if known is not None:
-            known = _columns(known, self._columns.known)
-            ahead = covariates(known, steps, len(state.names), "known")
-            _same_number(ahead, state.known.mean, "known")
-        return state.forecast(steps, ahead)
-
-    def update(self, y: Any, *, known: Any = None, past: Any = None, time: Any = None) -> Self:
-        """Learn from the next values as they come; memory does not grow.
-
-        Args:
-            y: one value (of each series), or several times in order; NaN is missing, and is
-                replaced by what was forecast.
-            known: known covariates of these times.  Error bars follow recent errors of a step as
-                far as its covariates had come in the same call: one row at a time tells of the
-                first step only, several rows of as many steps.
-            past: other covariates of these times.
-            time: their stamps, by default those of a frame or series of pandas that has dates;
-                times that were left out count as missing.
+            horizon: number of steps. Default (and maximum for ``strategy="direct"``): that of the
+                fit.
+            future_covariates: covariates of these steps, a row per step.
 
         Raises:
-            InvalidInput: among other things, a stamp that leaves out more than ten times what a
-                window and its steps span, and more than 1,000 times: nothing that was seen says
-                anything of what comes after, and a wrong year is more likely.
+            NotFitted: the forecaster is not fitted.
+            InvalidInput: the horizon is too long, or covariates are missing.
         """
-        state = self._state
-        check_forget(self.forget, state.kind)
-        values, time = self._next(y), self._stamps(y) if time is None else time
+        state = self._fitted_state
+        steps = positive_int(horizon, "horizon") or state.horizon
+        if steps > state.horizon and not state.recursive:
+            raise InvalidInput(
+                f"the network has outputs for {state.horizon} steps, and {steps} are asked for: "
+                f"fit with horizon={steps}, or strategy='recursive'"
+            )
+        ahead = None
+        if future_covariates is not None:
+            given = _select_columns(future_covariates, self._columns.future_covariates)
+            ahead = to_covariates(given, steps, len(state.series_names), "future_covariates")
+            _check_count(ahead, state.future_scaler.mean, "future_covariates")
+        return state.forecast(steps, ahead)
+
+    def update(
+        self,
+        y: Any,
+        *,
+        future_covariates: Any = None,
+        past_covariates: Any = None,
+        times: Any = None,
+    ) -> Self:
+        """Learn from the next values online; the stored part of the series does not grow.
+
+        Args:
+            y: one value (of each series), or several times in order. Missing values (NaN) are
+                replaced by their forecasts.
+            future_covariates: covariates with a known future, of these times. Prediction intervals
+                adapt to the errors of as many steps as have covariates in the same call: with one
+                row per call, to the errors of the first step only.
+            past_covariates: other covariates of these times.
+            times: time stamps. Default: those of a pandas object with dates. Times that are left
+                out count as missing.
+
+        Raises:
+            InvalidInput: among other things, a time stamp after a gap of more than ten windows and
+                1,000 times; the time stamp is probably wrong.
+        """
+        state = self._fitted_state
+        check_memory_rows(self.memory_rows, state.learner_class)
+        values, times = self._next_values(y), self._time_stamps(y) if times is None else times
         rows, series = values.shape
-        known = covariates(_columns(known, self._columns.known), rows, series, "known")
-        past = covariates(_columns(past, self._columns.past), rows, series, "past")
-        _same_number(known, state.known.mean, "known")
-        _same_number(past, state.past.mean, "past")
-        state.units.scaled(values)  # says what cannot be transformed before anything is changed
-        after = np.arange(rows)
-        if time is not None:
-            after = steps_after(state.grid, state.now, time, rows, state.longest_gap)
-        values, known, past = (_with_gaps(part, after) for part in (values, known, past))
+        future = _select_columns(future_covariates, self._columns.future_covariates)
+        future = to_covariates(future, rows, series, "future_covariates")
+        past = _select_columns(past_covariates, self._columns.past_covariates)
+        past = to_covariates(past, rows, series, "past_covariates")
+        _check_count(future, state.future_scaler.mean, "future_covariates")
+        _check_count(past, state.past_scaler.mean, "past_covariates")
+        state.scaler.scaled(values)  # raises before anything is changed
+        steps = np.arange(rows)
+        if times is not None:
+            steps = steps_until(state.grid, state.now, times, rows, state.max_gap)
+        values, future, past = (_with_gaps(part, steps) for part in (values, future, past))
         for i, value in enumerate(values):
-            state.follow(value, known[i:], past[i], self.forget)
+            state.step(value, future[i:], past[i], self.memory_rows)
         return self
 
-    # --- looking back ----------------------------------------------------------------------
+    # --- evaluation ------------------------------------------------------------------------
 
     def backtest(
         self,
@@ -244,114 +279,139 @@ class Forecaster:
         *,
         start: Any = None,
         stride: int = 1,
-        keep: bool = False,
-        known: Any = None,
-        past: Any = None,
-        time: Any = None,
-        target: Any = None,
-        id: Any = None,
+        keep_forecasts: bool = False,
+        future_covariates: Any = None,
+        past_covariates: Any = None,
+        times: Any = None,
+        time_col: Any = None,
+        target_cols: Any = None,
+        id_col: Any = None,
     ) -> Backtest:
-        """Forecast from many origins of a series, and compare with what came.
+        """Return the scores of forecasts from many origins of a series.
 
-        The network learns nothing meanwhile; error bars follow recent errors, as they would have.
+        The network does not learn meanwhile. Prediction intervals adapt to recent errors, as they
+        would have at that time.
 
         Args:
-            y: the series, from as early on as the one that was fitted, and as far as it goes.
-            start: first time to be forecast: a row number, a time stamp, or a share of the series;
-                by default the first after those that were learned by ``fit`` and ``update``; if too
-                few follow, the last fifth, of which some or all were learned.
-            stride: times between origins.
-            keep: keep every forecast (``mean``, ``std``, ``actual``).
-            known: as in ``fit``.
-            past: as in ``fit``.
-            time: as in ``fit``.
-            target: as in ``fit``.
-            id: as in ``fit``.
+            y: the series, from the beginning of the fitted one or later, up to the last value.
+            start: first time to forecast: a row number, a time stamp, or a share of the series.
+                Default: the first time after those learned by ``fit`` and ``update``; if too few
+                follow, the last fifth, of which some or all were learned.
+            stride: number of times between origins.
+            keep_forecasts: keep every forecast (``mean``, ``std``, ``actual``).
+            future_covariates: as in ``fit``.
+            past_covariates: as in ``fit``.
+            times: as in ``fit``.
+            time_col: as in ``fit``.
+            target_cols: as in ``fit``.
+            id_col: as in ``fit``.
         """
-        state = self._state
-        panel = self._panel(y, known, past, time, target, id)
-        seen = state.now + 1 - self._ahead_of(panel)
-        first = self._first(panel, start, seen) - 1
+        state = self._fitted_state
+        panel = self._read_like_fit(
+            y, future_covariates, past_covariates, times, time_col, target_cols, id_col
+        )
+        n_learned = state.now + 1 - self._steps_from_fit(panel)
+        first = self._first_row(panel, start, n_learned) - 1
         steps, lags = state.model.layout.steps, state.model.layout.lags
         if first < lags - 1:
             raise InvalidInput(f"the first forecast needs {lags} values before it, got {first + 1}")
         if first + steps >= len(panel):
-            left = len(panel) - 1 - first
-            raise InvalidInput(f"no origin has {steps} known values after it: {left} are left")
+            rest = len(panel) - 1 - first
+            raise InvalidInput(f"no origin has {steps} known values after it: {rest} are left")
         if stride < 1:
             raise ValueError(f"stride must be at least 1, got {stride}")
-        return rolling.backtest(state, panel, first, stride, seen, keep=keep)
+        return run_backtest(state, panel, first, stride, n_learned, keep_forecasts=keep_forecasts)
 
     def anomalies(
         self,
         y: Any,
         *,
-        known: Any = None,
-        past: Any = None,
-        time: Any = None,
-        target: Any = None,
-        id: Any = None,
+        future_covariates: Any = None,
+        past_covariates: Any = None,
+        times: Any = None,
+        time_col: Any = None,
+        target_cols: Any = None,
+        id_col: Any = None,
     ) -> Anomalies:
-        """How surprising each value is, given those before it.
+        """Return how unlikely each value is, given the values before it.
 
         Args:
-            y: a series, as in ``fit``.
-            known: as in ``fit``.
-            past: as in ``fit``.
-            time: as in ``fit``.
-            target: as in ``fit``.
-            id: as in ``fit``.
+            y: the series, as in ``fit``.
+            future_covariates: as in ``fit``.
+            past_covariates: as in ``fit``.
+            times: as in ``fit``.
+            time_col: as in ``fit``.
+            target_cols: as in ``fit``.
+            id_col: as in ``fit``.
         """
-        panel = self._panel(y, known, past, time, target, id)
-        return Anomalies.of(self._state, panel)
+        panel = self._read_like_fit(
+            y, future_covariates, past_covariates, times, time_col, target_cols, id_col
+        )
+        return Anomalies.score(self._fitted_state, panel)
 
     # --- files -----------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted forecaster to one file, atomically: tensors and JSON."""
+        """Write the fitted forecaster to one file, atomically, as tensors and JSON.
+
+        Raises:
+            NotFitted: the forecaster is not fitted.
+        """
         if not hasattr(self, "state_"):
             raise NotFitted("this Forecaster is not fitted yet: there is nothing to save")
-        files.save(self, path, self._columns)
+        serialization.save(self, path, self._columns)
 
     @classmethod
-    def load(cls, path: str | Path, net: nn.Module | None = None) -> Self:
-        """Read a forecaster that ``save`` wrote; nothing that the file names is imported or run.
+    def load(cls, path: str | Path, *, net: nn.Module | None = None) -> Self:
+        """Return the forecaster of a file; nothing that the file names is imported or run.
 
         Args:
-            path: the file.
-            net: the network, where it was a module of the user's own.
+            path: file written by ``save``.
+            net: the network, if it was a module of the user.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            InvalidModelFile: the file is damaged or holds no forecaster.
         """
         self = cls()
-        self._columns = files.load(self, path, net)
+        self._columns = serialization.load(self, path, net)
         return self
 
-    # --- inside ----------------------------------------------------------------------------
+    # --- internal --------------------------------------------------------------------------
 
     @property
-    def _state(self) -> State:
+    def _fitted_state(self) -> ForecasterState:
         if not hasattr(self, "state_"):
             raise NotFitted("this Forecaster is not fitted yet: call fit first")
         return self.state_
 
     def _read(
-        self, y: Any, known: Any, past: Any, time: Any, target: Any, id: Any
-    ) -> tuple[Panel, Columns]:
-        if not is_frame(y):
-            return read(
-                y, Columns(target=target, id=id), known=known, past=past, time=time
-            ), Columns()
-        given = (time, target, id, known, past)
-        columns = self._columns if hasattr(self, "state_") else Columns()
-        if any(part is not None for part in given):
-            columns = Columns(*given).resolved(Frame(y))
-        return read(y, columns), columns
+        self, y: Any, future: Any, past: Any, times: Any, *columns: Any
+    ) -> tuple[Panel, ColumnRoles]:
+        """Return the panel of user data, and the roles of the columns of a data frame."""
+        time_col, target_cols, id_col = columns
+        if not is_dataframe(y):
+            roles = ColumnRoles(time_col, target_cols, id_col)
+            panel = read_panel(
+                y, roles, future_covariates=future, past_covariates=past, times=times
+            )
+            return panel, ColumnRoles()
+        if times is not None:
+            raise InvalidInput("a data frame has its own time stamps: name their column, time_col=")
+        roles = self._columns if hasattr(self, "state_") else ColumnRoles()
+        if any(part is not None for part in (*columns, future, past)):
+            roles = ColumnRoles(time_col, target_cols, id_col, future, past).resolved(
+                LabeledFrame(y)
+            )
+        return read_panel(y, roles), roles
 
-    def _next(self, y: Any) -> npt.NDArray[np.float64]:
-        """Values that come after the last, ``[times, series]``."""
-        names = self._state.names
-        if is_frame(y) and set(names) <= set(map(str, y.columns)):
-            return Frame(y).table([Frame(y).name(name) for name in names])
-        values = numbers(y, "the values")
+    def _next_values(self, y: Any) -> npt.NDArray[np.float64]:
+        """Return values after the last one, ``[times, series]``."""
+        names = self._fitted_state.series_names
+        if is_dataframe(y) and set(names) <= set(map(str, y.columns)):
+            frame = LabeledFrame(y)
+            return frame.table([frame.name(name) for name in names])
+        values = to_numbers(y, "the values")
         if values.ndim < 2:
             values = values.reshape(-1, 1) if len(names) == 1 else values.reshape(1, -1)
         if values.ndim > 2 or values.shape[1] != len(names):
@@ -361,77 +421,74 @@ class Forecaster:
             )
         return values
 
-    def _stamps(self, y: Any) -> npt.NDArray[Any] | None:
-        """Dates that a frame or series of pandas brings along, if the fit had dates."""
-        named = self._columns.time
-        if self._state.grid.kind == "number":
+    def _time_stamps(self, y: Any) -> npt.NDArray[Any] | None:
+        """Return the dates of a pandas object, if the fit had dates."""
+        name = self._columns.time_col
+        if self._fitted_state.grid.kind == "number":
             return None
-        if is_frame(y) and named is not None and named in map(str, y.columns):
-            return as_stamps(Frame(y)[named], named)
-        index = index_of(y)
+        if is_dataframe(y) and name is not None and name in map(str, y.columns):
+            return to_timestamps(LabeledFrame(y)[name], name)
+        index = time_index_of(y)
         return index if index is not None and index.dtype.kind == "M" else None
 
-    def _panel(self, y: Any, known: Any, past: Any, time: Any, target: Any, id: Any) -> Panel:
-        """A later panel of the series that were fitted, in the order of the fit."""
-        state = self._state
-        panel = self._read(y, known, past, time, target, id)[0].ordered(state.names)
-        if len(panel.names) != len(state.names):
-            other = sorted(set(panel.names) ^ set(state.names))
+    def _read_like_fit(self, y: Any, future: Any, past: Any, times: Any, *columns: Any) -> Panel:
+        """Return a panel of the fitted series, in the order of the fit."""
+        state = self._fitted_state
+        panel = self._read(y, future, past, times, *columns)[0].reordered(state.series_names)
+        given, fitted = panel.series_names, state.series_names
+        if len(given) != len(fitted):
+            other = sorted(set(given) ^ set(fitted))
             raise InvalidInput(
-                f"fitted to {len(state.names)} series, got {len(panel.names)}: give the same "
-                f"series, NaN where values are missing ({', '.join(other[:5])} on one side only)"
+                f"fitted to {len(fitted)} series, got {len(given)}: give the same series, "
+                f"NaN where values are missing ({', '.join(other[:5])} in one of them only)"
             )
-        if panel.known.shape[2] != len(state.known.mean):
-            raise InvalidInput(f"fitted with {len(state.known.mean)} known covariates: give them")
-        if panel.past.shape[2] != len(state.past.mean):
-            raise InvalidInput(f"fitted with {len(state.past.mean)} past covariates: give them")
-        counted = panel.grid is COUNTED or state.grid is COUNTED
-        if not (counted or panel.grid.same_step(state.grid)):
+        _check_count(panel.future_covariates, state.future_scaler.mean, "future_covariates")
+        _check_count(panel.past_covariates, state.past_scaler.mean, "past_covariates")
+        row_numbers = panel.grid is ROW_NUMBERS or state.grid is ROW_NUMBERS
+        if not (row_numbers or panel.grid.same_step(state.grid)):
             raise InvalidInput(
-                f"fitted to steps of {state.grid.words}, got time stamps with steps of "
-                f"{panel.grid.words}"
+                f"fitted to steps of {state.grid.step_name}, got time stamps with steps of "
+                f"{panel.grid.step_name}"
             )
         return panel
 
-    def _ahead_of(self, panel: Panel) -> int:
-        """Steps from the first time of the fit to the first of a panel."""
-        if panel.grid is COUNTED or self._state.grid is COUNTED:
+    def _steps_from_fit(self, panel: Panel) -> int:
+        """Return the number of steps from the first time of the fit to the first of a panel."""
+        grid = self._fitted_state.grid
+        if panel.grid is ROW_NUMBERS or grid is ROW_NUMBERS:
             return 0
-        return int(self._state.grid.places(panel.stamps[:1])[0])
+        return int(grid.steps_from_start(panel.stamps[:1])[0])
 
-    def _first(self, panel: Panel, start: Any, seen: int) -> int:
-        """Row of the first time to be forecast."""
+    def _first_row(self, panel: Panel, start: Any, n_learned: int) -> int:
+        """Return the row of the first time to forecast."""
         if start is None:
-            free = len(panel) - self._state.model.layout.steps
-            return seen if 0 < seen <= free else min(int(0.8 * len(panel)), free)
+            last = len(panel) - self._fitted_state.model.layout.steps
+            return n_learned if 0 < n_learned <= last else min(int(0.8 * len(panel)), last)
         if isinstance(start, float) and 0 < start < 1:
             return int(start * len(panel))
         if isinstance(start, int | np.integer):
             return int(start)
-        return int(panel.grid.places(as_stamps(np.array([start])))[0])
+        return int(panel.grid.steps_from_start(to_timestamps(np.array([start])))[0])
 
 
 _PARAMETERS = [n for n in inspect.signature(Forecaster.__init__).parameters if n != "self"]
 
 
-def _columns(given: Any, names: tuple[str, ...]) -> Any:
-    """The covariates of a frame that were named in the fit; what else is given as it is."""
-    if not (is_frame(given) and names):
+def _select_columns(given: Any, names: tuple[str, ...]) -> Any:
+    """Return the covariates of a data frame that were named in the fit; others unchanged."""
+    if not (is_dataframe(given) and names):
         return given
-    frame = Frame(given)
+    frame = LabeledFrame(given)
     return frame.table([frame.name(name) for name in names])
 
 
-def _same_number(given: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> None:
-    if given.shape[2] != len(wanted):
-        raise InvalidInput(f"fitted with {len(wanted)} {what} covariates, got {given.shape[2]}")
+def _check_count(given: npt.NDArray[Any], fitted: npt.NDArray[Any], what: str) -> None:
+    if given.shape[2] != len(fitted):
+        raise InvalidInput(f"fitted with {len(fitted)} {what}, got {given.shape[2]}: give the same")
 
 
-def _with_gaps(rows: npt.NDArray[Any], after: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """A row for every time up to the last of these; NaN where there is none."""
-    whole = np.full((int(after.max(initial=-1)) + 1, *rows.shape[1:]), np.nan)
-    whole[after] = rows
-    return whole
-
-
-__all__ = ["Forecaster", "Setting", "Tried"]
+def _with_gaps(rows: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return a row for every step up to the last one; NaN where none is given."""
+    full = np.full((int(steps.max(initial=-1)) + 1, *rows.shape[1:]), np.nan)
+    full[steps] = rows
+    return full

@@ -1,4 +1,8 @@
-"""What users call a series, as one table: times down, series across, NaN where nothing is known."""
+"""Reading of series in all accepted forms: arrays, mappings, data frames.
+
+The result is a ``Panel``: one table with a row per time and a column per series, NaN where a value
+is missing.
+"""
 
 from __future__ import annotations
 
@@ -11,51 +15,56 @@ import numpy.typing as npt
 from torch import Tensor
 
 from tractable.errors import InvalidInput, did_you_mean
-from tractable.forecast.times import COUNTED, Grid, as_stamps, infer
+from tractable.forecast.time_index import ROW_NUMBERS, TimeGrid, infer_grid, to_timestamps
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Which columns of a frame are what.
+class ColumnRoles:
+    """The roles of the columns of a data frame.
 
-    Columns are named by their labels, or by the text of their labels; after ``resolved`` by text.
+    Columns are given by label, or by the text of the label; ``resolved`` returns texts.
 
     Attributes:
-        time: the time stamps; by default the index, if it holds any.
-        target: what is forecast; by default all columns that are nothing else.
-        id: which series a row belongs to, in long frames.
-        known: covariates whose future is known, such as holidays and prices.
-        past: covariates that are known only up to now, such as the weather.
+        time_col: column of time stamps; None for the index, if it has time stamps.
+        target_cols: column or columns to forecast; None for all that have no other role.
+        id_col: column with the name of the series of each row, in long frames.
+        future_covariates: covariates whose future is known, such as holidays and prices.
+        past_covariates: covariates that are known up to the present only, such as the weather.
     """
 
-    time: Any = None
-    target: Any = None
-    id: Any = None
-    known: Any = ()
-    past: Any = ()
+    time_col: Any = None
+    target_cols: Any = None
+    id_col: Any = None
+    future_covariates: Any = ()
+    past_covariates: Any = ()
 
-    def resolved(self, frame: Frame) -> Columns:
-        """The same columns by the text of their labels, each of which the frame has once."""
-        time, id = (None if n is None else frame.name(n) for n in (self.time, self.id))
-        known, past = (
-            frame.names_of(n, w) for n, w in ((self.known, "known"), (self.past, "past"))
+    def resolved(self, frame: LabeledFrame) -> ColumnRoles:
+        """Return the same roles with the text of each label.
+
+        Raises:
+            InvalidInput: the frame has no such column, or several.
+        """
+        time_col, id_col = (
+            None if n is None else frame.name(n) for n in (self.time_col, self.id_col)
         )
+        future = frame.names_of(self.future_covariates, "future_covariates")
+        past = frame.names_of(self.past_covariates, "past_covariates")
         target: str | tuple[str, ...] | None = None
-        if self.target is not None:
-            target = frame.names_of(self.target, "target")
-            target = target[0] if frame.is_name(self.target) else target
-        return Columns(time, target, id, known, past)
+        if self.target_cols is not None:
+            target = frame.names_of(self.target_cols, "target_cols")
+            target = target[0] if frame.is_label(self.target_cols) else target
+        return ColumnRoles(time_col, target, id_col, future, past)
 
 
-class Frame:
-    """The columns of a data frame, by the text of their labels.
+class LabeledFrame:
+    """The columns of a data frame by the text of their labels.
 
-    Labels are numbers, tuples or anything else that pandas allows.
+    Labels are texts, numbers, tuples or anything else that pandas allows.
 
     Args:
-        frame: pandas data frame, or an object that has ``columns`` and gives a column for a label.
+        frame: pandas data frame, or an object with ``columns`` that returns a column for a label.
     """
 
     def __init__(self, frame: Any) -> None:
@@ -65,13 +74,13 @@ class Frame:
     def __getitem__(self, name: str) -> Any:
         return self.frame[self.labels[self.names.index(name)]]
 
-    def is_name(self, given: Any) -> bool:
-        """Whether one column is named, and not a list of them; a tuple may be a label."""
+    def is_label(self, given: Any) -> bool:
+        """Return whether ``given`` is one label and not a list of labels; tuples may be labels."""
         several = isinstance(given, list | tuple) and str(given) not in self.names
         return not several
 
     def name(self, given: Hashable) -> str:
-        """The text of a label.
+        """Return the text of a label.
 
         Raises:
             InvalidInput: there is no such column, or more than one.
@@ -89,130 +98,155 @@ class Frame:
         return name
 
     def names_of(self, given: Any, what: str) -> tuple[str, ...]:
-        """The texts of one or several labels."""
+        """Return the texts of one or several labels; ``what`` names the argument in errors."""
         if given is None:
             return ()
         if hasattr(given, "shape") and not isinstance(given, np.generic):
             raise InvalidInput(
-                f"{what} of a frame are names of columns, got an array of shape {given.shape}"
+                f"with a data frame, {what} takes names of columns; got an array of shape "
+                f"{given.shape}"
             )
-        each = [given] if self.is_name(given) else given
-        return tuple(self.name(label) for label in each)
+        labels = [given] if self.is_label(given) else given
+        return tuple(self.name(label) for label in labels)
 
     def table(self, names: Sequence[str]) -> Array:
-        """Columns side by side, ``[rows, columns]``."""
-        return np.stack([numbers(self[name], f"column {name!r}") for name in names], axis=1)
+        """Return columns as an array, ``[rows, columns]``."""
+        return np.stack([to_numbers(self[name], f"column {name!r}") for name in names], axis=1)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One or several series on the same grid of times.
+    """One or several series on a common grid of time stamps.
 
     Attributes:
-        names: names of the series.
-        values: ``[times, series]``; NaN is missing.
-        grid: the times; row i is step i of it.
-        known: covariates with a known future, ``[times, series, covariates]``.
-        past: those without.
-        alone: whether one series came without a name, so that forecasts have no series axis.
+        series_names: names of the series.
+        values: values ``[times, series]``; NaN where missing.
+        grid: time stamps; row i is step i of it.
+        future_covariates: covariates with a known future, ``[times, series, covariates]``.
+        past_covariates: covariates without a known future, ``[times, series, covariates]``.
+        squeezed: whether it is one series given as a vector, whose forecasts have no series axis.
     """
 
-    names: tuple[str, ...]
+    series_names: tuple[str, ...]
     values: Array
-    grid: Grid
-    known: Array
-    past: Array
-    alone: bool
+    grid: TimeGrid
+    future_covariates: Array
+    past_covariates: Array
+    squeezed: bool
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
     def stamps(self) -> npt.NDArray[Any]:
-        """The time of every row."""
+        """Time stamp of each row."""
         return self.grid.stamps(0, len(self))
 
-    def ordered(self, names: tuple[str, ...]) -> Panel:
-        """The same series in this order, if they have these names; else as they are."""
-        same = sorted(self.names) == sorted(names) and len(set(names)) == len(names)
-        if not same or self.names == names:
+    def reordered(self, names: tuple[str, ...]) -> Panel:
+        """Return the panel with its series in this order; unchanged if they have other names."""
+        same = sorted(self.series_names) == sorted(names) and len(set(names)) == len(names)
+        if not same or self.series_names == names:
             return self
-        order = [self.names.index(name) for name in names]
-        values, known, past = (part[:, order] for part in (self.values, self.known, self.past))
-        return replace(self, names=names, values=values, known=known, past=past)
+        order = [self.series_names.index(name) for name in names]
+        return replace(
+            self,
+            series_names=names,
+            values=self.values[:, order],
+            future_covariates=self.future_covariates[:, order],
+            past_covariates=self.past_covariates[:, order],
+        )
 
 
-def read(
-    y: Any, columns: Columns | None = None, *, known: Any = None, past: Any = None, time: Any = None
+def read_panel(
+    y: Any,
+    roles: ColumnRoles | None = None,
+    *,
+    future_covariates: Any = None,
+    past_covariates: Any = None,
+    times: Any = None,
 ) -> Panel:
-    """A panel of whatever holds series.
+    """Return the panel of series given in any accepted form.
 
     Args:
-        y: an array or a tensor of one series or of one in each column; a mapping from names to
-            series; a data frame or series of pandas; what ``tractable.data`` gives for a series.
-        columns: what the columns of a frame are.
-        known: covariates with a known future, an array with a row per time.
-        past: covariates without.
-        time: time stamps, one per row, unless ``y`` has them.
+        y: an array or tensor of one series or of one series per column; a mapping from names to
+            series; a pandas data frame or series; a series of ``tractable.data``.
+        roles: roles of the columns, if ``y`` is a data frame.
+        future_covariates: covariates with a known future, one row per time.
+        past_covariates: covariates without a known future, one row per time.
+        times: time stamps, one per row, unless ``y`` has them.
 
     Raises:
-        InvalidInput: not numbers, or times that are repeated or irregular.
+        InvalidInput: the values are not numbers, or time stamps are repeated or irregular.
     """
-    columns = columns or Columns()
-    if is_frame(y):
-        return _of_frame(Frame(y), columns)
-    if columns != Columns():
+    roles = roles or ColumnRoles()
+    if is_dataframe(y):
+        return _from_dataframe(LabeledFrame(y), roles)
+    if roles != ColumnRoles():
         raise InvalidInput(
-            f"target= and id= name columns of a data frame, and y is a {type(y).__name__}: give "
-            "the series to forecast as y"
+            f"time_col=, target_cols= and id_col= name columns of a data frame, and y is a "
+            f"{type(y).__name__}: give the series to forecast as y, and time stamps as times="
         )
     if hasattr(y, "columns") and hasattr(y, "times"):  # tractable.data; a frame has an index
-        if time is not None:
-            raise InvalidInput(f"a {type(y).__name__} has times of its own: leave out time=")
-        y, time = dict(zip(y.columns, y.values.T, strict=True)), y.times
+        if times is not None:
+            raise InvalidInput(f"a {type(y).__name__} has times of its own: leave out times=")
+        y, times = dict(zip(y.columns, y.values.T, strict=True)), y.times
     if isinstance(y, Mapping):
-        return _of_mapping(y, known, past, time)
-    values = numbers(y, "the series")
-    alone = values.ndim == 1
-    values = values[:, None] if alone else values
+        return _from_mapping(y, future_covariates, past_covariates, times)
+    values = to_numbers(y, "the series")
+    squeezed = values.ndim == 1
+    values = values[:, None] if squeezed else values
     if values.ndim != 2:
         raise InvalidInput(f"series must be one- or two-dimensional, got shape {values.shape}")
     name = getattr(y, "name", None)
-    names = ("y" if name is None else str(name),) if alone else tuple(map(str, _each(values)))
-    stamps = index_of(y) if time is None else as_stamps(time)
-    return _made(names, values, stamps, known, past, alone)
+    names = tuple(map(str, range(values.shape[1])))
+    if squeezed:
+        names = ("y" if name is None else str(name),)
+    stamps = time_index_of(y) if times is None else to_timestamps(times)
+    return _make_panel(names, values, stamps, future_covariates, past_covariates, squeezed)
 
 
-def is_frame(given: Any) -> bool:
-    """Whether something is a data frame, or has columns and an index like one."""
+def is_dataframe(given: Any) -> bool:
+    """Return whether an object has columns and an index, as a data frame has."""
     return hasattr(given, "columns") and hasattr(given, "index")
 
 
-def covariates(given: Any, rows: int, series: int, what: str) -> Array:
-    """Covariates as ``[rows, series, covariates]``; one row per time, the same for all series."""
+def to_covariates(given: Any, rows: int, series: int, what: str) -> Array:
+    """Return covariates as ``[rows, series, covariates]``.
+
+    Args:
+        given: one row per time: ``[rows]``, ``[rows, covariates]``, the same for all series, or
+            ``[rows, series, covariates]``; None for no covariates.
+        rows: number of times.
+        series: number of series.
+        what: name of the argument, for error messages.
+    """
     if given is None:
         return np.empty((rows, series, 0))
     if hasattr(given, "to_numpy"):
         given = given.to_numpy()
-    values = numbers(given, f"{what} covariates")
+    values = to_numbers(given, what)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim == 2:
         values = np.repeat(values[:, None, :], series, axis=1)
     if values.ndim != 3 or values.shape[:2] != (rows, series):
         raise InvalidInput(
-            f"{what} covariates need one row per time, so {rows} rows; got shape {values.shape}"
+            f"{what} must have one row per time, so {rows} rows; got shape {values.shape}"
         )
     return values
 
 
-def numbers(given: Any, what: str) -> Array:
-    """An array of numbers; None and NaN are missing, and nothing is infinite."""
+def to_numbers(given: Any, what: str) -> Array:
+    """Return an array of float64; None and NaN are missing values.
+
+    Raises:
+        InvalidInput: there are no values, or one is not a number or infinite.
+    """
     try:
         if isinstance(given, Tensor):
             given = given.detach().cpu().double().numpy()
         array = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
         if array.dtype.kind in "Mm":
-            raise TypeError("dates are no numbers")
+            raise TypeError("got dates")
         values = array.astype(np.float64, order="C")  # sums depend on the order in memory
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} must be numbers: {error}") from None
@@ -224,144 +258,154 @@ def numbers(given: Any, what: str) -> Array:
     return values
 
 
-def _each(values: Array) -> range:
-    return range(values.shape[1])
-
-
-def index_of(y: Any) -> npt.NDArray[Any] | None:
-    """The index of pandas, if it holds times rather than row numbers."""
+def time_index_of(y: Any) -> npt.NDArray[Any] | None:
+    """Return the index of a pandas object as time stamps; None for row numbers or no index."""
     index = getattr(y, "index", None)
     if index is None or callable(index) or type(index).__name__ == "RangeIndex":
         return None
     if not any(hasattr(index, word) for word in ("tz", "to_timestamp")):
         numeric = getattr(getattr(index, "dtype", None), "kind", "") in "iuf"
-        return as_stamps(index, "the index") if numeric else None
-    return as_stamps(index, "the index")
+        return to_timestamps(index, "the index") if numeric else None
+    return to_timestamps(index, "the index")
 
 
-def _made(
+def _make_panel(
     names: tuple[str, ...],
     values: Array,
     stamps: npt.NDArray[Any] | None,
-    known: Any,
-    past: Any,
-    alone: bool,
+    future_covariates: Any,
+    past_covariates: Any,
+    squeezed: bool,
 ) -> Panel:
+    """Return a panel with its rows sorted by time, and rows of NaN in gaps."""
     rows, series = values.shape
-    extra = [covariates(known, rows, series, "known"), covariates(past, rows, series, "past")]
+    future = to_covariates(future_covariates, rows, series, "future_covariates")
+    past = to_covariates(past_covariates, rows, series, "past_covariates")
     if stamps is None:
-        return Panel(names, values, COUNTED, extra[0], extra[1], alone)
+        return Panel(names, values, ROW_NUMBERS, future, past, squeezed)
     if len(stamps) != rows:
         raise InvalidInput(f"{rows} rows of values and {len(stamps)} time stamps")
     order = np.argsort(stamps, kind="stable")
-    grid = infer(stamps[order])
-    at = grid.places(stamps[order])
-    tables = [_spread(table[order], at) for table in (values, *extra)]
-    return Panel(names, tables[0], grid, tables[1], tables[2], alone)
+    grid = infer_grid(stamps[order])
+    steps = grid.steps_from_start(stamps[order])
+    values, future, past = (_with_gaps(table[order], steps) for table in (values, future, past))
+    return Panel(names, values, grid, future, past, squeezed)
 
 
-def _spread(table: Array, at: npt.NDArray[np.int64]) -> Array:
-    """Rows at their places, with missing ones in the gaps."""
-    if len(at) == at[-1] + 1:
+def _with_gaps(table: Array, steps: npt.NDArray[np.int64]) -> Array:
+    """Return a table with a row for every step, NaN where none is given."""
+    if len(steps) == steps[-1] + 1:
         return table
-    whole = np.full((int(at[-1]) + 1, *table.shape[1:]), np.nan)
-    whole[at] = table
-    return whole
+    full = np.full((int(steps[-1]) + 1, *table.shape[1:]), np.nan)
+    full[steps] = table
+    return full
 
 
-def _of_mapping(y: Mapping[Any, Any], known: Any, past: Any, time: Any) -> Panel:
+def _from_mapping(y: Mapping[Any, Any], future: Any, past: Any, times: Any) -> Panel:
     if not y:
         raise InvalidInput("there are no series")
     names = tuple(str(name) for name in y)
-    parts = [numbers(part, f"series {name!r}").reshape(-1) for name, part in y.items()]
-    indices = [index_of(part) for part in y.values()] if time is None else []
+    parts = [to_numbers(part, f"series {name!r}").reshape(-1) for name, part in y.items()]
+    indices = [time_index_of(part) for part in y.values()] if times is None else []
     given = [index for index in indices if index is not None]
     if given and len(given) == len(parts):
-        return _joined(names, parts, given, known, past)
+        return _join_series(names, parts, given, future, past)
     if given:
         without = next(n for n, index in zip(names, indices, strict=True) if index is None)
         raise InvalidInput(
             f"series {without!r} has no time stamps, and others have: give all of them an index of "
-            "times, or time= for series of one length"
+            "times, or times= for series of one length"
         )
     rows = max(len(part) for part in parts)
-    if time is not None and min(len(part) for part in parts) < rows:
-        raise InvalidInput("with common time stamps all series must be of one length")
-    # Without times all series end now.
+    if times is not None and min(len(part) for part in parts) < rows:
+        raise InvalidInput("with common time stamps all series must have the same length")
+    # Without time stamps all series are aligned at their ends.
     values = np.stack([np.r_[np.full(rows - len(p), np.nan), p] for p in parts], axis=1)
-    return _made(names, values, None if time is None else as_stamps(time), known, past, False)
+    stamps = None if times is None else to_timestamps(times)
+    return _make_panel(names, values, stamps, future, past, False)
 
 
-def _joined(
+def _join_series(
     names: tuple[str, ...],
     parts: list[Array],
     indices: list[npt.NDArray[Any]],
-    known: Any,
+    future: Any,
     past: Any,
 ) -> Panel:
-    """Series with times of their own on one grid; covariates have a row for each of all times."""
+    """Return a panel of series with different time stamps; covariates have a row for each stamp."""
     for name, stamps in zip(names, indices, strict=True):
-        infer(np.sort(stamps), name)
+        infer_grid(np.sort(stamps), name)
     if len({stamps.dtype.kind == "M" for stamps in indices}) > 1:
-        raise InvalidInput("some series have dates for time stamps, and others have numbers")
+        raise InvalidInput("some series have dates as time stamps, and others have numbers")
     stamps = np.unique(np.concatenate(indices))
     values = np.full((len(stamps), len(names)), np.nan)
     for column, (part, own) in enumerate(zip(parts, indices, strict=True)):
         values[np.searchsorted(stamps, own), column] = part
-    return _made(names, values, stamps, known, past, False)
+    return _make_panel(names, values, stamps, future, past, False)
 
 
-def _of_frame(frame: Frame, columns: Columns) -> Panel:
-    found = columns.resolved(frame)
-    targets, alone = found.target, isinstance(found.target, str)
+def _from_dataframe(frame: LabeledFrame, given: ColumnRoles) -> Panel:
+    roles = given.resolved(frame)
+    targets, squeezed = roles.target_cols, isinstance(roles.target_cols, str)
     if targets is None:
-        others = {found.time, found.id, *found.known, *found.past}
+        others = {roles.time_col, roles.id_col, *roles.future_covariates, *roles.past_covariates}
         targets = tuple(frame.name(name) for name in frame.names if name not in others)
-    targets = (targets,) if alone else targets
+    targets = (targets,) if squeezed else targets
     if not targets:
-        raise InvalidInput("no column is left to be forecast: give target=")
-    time = found.time
-    stamps = index_of(frame.frame) if time is None else as_stamps(frame[time], time)
-    if found.id is not None:
-        return _of_long_frame(frame, found.id, stamps, (targets, found.known, found.past))
-    extra = [frame.table(names) if names else None for names in (found.known, found.past)]
-    return _made(targets, frame.table(targets), stamps, extra[0], extra[1], alone)
+        raise InvalidInput("no column is left to forecast: give target_cols=")
+    time_col = roles.time_col
+    if time_col is None:
+        stamps = time_index_of(frame.frame)
+    else:
+        stamps = to_timestamps(frame[time_col], time_col)
+    covariates = (roles.future_covariates, roles.past_covariates)
+    if roles.id_col is not None:
+        return _from_long_frame(frame, roles.id_col, stamps, (targets, *covariates))
+    future, past = (frame.table(names) if names else None for names in covariates)
+    return _make_panel(targets, frame.table(targets), stamps, future, past, squeezed)
 
 
-def _of_long_frame(
-    frame: Frame,
-    id: str,
+def _from_long_frame(
+    frame: LabeledFrame,
+    id_col: str,
     given: npt.NDArray[Any] | None,
     columns: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
 ) -> Panel:
-    """Series one below the other, told apart by a column; targets, known and past columns."""
+    """Return the panel of a frame with one row per time and series.
+
+    Args:
+        frame: the frame.
+        id_col: column with the name of the series.
+        given: time stamp of each row.
+        columns: names of the target column, and of future and past covariates.
+    """
     targets = columns[0]
     if len(targets) != 1:
         raise InvalidInput(f"a long frame has one target column, got {', '.join(targets)}")
-    ids = _ids(frame[id], id)
+    ids = _series_ids(frame[id_col], id_col)
     names = tuple(dict.fromkeys(ids.tolist()))
     if given is None:
-        raise InvalidInput("a long frame needs time stamps: give time=")
+        raise InvalidInput("a long frame needs time stamps: give time_col=")
     for name in names:
-        infer(np.sort(given[ids == name]), name)
+        infer_grid(np.sort(given[ids == name]), name)
     stamps, row = np.unique(given, return_inverse=True)
-    places = {name: place for place, name in enumerate(names)}
-    column = np.array([places[name] for name in ids.tolist()])
+    column_of = {name: column for column, name in enumerate(names)}
+    column = np.array([column_of[name] for name in ids.tolist()])
     tables = []
     for part in columns:
         table = np.full((len(stamps), len(names), len(part)), np.nan)
         if part:
             table[row, column] = frame.table(part)
         tables.append(table)
-    known, past = (table if table.shape[2] else None for table in tables[1:])
-    return _made(names, tables[0][..., 0], stamps, known, past, False)
+    future, past = (table if table.shape[2] else None for table in tables[1:])
+    return _make_panel(names, tables[0][..., 0], stamps, future, past, False)
 
 
-def _ids(column: Any, name: str) -> npt.NDArray[np.str_]:
-    """Names of the series of all rows.
+def _series_ids(column: Any, name: str) -> npt.NDArray[np.str_]:
+    """Return the series name of each row as text.
 
     Raises:
-        InvalidInput: one is missing; its row would become a series called "nan".
+        InvalidInput: a name is missing; its row would become a series called "nan".
     """
     cells = np.asarray(column, dtype=object).tolist()
     texts = ["" if _is_missing(cell) else str(cell) for cell in cells]

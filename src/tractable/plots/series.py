@@ -41,7 +41,7 @@ def forecast(
 
     def own(values: Any) -> Any:
         values = array(values)
-        return values if forecast.alone else values[..., series]
+        return values if forecast.squeezed else values[..., series]
 
     ax = canvas(ax, (7.2, 3.4))
     color = next_color(ax, color)
@@ -63,6 +63,6 @@ def forecast(
         seen = seen if seen.ndim == 1 else seen[:, series]
         ax.plot(forecast.times, seen, "--", color=INK, linewidth=1.2, label="what came")
     ax.plot(forecast.times, own(forecast.mean), color=color, linewidth=2, label="forecast")
-    quiet(ax, xlabel="time", ylabel=forecast.names[series])
+    quiet(ax, xlabel="time", ylabel=forecast.series_names[series])
     legend(ax, loc="lower left", bbox_to_anchor=(0, 1), ncols=5)
     return ax

@@ -57,8 +57,8 @@ def scored(forecaster: Forecaster, values: Array) -> Metrics:
 def common(horizon: int, stride: int, seed: int) -> Metrics:
     """What all learners share."""
     return {
-        "horizon": horizon, "season": DAY, "validation": VALIDATION - TRAIN, "refit": False,
-        "stride": stride, "seed": seed,
+        "horizon": horizon, "season_length": DAY, "n_validation": VALIDATION - TRAIN,
+        "refit": False, "window_stride": stride, "seed": seed,
     }  # fmt: skip
 
 
@@ -67,10 +67,15 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
     values, stride = etth1(columns), 1 if len(columns) == 1 else ALL_STRIDE
     first = Forecaster(**common(horizon, stride, seeds[0]))
     ours = [scored(first, values)]
-    chosen = first.setting_
-    fixed: Metrics = {"net": chosen.hidden or "linear", "lags": chosen.lags, "level": chosen.level}
+    chosen = first.best_params_
+    fixed: Metrics = {
+        "net": chosen.hidden_layer_sizes or "linear", "lags": chosen.lags,
+        "normalize_by": chosen.normalize_by,
+    }  # fmt: skip
     for seed in seeds[1:]:
-        again = Forecaster(**fixed, options={"gain": chosen.gain}, **common(horizon, stride, seed))
+        again = Forecaster(
+            **fixed, learner_kwargs={"gain": chosen.gain}, **common(horizon, stride, seed)
+        )
         ours.append(scored(again, values))
     rates = {}
     for rate in RATES:
@@ -79,8 +84,9 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
     best = min(rates, key=lambda rate: rates[rate])
     theirs = [scored(adam(fixed, best, horizon, stride, seed), values) for seed in seeds]
     return {
-        "chosen": {"lags": chosen.lags, "hidden": list(chosen.hidden), "level": chosen.level,
-                   "gain": chosen.gain, "memory": first.state_.spread.memory},
+        "chosen": {"lags": chosen.lags, "hidden_layer_sizes": list(chosen.hidden_layer_sizes),
+                   "normalize_by": chosen.normalize_by, "gain": chosen.gain,
+                   "error_window": first.state_.calibration.error_window},
         "TAGI": _over_seeds(ours), "Adam": _over_seeds(theirs),
         "rates": {f"{rate:g}": _short(value) for rate, value in rates.items()}, "rate": best,
     }  # fmt: skip
@@ -88,8 +94,8 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
 
 def adam(fixed: Metrics, rate: float, horizon: int, stride: int, seed: int) -> Forecaster:
     """The same network by gradients, with the same measure of its error bars."""
-    options = {"lr": rate}
-    return Forecaster(**fixed, learner="Backprop", options=options, **common(horizon, stride, seed))
+    more = common(horizon, stride, seed)
+    return Forecaster(**fixed, learner="Backprop", learner_kwargs={"lr": rate}, **more)
 
 
 def classic(
@@ -99,8 +105,8 @@ def classic(
     origins = np.arange(train - 1, len(y) - horizon)
     ours = []
     for seed in seeds:
-        model = Forecaster(horizon=horizon, season=season, seed=seed, **more).fit(y[:train])
-        kept = model.backtest(y, keep=True)
+        model = Forecaster(horizon=horizon, season_length=season, seed=seed, **more).fit(y[:train])
+        kept = model.backtest(y, keep_forecasts=True)
         assert kept.mean is not None
         assert kept.std is not None
         said = (kept.mean[..., 0], kept.std[..., 0] ** 2)
@@ -114,6 +120,7 @@ def classic(
     missed = y[at] - seasonal_naive(y[:, None], season, before, horizon)[:, 0]
     naive = seasonal_naive(y[:, None], season, origins, horizon)[:, 0]
     spread = np.broadcast_to((missed**2).mean(0), naive.shape)
+    params = model.best_params_
     return {
         "TAGI": {k: _short(float(np.mean([one[k] for one in ours]))) for k in ours[0]},
         "spread": {k: _short(float(np.std([one[k] for one in ours]))) for k in ours[0]},
@@ -121,8 +128,8 @@ def classic(
         f"ETS, {len(some)} origins": statistical.scores(y, some, ets),
         "seasonal naive": statistical.scores(y, origins, (naive, spread)),
         "origins": len(origins),
-        "chosen": {"lags": model.setting_.lags, "hidden": list(model.setting_.hidden),
-                   "level": model.setting_.level, "gain": model.setting_.gain},
+        "chosen": {"lags": params.lags, "hidden_layer_sizes": list(params.hidden_layer_sizes),
+                   "normalize_by": params.normalize_by, "gain": params.gain},
     }  # fmt: skip
 
 

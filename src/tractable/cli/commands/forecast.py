@@ -25,7 +25,7 @@ from tractable.cli.tables.formats import (
 from tractable.cli.tables.reader import TextTable
 from tractable.errors import InvalidInput, TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
-from tractable.forecast.units import TRANSFORMS, Transform, forward
+from tractable.forecast.scaling import TRANSFORMS, Transform, forward
 from tractable.persistence.files import whole_file
 from tractable.report import (
     RESULTS,
@@ -165,11 +165,13 @@ def forecast_file(choices: Choices) -> tuple[Results, Forecast]:
 def _fitted(choices: Choices, frame: Table) -> tuple[Forecaster, Backtest]:
     """A forecaster of the whole series, and how one of its beginning forecasts the end."""
     columns: dict[str, Any] = {
-        "time": choices.time, "id": choices.id, "known": choices.known, "past": choices.past,
-        "target": choices.target[0] if len(choices.target) == 1 else list(choices.target),
+        "time_col": choices.time, "id_col": choices.id, "future_covariates": choices.known,
+        "past_covariates": choices.past,
+        "target_cols": choices.target[0] if len(choices.target) == 1 else list(choices.target),
     }  # fmt: skip
     made: dict[str, Any] = {
-        "horizon": choices.horizon, "season": choices.season, "transform": choices.transform,
+        "horizon": choices.horizon, "season_length": choices.season,
+        "transform": choices.transform,
         "learner": LEARNERS[choices.learner.lower()], "seed": choices.seed,
     }  # fmt: skip
     stamps = _stamps(frame, choices)
@@ -191,7 +193,7 @@ def _forecast(forecaster: Forecaster, future: Future | None) -> tuple[Forecast, 
     state = forecaster.state_
     for stamps in () if future is None else future.stamps:
         wanted = state.now + 1 + np.arange(len(stamps))
-        wrong = state.grid.places(stamps) != wanted
+        wrong = state.grid.steps_from_start(stamps) != wanted
         if wrong.any():
             due = state.grid.stamps(int(wanted[wrong.argmax()]), 1)[0]
             raise InvalidInput(
@@ -200,16 +202,16 @@ def _forecast(forecaster: Forecaster, future: Future | None) -> tuple[Forecast, 
             )
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        forecast = forecaster.predict(known=None if future is None else future.known)
+        forecast = forecaster.predict(future_covariates=None if future is None else future.known)
     return forecast, [str(warning.message) for warning in said]
 
 
 def _stamps(frame: Table, choices: Choices) -> Any:
-    from tractable.forecast.times import as_stamps
+    from tractable.forecast.time_index import to_timestamps
 
     if choices.time is None:
         return np.arange(len(frame[choices.target[0]]))
-    return as_stamps(frame[choices.time], choices.time)
+    return to_timestamps(frame[choices.time], choices.time)
 
 
 def _frame(table: TextTable, choices: Choices) -> tuple[Table, Future | None]:
@@ -300,11 +302,15 @@ def _lines(forecast: Forecast, level: float) -> tuple[list[str], list[list[Any]]
             times = [t.removesuffix(ending) for t in times]
     cells = [part.reshape(len(forecast), -1) for part in parts]
     rows = [
-        [times[i], *([] if forecast.alone else [name]), *(float(f"{c[i, k]:.6g}") for c in cells)]
+        [
+            times[i],
+            *([] if forecast.squeezed else [name]),
+            *(float(f"{c[i, k]:.6g}") for c in cells),
+        ]
         for i in range(len(forecast))
-        for k, name in enumerate(forecast.names)
+        for k, name in enumerate(forecast.series_names)
     ]
-    names = ["time", *([] if forecast.alone else ["series"]), "mean", "std", "lower", "upper"]
+    names = ["time", *([] if forecast.squeezed else ["series"]), "mean", "std", "lower", "upper"]
     return names, rows
 
 
@@ -313,11 +319,12 @@ def _draw(choices: Choices, frame: Table, forecast: Forecast, folder: Path) -> N
     from matplotlib.figure import Figure
 
     from tractable import plots
-    from tractable.forecast.panel import Columns, read
+    from tractable.forecast.panel import ColumnRoles, read_panel
 
     target = choices.target[0] if len(choices.target) == 1 else list(choices.target)
-    panel = read(frame, Columns(choices.time, target, choices.id, choices.known, choices.past))
-    shown = min(len(forecast.names), _SHOWN)
+    roles = ColumnRoles(choices.time, target, choices.id, choices.known, choices.past)
+    panel = read_panel(frame, roles)
+    shown = min(len(forecast.series_names), _SHOWN)
     figure = Figure((8, 2.8 * shown + 0.6), layout="constrained")
     last = slice(-max(_BEFORE * choices.horizon, 24), None)
     for k, ax in enumerate(np.atleast_1d(figure.subplots(shown, 1, sharex=True))):
@@ -334,7 +341,7 @@ def _results(
     choices: Choices, forecaster: Forecaster, forecast: Forecast, tested: Backtest,
     seconds: float, notes: tuple[str, ...],
 ) -> Results:  # fmt: skip
-    found, setting = tested.summary(), asdict(forecaster.setting_)
+    found, setting = tested.summary(), asdict(forecaster.best_params_)
     ours, naive = found["model"], found["seasonal naive"]
     words = (
         ("mean squared error", "mse", "smaller", None),
@@ -345,7 +352,7 @@ def _results(
     levels = list(tested.model.coverage)
     shares = [tested.coverage(level) for level in levels]
     gap = float(np.mean(np.abs(np.array(levels) - shares)))
-    layers = " and ".join(map(str, setting["hidden"]))
+    layers = " and ".join(map(str, setting["hidden_layer_sizes"]))
     network = f"hidden layers of {layers} units" if layers else "a linear model"
     state = forecaster.state_
     return Results(
@@ -365,11 +372,12 @@ def _results(
         ),
         pictures=[Picture(PICTURE, "the end of the series, and what is forecast")],
         notes=[
-            f"{len(state.names)} series, a step of {state.grid.words}, a season of {state.season}; "
-            f"scores are of {len(tested.origins)} forecasts of what a first fit had not seen.",
+            f"{len(state.series_names)} series, a step of {state.grid.step_name}, a season of "
+            f"{state.season_length}; scores are of {len(tested.origins)} forecasts of what a first "
+            f"fit had not seen.",
             *notes,
             f"chosen on held-out windows: {network}, windows of {setting['lags']} values measured "
-            f"from their {setting['level']} value.",
+            f"from their {setting['normalize_by']} value.",
         ],
         metrics=found,
         seconds=round(seconds, 1),

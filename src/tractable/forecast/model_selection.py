@@ -1,0 +1,358 @@
+"""Fitting a forecaster: scaling, selection of hyperparameters, calibration, final training.
+
+Hyperparameters are selected on validation windows at the end of the series, because the future
+comes last; training windows end before the first validation value. A long series is split once. A
+short one is split three times in a row, each time with more training data, and windows that extend
+beyond its end count with the steps that are known.
+
+The decisions are made in turn: length of the window, prior, normalization, hidden layer. The score
+is the mean squared error of the validation windows, of each series in its own units, and a later
+candidate is selected only if it improves the log of the root mean squared error by 0.01.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tractable.errors import InvalidInput
+from tractable.forecast.calibration import ErrorCalibration, ForecastErrors, error_ewma
+from tractable.forecast.config import FitOptions, HyperParameters, ModelConfig
+from tractable.forecast.direct import DirectModel, Origins, fit_direct_model
+from tractable.forecast.panel import Panel
+from tractable.forecast.recursive import RecursiveModel, maybe_recursive
+from tractable.forecast.scaling import CovariateScaler, SeriesScaler
+from tractable.forecast.state import ForecasterState
+from tractable.forecast.windows import Array, History, Normalization
+
+_SEASON_MULTIPLES = (2, 7, 14)  # candidate lengths of windows, in seasons
+_LAGS_WITHOUT_SEASON = (12, 36, 96)  # candidate lengths of windows without a season
+_GAINS = (0.01, 0.25)  # candidate priors: one for nearly linear models, one for hidden layers
+_HIDDEN_LAYER_SIZES = (64,)  # the candidate besides a linear model
+_SHORT_SERIES = 600  # times below which the series is split three times
+_N_SPLITS = 3  # splits of a short series
+_MIN_GAIN = 0.01  # improvement of the log root mean squared error by which a later candidate wins
+_MAX_WINDOWS = 12_000  # windows for training and scoring of a candidate
+_MIN_TRAINING_WINDOWS = 4
+_MIN_COMPLETE_WINDOWS = 60  # fewer: windows that extend beyond the end are used as well
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """A split of the times into training and validation.
+
+    Attributes:
+        first: row of the first validation value.
+        last: row after the last validation value.
+    """
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """Hyperparameters and their score on the validation windows; larger is better."""
+
+    params: HyperParameters
+    score: float
+
+
+class TimeSplits:
+    """Splits of a series in time, and models fitted to their training parts.
+
+    Args:
+        config: options of the model.
+        history: scaled series.
+        n_validation: number of validation times; None for a fifth of the series, or about an eighth
+            in each of three splits of a short series.
+        target_units: mean and scale of each series, for targets that are not standardized.
+
+    Raises:
+        InvalidInput: ``n_validation`` leaves too few times for training.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        history: History,
+        n_validation: int | None,
+        target_units: tuple[Array, Array] | None = None,
+    ) -> None:
+        self.config, self.history, self.target_units = config, history, target_units
+        times, horizon = len(history), config.horizon
+        self.short = times < _SHORT_SERIES
+        size = n_validation
+        if size is None:
+            size = max(times // 5, min(horizon, times // 4))
+        n_splits = _N_SPLITS if self.short and n_validation is None else 1
+        if n_splits > 1:
+            size = max(times // 8, min(horizon, times // 5))
+        ends = [times - k * size for k in range(n_splits)]
+        self.splits = [TimeSplit(e - size, e) for e in reversed(ends) if e - size > horizon]
+        if n_validation is not None and not self.splits:
+            raise InvalidInput(
+                f"n_validation={n_validation} leaves {max(times - n_validation, 0)} of {times} "
+                f"times for training, and forecasts of {horizon} steps need at least "
+                f"{horizon + 1}: give a smaller n_validation"
+            )
+
+    @property
+    def consecutive(self) -> bool:
+        """Whether validation errors are consecutive in time, so that they can be averaged."""
+        config = self.config
+        return len(self.splits) == 1 and not config.recursive_steps and config.has_normal_noise
+
+    def training_origins(self, params: HyperParameters, last: int) -> Origins:
+        """Return the origins of windows whose targets end before row ``last``.
+
+        If they are few, windows that begin before it are included; their later targets are missing.
+        """
+        complete = np.arange(params.lags - 1, last - self.config.steps)
+        if len(complete) >= _MIN_COMPLETE_WINDOWS or not self.config.has_normal_noise:
+            return complete
+        return np.arange(params.lags - 1, last - 1)
+
+    def validation_origins(self, params: HyperParameters, split: TimeSplit) -> Origins:
+        """Return the origins of validation windows."""
+        horizon = self.config.horizon
+        incomplete = self.short or split.last - split.first < horizon
+        n_known = 1 if incomplete else horizon
+        return np.arange(max(split.first, params.lags) - 1, split.last - n_known)
+
+    def all_validation_origins(self, params: HyperParameters, split: TimeSplit) -> Origins:
+        """Return the origins of validation windows, including those with unknown later steps."""
+        return np.arange(max(split.first, params.lags) - 1, split.last - 1)
+
+    def has_training_windows(self, params: HyperParameters) -> bool:
+        """Return whether every split has enough windows for training."""
+        ends = [split.first for split in self.splits] or [len(self.history)]
+        return all(len(self.training_origins(params, e)) >= _MIN_TRAINING_WINDOWS for e in ends)
+
+    def history_until(self, last: int) -> History:
+        """Return the history before row ``last``; future covariates keep their future."""
+        h = self.history
+        return History(
+            h.loc[:last], h.variance[:last], h.future_covariates, h.past_covariates[:last]
+        )
+
+    def fit_model(
+        self, params: HyperParameters, last: int, *, thin: bool = False
+    ) -> DirectModel | RecursiveModel:
+        """Return a model trained on the rows before ``last``, on fewer windows if ``thin``."""
+        config = self.config
+        origins = self.training_origins(params, last)[:: -config.window_stride][::-1]
+        if thin:
+            n_windows = max(_MAX_WINDOWS // self.history.loc.shape[1], 1)
+            origins = origins[:: -(-len(origins) // n_windows)]
+        history = self.history_until(last)
+        model = fit_direct_model(config, params, history, origins, self.target_units)
+        return maybe_recursive(model, config.recursive_steps, config.uncertainty, config.seed)
+
+    def errors(
+        self,
+        model: DirectModel | RecursiveModel,
+        params: HyperParameters,
+        split: TimeSplit,
+        *,
+        thin: bool = False,
+    ) -> ForecastErrors:
+        """Return the errors of the validation windows of a split; NaN where values are missing."""
+        origins, recursive = self.validation_origins(params, split), self.config.recursive_steps
+        if thin or recursive:
+            n_windows = _MAX_WINDOWS // self.history.loc.shape[1] // (60 if recursive else 4)
+            origins = origins[:: -(-len(origins) // max(n_windows, 1))]
+        return ForecastErrors.of_model(model, self.history_until(split.last), origins)
+
+    def concatenate(self, parts: list[ForecastErrors]) -> ForecastErrors:
+        """Return the errors of all splits.
+
+        Raises:
+            InvalidInput: there are none, because all series lack values in the validation windows.
+        """
+        errors = ForecastErrors.concatenate(parts)
+        if not errors.has_errors.any():
+            raise InvalidInput(
+                f"no validation window has a value in it and one after it, of any series: the "
+                f"values from row {self.splits[0].first} on, which are used for validation, are "
+                "missing. Leave out the rows after the last value, or give a larger n_validation="
+            )
+        return errors
+
+    def evaluate(self, params: HyperParameters) -> CandidateScore:
+        """Return the score of hyperparameters on all splits."""
+        parts = []
+        for split in self.splits:
+            model = self.fit_model(params, split.first, thin=True)
+            parts.append(self.errors(model, params, split, thin=True))
+        return CandidateScore(params, self.concatenate(parts).score)
+
+
+def fit_forecaster(
+    panel: Panel, config: ModelConfig, options: FitOptions
+) -> tuple[ForecasterState, list[CandidateScore]]:
+    """Return the fitted state, and the scores of all candidates.
+
+    Raises:
+        InvalidInput: the series is too short, constant, or lacks too many values.
+    """
+    if len(panel) <= config.horizon:
+        raise InvalidInput(
+            f"a horizon of {config.horizon} steps is longer than the series: it has {len(panel)} "
+            f"values"
+        )
+    scaler = SeriesScaler.fit(panel.values, options.transform, panel.series_names)
+    future_scaler = CovariateScaler.fit(panel.future_covariates)
+    past_scaler = CovariateScaler.fit(panel.past_covariates)
+    history = History.from_observed(
+        scaler.scaled(panel.values),
+        future_scaler.scaled(panel.future_covariates),
+        past_scaler.scaled(panel.past_covariates),
+    )
+    units = (scaler.mean, scaler.scale) if config.keeps_target_units else None
+    splits = TimeSplits(config, history, options.n_validation, units)
+    if not (splits.consecutive or options.error_window in ("auto", None)):
+        raise InvalidInput(
+            f"error_window={options.error_window:g}: intervals cannot follow recent errors here. "
+            "That needs (a) strategy='direct', (b) a normal likelihood, and (c) a series long "
+            "enough for one block of validation windows; error_window='auto' is used where possible"
+        )
+    params, scores = select_params(
+        splits,
+        _candidate_lags(options, len(panel)),
+        gains=_candidate_gains(config),
+        normalizations=_candidate_normalizations(options, config),
+        hidden_layer_sizes=_candidate_layers(options, config),
+        epochs=options.epochs,
+    )
+    model, calibration, ewma = _calibrate(splits, params, options)
+    if model is None or options.refit:
+        model = splits.fit_model(params, len(history))
+    state = ForecasterState(
+        model, params, scaler, future_scaler, past_scaler, calibration, ewma, history, panel.grid,
+        len(panel) - 1, panel.series_names, panel.squeezed, options.season_length,
+    )  # fmt: skip
+    state.trim()
+    return state, scores
+
+
+def select_params(
+    splits: TimeSplits,
+    lags: Sequence[int],
+    *,
+    gains: Sequence[float | None],
+    normalizations: Sequence[Normalization],
+    hidden_layer_sizes: Sequence[tuple[int, ...]],
+    epochs: int | None,
+) -> tuple[HyperParameters, list[CandidateScore]]:
+    """Return the best hyperparameters, found one decision after the other, and all scores.
+
+    Args:
+        splits: splits to score on.
+        lags: candidate lengths of the window.
+        gains: candidate gains, the simplest first; likewise the next two.
+        normalizations: candidate normalizations.
+        hidden_layer_sizes: candidate hidden layers.
+        epochs: number of epochs, the same for all.
+
+    Raises:
+        InvalidInput: the series is too short for every candidate length of the window.
+    """
+    first = HyperParameters(lags[0], hidden_layer_sizes[0], normalizations[0], gains[0], epochs)
+    candidates = [replace(first, lags=length) for length in lags]
+    candidates = [params for params in candidates if splits.has_training_windows(params)]
+    if not candidates:
+        held_out = f", the first {splits.splits[0].first} for training" if splits.splits else ""
+        raise InvalidInput(
+            f"{len(splits.history)} values are too few for windows of {min(lags)} and forecasts of "
+            f"{splits.config.horizon} steps{held_out}: give fewer lags, a shorter horizon or a "
+            "smaller n_validation"
+        )
+    counts = [len(candidates), len(gains), len(normalizations), len(hidden_layer_sizes)]
+    if not splits.splits or max(counts) == 1:
+        return candidates[0], []
+    scores = [splits.evaluate(params) for params in candidates]
+    best = _best(scores)
+    decisions: tuple[tuple[str, Sequence[Any]], ...] = (
+        ("gain", gains),
+        ("normalize_by", normalizations),
+        ("hidden_layer_sizes", hidden_layer_sizes),
+    )
+    for name, values in decisions:
+        others = [replace(best.params, **{name: value}) for value in values[1:]]
+        found = [splits.evaluate(params) for params in others]
+        scores += found
+        best = _best([best, *found])
+    return best.params, scores
+
+
+def _best(scores: list[CandidateScore]) -> CandidateScore:
+    """Return the first candidate, unless a later one is clearly better than all before it."""
+    best = scores[0]
+    for other in scores[1:]:
+        if other.score > best.score + _MIN_GAIN:
+            best = other
+    return best
+
+
+def _calibrate(
+    splits: TimeSplits, params: HyperParameters, options: FitOptions
+) -> tuple[DirectModel | RecursiveModel | None, ErrorCalibration, Array]:
+    """Return the model of the last split, the calibration, and the average of recent errors."""
+    series, steps = splits.history.loc.shape[1], splits.config.horizon
+    ewma: Array = np.ones((series, steps), np.float32)
+    if not splits.splits:
+        return None, ErrorCalibration.identity(series, steps), ewma
+    parts: list[ForecastErrors] = []
+    model: DirectModel | RecursiveModel | None = None
+    for split in splits.splits:
+        model = splits.fit_model(params, split.first)
+        parts.append(splits.errors(model, params, split))
+    errors = splits.concatenate(parts)
+    window = options.error_window if splits.consecutive else None
+    calibration = ErrorCalibration.fit(errors, window)
+    if not splits.config.has_normal_noise:
+        calibration = ErrorCalibration(np.ones((series, steps)), calibration.correlation, None)
+    if calibration.error_window is not None:
+        assert model is not None
+        origins = splits.all_validation_origins(params, splits.splits[-1])
+        errors = ForecastErrors.of_model(model, splits.history, origins)
+        z2 = errors.error**2 / errors.variance(calibration.noise_factors)
+        _, ewma = error_ewma(z2, calibration.error_window)
+    return model, calibration, ewma
+
+
+def _candidate_lags(options: FitOptions, times: int) -> list[int]:
+    """Return the lengths of windows to compare, shortest first."""
+    if options.lags is not None:
+        return [options.lags]
+    season = options.season_length
+    lengths = list(_LAGS_WITHOUT_SEASON)
+    if season > 1:
+        lengths = [k * season for k in _SEASON_MULTIPLES]
+    max_lags = max(times // 5, 4)
+    return [n for n in lengths if n <= max_lags] or [min(lengths[0], max(max_lags, season + 1))]
+
+
+def _candidate_gains(config: ModelConfig) -> tuple[float | None, ...]:
+    if config.takes_gaussian_inputs and "gain" not in config.learner_kwargs:
+        return _GAINS
+    return (None,)
+
+
+def _candidate_normalizations(
+    options: FitOptions, config: ModelConfig
+) -> tuple[Normalization, ...]:
+    if config.keeps_target_units:
+        return ("none",)
+    return ("last", "mean") if options.normalize_by is None else (options.normalize_by,)
+
+
+def _candidate_layers(options: FitOptions, config: ModelConfig) -> tuple[tuple[int, ...], ...]:
+    if config.net is not None:
+        return ((),)
+    given = options.hidden_layer_sizes
+    return ((), _HIDDEN_LAYER_SIZES) if given is None else (given,)
