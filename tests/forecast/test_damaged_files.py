@@ -204,3 +204,12 @@ def test_attributes_and_files_of_a_loaded_forecaster_are_the_same(good, tmp_path
         assert one[1] == two[1]
         assert all(torch.equal(one[0][key], two[0][key]) for key in one[0])
     assert len(Forecaster.load(good / "panel.tr").cv_results_) > 1
+
+
+@pytest.mark.parametrize("name", ["history/variance", "history/missing"])
+def test_parts_of_the_history_of_another_shape_are_refused(name, good, tmp_path):
+    def edit(tensors, header):
+        tensors[f"forecaster/{name}"] = tensors[f"forecaster/{name}"].unsqueeze(-1)
+
+    with pytest.raises(InvalidModelFile, match=f"{name} has shape"):
+        Forecaster.load(changed(good / "direct.tr", tmp_path, edit))

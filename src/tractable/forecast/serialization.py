@@ -259,6 +259,7 @@ def _check_arrays(arrays: dict[str, Any], layout: WindowLayout, steps: int, seri
     shapes: dict[str, tuple[int, ...]] = {
         "scaler/mean": (series,), "scaler/scale": (series,), "error_ewma": (series, steps),
         "calibration/noise_factors": (series, steps), "calibration/correlation": (steps, steps),
+        **dict.fromkeys(("history/loc", "history/missing", "history/variance"), (times, series)),
     }  # fmt: skip
     counts = (layout.n_future_covariates, layout.n_past_covariates)
     for name, count in zip(_COVARIATES, counts, strict=True):
