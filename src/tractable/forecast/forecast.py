@@ -73,6 +73,21 @@ class Forecast:
         return np.sqrt(self.variance)
 
     @property
+    def epistemic(self) -> Array:
+        """Part of the variance that comes from uncertain weights and window values.
+
+        0 for ``strategy="recursive"``, where all variance counts as noise.
+        """
+        mean, variance = _numpy(self.predictive.mean), _numpy(self.predictive.variance)
+        epistemic = _numpy(self.predictive.epistemic)
+        return self._to_user(scaling.epistemic_variance(self.transform, mean, epistemic, variance))
+
+    @property
+    def aleatoric(self) -> Array:
+        """Part of the variance that remains when the weights are known."""
+        return self.variance - self.epistemic
+
+    @property
     def median(self) -> Array:
         """Median of each step."""
         return self.quantile(0.5)

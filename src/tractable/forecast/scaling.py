@@ -72,6 +72,22 @@ def moments(transform: Transform, mean: Array, variance: Array) -> tuple[Array, 
     return center - shift, np.expm1(variance) * center**2
 
 
+def epistemic_variance(
+    transform: Transform, mean: Array, epistemic: Array, variance: Array
+) -> Array:
+    """Return the variance of the conditional mean of ``backward``, given the network output.
+
+    With output ``f ~ N(mean, epistemic)`` and transformed value ``f + e``, ``e`` being normal noise
+    of variance ``variance - epistemic``, it is ``Var(E[backward(f + e) | f])``, in closed form.
+    """
+    if transform == "none":
+        return epistemic
+    if transform == "sqrt":  # E[(f + e)^2 | f] = f^2 + Var(e)
+        return moments("sqrt", mean, epistemic)[1]
+    center = np.exp(mean + variance / 2)  # E[exp(f + e) | f] = exp(f + Var(e) / 2)
+    return np.expm1(epistemic) * center**2
+
+
 @dataclass(frozen=True)
 class SeriesScaler:
     """Transformation and standardization of each series.
