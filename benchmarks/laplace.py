@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
 from tractable.data import Standardizer, mnist, uci
-from tractable.training.batches import Rows
+from tractable.training.batches import ArrayData
 
 sys.path.append(str(Path(__file__).parent.parent / ".venv-laplace"))
 SETS = ("boston", "concrete")
@@ -51,7 +51,7 @@ def ours(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:
     options: Any = {"structure": structure, "refine": 0, "init": "net", "dtype": x.dtype}
     model = tr.Laplace(net, likelihood, **options)
     x, y = model.checked(x, y)
-    model.method.end_fit(model.state, Rows(x, y, len(x)))
+    model.method.end_fit(model.state, ArrayData(x, y, len(x)))
     return model.outputs(*model.checked(x_test, y_test)[:1]).predictive().log_prob(y_test).flatten()
 
 

@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners import Position
+from tractable.learners import BatchPosition
 
 sys.path.append(str(Path(__file__).parent.parent / ".venv-peers"))
 SIZES = ((784, 400), (400, 400), (400, 10))
@@ -44,7 +44,7 @@ def network(layer: Callable[[int, int], nn.Module]) -> nn.Sequential:
 def ours(**options: Any) -> Step:
     """A step of this library."""
     model = tr.BayesByBackprop(network(nn.Linear), tr.likelihoods.Softmax(10), **options)
-    moment = Position(ROWS / 60_000, 0.0, 0, BATCHES)
+    moment = BatchPosition(ROWS / 60_000, 0.0, 0, BATCHES)
     return lambda x, y: model.learn_batch(x, y, moment)
 
 

@@ -12,7 +12,7 @@ from tractable.errors import InvalidInput, InvalidModelFile
 from tractable.generative import Columns, Diffusion, Generative, Schedule
 from tractable.generative.diffusion_density import DiffusionDensity, Reading
 from tractable.generative.samplers import Walk
-from tractable.learners.outputs import Moments
+from tractable.learners.outputs import GaussianOutputs
 from tractable.persistence import model_file
 
 
@@ -26,7 +26,7 @@ class Best:
         z, features = x[:, :1], x[0, 1:]
         every = self.schedule.features(torch.arange(1, self.schedule.steps + 1))
         t = int((every - features).abs().sum(1).argmin()) + 1
-        return Moments(self.row(z, t), torch.zeros_like(z), None)
+        return GaussianOutputs(self.row(z, t), torch.zeros_like(z), None)
 
     def row(self, z, t):
         a, b = (float(f(t)) for f in (self.schedule.alpha_bar, self.schedule.noise_share))

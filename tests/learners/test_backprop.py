@@ -99,13 +99,13 @@ def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
     likelihood = tr.likelihoods.Normal(0.1) if kind == "numbers" else tr.likelihoods.Softmax(2)
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, outputs))
 
-    def run(vectorised):
-        monkeypatch.setattr(EnsembleMethod, "vectorised", vectorised)
+    def run(vectorized):
+        monkeypatch.setattr(EnsembleMethod, "vectorised", vectorized)
         prior = tr.priors.Normal(1.0)
         model = tr.Ensemble(net, likelihood, n_estimators=3, lr=1e-2, prior=prior, dtype=DOUBLE)
         return model.fit(x, y, epochs=5, batch_size=16)
 
-    assert tr.Ensemble(net, likelihood).method.vectorised
+    assert tr.Ensemble(net, likelihood).method.vectorized
     together, apart = run(True), run(False)
     for a, b in zip(together.posteriors, apart.posteriors, strict=True):
         assert torch.allclose(a.loc, b.loc, atol=1e-10)
@@ -126,7 +126,7 @@ def test_parameters_without_a_gradient_keep_their_values(learner, seed):
     ensemble = tr.Ensemble(
         net, tr.likelihoods.Normal(0.5), n_estimators=2, learner=learner, seed=seed
     )
-    for made in (model, model.anew(seed + 1), *ensemble.members):
+    for made in (model, model.reinitialized(seed + 1), *ensemble.members):
         assert torch.equal(made.net[0].weight, net[0].weight)
         assert torch.equal(made.net[0].bias, net[0].bias)
         assert list(made.posterior) == ["2.weight", "2.bias"]
@@ -137,5 +137,5 @@ def test_every_copy_begins_with_the_statistics_of_the_given_network():
     net = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1))
     net[0].running_mean.fill_(4.0)
     model = tr.Backprop(net, tr.likelihoods.Normal(0.5))
-    for made in (model, model.anew(1), model.anew(2)):
+    for made in (model, model.reinitialized(1), model.reinitialized(2)):
         assert torch.equal(made.buffers["0.running_mean"], torch.full((3,), 4.0))

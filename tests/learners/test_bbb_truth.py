@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.learners import Position
+from tractable.learners import BatchPosition
 
 S = 0.5
 
@@ -210,7 +210,7 @@ def test_other_functions_see_one_draw_of_the_parameter():
 
 
 def test_weights_of_the_divergence_add_up():
-    places = [Position(0.25, 0.0, i, 4) for i in range(4)]
+    places = [BatchPosition(0.25, 0.0, i, 4) for i in range(4)]
 
     def shares(kind):
         return [linear_model(kl_weight=kind).method.divergence_share(place) for place in places]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners.chance import Chance
+from tractable.learners.chance import ForwardRng
 
 X, Y = torch.randn(16, 4, generator=torch.Generator().manual_seed(0)), torch.ones(16, 1)
 
@@ -83,7 +83,7 @@ def test_predictions_are_the_same_at_every_call() -> None:
 
 def test_steps_differ_in_what_they_draw() -> None:
     """A seed for every pass, not one for all."""
-    chance = Chance(torch.device("cpu"))
+    chance = ForwardRng(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     drawn = []
     for _ in range(5):
@@ -93,7 +93,7 @@ def test_steps_differ_in_what_they_draw() -> None:
 
 
 def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
-    chance = Chance(torch.device("cpu"))
+    chance = ForwardRng(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
     for _ in range(9):
@@ -109,7 +109,7 @@ def test_one_that_begins_to_draw_later_is_found_out(first: int, train: bool) -> 
     """At once: only the pass that begins depends on the global generator."""
     found = []
     for seed in range(3):
-        chance = Chance(torch.device("cpu"))
+        chance = ForwardRng(torch.device("cpu"))
         generator = torch.Generator().manual_seed(0)
         torch.manual_seed(seed)
         drawn = []
@@ -124,7 +124,7 @@ def test_one_that_begins_to_draw_later_is_found_out(first: int, train: bool) -> 
 
 def test_draws_of_others_are_not_taken_for_those_of_the_network() -> None:
     """Another thread draws in the middle of a pass: nothing changes for this network."""
-    chance = Chance(torch.device("cpu"))
+    chance = ForwardRng(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
     for number in range(6):
@@ -160,7 +160,7 @@ def test_a_network_that_begins_to_draw_leaves_the_global_generator_alone(kind: A
 
 @pytest.mark.parametrize("engine", ["auto", "torch", "compiled"])
 def test_all_passes_of_a_learner_are_counted_together(engine: str) -> None:
-    """Updates, predictions and statistics ask the same ``Chance`` whether the network draws."""
+    """Updates, predictions and statistics ask the same ``ForwardRng`` whether the network draws."""
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
     options: Any = {"compile": True} if engine == "compiled" else {"engine": engine}
     method = tr.TAGI(net, tr.likelihoods.Normal(), **options).method

@@ -17,7 +17,7 @@ from tractable.learners.curvature import Curvature
 from tractable.learners.network import last_layer
 from tractable.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal, Softmax
 from tractable.persistence import model_file
-from tractable.training.batches import Rows
+from tractable.training.batches import ArrayData
 
 F64 = {"dtype": torch.float64}
 STILL = {"init": "net", "optimizer": "SGD", "lr": 1e-300}  # the network's own weights stay
@@ -294,7 +294,7 @@ def test_newton_finds_the_mode_of_a_softmax():
         options = {"structure": "last_layer", "prior_precision": DELTA, "lr": 1e-2, **F64}
         model = tr.Laplace(small(outputs), likelihood, refine=refine, **options)
         model.fit(x, y, epochs=60, batch_size=30)
-        found = model.method.survey(model.state, Rows(x, y, 30))
+        found = model.method.survey(model.state, ArrayData(x, y, 30))
         return float((found.slope + DELTA * model.method.weights(model.state)).norm())
 
     slopes = [slope(refine) for refine in (0, 1, 2, 5)]
@@ -345,7 +345,7 @@ def test_draws_have_the_moments_of_the_outputs(case, structure):
 def test_draws_at_several_rows_have_the_joint_covariance(structure):
     model, *_ = fitted("normal", structure)
     x = torch.randn(2, 2, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    _, jacobian = model.method.linearised(model.state, x)
+    _, jacobian = model.method.linearized(model.state, x)
     flat = jacobian.flatten(0, 1)
     precision = model.state.curvature.matrix
     precision = precision if structure == "last_layer" else precision.diag()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tractable as tr
-from tractable.learners.support import Support
+from tractable.learners.support import TrainingSupport
 
 
 def steep_then_flat(x: torch.Tensor) -> torch.Tensor:
@@ -22,11 +22,11 @@ def long_tailed(n: int = 300) -> torch.Tensor:
 
 def test_the_slope_is_limited_by_the_secants_from_the_nearest_row() -> None:
     x = long_tailed()
-    support = Support.around(x)
+    support = TrainingSupport.from_rows(x)
     assert support is not None
     support = support.with_slope(steep_then_flat, seed=0)
     new = torch.tensor([[100.0], [-0.5], [33.0]], dtype=torch.float64)
-    extra = support.away(new).extra
+    extra = support.distance(new).extra
     z, rows, f = support.scaled(new), support.rows, steep_then_flat(x)
     for at in range(3):
         nearest = int((rows - z[at]).square().sum(1).argmin())
@@ -43,10 +43,10 @@ def test_functions_that_are_as_steep_everywhere_are_not_limited() -> None:
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(400, 3, generator=draw, dtype=torch.float64)
     for function in (lambda x: x @ x.new_tensor([[1.0], [-2.0], [0.5]]), lambda x: x.sin()):
-        support = Support.around(x)
+        support = TrainingSupport.from_rows(x)
         assert support is not None
         assert support.with_slope(function, seed=0).slope_ratio is None
-    constant = Support.around(x).with_slope(lambda x: x[:, :1] * 0 + 3, seed=0)
+    constant = TrainingSupport.from_rows(x).with_slope(lambda x: x[:, :1] * 0 + 3, seed=0)
     assert constant.slope_ratio is None
 
 

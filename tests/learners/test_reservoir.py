@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tractable.learners import reservoir, support
-from tractable.training.batches import Loader
+from tractable.training.batches import LoaderData
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -15,11 +15,11 @@ def test_rows_with_the_greatest_numbers_are_kept(batch, room, seed, monkeypatch)
     rows = torch.arange(300.0).reshape(-1, 1)
     pairs = [(part, part) for part in rows.split(batch)]
     monkeypatch.setattr(support, "room", lambda event: room)
-    monkeypatch.setattr(Loader, "epoch", lambda self, order: iter(pairs))
-    watched = reservoir.WatchedLoader(Loader(None, None, None), seed)
+    monkeypatch.setattr(LoaderData, "epoch", lambda self, order: iter(pairs))
+    watched = reservoir.ReservoirLoader(LoaderData(None, None, None), seed)
     for _ in range(2):  # every pass begins again
         assert len(list(watched.epoch(None))) == len(pairs)
-    generator = support.generator(seed)
+    generator = support.support_generator(seed)
     drawn = [torch.rand(len(x), generator=generator, dtype=torch.float64) for x, _ in pairs]
     chosen = torch.cat(drawn).topk(min(room, len(rows))).indices
     kept = reservoir.kept_rows(watched, seed)

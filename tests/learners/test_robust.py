@@ -15,7 +15,7 @@ import tractable as tr
 from tractable import native
 from tractable.errors import NonFiniteUpdate
 from tractable.learners import batch_rule
-from tractable.likelihoods.gate import KEPT, Gate
+from tractable.likelihoods.gate import KEPT, OutlierGate
 
 ENGINES = ["torch", *(["native"] if native.kernel() is not None else [])]
 NOISE = 0.1
@@ -87,7 +87,7 @@ def test_without_the_guards_it_is_not():
     model.fit(*data(1000), epochs=3, batch_size=10)
     with pytest.raises(AssertionError):
         outlives(model, 50.0, 1)
-    assert model.surprises.count == 0
+    assert model.outliers.count == 0
 
 
 def images(rows: int) -> tuple[Tensor, Tensor]:
@@ -184,7 +184,7 @@ def test_a_predicted_noise_outlives_a_wild_target(predicted, batch, wild):
     x, _ = uneven(400, seed=9)
     noise = model.predict(x).aleatoric.sqrt()
     assert float((noise - _spread(x)).abs().mean()) < 0.3
-    assert model.surprises.count > predicted.surprises.count
+    assert model.outliers.count > predicted.outliers.count
 
 
 def test_a_predicted_noise_is_learnt_as_well_with_the_guards_and_harmed_without(predicted):
@@ -203,7 +203,7 @@ def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tm
     likelihood = tr.likelihoods.HeteroscedasticNormal()
     mean, variance = torch.zeros(2, 2), torch.full((2, 2), 0.1)
     y = torch.tensor([[0.5], [40.0]])
-    verdict = likelihood.judge(Gate(1), y, mean, variance)
+    verdict = likelihood.weigh(OutlierGate(1), y, mean, variance)
     spread = 0.1 + math.exp(0.05)
     assert float(verdict.weight[0]) == 1.0
     # The second value finds a level of 1 that it raises itself, by a tenth of its clipped square.
@@ -217,7 +217,7 @@ def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tm
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
     model = tr.TAGI(net, likelihood).update([[0.1, 0.2]], [[40.0]])
     model.save(tmp_path / "model")
-    assert tr.TAGI.load(tmp_path / "model").surprises == model.surprises
+    assert tr.TAGI.load(tmp_path / "model").outliers == model.outliers
 
 
 # --- exactness -----------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def test_the_published_rule_is_never_robust():
     for model in (one, other):
         model.fit(x, y, epochs=1, batch_size=1).update(x[:1], [[30.0]])
     assert torch.equal(one.posterior.loc, other.posterior.loc)
-    assert one.surprises.count == 0
+    assert one.outliers.count == 0
 
 
 # --- the limit -----------------------------------------------------------------------------------
@@ -297,17 +297,17 @@ def test_a_target_beyond_all_numbers_is_refused_by_both_engines(engine, robust):
 
 def test_a_batch_without_surprises_is_clean():
     one = torch.ones(4, 1)
-    verdict = Gate(1).judge(
+    verdict = OutlierGate(1).weigh(
         one * torch.tensor([[0.5], [1.0], [-2.0], [3.4]]), 0 * one, one.double()
     )
-    assert verdict.clean
+    assert verdict.all_trusted
     assert verdict.weight.tolist() == one.tolist()
-    wild = Gate(1).judge(100 * one[:1], 0 * one[:1], one[:1].double())
-    assert not wild.clean
+    wild = OutlierGate(1).weigh(100 * one[:1], 0 * one[:1], one[:1].double())
+    assert not wild.all_trusted
 
 
 def test_arrays_of_a_gate_are_its_memory_and_a_copy_has_its_own():
-    gate = Gate(2)
+    gate = OutlierGate(2)
     gate.arrays[0][1] = 5.0
     twin = copy.deepcopy(gate)
     twin.arrays[0][1] = 7.0
@@ -316,39 +316,39 @@ def test_arrays_of_a_gate_are_its_memory_and_a_copy_has_its_own():
 
 
 def test_the_gate_believes_the_usual_and_opens_for_what_repeats():
-    gate = Gate(1)
+    gate = OutlierGate(1)
     one = torch.ones(1, 1)
 
     def weight(deviations: float) -> float:
-        verdict = gate.judge(deviations * one, 0 * one, one.double())
+        verdict = gate.weigh(deviations * one, 0 * one, one.double())
         gate.take(verdict)
         return float(verdict.weight)
 
     assert [weight(d) for d in (0.5, -1.0, 2.0, 3.4)] == [1.0] * 4
-    gate = Gate(1)
+    gate = OutlierGate(1)
     first = weight(100.0)
     assert first == pytest.approx(3.5**2 * 1.3348 / 1e4, rel=1e-3)
     repeated = [weight(100.0) for _ in range(25)]
     assert repeated == sorted(repeated)
     assert repeated[-1] == 1.0
-    assert gate.surprises().count > 10
-    assert len(gate.surprises().last) == KEPT
+    assert gate.outliers().count > 10
+    assert len(gate.outliers().last) == KEPT
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_surprises_are_counted_and_told(fitted, engine, tmp_path):
     model = learnt(fitted, engine, None, 2)
-    before = model.surprises.count
+    before = model.outliers.count
     model.update([[0.3, 0.1], [0.5, 0.5]], [[50.0], [0.9]])
     model.update([[0.3, 0.1]], [[-70.0]])
-    assert model.surprises.count == before + 2
-    last = model.surprises.last[0]
+    assert model.outliers.count == before + 2
+    last = model.outliers.last[0]
     assert last.target == -70.0
     assert abs(last.mean) < 3
     assert last.deviations > 100
     model.save(tmp_path / "model")
     again = tr.TAGI.load(tmp_path / "model")
-    assert again.surprises == model.surprises
+    assert again.outliers == model.outliers
     for twin in (again, copy.deepcopy(model)):
         x, y = data(20, seed=3)
         twin.update(x, y)
@@ -360,19 +360,19 @@ def test_surprises_are_counted_and_told(fitted, engine, tmp_path):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_refused_batch_leaves_the_gate_as_it_was(fitted, engine):
     model = learnt(fitted, engine, None, 2)
-    before, level = model.surprises, model.state.gate.level.clone()
+    before, level = model.outliers, model.state.gate.level.clone()
     with pytest.raises(NonFiniteUpdate):
         model.update([[0.1, 0.2], [3e38, 3e38]], [[70.0], [0.0]])
-    assert model.surprises == before
+    assert model.outliers == before
     assert torch.equal(model.state.gate.level, level)
 
 
 def test_a_known_noise_has_a_gate_where_outliers_are_said_to_come(tmp_path):
     likelihood = tr.likelihoods.Normal(NOISE, outliers=True)
     model = tr.TAGI(dense(2), likelihood, gain=1.0).fit(*data(1000), epochs=3, batch_size=10)
-    held, count = rmse(model), model.surprises.count
+    held, count = rmse(model), model.outliers.count
     model.update([[0.0, 0.0]], [[50.0]])
-    assert model.surprises.count == count + 1
+    assert model.outliers.count == count + 1
     assert rmse(model) < 1.05 * held
     model.save(tmp_path / "model")
     assert tr.TAGI.load(tmp_path / "model").likelihood.outliers

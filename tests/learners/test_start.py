@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners.anatomy import Anatomy, branch_ends
-from tractable.learners.start import NARROW, PUBLISHED, usual_start
+from tractable.learners.anatomy import NetworkStructure, residual_branch_ends
+from tractable.learners.start import NARROW, PUBLISHED, default_prior_scale
 from tractable.likelihoods import Bernoulli, Categorical, Normal
 from tractable.nn import CausalTransformer
 
@@ -57,29 +57,33 @@ def chain(hidden: int, *extra: Any) -> nn.Sequential:
 
 
 def test_anatomy() -> None:
-    assert Anatomy.of(chain(3)) == Anatomy(4)
-    assert Anatomy.of(chain(2, nn.BatchNorm1d)) == Anatomy(3, norms=True, batch_norms=True)
-    assert Anatomy.of(chain(2, nn.LayerNorm)) == Anatomy(3, norms=True)
+    assert NetworkStructure.of(chain(3)) == NetworkStructure(4)
+    assert NetworkStructure.of(chain(2, nn.BatchNorm1d)) == NetworkStructure(
+        3, norms=True, batch_norms=True
+    )
+    assert NetworkStructure.of(chain(2, nn.LayerNorm)) == NetworkStructure(3, norms=True)
     blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(5)]
-    assert Anatomy.of(nn.Sequential(nn.Linear(4, 4), *blocks)) == Anatomy(6, 5)
-    assert Anatomy.of(Branches()).depth == 3
-    assert Anatomy.of(Fickle()) == Anatomy(2)
-    assert Anatomy.of(nn.Conv2d(1, 1, 3)) == Anatomy(1, convolutions=True)
+    assert NetworkStructure.of(nn.Sequential(nn.Linear(4, 4), *blocks)) == NetworkStructure(6, 5)
+    assert NetworkStructure.of(Branches()).depth == 3
+    assert NetworkStructure.of(Fickle()) == NetworkStructure(2)
+    assert NetworkStructure.of(nn.Conv2d(1, 1, 3)) == NetworkStructure(1, convolutions=True)
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
-    encoder = Anatomy.of(nn.TransformerEncoder(layer, 3))
-    assert encoder == Anatomy(12, norms=True, attention=True)
+    encoder = NetworkStructure.of(nn.TransformerEncoder(layer, 3))
+    assert encoder == NetworkStructure(12, norms=True, attention=True)
     # Attention that is called as a function counts as well.
-    read = Anatomy.of(CausalTransformer(5, d_model=8, n_heads=2, n_layers=1, context_length=4))
-    assert read == Anatomy(7, norms=True, attention=True)
+    read = NetworkStructure.of(
+        CausalTransformer(5, d_model=8, n_heads=2, n_layers=1, context_length=4)
+    )
+    assert read == NetworkStructure(7, norms=True, attention=True)
     words = nn.Sequential(nn.Embedding(5, 4), nn.LSTM(4, 4, 2))
-    assert Anatomy.of(words) == Anatomy(3, recurrent=True)
+    assert NetworkStructure.of(words) == NetworkStructure(3, recurrent=True)
 
 
 def test_tracing_leaves_the_network_alone() -> None:
     net = Residual(nn.Linear(4, 4))
     net.seen = 0  # type: ignore[assignment]
     net.register_forward_pre_hook(lambda module, _: setattr(module, "seen", 1))
-    Anatomy.of(nn.Sequential(net, nn.Linear(4, 4)))
+    NetworkStructure.of(nn.Sequential(net, nn.Linear(4, 4)))
     assert net.seen == 0
 
 
@@ -172,13 +176,13 @@ def test_scaling_by_layer_size_is_usual_for_classes_with_normalisation_and_stay_
 
 
 def test_deeper_networks_start_with_larger_means_and_less_doubt() -> None:
-    starts = [usual_start(Anatomy(depth), numbers=False)
+    starts = [default_prior_scale(NetworkStructure(depth), numbers=False)
               for depth in (3, 5, 8, 12, 21)]  # fmt: skip
     gains = [start.gain for start in starts]
     doubts = [start.prior_variance_ratio for start in starts]
     assert gains == sorted(gains)
     assert doubts == sorted(doubts, reverse=True)
-    residual = usual_start(Anatomy(21, 19), numbers=False)
+    residual = default_prior_scale(NetworkStructure(21, 19), numbers=False)
     assert residual.gain < starts[-1].gain
 
 
@@ -204,12 +208,12 @@ class Shortcut(nn.Module):
 def test_what_ends_a_residual_branch() -> None:
     blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(3)]
     net = nn.Sequential(nn.Linear(4, 4), *blocks, nn.Linear(4, 1))
-    assert branch_ends(net) == ("1.inner.0.weight", "2.inner.0.weight", "3.inner.0.weight")
-    found = set(branch_ends(nn.Sequential(nn.Linear(4, 4), Shortcut())))
+    assert residual_branch_ends(net) == ("1.inner.0.weight", "2.inner.0.weight", "3.inner.0.weight")
+    found = set(residual_branch_ends(nn.Sequential(nn.Linear(4, 4), Shortcut())))
     assert {"1.long.3.weight", "1.matrix", "1.attention.out_proj.weight"} <= found
     assert not any(name.startswith(("0.", "1.long.0", "1.long.2")) for name in found)
-    assert branch_ends(chain(5)) == ()
-    assert branch_ends(Fickle()) == ()
+    assert residual_branch_ends(chain(5)) == ()
+    assert residual_branch_ends(Fickle()) == ()
 
 
 class Scaled(nn.Module):
@@ -232,7 +236,7 @@ def test_a_scale_for_each_channel_keeps_its_value_whatever_its_shape() -> None:
     kernel = nn.Conv1d(1, 1, 3, bias=False)  # has that shape too, and is none
     first = tr.TAGI(nn.Sequential(kernel, nn.Flatten()), Normal(0.1), gain=1.0).posterior
     torch.testing.assert_close(first["0.weight"].variance, torch.full((1, 1, 3), 1 / 3))
-    assert branch_ends(net) == ("1.scale",)
+    assert residual_branch_ends(net) == ("1.scale",)
 
 
 def test_many_branches_begin_small_and_may_grow_as_others() -> None:
@@ -287,10 +291,10 @@ def test_a_deep_chain_learns_by_default(engine: Any) -> None:
 @pytest.mark.parametrize("sums", [0, 2])
 def test_few_normalised_convolutions_may_move_more_than_many(sums: int) -> None:
     kinds = [
-        Anatomy(d, min(sums, d - 1), norms=True, batch_norms=True, convolutions=True)
+        NetworkStructure(d, min(sums, d - 1), norms=True, batch_norms=True, convolutions=True)
         for d in (4, 8, 21)
     ]
-    starts = [usual_start(kind, numbers=False) for kind in kinds]
+    starts = [default_prior_scale(kind, numbers=False) for kind in kinds]
     few, more, many = (start.prior_variance_ratio for start in starts)
     assert few == pytest.approx(0.5)
     assert few > more > many == pytest.approx(0.1)
@@ -390,8 +394,9 @@ def test_a_network_without_any_matrix_begins_too(net):
 @pytest.mark.parametrize("sums", [0, 6])
 def test_rows_that_are_normalised_by_themselves_get_a_larger_head(sums: int) -> None:
     alone, batch = (
-        usual_start(
-            Anatomy(8, sums, norms=True, batch_norms=over, convolutions=True), numbers=False
+        default_prior_scale(
+            NetworkStructure(8, sums, norms=True, batch_norms=over, convolutions=True),
+            numbers=False,
         )
         for over in (False, True)
     )

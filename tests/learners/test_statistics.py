@@ -8,7 +8,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.learners import statistics
-from tractable.learners.statistics import Recent
+from tractable.learners.statistics import RecentBatches
 
 
 def rows(n: int = 200, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -127,13 +127,13 @@ def test_several_inputs_and_uncertain_ones_are_taken_as_they_came():
 
 
 def test_few_rows_are_kept():
-    recent = Recent()
+    recent = RecentBatches()
     for k in range(100):
         recent.add(torch.full((100, 2), float(k)))
     kept = torch.cat(recent.large())
     assert 4096 <= len(kept) < 4096 + 100
     assert kept[-1, 0] == 99
-    wide = Recent()
+    wide = RecentBatches()
     for _ in range(40):
         wide.add(torch.zeros(1, 1).expand(10, 1 << 18))
     assert wide.rows == sum(map(len, wide.batches)) == 70  # 64 rows are 2 ** 24 numbers
@@ -141,7 +141,7 @@ def test_few_rows_are_kept():
 
 
 def test_batches_of_unlike_rows_are_not_joined():
-    recent = Recent()
+    recent = RecentBatches()
     recent.add(torch.zeros(4, 3))
     recent.add(torch.zeros(4, 5))
     assert [tuple(x.shape) for x in recent.large()] == [(4, 3), (4, 5)]

@@ -16,8 +16,8 @@ from tractable import native
 from tractable.errors import InvalidModelFile
 from tractable.gaussian import Gaussian
 from tractable.learners import Learner, support
-from tractable.learners.nearest import Limits, Nearest
-from tractable.learners.support import Support
+from tractable.learners.nearest import DistanceLimits, NearestDistances
+from tractable.learners.support import TrainingSupport
 from tractable.persistence import model_file
 
 
@@ -42,11 +42,11 @@ def by_definition(x, kept, skip=0):
 def test_distances_and_reach_are_those_of_the_definition(columns, dtype, close):
     kept = normal_rows(columns=columns, dtype=dtype)
     x = normal_rows(3000, columns, seed=1, dtype=dtype) * 1.5  # more than one chunk
-    found = Support.around(kept)
+    found = TrainingSupport.from_rows(kept)
     among = by_definition(kept.double().numpy(), kept.double().numpy(), skip=1)
-    reach = np.quantile(among, 0.9, method="higher")
-    assert float(found.reach) == pytest.approx(reach, rel=100 * close)
-    expected = np.maximum(by_definition(x.double().numpy(), kept.double().numpy()) - reach, 0)
+    radius = np.quantile(among, 0.9, method="higher")
+    assert float(found.radius) == pytest.approx(radius, rel=100 * close)
+    expected = np.maximum(by_definition(x.double().numpy(), kept.double().numpy()) - radius, 0)
     novelty = found.novelty(x)
     assert novelty.dtype == dtype
     np.testing.assert_allclose(novelty.numpy(), expected, atol=100 * close, rtol=10 * close)
@@ -54,7 +54,7 @@ def test_distances_and_reach_are_those_of_the_definition(columns, dtype, close):
 
 def test_nine_of_ten_rows_like_the_training_rows_get_exactly_nothing():
     kept, new = normal_rows(1000), normal_rows(4000, seed=1)
-    share = float((Support.around(kept).novelty(new) == 0).double().mean())
+    share = float((TrainingSupport.from_rows(kept).novelty(new) == 0).double().mean())
     assert share == pytest.approx(0.9, abs=0.03)
 
 
@@ -62,26 +62,28 @@ def test_columns_that_do_not_vary_are_ignored():
     x = normal_rows(50, 3)
     with_constant = torch.cat([x, torch.full((50, 1), 0.1, dtype=x.dtype)], 1)
     elsewhere = with_constant * torch.tensor([2.0, 1.0, 1.0, 1e6], dtype=x.dtype)
-    plain = Support.around(x).novelty(elsewhere[:, :3])
-    assert torch.equal(Support.around(with_constant).novelty(elsewhere), plain)
+    plain = TrainingSupport.from_rows(x).novelty(elsewhere[:, :3])
+    assert torch.equal(TrainingSupport.from_rows(with_constant).novelty(elsewhere), plain)
 
 
 @pytest.mark.parametrize("x", [torch.ones(1, 2), torch.ones(20, 2), torch.full((3, 1), 1e30)])
 def test_rows_without_a_scale_have_no_support(x):
-    assert Support.around(x) is None
+    assert TrainingSupport.from_rows(x) is None
 
 
 def test_duplicates_and_few_rows_do_no_harm():
-    twice = Support.around(torch.tensor([[0.0], [0.0], [1.0]]))
+    twice = TrainingSupport.from_rows(torch.tensor([[0.0], [0.0], [1.0]]))
     assert torch.isfinite(twice.novelty(torch.tensor([[0.0], [5.0]]))).all()
-    two = Support.around(torch.tensor([[0.0], [2.0]]))  # in units of one from 1: -1 and 1
-    assert float(two.reach) == pytest.approx(2.0)
+    two = TrainingSupport.from_rows(
+        torch.tensor([[0.0], [2.0]])
+    )  # in units of one from 1: -1 and 1
+    assert float(two.radius) == pytest.approx(2.0)
     farther = two.novelty(torch.tensor([[6.0]]))  # 4 and 6 from the two
     assert float(farther) == pytest.approx(math.sqrt((16 + 36) / 2) - 2)
 
 
 def test_rows_far_beyond_single_precision_are_finite():
-    kept = Support.around(normal_rows(dtype=torch.float32))
+    kept = TrainingSupport.from_rows(normal_rows(dtype=torch.float32))
     novelty = kept.novelty(torch.full((2, 5), 3e38))
     assert torch.isfinite(novelty).all()
     assert torch.isfinite(novelty * novelty).all()
@@ -93,7 +95,9 @@ def test_rows_far_beyond_single_precision_are_finite():
 
 def test_the_slope_of_a_linear_function_of_one_column_is_exact():
     x = normal_rows(columns=1)
-    found = Support.around(x).with_slope(lambda rows: torch.cat([3 * rows, 0 * rows], 1), seed=0)
+    found = TrainingSupport.from_rows(x).with_slope(
+        lambda rows: torch.cat([3 * rows, 0 * rows], 1), seed=0
+    )
     assert found.slope.tolist() == pytest.approx([9 * float(x.var(correction=0)), 0], rel=1e-6)
 
 
@@ -110,7 +114,7 @@ def test_the_slope_is_the_mean_over_columns_and_rows(columns):
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(bent(leaf).sum(), leaf)
     expected = float((gradient * spread).square().mean())
-    found = Support.around(x).with_slope(bent, seed=0)
+    found = TrainingSupport.from_rows(x).with_slope(bent, seed=0)
     assert float(found.slope) == pytest.approx(expected, rel=0.12)
 
 
@@ -133,30 +137,30 @@ def test_the_slope_of_a_learner_is_that_of_its_mean():
 
 def test_extra_variance_is_the_slope_times_the_square():
     rows = normal_rows(columns=1)
-    found = Support.around(rows).with_slope(lambda x: 2 * x, seed=0)
+    found = TrainingSupport.from_rows(rows).with_slope(lambda x: 2 * x, seed=0)
     far = rows.amax() + torch.tensor([[-1e-9], [3.0], [30.0]], dtype=torch.float64)
     novelty = found.novelty(far)
     assert novelty.tolist()[1:] > [2.0, 20.0]
     expected = float(found.slope) * novelty.square().unsqueeze(1)
-    assert torch.allclose(found.away(far).extra, expected, rtol=1e-5)
+    assert torch.allclose(found.distance(far).extra, expected, rtol=1e-5)
 
 
 def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
     generator = torch.Generator().manual_seed(0)
     rows = torch.rand(600, 6, generator=generator, dtype=torch.float64) * 2 - 1
     rows = rows[rows[:, 0].abs() > 0.4]
-    found = Support.around(rows).with_slope(lambda x: 3 * x[:, :1], seed=0)
+    found = TrainingSupport.from_rows(rows).with_slope(lambda x: 3 * x[:, :1], seed=0)
     inside, gap = rows[:200].clone(), rows[:200].clone()
     gap[:, 0] = 0.0
     assert float((found.novelty(gap) > 0).double().mean()) < 0.5  # the others hide it
-    extra = found.away(gap).extra
+    extra = found.distance(gap).extra
     assert float((extra > 0.1).double().mean()) > 0.95  # the truth may have moved by 3 * 0.4
-    assert float(found.away(inside).extra.mean()) < 0.05
+    assert float(found.distance(inside).extra.mean()) < 0.05
     spread = rows.std(0, correction=0)
     wanted = [3 * float(spread[0]), 0, 0, 0, 0, 0]
-    assert found.steep.tolist() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+    assert found.column_slopes.tolist() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
     # A factor on the growth is a factor on the variance.
-    more = found.steeper(4.0).away(gap).extra
+    more = found.with_scaled_growth(4.0).distance(gap).extra
     assert torch.allclose(more, 4 * extra)
 
 
@@ -164,14 +168,14 @@ def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
 
 
 def test_at_most_a_thousand_rows_are_kept_and_fewer_wide_ones():
-    assert support.drawn(torch.zeros(5000, 3), 0).shape == (1000, 3)
-    assert support.drawn(torch.zeros(50, 3), 0).shape == (50, 3)
-    assert support.drawn(torch.zeros(5000, 3, 32, 32), 0).numel() <= support.MOST_NUMBERS
+    assert support.sample_rows(torch.zeros(5000, 3), 0).shape == (1000, 3)
+    assert support.sample_rows(torch.zeros(50, 3), 0).shape == (50, 3)
+    assert support.sample_rows(torch.zeros(5000, 3, 32, 32), 0).numel() <= support.MAX_NUMBERS
 
 
 def test_the_rows_kept_depend_on_the_seed_alone():
     x = torch.arange(5000.0).unsqueeze(1)
-    first, again, other = (support.drawn(x, seed) for seed in (3, 3, 4))
+    first, again, other = (support.sample_rows(x, seed) for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert len(first.unique()) == 1000
@@ -252,7 +256,7 @@ def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
     plain = model.outputs(far).predictive()
     p = model.predict(far)
     assert torch.equal(p.aleatoric, plain.aleatoric)
-    extra = model.support.away(far).extra
+    extra = model.support.distance(far).extra
     assert torch.equal(p.epistemic, plain.epistemic + extra)
     assert float(extra) > 0
 
@@ -277,10 +281,10 @@ def test_labels_are_doubted_away_from_the_data(learner, likelihood, outputs, tmp
     assert bool((p.entropy > plain.entropy).all())
     assert bool((p.epistemic > plain.epistemic).all())
     inside = model.support.novelty(x) == 0
-    near = model.outputs(x).predictive().probs
-    calm = model.support.away(x).extra.amax(1) == 0
+    slope_radius = model.outputs(x).predictive().probs
+    calm = model.support.distance(x).extra.amax(1) == 0
     assert bool((calm & inside).double().mean() > 0.8)
-    assert torch.equal(model.predict(x).probs[calm], near[calm])
+    assert torch.equal(model.predict(x).probs[calm], slope_radius[calm])
     model.save(tmp_path / "model")
     again = Learner.load(tmp_path / "model")
     assert torch.equal(again.predict(far).probs, p.probs)
@@ -338,7 +342,7 @@ def test_rows_that_wait_are_no_more_than_a_support_keeps(batch, batches, columns
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(100, columns, generator=draw)
     model = tr.TAGI(nn.Linear(columns, 1), tr.likelihoods.Normal(0.1)).fit(x, x[:, 0], epochs=1)
-    limit = support.room((columns,))
+    limit = support.max_kept_rows((columns,))
     there = torch.full((3, columns), 50.0)
     model.update(there, torch.zeros(3))  # early in the stream, and unlike all that follows
     for _ in range(batches if columns == 1 else min(batches, 20)):
@@ -351,7 +355,7 @@ def test_rows_that_wait_are_no_more_than_a_support_keeps(batch, batches, columns
 
 
 def test_a_stream_keeps_no_more_rows_than_a_fit():
-    kept = Support.around(normal_rows(1000, 2))
+    kept = TrainingSupport.from_rows(normal_rows(1000, 2))
     far = 1e4 * torch.arange(1.0, 301.0, dtype=torch.float64).unsqueeze(1).repeat(1, 2)
     longer = kept.joined(far)
     assert len(longer.rows) == 1000
@@ -399,8 +403,8 @@ def damage(name, change):
         damage("scale", lambda t: -t),
         damage("scale", lambda t: t.repeat(2)),
         damage("centre", lambda t: t * math.inf),
-        damage("reach", lambda t: -1 - t),
-        damage("reach", lambda t: t.unsqueeze(0)),
+        damage("radius", lambda t: -1 - t),
+        damage("radius", lambda t: t.unsqueeze(0)),
         damage("slope", lambda t: -t),
         damage("slope", lambda t: t.repeat(2)),
         damage("event", lambda t: t * 10**12),
@@ -432,14 +436,17 @@ def test_both_ways_to_search_are_the_definition(rows, columns, dtype, monkeypatc
     draw = torch.Generator().manual_seed(rows + columns)
     kept = torch.randn(rows, columns, generator=draw, dtype=dtype)
     kept[: rows // 4] = kept[rows // 2 : rows // 2 + rows // 4].clone()  # some twice
-    steep = torch.rand(columns, generator=draw, dtype=dtype).square() * 10
+    column_slopes = torch.rand(columns, generator=draw, dtype=dtype).square() * 10
     x = torch.cat([kept[:9], 2 * torch.randn(40, columns, generator=draw, dtype=dtype) + 0.5])
     x = torch.cat([x, 1e6 * x[-3:]])
     between = cdist(x.double(), kept.double())
-    steeply = cdist((x * steep).double(), (kept * steep).double())
+    steeply = cdist((x * column_slopes).double(), (kept * column_slopes).double())
     roots = [np.sqrt((np.sort(d, 1)[:, :3] ** 2).mean(1)) for d in (between, steeply)]
-    limits = Limits(float(np.median(roots[0])), float(np.median(roots[1])), 0.7)
-    first, second = np.maximum(roots[0] - limits.reach, 0), np.maximum(roots[1] - limits.near, 0)
+    limits = DistanceLimits(float(np.median(roots[0])), float(np.median(roots[1])), 0.7)
+    first, second = (
+        np.maximum(roots[0] - limits.radius, 0),
+        np.maximum(roots[1] - limits.slope_radius, 0),
+    )
     square = np.maximum(first**2, 0.7 * second**2)
     assert (square == 0).any()
     assert (square > 0).any()
@@ -449,10 +456,10 @@ def test_both_ways_to_search_are_the_definition(rows, columns, dtype, monkeypatc
             monkeypatch.setattr(native, "kernel", lambda: None)
             if columns > 32:
                 close = {"rtol": 1e-3 if dtype == torch.float32 else 1e-6}
-        nearest = Nearest(kept, steep, limits)
+        nearest = NearestDistances(kept, column_slopes, limits)
         novelty, growth = nearest.growth(x)
         assert novelty.dtype == growth.dtype == dtype
-        near_zero = 1e-5 * limits.reach
+        near_zero = 1e-5 * limits.radius
         np.testing.assert_allclose(novelty, first, **close, atol=near_zero)
         np.testing.assert_allclose(growth, square, **close, atol=near_zero)
         np.testing.assert_allclose(nearest.beyond(x), first, **close, atol=near_zero)

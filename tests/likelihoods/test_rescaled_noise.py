@@ -108,7 +108,7 @@ def test_an_update_keeps_a_calibrated_noise(
     name: str, learner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same by ``fit(calibrate=True)``, whose held-out rows ask for a factor of 4."""
-    monkeypatch.setattr(tr.training.holdout, "scale_of_folds", lambda *a, **k: 4.0)
+    monkeypatch.setattr(tr.training.holdout, "cross_validated_noise_scale", lambda *a, **k: 4.0)
     model = fitted(learner, name, 1, epochs=2)
     before = noise_of(model, name)
     calibrated = fitted(learner, name, 1, epochs=2, calibrate=True)

@@ -120,8 +120,8 @@ def test_a_gate_on_predicted_noises_is_the_same_in_both_engines() -> None:
     models = [tr.TAGI(net, HeteroscedasticNormal(), engine=e) for e in ("native", "torch")]
     for model in models:
         model.fit(x, y, epochs=1, batch_size=8, shuffle=False, progress=False, distance_aware=False)
-        assert model.surprises.count >= 2
+        assert model.outliers.count >= 2
     kernel, other = models
-    assert kernel.surprises.count == other.surprises.count
+    assert kernel.outliers.count == other.outliers.count
     torch.testing.assert_close(kernel.posterior.loc, other.posterior.loc, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(kernel.state.gate.level, other.state.gate.level, rtol=1e-3, atol=0)

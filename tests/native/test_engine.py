@@ -116,7 +116,7 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     model.update(torch.zeros(1, 3), torch.ones(1, 1))
     model.save(tmp_path / "model")
     monkeypatch.setattr(native, "kernel", lambda: None)
-    native_engine.notice_missing.cache_clear()
+    native_engine.log_missing_kernel.cache_clear()
     with caplog.at_level(logging.WARNING, logger="tractable"):
         for _ in range(3):
             assert tr.TAGI(CHAIN, Normal(0.1)).engine == "torch"
@@ -129,7 +129,7 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     assert loaded.engine == "torch"
     assert torch.equal(loaded.posterior.loc, model.posterior.loc)
     assert versions.get_versions()["kernel"].startswith("not built")
-    native_engine.notice_missing.cache_clear()
+    native_engine.log_missing_kernel.cache_clear()
 
 
 def test_a_file_never_insists_on_the_kernel(tmp_path: Path) -> None:

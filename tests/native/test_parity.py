@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tests.native import draw
 from tractable.errors import UnsupportedByKernel
-from tractable.learners import Position
+from tractable.learners import BatchPosition
 from tractable.rules.activation import MODES
 
 UPDATES = int(os.environ.get("TRACTABLE_PARITY_UPDATES", "25"))
@@ -63,7 +63,7 @@ def learn(models: list[tr.TAGI], problem: draw.Problem, updates: int) -> None:
         clear = clear_of_kinks(models[-1], x.to(models[-1].dtype))
         if not clear.any():
             continue
-        moment = Position(len(x) / len(problem.x), 0.0, k, updates)
+        moment = BatchPosition(len(x) / len(problem.x), 0.0, k, updates)
         for model in models:
             inputs, targets = model.checked(x[clear], y[clear])
             model.learn_batch(inputs, targets, moment)
@@ -158,7 +158,7 @@ def test_an_epoch_is_its_updates_bit_for_bit(batch: int, shuffle: bool) -> None:
         order = torch.randperm(len(x), generator=steps.generator)
     for rows in order.split(batch):
         inputs, targets = steps.checked(x[rows], y[rows])
-        steps.learn_batch(inputs, targets, Position(len(rows) / len(x), 0.0, 0, 1))
+        steps.learn_batch(inputs, targets, BatchPosition(len(rows) / len(x), 0.0, 0, 1))
     assert torch.equal(whole.posterior.loc, steps.posterior.loc)
     assert torch.equal(whole.posterior.variance, steps.posterior.variance)
     assert torch.equal(whole.likelihood.noise_mean, steps.likelihood.noise_mean)

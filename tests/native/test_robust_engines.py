@@ -44,13 +44,13 @@ def test_engines_agree_on_dirty_data(activation: str, likelihood: str, batch: in
         exact = problem.learner("torch", torch.float64)
         learn([kernel, torch32, exact], problem, 20)
         assert draw.distance(kernel, exact) < 3 * draw.distance(torch32, exact) + 1e-4
-    assert kernel.surprises.count == torch32.surprises.count
+    assert kernel.outliers.count == torch32.outliers.count
     if likelihood != "normal":
         torch.testing.assert_close(
             kernel.state.gate.level, torch32.state.gate.level, rtol=1e-3, atol=1e-6
         )
         ours, theirs = (
-            torch.tensor([[s.target, s.deviations] for s in model.surprises.last])
+            torch.tensor([[s.target, s.deviations] for s in model.outliers.last])
             for model in (kernel, torch32)
         )
         torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-3)
@@ -68,7 +68,7 @@ def test_one_update_agrees_to_the_rounding_of_a_step() -> None:
         models = [problem.learner(engine) for engine in ("native", "torch")]
         for model in models:
             model.update(x, y)
-            assert model.surprises.count > 0
+            assert model.outliers.count > 0
         assert draw.distance(*models) < 1e-5
         levels = [model.state.gate.level for model in models]
         torch.testing.assert_close(*levels, rtol=1e-6, atol=0)

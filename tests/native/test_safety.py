@@ -17,7 +17,7 @@ from torch import nn
 import tractable as tr
 from tests.native import draw
 from tractable.errors import InvalidInput, NonFiniteUpdate
-from tractable.training.batches import Rows
+from tractable.training.batches import ArrayData
 
 
 def regression(
@@ -56,7 +56,7 @@ def test_an_epoch_whose_progress_raises_changes_nothing() -> None:
 
     assert model.engine == "native"
     with pytest.raises(KeyboardInterrupt):
-        model.method.engine.learn_epoch(model.state, Rows(x, y, 1), None, 0.0, interrupt)
+        model.method.engine.learn_epoch(model.state, ArrayData(x, y, 1), None, 0.0, interrupt)
     assert same(before, state(model))
 
 

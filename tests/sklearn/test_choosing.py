@@ -188,7 +188,7 @@ def test_below_twenty_rows_nothing_is_held_out():
     X, y = rows(0.1, 19)
     model = TAGIRegressor((4,), random_state=0).fit(X, y)
     assert model.cv_results_ == []
-    assert model.best_params_ == Setting((4,), holdout.usual_epochs(19))
+    assert model.best_params_ == Setting((4,), holdout.default_epochs(19))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.errors import InvalidModelFile
-from tractable.learners.outputs import Draws, Mixed, Moments
+from tractable.learners.outputs import EnsembleOutputs, GaussianOutputs, SampledOutputs
 from tractable.likelihoods import Normal
 from tractable.persistence import model_file
 from tractable.sklearn import TAGIRegressor, doubt
@@ -61,9 +61,9 @@ def test_only_the_variance_within_networks_is_scaled():
 
 def test_the_variance_within_parts_of_outputs():
     mean, noise = torch.tensor([[1.0], [2.0]]), Normal(0.1)
-    two = Mixed([Moments(mean, 0 * mean + v, noise) for v in (0.2, 0.6)])
+    two = EnsembleOutputs([GaussianOutputs(mean, 0 * mean + v, noise) for v in (0.2, 0.6)])
     assert two.within().flatten().tolist() == pytest.approx([0.4, 0.4])
-    drawn = Draws(torch.stack([mean, mean + 1]), noise)
+    drawn = SampledOutputs(torch.stack([mean, mean + 1]), noise)
     assert drawn.within().tolist() == [[0.0], [0.0]]
     assert drawn.with_extra_variance(0 * mean + 0.3).within().flatten().tolist() == pytest.approx(
         [0.3, 0.3]
@@ -137,7 +137,7 @@ def test_a_learner_begun_anew_is_one_made_anew():
     first = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=3)
     first.fit(x, x.sin(), epochs=2)
     made = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=7)
-    twin = first.anew(7)
+    twin = first.reinitialized(7)
     assert not twin.fitted
     for model in (made, twin):
         model.fit(x, x.cos(), epochs=2)

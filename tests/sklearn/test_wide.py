@@ -9,7 +9,7 @@ import torch
 
 import tractable as tr
 from tractable.learners import support
-from tractable.learners.support import column_slopes
+from tractable.learners.support import rms_column_slopes
 from tractable.sklearn import relevance
 from tractable.sklearn.network import dense
 
@@ -25,7 +25,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 
 
 def all_at_once(mean, x, units):
-    """``column_slopes`` with one matrix of all rows, moved along all columns."""
+    """``rms_column_slopes`` with one matrix of all rows, moved along all columns."""
     rows, columns = x.shape
     moves = torch.diag(0.1 * units).repeat_interleave(rows, 0)
     at = x.repeat(columns, 1)
@@ -44,7 +44,7 @@ def test_slopes_in_blocks_are_those_of_one_matrix(moved, outputs, monkeypatch):
     def mean(at):
         return (at @ weights).sin()
 
-    found = column_slopes(mean, x, units)
+    found = rms_column_slopes(mean, x, units)
     torch.testing.assert_close(found, all_at_once(mean, x, units), rtol=1e-5, atol=1e-6)
 
 

@@ -6,8 +6,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 import tractable as tr
-from tractable.training.batches import Format, as_inputs
-from tractable.training.inputs import Several, form, is_uncertain, measurable, only_one, over
+from tractable.training.batches import TensorFormat, as_inputs
+from tractable.training.inputs import (
+    MultiInput,
+    distance_input,
+    input_signature,
+    is_uncertain,
+    map_inputs,
+    single_input,
+)
 
 A, B = torch.arange(8.0).reshape(4, 2), torch.arange(4)
 
@@ -25,20 +32,20 @@ def test_all_parts_are_indexed_alike(given):
     leaves, structure = pytree.tree_flatten(x)
     again = pytree.tree_unflatten([2 * leaf for leaf in leaves], structure)
     assert torch.equal(again.into(lambda a, b: a), 2 * A)
-    assert form(again) == form(x)
+    assert input_signature(again) == input_signature(x)
 
 
 def test_what_is_one_input_and_what_is_several():
     assert isinstance(as_inputs(((1.0, 2.0), (3.0, 4.0))), torch.Tensor)
     assert isinstance(as_inputs([A[0], A[1]]), torch.Tensor)
-    assert isinstance(as_inputs((A.numpy(), B)), Several)
+    assert isinstance(as_inputs((A.numpy(), B)), MultiInput)
     assert [part.shape for part in as_inputs(as_inputs((A, B))).tensors] == [A.shape, B.shape]
-    forms = {form(as_inputs(x)) for x in (A, (A,), (A, B), (A, A), {"a": A, "b": B})}
+    forms = {input_signature(as_inputs(x)) for x in (A, (A,), (A, B), (A, A), {"a": A, "b": B})}
     assert len(forms) == 5
 
 
 def test_every_part_is_brought_to_the_format():
-    format = Format(torch.float64, torch.device("cpu"), integers=True)
+    format = TensorFormat(torch.float64, torch.device("cpu"), integers=True)
     x = format.inputs({"a": A.numpy(), "b": B, "c": tr.Gaussian(A, 1.0)})
     assert [part.dtype for part in x.tensors] == [torch.float64, torch.int64, torch.float64]
     assert is_uncertain(x)
@@ -53,11 +60,11 @@ def test_every_part_is_brought_to_the_format():
 
 def test_what_only_one_input_has():
     several = as_inputs((A, B))
-    assert measurable(several) is None
-    assert measurable(B) is None
-    assert measurable(tr.Gaussian(A, 1.0)) is A
-    assert only_one(A, "this") is A
+    assert distance_input(several) is None
+    assert distance_input(B) is None
+    assert distance_input(tr.Gaussian(A, 1.0)) is A
+    assert single_input(A, "this") is A
     with pytest.raises(TypeError, match="this is for networks of one input; there are 2"):
-        only_one(several, "this")
-    assert over(lambda part: part + 1, several).tensors[1].tolist() == [1, 2, 3, 4]
-    assert repr(several) == "Several(0: (4, 2), 1: (4,))"
+        single_input(several, "this")
+    assert map_inputs(lambda part: part + 1, several).tensors[1].tolist() == [1, 2, 3, 4]
+    assert repr(several) == "MultiInput(0: (4, 2), 1: (4,))"

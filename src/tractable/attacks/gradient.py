@@ -29,7 +29,7 @@ from tractable.attacks.budget import (
     valid_range,
 )
 from tractable.learners import Learner
-from tractable.training.inputs import only_one
+from tractable.training.inputs import single_input
 
 Bounds = tuple[float, float] | None
 
@@ -155,7 +155,7 @@ def robustness(
 
 def _checked(learner: Learner, X: Any, y: Any) -> tuple[Tensor, Tensor]:
     x, targets = learner.checked(X, y)
-    return only_one(x, "an attack"), targets
+    return single_input(x, "an attack"), targets
 
 
 def loss_gradient(

@@ -41,7 +41,7 @@ from tractable.infer import observation
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical
 from tractable.likelihoods.base import class_targets
-from tractable.training.inputs import only_one
+from tractable.training.inputs import single_input
 
 DECIDED = 0.1
 """Mean from which on a decision, observed as +1 or -1, counts as made."""
@@ -118,7 +118,7 @@ def infer(
         raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
     if budget is not None and not isinstance(budget, Budget):
         budget = Budget(float(budget))
-    x = only_one(model.format.inputs(images), "an attack")
+    x = single_input(model.format.inputs(images), "an attack")
     if isinstance(x, Gaussian):
         raise TypeError("images are tensors: the prior's variance is sigma")
     pixel = torch.as_tensor(unit, dtype=x.dtype, device=x.device)

@@ -14,7 +14,7 @@ from typing import Any
 from tractable.data import sources
 from tractable.errors import ChecksumMismatch, DataNotFound
 
-__all__ = ["ChecksumMismatch", "DataNotFound", "FOLDER", "find_local", "locate"]
+__all__ = ["FOLDER", "ChecksumMismatch", "DataNotFound", "find_local", "locate"]
 
 #: The environment variable that names the local folder.
 FOLDER = "TRACTABLE_DATA"

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from tractable.errors import InvalidInput
 from tractable.training.batches import as_tensor
-from tractable.training.parallel import cores
+from tractable.training.parallel import n_cores
 from tractable.training.progress import Progress
 
 Factory = Callable[[int], Any]
@@ -177,7 +177,7 @@ def run_all(
     """
     if n_jobs is not None and n_jobs < 1:
         raise ValueError(f"n_jobs must be at least 1, got {n_jobs}")
-    n_workers = min(n_jobs or cores(), count)
+    n_workers = min(n_jobs or n_cores(), count)
     with Progress(count, label, progress) as bar:
         if n_workers > 1 and (threads or _can_fork()):
             try:

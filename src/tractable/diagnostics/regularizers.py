@@ -31,7 +31,7 @@ from tractable.learners import (
 from tractable.likelihoods import Likelihood, Normal, Softmax
 from tractable.plots.canvas import COLORS, INK, canvas, quiet
 from tractable.sequential import layers
-from tractable.training.holdout import usual_epochs
+from tractable.training.holdout import default_epochs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,7 +199,7 @@ def compare_regularizers(
         likelihood = Softmax(int(rows[1].max()) + 1) if classes else Normal()
     trials, not_applicable = _trials(net, likelihood, augment, lr)
     trials = _select(trials, only, not_applicable)
-    epochs = usual_epochs(round(0.6 * len(rows[0]))) if epochs is None else epochs
+    epochs = default_epochs(round(0.6 * len(rows[0]))) if epochs is None else epochs
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}")
     budget, size = epochs, batch_size

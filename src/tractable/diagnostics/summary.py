@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tractable.diagnostics.receptive_field import ReceptiveFieldMode
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.learners.heads import sole
+from tractable.learners.heads import single_output
 from tractable.learners.learner import Learner
 from tractable.plots.canvas import COLORS, canvas, legend, quiet
 from tractable.posterior import Posterior
@@ -208,7 +208,7 @@ def _run(
         ReceptiveFieldMode(x) as fields,
         _recording_outputs(module, outputs_of_layers, fields),
     ):
-        z = sole(module(x))
+        z = single_output(module(x))
         if y is not None and likelihood is not None:
             targets = likelihood.targets(as_tensor(y, "targets").to(z.device), z.shape)
             loss = -likelihood.log_prob(targets, z).sum() / len(z)
@@ -238,7 +238,9 @@ def _recording_outputs(
     def make_hook(name: str) -> Any:
         def hook(part: nn.Module, inputs: Any, out: Any) -> None:
             tensor = (
-                out if isinstance(out, Tensor) else sole(out[:1] if isinstance(out, tuple) else out)
+                out
+                if isinstance(out, Tensor)
+                else single_output(out[:1] if isinstance(out, tuple) else out)
             )
             field = fields.field_of(tensor)
             size = None if field is None or not field.size else field.size

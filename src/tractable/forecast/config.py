@@ -14,7 +14,7 @@ from tractable.forecast.panel import Panel
 from tractable.forecast.scaling import Transform, check_transform
 from tractable.forecast.windows import NORMALIZATIONS, Normalization, WindowLayout
 from tractable.learners import TAGI, Ensemble, Learner
-from tractable.learners.files import kind_of
+from tractable.learners.files import learner_class
 from tractable.likelihoods import IncompleteNormal, Likelihood, Normal
 from tractable.nn import mlp
 
@@ -172,7 +172,7 @@ def model_config(forecaster: Forecaster, panel: Panel) -> ModelConfig:
         InvalidInput: the arguments do not allow these covariates.
     """
     given = forecaster.learner
-    kind = kind_of(given) if isinstance(given, str) else given
+    kind = learner_class(given) if isinstance(given, str) else given
     if not (isinstance(kind, type) and issubclass(kind, Learner)):
         raise TypeError(f"learner must be a class of learners or its name, got {kind!r}")
     if forecaster.strategy not in ("direct", "recursive"):

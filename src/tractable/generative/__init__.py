@@ -17,14 +17,15 @@ from tractable.generative.schedule import Schedule
 from tractable.generative.vae import VAE
 
 __all__ = [
-    "Autoregressive",
-    "CausalLM",
-    "Chain",
     "GAN",
     "VAE",
     "Autoencoder",
+    "Autoregressive",
+    "CausalLM",
+    "Chain",
     "Columns",
     "Density",
+    "DensityModule",
     "Diffusion",
     "DiscreteColumns",
     "Flow",
@@ -32,12 +33,11 @@ __all__ = [
     "Generative",
     "Latent",
     "Learnt",
-    "DensityModule",
     "Masked",
     "RowPredictive",
     "Schedule",
     "flow",
-    "reverse_fit",
     "kl_to_prior",
+    "reverse_fit",
     "slerp",
 ]

@@ -229,7 +229,7 @@ class Autoregressive(Learnt):
         columns = self.columns_.modelled
         self._order(columns)
         if net is None and not isinstance(self.net, nn.Module):
-            checks.widths([columns, *self.net, columns], 1, tensors)
+            checks.check_network_size([columns, *self.net, columns], 1, tensors)
         super().unpack(path, tensors, header, net)
 
 

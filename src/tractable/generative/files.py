@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tractable.errors import InvalidModelFile
 from tractable.generative.columns import Columns
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import part, prefixed
+from tractable.persistence.model_file import under_prefix, with_prefix
 
 if TYPE_CHECKING:
     from tractable.generative.base import Generative
@@ -39,9 +39,9 @@ def packed(model: Generative) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All of a fitted model, as tensors and JSON values."""
     columns = model.fitted_columns()
     tensors, header = model.pack()
-    tensors = prefixed(tensors, _LEARNT) | prefixed(columns.tensors(), _ROWS)
+    tensors = with_prefix(tensors, _LEARNT) | with_prefix(columns.tensors(), _ROWS)
     if model.context_columns_ is not None:
-        tensors |= prefixed(model.context_columns_.tensors(), _CONTEXT)
+        tensors |= with_prefix(model.context_columns_.tensors(), _CONTEXT)
     if model.reference_ is not None:
         context, rows = model.reference_
         tensors[f"{_HELD}rows"] = rows
@@ -64,39 +64,41 @@ def write(path: str | Path, model: Generative) -> None:
 def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
     """The model that a file holds; see ``Generative.load``."""
     tensors, header = model_file.read(path)
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         entry = header.get("generative")
         if not isinstance(entry, dict):
             raise InvalidModelFile(f"{path} holds no model of rows")
-        checks.finite(entry, "the model")
+        checks.check_finite(entry, "the model")
         kind = _KINDS.get(str(entry.get("kind")))
         if kind is None:
             raise InvalidModelFile(f"a model of rows {entry.get('kind')!r} is unknown here")
         if not issubclass(kind, wanted):
             raise InvalidModelFile(f"{path} holds a {kind.__name__}, not a {wanted.__name__}")
-        given = dict(checks.of_type(entry["config"], dict, "config"))
-        common = dict(checks.of_type(entry["common"], dict, "common"))
-        checks.arguments(kind, given, kind.__name__)
-        room = max(_FEW, model_file.numbers_in(tensors))
+        given = dict(checks.require_type(entry["config"], dict, "config"))
+        common = dict(checks.require_type(entry["common"], dict, "common"))
+        checks.check_arguments(kind, given, kind.__name__)
+        room = max(_FEW, model_file.count_numbers(tensors))
         for name, value in given.items():
             for number in _whole_numbers(value):
-                checks.at_most(abs(number), room, name)
+                checks.require_at_most(abs(number), room, name)
         common["dtype"] = _dtype(common.get("dtype"))
-        checks.of_type(common.get("seed"), int, "seed")
+        checks.require_type(common.get("seed"), int, "seed")
         for name in ("standardize", "dequantize"):
-            checks.of_type(common.get(name), bool, name)
+            checks.require_type(common.get(name), bool, name)
         model = kind.rebuilt({**given, **common}, net)
-        model.columns_ = Columns.from_tensors(part(tensors, _ROWS))
-        about = part(tensors, _CONTEXT)
+        model.columns_ = Columns.from_tensors(under_prefix(tensors, _ROWS))
+        about = under_prefix(tensors, _CONTEXT)
         model.context_columns_ = Columns.from_tensors(about) if about else None
-        model.reference_ = _reference(model, part(tensors, _HELD))
-        learnt = checks.of_type(entry["learnt"], dict, "what was learnt")
-        model.unpack(Path(path), part(tensors, _LEARNT), learnt, net)
+        model.reference_ = _reference(model, under_prefix(tensors, _HELD))
+        learnt = checks.require_type(entry["learnt"], dict, "what was learnt")
+        model.unpack(Path(path), under_prefix(tensors, _LEARNT), learnt, net)
         again, header_again = packed(model)
         if net is None:
-            checks.taken((tensors, header["generative"]), (again, header_again["generative"]))
+            checks.check_roundtrip(
+                (tensors, header["generative"]), (again, header_again["generative"])
+            )
         else:
-            checks.matching(again, tensors, "network")
+            checks.check_same_tensors(again, tensors, "network")
     return model
 
 

@@ -19,7 +19,7 @@ from tractable.learners import TAGI, Backprop, Laplace, Learner
 from tractable.learners.chance import PREDICTION_SEED
 from tractable.likelihoods import LogDensity
 from tractable.persistence import checks
-from tractable.training.inputs import Several
+from tractable.training.inputs import MultiInput
 from tractable.training.progress import Progress
 
 _REFUSED = (TAGI, Laplace)
@@ -235,7 +235,7 @@ class Flow(Learnt):
             raise ValueError("the flow in the file is the user's own: give load(path, net=...)")
         if net is None:
             columns = self.fitted_columns().modelled
-            checks.widths([columns, *self.hidden, columns], self.transforms, tensors)
+            checks.check_network_size([columns, *self.hidden, columns], self.transforms, tensors)
         super().unpack(path, tensors, held, net)
 
 
@@ -312,7 +312,7 @@ class FlowDensity(Density):
 
 
 def _inputs(x: Tensor, context: Tensor | None) -> Any:
-    return x if context is None else Several((x, context))
+    return x if context is None else MultiInput((x, context))
 
 
 # --- towards a density that is known up to a factor ----------------------------------------------

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tractable.errors import InvalidInput, NonFiniteGradient
 from tractable.generative import adversaries
 from tractable.generative.chance import seeded
-from tractable.learners.fresh import redraw
+from tractable.learners.fresh import reset_parameters
 
 if TYPE_CHECKING:
     from tractable.generative.gan import GAN
@@ -41,8 +41,8 @@ class Game:
             self.generator, self.discriminator = (
                 copy.deepcopy(m).to(model.dtype) for m in (model.generator, model.discriminator)
             )
-            redraw(self.generator)
-            redraw(self.discriminator)
+            reset_parameters(self.generator)
+            reset_parameters(self.discriminator)
         self.kept = copy.deepcopy(self.generator)
         betas = (0.5, 0.9)
         self.makers, self.judges = (

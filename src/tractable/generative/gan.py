@@ -232,15 +232,15 @@ class GAN(Generative):
     ) -> None:
         """See ``Generative``; networks are built of plain layers, no larger than the file."""
         if self.specs_ is not None:
-            most = model_file.numbers_in(tensors)
+            most = model_file.count_numbers(tensors)
             self.generator, self.discriminator = (architecture.build(s, most) for s in self.specs_)
             self.specs_ = None
         loaded = []
         for name, module in (("generator", self.generator), ("discriminator", self.discriminator)):
-            held = model_file.part(tensors, f"{name}/")
+            held = model_file.under_prefix(tensors, f"{name}/")
             twin = copy.deepcopy(module).to(self.dtype)
-            checks.matching(dict(twin.state_dict()), held, name)
-            checks.numbers(held, {})
+            checks.check_same_tensors(dict(twin.state_dict()), held, name)
+            checks.check_numbers(held, {})
             twin.load_state_dict(held)
             loaded.append(twin.eval())
         self.generator_, self.discriminator_ = loaded

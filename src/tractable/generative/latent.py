@@ -22,7 +22,7 @@ from tractable.generative.learnt import Learnt
 from tractable.generative.predictive import Density
 from tractable.infer import states
 from tractable.learners import TAGI, Learner
-from tractable.learners.method import Position
+from tractable.learners.method import BatchPosition
 from tractable.likelihoods import Likelihood, Normal
 from tractable.persistence import architecture
 from tractable.training.progress import Progress
@@ -118,7 +118,7 @@ class Latent(Learnt):
             for epoch in range(epochs):
                 rows = torch.randperm(len(x), generator=order).split(batch_size)
                 for number, at in enumerate(rows):
-                    position = Position(len(at) / len(x), epoch / epochs, number, batches)
+                    position = BatchPosition(len(at) / len(x), epoch / epochs, number, batches)
                     z, seen = model.checked(self._latent(model, x[at], order), x[at])
                     model.learn_batch(z, seen, position)
                     bar.advance(1)

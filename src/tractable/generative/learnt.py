@@ -92,7 +92,7 @@ class Learnt(Generative):
     def learnt_config(self) -> dict[str, Any]:
         """The arguments of this class as JSON values, for ``config``."""
         return {
-            "learner": learner_files.kind_name(self.learner),
+            "learner": learner_files.learner_name(self.learner),
             "members": self.members,
             "options": self.options,
         }
@@ -100,7 +100,7 @@ class Learnt(Generative):
     @classmethod
     def rebuilt(cls, config: dict[str, Any], net: nn.Module | None) -> Any:
         """See ``Generative``; the file's learner is one that is known here."""
-        config = {**config, "learner": learner_files.kind_of(config["learner"])}
+        config = {**config, "learner": learner_files.learner_class(config["learner"])}
         return super().rebuilt(config, net)
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

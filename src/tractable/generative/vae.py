@@ -21,7 +21,7 @@ from tractable.learners import TAGI, Backprop, Learner
 from tractable.learners import files as learner_files
 from tractable.likelihoods import Likelihood, LogDensity
 from tractable.persistence import architecture, model_file
-from tractable.persistence.checks import of_type
+from tractable.persistence.checks import require_type
 
 _BATCH = 100
 _CHAIN = 50  # steps of a Markov chain to a draw of what is missing
@@ -198,9 +198,9 @@ class VAE(Learnt):
         given = dict(config)
         specs = [given.pop("encoder"), given.pop("decoder")]
         likelihood = learner_files.likelihood_of(
-            dict(of_type(given.pop("likelihood"), dict, "likelihood")), {}
+            dict(require_type(given.pop("likelihood"), dict, "likelihood")), {}
         )
-        given["learner"] = learner_files.kind_of(given["learner"])
+        given["learner"] = learner_files.learner_class(given["learner"])
         if net is not None:
             both = list(net.children())
             if len(both) != 2:
@@ -222,7 +222,7 @@ class VAE(Learnt):
     ) -> None:
         """See ``Generative``; networks are built of plain layers, no larger than the file."""
         if self.specs_ is not None:
-            most = model_file.numbers_in(tensors)
+            most = model_file.count_numbers(tensors)
             self.encoder, self.decoder = (architecture.build(s, most) for s in self.specs_)
             self.specs_ = None
         super().unpack(path, tensors, header, net)

@@ -18,7 +18,7 @@ from tractable.learners import TAGI
 from tractable.likelihoods import Categorical, Likelihood, Normal
 from tractable.likelihoods.base import limit_variance_message
 from tractable.moments import conditioning
-from tractable.training.inputs import only_one
+from tractable.training.inputs import single_input
 
 
 def trained(model: TAGI) -> TAGI:
@@ -49,7 +49,7 @@ def prior(model: TAGI, x: Any, sigma: float | None = None) -> Gaussian:
         moved = model.format.inputs(x)
         assert isinstance(moved, Gaussian)
         return Gaussian.wrap(moved.loc.detach(), moved.variance.detach())
-    loc = only_one(model.format.inputs(x), "inferring an input")
+    loc = single_input(model.format.inputs(x), "inferring an input")
     if not loc.is_floating_point():
         raise TypeError(f"an input of {loc.dtype} has no Gaussian: row numbers cannot be inferred")
     return Gaussian.wrap(loc, torch.full_like(loc, 0.0 if sigma is None else sigma**2))

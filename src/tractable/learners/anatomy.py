@@ -4,8 +4,8 @@ The longest path is found in the graph of the module (``torch.fx``); a module th
 traced, because what it does depends on numbers, counts all that it has.
 
 >>> net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 1))
->>> Anatomy.of(net)
-Anatomy(depth=2, sums=0, norms=True)
+>>> NetworkStructure.of(net)
+NetworkStructure(depth=2, sums=0, norms=True)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class NetworkStructure:
     """Depth and kinds of layers.
 
     Attributes:
@@ -48,10 +48,10 @@ class Anatomy:
         """What there is."""
         flags = ("norms", "batch_norms", "attention", "recurrent", "convolutions")
         there = "".join(f", {name}=True" for name in flags if getattr(self, name))
-        return f"Anatomy(depth={self.depth}, sums={self.sums}{there})"
+        return f"NetworkStructure(depth={self.depth}, sums={self.sums}{there})"
 
     @classmethod
-    def of(cls, net: nn.Module) -> Anatomy:
+    def of(cls, net: nn.Module) -> NetworkStructure:
         """Look at a network; it is not changed."""
         names = {type(module).__name__.lower() for module in net.modules()}
         depth, sums = _path(net)
@@ -74,7 +74,7 @@ def _attends(kind: type[nn.Module]) -> bool:
     return any("scaled_dot_product_attention" in code.co_names for code in codes if code)
 
 
-def branch_ends(net: nn.Module) -> tuple[str, ...]:
+def residual_branch_ends(net: nn.Module) -> tuple[str, ...]:
     """The last parameters of residual branches: of each its last matrix, or the scale after it.
 
     >>> branch_ends(nn.TransformerEncoderLayer(4, 2))  # not traced: what it calls is its own

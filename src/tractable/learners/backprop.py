@@ -13,16 +13,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from tractable.learners.fresh import redraw
+from tractable.learners.fresh import reset_parameters
 from tractable.learners.gradient import (
     DROPOUT,
-    Descent,
     GradientMethod,
     GradientState,
+    OptimizerOptions,
     Schedule,
 )
 from tractable.learners.learner import Learner
-from tractable.learners.method import Named, Position
+from tractable.learners.method import BatchPosition, TensorDict
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.likelihoods import Likelihood
@@ -50,7 +50,9 @@ class BackpropMethod(GradientMethod):
         schedule: Schedule,
         n_weight_samples: int,
     ) -> None:
-        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, n_weight_samples))
+        super().__init__(
+            network, likelihood, OptimizerOptions(lr, optimizer, schedule, n_weight_samples)
+        )
         if init not in ("fresh", "net"):
             raise ValueError(f"init must be 'fresh' or 'net', got {init!r}")
         if mc_dropout and not self.drops:
@@ -77,7 +79,7 @@ class BackpropMethod(GradientMethod):
         module = self.network.module
         if self.scheme == "fresh":
             with self.chance.seeded(state.generator):
-                redraw(module)
+                reset_parameters(module)
         named = dict(module.named_parameters())
         first = flat([named[name].detach() for name in self.network.shapes])
         self.descent.start(state, [first], self.network)
@@ -85,12 +87,12 @@ class BackpropMethod(GradientMethod):
 
     # --- the objective -----------------------------------------------------------------------
 
-    def divergence_share(self, position: Position) -> float:
+    def divergence_share(self, position: BatchPosition) -> float:
         """See ``GradientMethod``."""
         return position.share
 
     def gradients(
-        self, state: GradientState, x: Inputs, y: Tensor, buffers: Named, weight: float
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """See ``GradientMethod``."""
         w = state.vectors[0].detach()
@@ -162,14 +164,14 @@ class BackpropMethod(GradientMethod):
         state.kept = kept if state.kept is None else kept & state.kept
         state.vectors[0].detach().mul_(state.kept)
 
-    def learnt(self, state: GradientState) -> Named:
+    def learnt(self, state: GradientState) -> TensorDict:
         """See ``Method``."""
         (w,) = state.vectors
         kept = torch.ones_like(w, dtype=torch.bool) if state.kept is None else state.kept
         buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
         return {**self.named(w, "loc"), **buffers, "kept": kept}
 
-    def restore(self, state: GradientState, learnt: Named) -> None:
+    def restore(self, state: GradientState, learnt: TensorDict) -> None:
         """See ``Method``."""
         vector = flat([learnt[f"loc/{name}"] for name in self.network.shapes])
         self.descent.start(state, [vector], self.network)

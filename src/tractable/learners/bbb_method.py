@@ -29,13 +29,13 @@ from torch import Tensor
 
 from tractable.learners.copying import scripted_parameters
 from tractable.learners.gradient import (
-    Descent,
     GradientMethod,
     GradientState,
+    OptimizerOptions,
     Schedule,
 )
-from tractable.learners.inherited import is_posterior, normal_each
-from tractable.learners.method import Named, Position
+from tractable.learners.inherited import is_posterior, transferred_normal_prior
+from tractable.learners.method import BatchPosition, TensorDict
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
 from tractable.learners.reparameterization import Local
@@ -45,7 +45,7 @@ from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat, is_scale
 from tractable.priors import Normal, NormalEach, Prior, as_prior
 from tractable.training.callbacks import EpochRecord
-from tractable.training.inputs import Inputs, over
+from tractable.training.inputs import Inputs, map_inputs
 
 _softplus: Any = torch.nn.functional.softplus  # its annotation leaves out ``out``
 
@@ -79,7 +79,9 @@ class BBBMethod(GradientMethod):
         schedule: Schedule,
         n_weight_samples: int,
     ) -> None:
-        super().__init__(network, likelihood, Descent(lr, optimizer, schedule, n_weight_samples))
+        super().__init__(
+            network, likelihood, OptimizerOptions(lr, optimizer, schedule, n_weight_samples)
+        )
         self.prior_scale, self.reinit = float(prior_scale), list(reinit)
         self.prior = self._prior(prior)
         if n_train_samples < 1:
@@ -108,7 +110,7 @@ class BBBMethod(GradientMethod):
     def _prior(self, prior: Any) -> Prior:
         if is_posterior(prior):
             new = reinit_names(self.network, self.reinit)
-            return normal_each(prior, self.network.shapes, new, self.prior_scale)
+            return transferred_normal_prior(prior, self.network.shapes, new, self.prior_scale)
         if self.reinit and not isinstance(prior, dict):
             raise ValueError(f"reinit={self.reinit} goes with prior= another fit's posterior")
         return Normal() if prior is None else as_prior(prior)
@@ -166,7 +168,7 @@ class BBBMethod(GradientMethod):
 
     # --- the objective -----------------------------------------------------------------------
 
-    def divergence_share(self, position: Position) -> float:
+    def divergence_share(self, position: BatchPosition) -> float:
         """See ``GradientMethod``."""
         if self.kl_weight == "uniform":
             return position.share
@@ -175,7 +177,7 @@ class BBBMethod(GradientMethod):
         return float(self.kl_weight)
 
     def gradients(
-        self, state: GradientState, x: Inputs, y: Tensor, buffers: Named, weight: float
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
@@ -198,7 +200,7 @@ class BBBMethod(GradientMethod):
         sigma: Tensor,
         x: Inputs,
         y: Tensor,
-        buffers: Named,
+        buffers: TensorDict,
         weight: float,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Mean over draws of the log-likelihood, and of ``G`` and ``G eps``."""
@@ -231,7 +233,7 @@ class BBBMethod(GradientMethod):
         sigma: Tensor,
         x: Inputs,
         y: Tensor,
-        buffers: Named,
+        buffers: TensorDict,
         weight: float,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The same with the outputs of layers drawn; the prior, if sampled, by its own draws."""
@@ -240,7 +242,7 @@ class BBBMethod(GradientMethod):
         variances = [part.requires_grad_() for part in self.network.split(variance)]
         n = self.n_train_samples
         if n > 1:  # every row several times: each copy gets noise of its own
-            x, y = over(lambda part: _repeated(part, n), x), _repeated(y, n)
+            x, y = map_inputs(lambda part: _repeated(part, n), x), _repeated(y, n)
 
         def noise(shape: torch.Size) -> Tensor:
             return _noise(shape, mu, state.generator)
@@ -324,13 +326,13 @@ class BBBMethod(GradientMethod):
         rho.masked_fill_(~kept, -math.inf)  # softplus gives exactly zero
         state.kept = torch.isfinite(rho)
 
-    def learnt(self, state: GradientState) -> Named:
+    def learnt(self, state: GradientState) -> TensorDict:
         """See ``Method``."""
         mu, rho = state.vectors
         buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
         return {**self.named(mu, "loc"), **self.named(rho, "rho"), **buffers}
 
-    def restore(self, state: GradientState, learnt: Named) -> None:
+    def restore(self, state: GradientState, learnt: TensorDict) -> None:
         """See ``Method``."""
         vectors = [
             flat([learnt[f"{kind}/{name}"] for name in self.network.shapes])

@@ -27,7 +27,7 @@ PREDICTION_SEED = 7_919
 _GLOBAL = RLock()  # one thread at a time has torch's generator, and puts it back
 
 
-class Chance:
+class ForwardRng:
     """Lends the global generator seeds of a learner's own, where a network draws.
 
     Args:

@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput
 from tractable.learners.holder import Holder
-from tractable.learners.reservoir import WatchedLoader
+from tractable.learners.reservoir import ReservoirLoader
 from tractable.training import holdout
-from tractable.training.batches import Loader, Rows
-from tractable.training.inputs import Inputs, form, tensors_of
+from tractable.training.batches import ArrayData, LoaderData
+from tractable.training.inputs import Inputs, input_signature, tensors_of
 
 _FEW = 2  # rows: enough to see that there is an output for each
 
@@ -53,7 +53,11 @@ class Checking(Holder):
         except InvalidInput:
             whole = replace(self.format, integers=True)
             again = whole.inputs(X)
-            if self.format.integers or form(again) == form(x) or not self._takes(again):
+            if (
+                self.format.integers
+                or input_signature(again) == input_signature(x)
+                or not self._takes(again)
+            ):
                 raise
             self.format = whole
             return again
@@ -83,7 +87,7 @@ class Checking(Holder):
         return torch.Size([len(x), *self.shapes_known[kind]])
 
     def _form(self, x: Inputs) -> tuple[Any, ...]:
-        return form(x) if self.rows_apart else (len(x), *form(x))
+        return input_signature(x) if self.rows_apart else (len(x), *input_signature(x))
 
     def _probe(self, x: Inputs) -> torch.Size:
         """Run the network on two rows; on all of them, if it needs them together."""
@@ -101,21 +105,21 @@ class Checking(Holder):
             self.rows_apart = False
         return shape
 
-    def check_hold_out(self, source: Rows | Loader) -> None:
+    def check_hold_out(self, source: ArrayData | LoaderData) -> None:
         """Refuse what cannot be calibrated on rows held out, before anything is learnt."""
-        holdout.check(self.likelihood, source)
+        holdout.check_can_calibrate(self.likelihood, source)
         if not self.rows_apart:
             raise InvalidInput("calibrate holds rows out, and the network needs all of them")
 
     def source(
         self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
-    ) -> Rows | Loader:
+    ) -> ArrayData | LoaderData:
         """The rows of a fit; ``watch`` keeps some of those that a loader brings."""
         if isinstance(X, DataLoader):
             if y is not None or batch_size is not None:
                 raise ValueError("a DataLoader brings its own targets and batches")
-            loader = Loader(X, self.inputs, self.format)
-            return WatchedLoader(loader, self.seed) if watch else loader
+            loader = LoaderData(X, self.inputs, self.format)
+            return ReservoirLoader(loader, self.seed) if watch else loader
         if y is None:
             raise ValueError("fit needs targets: fit(X, y)")
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
@@ -123,4 +127,4 @@ class Checking(Holder):
         x, targets = self.checked(X, y)
         if batch_size is None:
             batch_size = min(max(len(x) // 100, 1), 32) if self.rows_apart else len(x)
-        return Rows(x, targets, batch_size)
+        return ArrayData(x, targets, batch_size)

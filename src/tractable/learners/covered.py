@@ -26,7 +26,7 @@ from tractable.gaussian import Gaussian, find_rule, function_name
 from tractable.learners.copying import refuse_scripted
 from tractable.learners.network import Network
 from tractable.rules.activation import Mode, activation_moments
-from tractable.training.batches import Format
+from tractable.training.batches import TensorFormat
 from tractable.training.inputs import Inputs
 
 Kind = Literal["exact", "linearised", "automatic", "own", "none"]
@@ -44,13 +44,13 @@ _VARIANCE = 1e-2  # of the parameters; what is called does not depend on it
 
 
 @dataclass(frozen=True)
-class Covered:
+class CoveredFunction:
     """A torch function that a network calls on Gaussians.
 
     Attributes:
         name: what torch calls it.
         calls: how often.
-        kind: ``"exact"`` (for independent arguments), ``"linearised"`` (a rule with its tangent at
+        kind: ``"exact"`` (for independent arguments), ``"linearized"`` (a rule with its tangent at
             the means), ``"automatic"`` (the same, by autograd, or by running its parts), ``"own"``
             (a rule that was registered outside of the library) or ``"none"``.
     """
@@ -70,7 +70,7 @@ class Coverage:
         unreached: parameters that no message reaches, so that they would never learn.
     """
 
-    functions: tuple[Covered, ...]
+    functions: tuple[CoveredFunction, ...]
     warnings: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
 
@@ -126,7 +126,7 @@ def coverage(net: nn.Module, x: Any, *, moments: Mode = "linear") -> Coverage:
     """
     network = Network(net, torch.get_default_dtype(), torch.device("cpu"))
     refuse_scripted(network.module)
-    format = Format.of(network.module, network.dtype, network.device)
+    format = TensorFormat.of(network.module, network.dtype, network.device)
     try:
         return _watched(network, format.inputs(x), moments)
     except (RuntimeError, IndexError, InvalidInput):
@@ -149,7 +149,7 @@ def _watched(network: Network, x: Inputs, moments: Mode) -> Coverage:
             z = network.run(x, train=True)
         reached = _reached(z, locs)
     counts = sorted(watch.calls.items(), key=lambda item: (-item[1], item[0]))
-    functions = tuple(Covered(name, calls, watch.kinds[name]) for name, calls in counts)
+    functions = tuple(CoveredFunction(name, calls, watch.kinds[name]) for name, calls in counts)
     unreached = tuple(name for name in locs if name not in reached)
     return Coverage(functions, tuple(watch.warnings()), unreached)
 

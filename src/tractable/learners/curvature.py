@@ -24,7 +24,7 @@ from torch import Tensor
 
 from tractable.errors import NonFiniteGradient
 from tractable.likelihoods import Likelihood
-from tractable.training.batches import Rows
+from tractable.training.batches import ArrayData
 from tractable.training.inputs import Inputs
 
 BOUNDS = (1e-6, 1e8)
@@ -118,7 +118,7 @@ class Curvature:
         return float(delta)
 
 
-class Survey(NamedTuple):
+class CurvatureStatistics(NamedTuple):
     """What rows say of weights."""
 
     curvature: Curvature
@@ -128,16 +128,16 @@ class Survey(NamedTuple):
 
 
 def gauss_newton(
-    linearised: Callable[[Inputs], tuple[Tensor, Tensor]],
+    linearized: Callable[[Inputs], tuple[Tensor, Tensor]],
     likelihood: Likelihood,
     pairs: Iterable[tuple[Inputs, Tensor]],
     like: Tensor,
     rows_at_once: Callable[[Inputs], int],
-) -> Survey:
+) -> CurvatureStatistics:
     """The generalised Gauss-Newton curvature of rows: the sum of ``J' L J``.
 
     Args:
-        linearised: outputs of some rows, and their derivative J in the weights.
+        linearized: outputs of some rows, and their derivative J in the weights.
         likelihood: L is the second derivative of its ``-log p(y|z)`` in the outputs.
         pairs: batches of rows.
         like: a matrix or diagonal of the wanted shape.
@@ -146,9 +146,9 @@ def gauss_newton(
     Exact: but for the rows where the likelihood is not log-concave (``Likelihood.curvature``).
     """
     matrix, slope, total = torch.zeros_like(like), like.new_zeros(len(like)), 0.0
-    batches = (Rows(x, y, rows_at_once(x)).epoch(None) for x, y in pairs)
+    batches = (ArrayData(x, y, rows_at_once(x)).epoch(None) for x, y in pairs)
     for x, y in chain.from_iterable(batches):
-        z, jacobian = linearised(x)
+        z, jacobian = linearized(x)
         first, second = likelihood.curvature(y, z)
         left, right = jacobian.flatten(0, 1), (second @ jacobian).flatten(0, 1)
         matrix += left.T @ right if like.ndim == 2 else (left * right).sum(0)
@@ -156,4 +156,4 @@ def gauss_newton(
         total += float(likelihood.log_prob(y, z).sum(dtype=torch.float64))
     if not math.isfinite(total + float(matrix.sum()) + float(slope.sum())):
         raise NonFiniteGradient("the curvature is not finite: inputs or targets are too large")
-    return Survey(Curvature(matrix), slope, total)
+    return CurvatureStatistics(Curvature(matrix), slope, total)

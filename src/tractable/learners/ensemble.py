@@ -17,19 +17,19 @@ from torch import Tensor, nn
 
 from tractable.learners import files
 from tractable.learners.backprop import Backprop, BackpropMethod
-from tractable.learners.learner import Learner, learn_rows
-from tractable.learners.method import Advance, Method, Named, Position, State
+from tractable.learners.learner import Learner, run_epoch
+from tractable.learners.method import BatchPosition, Method, OnBatch, State, TensorDict
 from tractable.learners.network import Network
-from tractable.learners.outputs import Mixed
+from tractable.learners.outputs import EnsembleOutputs
 from tractable.learners.tagi import TAGI
-from tractable.learners.together import can_learn_together, learn_together
+from tractable.learners.together import run_epoch_vectorized, supports_vmap
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
-from tractable.likelihoods.gate import Surprises
+from tractable.likelihoods.gate import OutlierReport
 from tractable.persistence import checks
-from tractable.persistence.model_file import part, prefixed
+from tractable.persistence.model_file import under_prefix, with_prefix
 from tractable.posterior import Posterior
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs
 from tractable.training.parallel import run_each
@@ -65,7 +65,7 @@ class EnsembleMethod(Method[EnsembleState]):
         """See ``Method``."""
         return {
             "n_estimators": self.n_estimators,
-            "learner": files.kind_name(self.kind),
+            "learner": files.learner_name(self.kind),
             **self.member.options(),
         }
 
@@ -79,7 +79,9 @@ class EnsembleMethod(Method[EnsembleState]):
 
     # --- learning --------------------------------------------------------------------------
 
-    def update(self, state: EnsembleState, x: Inputs, y: Tensor, position: Position | None) -> None:
+    def update(
+        self, state: EnsembleState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
         """Every member learns, or none."""
         self._all_or_none(state, lambda member: self.member.update(member, x, y, position))
 
@@ -104,13 +106,13 @@ class EnsembleMethod(Method[EnsembleState]):
     def learn_epoch(
         self,
         state: EnsembleState,
-        source: Rows | Loader,
+        source: ArrayData | LoaderData,
         order: Tensor | None,
         progress: float,
-        tell: Advance,
+        tell: OnBatch,
     ) -> bool:
         """Each member sees the rows in an order of its own; a loader is read once, for all."""
-        if isinstance(source, Loader):
+        if isinstance(source, LoaderData):
             return False
         orders: list[Tensor | None] = [None] * self.n_estimators
         if order is not None:
@@ -118,13 +120,13 @@ class EnsembleMethod(Method[EnsembleState]):
                 torch.randperm(len(source), generator=member.generator).to(order.device)
                 for member in state.members
             ]
-        if self.vectorised and self._together(state, source):
+        if self.vectorized and self._together(state, source):
             assert isinstance(self.member, BackpropMethod)
-            learn_together(self.member, state.members, source, orders, progress, tell)
+            run_epoch_vectorized(self.member, state.members, source, orders, progress, tell)
             return True
         run_each(
             [
-                partial(learn_rows, self.member, member, source, own, progress, _quiet)
+                partial(run_epoch, self.member, member, source, own, progress, _quiet)
                 for member, own in zip(state.members, orders, strict=True)
             ],
             threads=self.parallel,
@@ -132,12 +134,12 @@ class EnsembleMethod(Method[EnsembleState]):
         tell(source.batches)
         return True
 
-    def _together(self, state: EnsembleState, source: Rows) -> bool:
+    def _together(self, state: EnsembleState, source: ArrayData) -> bool:
         assert isinstance(self.member, BackpropMethod)
-        return can_learn_together(self.member, state.members[0], source)
+        return supports_vmap(self.member, state.members[0], source)
 
     @property
-    def vectorised(self) -> bool:
+    def vectorized(self) -> bool:
         """Whether all members learn in one pass: small networks without dropout or buffers.
 
         One pass saves the cost of calling torch, which is most of a small step; measured, four
@@ -157,7 +159,7 @@ class EnsembleMethod(Method[EnsembleState]):
         """Means over the members."""
         return self.means([self.member.end_epoch(member) for member in state.members])
 
-    def end_fit(self, state: EnsembleState, source: Rows | Loader) -> EpochRecord:
+    def end_fit(self, state: EnsembleState, source: ArrayData | LoaderData) -> EpochRecord:
         """Means over the members."""
         return self.means([self.member.end_fit(member, source) for member in state.members])
 
@@ -165,10 +167,10 @@ class EnsembleMethod(Method[EnsembleState]):
         """One record for those of all members."""
         return {key: sum(r[key] for r in records) / self.n_estimators for key in records[0]}
 
-    def renew_noise(self, state: EnsembleState) -> None:
+    def update_noise_from_statistics(self, state: EnsembleState) -> None:
         """See ``Method``."""
         for member in state.members:
-            self.member.renew_noise(member)
+            self.member.update_noise_from_statistics(member)
 
     def step_schedule(self, state: EnsembleState) -> None:
         """See ``Method``."""
@@ -190,13 +192,13 @@ class EnsembleMethod(Method[EnsembleState]):
         """See ``Method``."""
         return self.member.held_out_log_prob(likelihood, y, mean, variance)
 
-    def look_at(self, source: Rows | Loader) -> None:
+    def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
         """See ``Method``."""
-        self.member.look_at(source)
+        self.member.warn_about_scale(source)
 
-    def noise_of(self, state: EnsembleState) -> Likelihood:
+    def predictive_likelihood(self, state: EnsembleState) -> Likelihood:
         """A likelihood with the mean of the members' noise, as a mixture has it."""
-        noises = [self.member.noise_of(member) for member in state.members]
+        noises = [self.member.predictive_likelihood(member) for member in state.members]
         pooled = copy.deepcopy(noises[0])
         stacked = {
             name: torch.stack([dict(noise.named_buffers())[name] for noise in noises])
@@ -210,9 +212,9 @@ class EnsembleMethod(Method[EnsembleState]):
 
     def outputs(
         self, state: EnsembleState, x: Inputs, *, batch_size: int | None = None, **options: Any
-    ) -> Mixed:
+    ) -> EnsembleOutputs:
         """The outputs of every member."""
-        return Mixed([
+        return EnsembleOutputs([
             self.member.outputs(member, x, batch_size=batch_size, **options)
             for member in state.members
         ])  # fmt: skip
@@ -258,47 +260,50 @@ class EnsembleMethod(Method[EnsembleState]):
         for member in state.members:
             self.member.prune(member, fraction, per_layer)
 
-    def learnt(self, state: EnsembleState) -> Named:
+    def learnt(self, state: EnsembleState) -> TensorDict:
         """See ``Method``."""
-        tensors: Named = {}
+        tensors: TensorDict = {}
         for i, member in enumerate(state.members):
-            tensors |= prefixed(self.member.learnt(member), f"{i}/state/")
-            tensors |= prefixed(member.likelihood.state_dict(), f"{i}/likelihood/")
+            tensors |= with_prefix(self.member.learnt(member), f"{i}/state/")
+            tensors |= with_prefix(member.likelihood.state_dict(), f"{i}/likelihood/")
         return tensors
 
-    def restore(self, state: EnsembleState, learnt: Named) -> None:
+    def restore(self, state: EnsembleState, learnt: TensorDict) -> None:
         """See ``Method``."""
         for i, member in enumerate(state.members):
-            mine, noise = part(learnt, f"{i}/state/"), part(learnt, f"{i}/likelihood/")
-            checks.numbers(mine, self.member.domains)
+            mine, noise = (
+                under_prefix(learnt, f"{i}/state/"),
+                under_prefix(learnt, f"{i}/likelihood/"),
+            )
+            checks.check_numbers(mine, self.member.domains)
             member.likelihood.check_buffers(noise)
             self.member.restore(member, mine)
             member.likelihood.load_state_dict(noise)
 
-    def training(self, state: EnsembleState) -> tuple[Named, Any]:
+    def training(self, state: EnsembleState) -> tuple[TensorDict, Any]:
         """See ``Method``."""
-        tensors: Named = {}
+        tensors: TensorDict = {}
         values: list[Any] = []
         for i, member in enumerate(state.members):
             more, value = self.member.training(member)
-            tensors |= prefixed(more, f"{i}/")
+            tensors |= with_prefix(more, f"{i}/")
             tensors[f"{i}/generator"] = member.generator.get_state()
             values.append(value)
         return tensors, values
 
-    def restore_training(self, state: EnsembleState, tensors: Named, values: Any) -> None:
+    def restore_training(self, state: EnsembleState, tensors: TensorDict, values: Any) -> None:
         """See ``Method``."""
         for i, member in enumerate(state.members):
-            mine = part(tensors, f"{i}/")
+            mine = under_prefix(tensors, f"{i}/")
             member.generator.set_state(mine.pop("generator"))
             self.member.restore_training(member, mine, values[i])
 
     @classmethod
-    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
+    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
         """See ``Method``; there are as many members as the file has states of."""
         found = {name.split("/")[1] for name in tensors if name.startswith("state/")}
-        checks.at_most(options["n_estimators"], len(found), "the number of members")
-        kind = files.kind_of(options["learner"])
+        checks.require_at_most(options["n_estimators"], len(found), "the number of members")
+        kind = files.learner_class(options["learner"])
         if kind is Ensemble:
             raise ValueError("the members of an ensemble cannot be ensembles")
         kind.method_class.check_file(options, net, tensors)
@@ -339,7 +344,7 @@ class Ensemble(Learner):
     ) -> None:
         if n_estimators < 1:
             raise ValueError(f"n_estimators must be at least 1, got {n_estimators}")
-        kind = files.kind_of(learner) if isinstance(learner, str) else learner
+        kind = files.learner_class(learner) if isinstance(learner, str) else learner
         if not (isinstance(kind, type) and issubclass(kind, Learner)) or kind is Ensemble:
             raise ValueError(f"learner must be a learner to make members of, got {learner!r}")
         first = kind(net, likelihood, device=device, dtype=dtype, seed=seed, **options)
@@ -379,12 +384,12 @@ class Ensemble(Learner):
         return self.method.posteriors(self.state)
 
     @property
-    def surprises(self) -> Surprises:
+    def outliers(self) -> OutlierReport:
         """Values that the first member has not believed, if it is one of ``TAGI``."""
         first = self.members[0]
         if not isinstance(first, TAGI):
-            raise AttributeError(f"a {type(first).__name__} believes every value: no surprises")
-        return first.surprises
+            raise AttributeError(f"a {type(first).__name__} does not detect outliers")
+        return first.outliers
 
 
 def _quiet(batches: int) -> None:

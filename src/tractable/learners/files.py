@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from tractable import likelihoods
 from tractable.errors import InvalidModelFile
-from tractable.learners.run import Run
-from tractable.learners.support import Support
+from tractable.learners.run import FitRun
+from tractable.learners.support import TrainingSupport
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.composite import current_config
 from tractable.persistence import architecture, checks, model_file
-from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
     from tractable.learners.holder import Holder
@@ -36,16 +36,16 @@ _FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
 
 def register(kind: type[Learner]) -> None:
     """Make a learner known to ``load``; the library's own keep their names."""
-    _KINDS[kind_name(kind)] = kind
+    _KINDS[learner_name(kind)] = kind
 
 
-def kind_name(kind: type[Holder]) -> str:
+def learner_name(kind: type[Holder]) -> str:
     """The name in a file: plain for the library's learners, with its module for a user's own."""
     own = kind.__module__.startswith(_OWN)
     return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def kind_of(name: Any) -> type[Learner]:
+def learner_class(name: Any) -> type[Learner]:
     """The learner of that name, if it is defined here; nothing is imported to find it."""
     found = _KINDS.get(str(name))
     if found is None:
@@ -80,9 +80,9 @@ def parts(learner: Holder) -> tuple[Tensors, Header]:
     tensors, values = packed_state(learner)
     known = learner.support
     if known is not None:
-        tensors |= prefixed(known.tensors(), "support/")
+        tensors |= with_prefix(known.tensors(), "support/")
     header = {
-        "learner": kind_name(type(learner)),
+        "learner": learner_name(type(learner)),
         **identity(learner),
         "history": learner.history,
         "fitted": learner.fitted,
@@ -109,23 +109,25 @@ def packed_state(learner: Holder) -> tuple[Tensors, Any]:
     method, state = learner.method, learner.state
     more, values = method.training(state)
     return {
-        **prefixed(method.learnt(state), "state/"),
-        **prefixed(state.likelihood.state_dict(), "likelihood/"),
+        **with_prefix(method.learnt(state), "state/"),
+        **with_prefix(state.likelihood.state_dict(), "likelihood/"),
         "generator": state.generator.get_state(),
-        **prefixed(more, "training/"),
+        **with_prefix(more, "training/"),
     }, values
 
 
 def restore_state(learner: Holder, tensors: Tensors, values: Any) -> None:
     """Take over what ``packed_state`` gave, into a new state of the same method."""
     method, state = learner.method, learner.state
-    learnt = {name: tensor.to(learner.device) for name, tensor in part(tensors, "state/").items()}
-    checks.matching(method.learnt(state), learnt, "network")
-    checks.numbers(learnt, method.domains)
-    training = part(tensors, "training/")
-    checks.numbers(training, {word.partition("/")[0]: "not NaN" for word in training})
-    noise = part(tensors, "likelihood/")
-    checks.matching(state.likelihood.state_dict(), noise, "likelihood")
+    learnt = {
+        name: tensor.to(learner.device) for name, tensor in under_prefix(tensors, "state/").items()
+    }
+    checks.check_same_tensors(method.learnt(state), learnt, "network")
+    checks.check_numbers(learnt, method.domains)
+    training = under_prefix(tensors, "training/")
+    checks.check_numbers(training, {word.partition("/")[0]: "not NaN" for word in training})
+    noise = under_prefix(tensors, "likelihood/")
+    checks.check_same_tensors(state.likelihood.state_dict(), noise, "likelihood")
     state.likelihood.check_buffers(noise)
     method.restore(state, learnt)
     state.likelihood.load_state_dict(noise)
@@ -159,10 +161,10 @@ def unpack(
     **options: Any,
 ) -> Learner:
     """The learner that ``pack`` described; ``path`` is for error messages."""
-    with model_file.fitting(path):
-        kind = kind_of(header.get("learner"))
-        written = dict(checks.finite(header["options"], "options"))
-        checks.finite(header["likelihood"], "likelihood")
+    with model_file.as_invalid_file(path):
+        kind = learner_class(header.get("learner"))
+        written = dict(checks.check_finite(header["options"], "options"))
+        checks.check_finite(header["likelihood"], "likelihood")
         header = {**header, "likelihood": current_config(header["likelihood"])}
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
@@ -172,51 +174,51 @@ def unpack(
                     f"the architecture is not in {path} (it is not made of plain torch.nn layers "
                     f"in nn.Sequential): give load(path, net=...)"
                 )
-            net = architecture.build(header["net"], model_file.numbers_in(tensors))
+            net = architecture.build(header["net"], model_file.count_numbers(tensors))
         if likelihood is None:
             likelihood = likelihood_of(dict(header["likelihood"]), tensors)
-        checks.arguments(kind, written, "the learner")
+        checks.check_arguments(kind, written, "the learner")
         kind.method_class.check_file(written, net, tensors)
         learner = kind(
             net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**written, **options}
         )
         restore_state(learner, tensors, header["training"])
         _take(learner, header)
-        learner.support = _support(learner, part(tensors, "support/"))
+        learner.support = _support(learner, under_prefix(tensors, "support/"))
         (held, entries), (packed, values) = _of_learner(tensors, header, replaced), parts(learner)
         if options:  # one given in place of the file's may add a part of the state, or drop one
             names = held.keys() & packed.keys()
             held, packed = ({n: of[n] for n in names} for of in (held, packed))
-        checks.taken((held, entries), (packed, values))
+        checks.check_roundtrip((held, entries), (packed, values))
     return learner
 
 
-def _support(learner: Learner, tensors: Tensors) -> Support | None:
+def _support(learner: Learner, tensors: Tensors) -> TrainingSupport | None:
     """Where the training rows were; files of before it was kept have none."""
     if not tensors:
         return None
 
     def mean(x: Tensor) -> Tensor:
-        return learner.centres(x.to(learner.device)).cpu()
+        return learner.off_data_function(x.to(learner.device)).cpu()
 
-    return Support.from_tensors(tensors, learner.dtype, mean).to(learner.device)
+    return TrainingSupport.from_tensors(tensors, learner.dtype, mean).to(learner.device)
 
 
-def resume(learner: Learner, path: str | Path, planned: Run) -> Run:
+def resume(learner: Learner, path: str | Path, planned: FitRun) -> FitRun:
     """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
     tensors, header = model_file.read(path)
-    with model_file.fitting(path):
-        written = Run.from_header(header)
+    with model_file.as_invalid_file(path):
+        written = FitRun.from_header(header)
     problem = _other(learner, header) or planned.differs(written)
     if problem is not None:
         raise ValueError(f"cannot resume from {path}: {problem}")
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         twin = copy.deepcopy(learner)
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
         restore_state(twin, tensors, header["training"])
         _take(twin, header)
-        twin.support = _support(twin, part(tensors, "support/"))
-        checks.taken(_of_learner(tensors, header, set()), parts(twin))
+        twin.support = _support(twin, under_prefix(tensors, "support/"))
+        checks.check_roundtrip(_of_learner(tensors, header, set()), parts(twin))
     learner.state, learner.history, learner.support = twin.state, twin.history, twin.support
     learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
     written.fingerprint = planned.fingerprint
@@ -238,7 +240,7 @@ def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Te
 
 def _other(learner: Learner, header: Header) -> str | None:
     """What in a checkpoint is not as in this learner, in words."""
-    name = kind_name(type(learner))
+    name = learner_name(type(learner))
     if header.get("learner") != name:
         return f"it holds a {header.get('learner')!r} learner, this is a {name}"
     mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
@@ -257,15 +259,15 @@ def _other(learner: Learner, header: Header) -> str | None:
 
 
 def _take(learner: Learner, header: Header) -> None:
-    history = checks.of_type(header["history"], list, "history")
+    history = checks.require_type(header["history"], list, "history")
     for record in history:
-        for value in checks.of_type(record, dict, "a record of the history").values():
-            checks.of_type(value, (int, float), "a value of the history")
+        for value in checks.require_type(record, dict, "a record of the history").values():
+            checks.require_type(value, (int, float), "a value of the history")
     learner.history = history
-    learner.fitted = checks.of_type(header["fitted"], bool, "fitted")
+    learner.fitted = checks.require_type(header["fitted"], bool, "fitted")
     if header["flat_targets"] is not None:
-        learner.flat_targets = checks.of_type(header["flat_targets"], bool, "flat_targets")
-    learner.run = Run.from_header(header)
+        learner.flat_targets = checks.require_type(header["flat_targets"], bool, "flat_targets")
+    learner.run = FitRun.from_header(header)
 
 
 def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihood:
@@ -274,10 +276,10 @@ def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelih
     kind = getattr(likelihoods, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
         raise InvalidModelFile(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
-    held = part(tensors, "likelihood/").values()
+    held = under_prefix(tensors, "likelihood/").values()
     room = max([_FEW, *(size for tensor in held for size in tensor.shape)])
     for key, value in _whole_numbers(config):
-        checks.at_most(value, room, key)
+        checks.require_at_most(value, room, key)
     built: Likelihood = kind(**config)
     return built
 

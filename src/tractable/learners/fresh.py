@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 
-def redraw(module: nn.Module) -> None:
+def reset_parameters(module: nn.Module) -> None:
     """Have all layers draw their parameters again, from torch's global generator.
 
     Constants keep their values: parameters with ``requires_grad=False``, and buffers.

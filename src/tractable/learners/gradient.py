@@ -21,11 +21,11 @@ from torch import Tensor, nn
 
 from tractable.errors import NonFiniteGradient
 from tractable.learners import optimizers
-from tractable.learners.chance import PREDICTION_SEED, Chance
-from tractable.learners.method import Method, Named, Position, State
+from tractable.learners.chance import PREDICTION_SEED, ForwardRng
+from tractable.learners.method import BatchPosition, Method, State, TensorDict
 from tractable.learners.network import Network
 from tractable.learners.optimizers import Factory
-from tractable.learners.outputs import Draws, Outputs
+from tractable.learners.outputs import Outputs, SampledOutputs
 from tractable.likelihoods import Likelihood
 from tractable.persistence import checks
 from tractable.training.callbacks import EpochRecord
@@ -59,7 +59,7 @@ class GradientState(State):
     """What the noise is to be set from, summed since it was set last."""
     kept: Tensor | None = None
     """After pruning, which weights may change."""
-    memory: Named = field(default_factory=dict)
+    memory: TensorDict = field(default_factory=dict)
     """Vectors to work in: new memory in every step would cost more than the sums."""
 
     def scratch(self, name: str, size: int | None = None) -> Tensor:
@@ -71,7 +71,7 @@ class GradientState(State):
 
 
 @dataclass(frozen=True)
-class Descent:
+class OptimizerOptions:
     """How the gradient is followed.
 
     Args:
@@ -96,10 +96,10 @@ class Descent:
         """As JSON values."""
         schedule = self.schedule
         if schedule not in ("constant", "cosine"):
-            schedule = optimizers.describe(schedule, torch.optim.lr_scheduler)
+            schedule = optimizers.factory_config(schedule, torch.optim.lr_scheduler)
         return {
             "lr": self.lr,
-            "optimizer": optimizers.describe(self.optimizer, torch.optim),
+            "optimizer": optimizers.factory_config(self.optimizer, torch.optim),
             "schedule": schedule,
             "n_weight_samples": self.n_weight_samples,
         }
@@ -107,11 +107,13 @@ class Descent:
     def start(self, state: GradientState, vectors: list[Tensor], like: Network) -> None:
         """Take the vectors to learn and make a new optimizer for them."""
         state.vectors = [v.detach().to(like.device, like.dtype).requires_grad_() for v in vectors]
-        state.optimizer = optimizers.make(self.optimizer, state.vectors, self.lr)
+        state.optimizer = optimizers.make_optimizer(self.optimizer, state.vectors, self.lr)
         state.scheduler, state.memory = None, {}
         if self.schedule not in ("constant", "cosine"):
             home = torch.optim.lr_scheduler
-            state.scheduler = optimizers.resolve(self.schedule, home, "schedule")(state.optimizer)
+            state.scheduler = optimizers.resolve_factory(self.schedule, home, "schedule")(
+                state.optimizer
+            )
 
 
 class GradientMethod(Method[GradientState]):
@@ -120,18 +122,18 @@ class GradientMethod(Method[GradientState]):
     draws_masks = False
     """Whether dropout stays active when predicting."""
 
-    def __init__(self, network: Network, likelihood: Likelihood, descent: Descent) -> None:
+    def __init__(self, network: Network, likelihood: Likelihood, descent: OptimizerOptions) -> None:
         super().__init__(network, likelihood)
         self.descent = descent
         layers = network.module.modules()
         self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
-        self.chance = Chance(network.device, self.drops)
+        self.chance = ForwardRng(network.device, self.drops)
 
     # --- what a gradient method supplies ---------------------------------------------------
 
     @abstractmethod
     def gradients(
-        self, state: GradientState, x: Inputs, y: Tensor, buffers: Named, weight: float
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Log-likelihood of the batch, outputs, and the gradient of each vector.
 
@@ -149,25 +151,25 @@ class GradientMethod(Method[GradientState]):
         """Set all entries that are not kept to zero, without variance, for good."""
 
     @abstractmethod
-    def divergence_share(self, position: Position) -> float:
+    def divergence_share(self, position: BatchPosition) -> float:
         """The weight of the divergence in a batch."""
 
     # --- the network -----------------------------------------------------------------------
 
-    def run(self, weights: list[Tensor], buffers: Named, x: Inputs, train: bool) -> Tensor:
+    def run(self, weights: list[Tensor], buffers: TensorDict, x: Inputs, train: bool) -> Tensor:
         """The network's output with these weights."""
         if is_uncertain(x):
             raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
         with self.holding(weights, buffers):
             return self.network.run(x, train=train)
 
-    def holding(self, weights: list[Tensor], buffers: Named) -> AbstractContextManager[None]:
+    def holding(self, weights: list[Tensor], buffers: TensorDict) -> AbstractContextManager[None]:
         """The network with these weights inside the block, for a backward pass as well."""
         named = dict(zip(self.network.shapes, weights, strict=True))
         return self.network.holding({**named, **buffers})
 
     def log_likelihood(
-        self, state: GradientState, weights: list[Tensor], buffers: Named, x: Inputs, y: Tensor
+        self, state: GradientState, weights: list[Tensor], buffers: TensorDict, x: Inputs, y: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Log likelihood of a batch under these weights, with dropout; and the outputs."""
         with self.chance.lent(state.generator, train=True):
@@ -176,9 +178,11 @@ class GradientMethod(Method[GradientState]):
 
     # --- learning --------------------------------------------------------------------------
 
-    def update(self, state: GradientState, x: Inputs, y: Tensor, position: Position | None) -> None:
+    def update(
+        self, state: GradientState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
         """See ``Method``; online, a learnable noise is updated as well."""
-        noise: Named = {}
+        noise: TensorDict = {}
         if position is None and state.likelihood.has_learnable_noise:
             noise = updated_noise(
                 state.likelihood, y, self.outputs(state, x, n_weight_samples=_NOISE_DRAWS)
@@ -186,7 +190,9 @@ class GradientMethod(Method[GradientState]):
         self.follow(state, x, y, position)
         state.likelihood.set_buffers(noise)
 
-    def follow(self, state: GradientState, x: Inputs, y: Tensor, position: Position | None) -> None:
+    def follow(
+        self, state: GradientState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
         """One step along the gradient of a batch, or raise and leave the state as it was."""
         before = state.generator.get_state()
         rows, weight = self.shared_by(state, len(x), position)
@@ -205,7 +211,7 @@ class GradientMethod(Method[GradientState]):
                 state.statistics = seen if state.statistics is None else state.statistics + seen
 
     def shared_by(
-        self, state: GradientState, rows: int, position: Position | None
+        self, state: GradientState, rows: int, position: BatchPosition | None
     ) -> tuple[float, float]:
         """Rows that the divergence is shared by, and the weight of it in a batch of ``rows``."""
         if position is None:
@@ -218,7 +224,7 @@ class GradientMethod(Method[GradientState]):
         log_likelihood: float,
         gradients: list[Tensor],
         rows: int,
-        position: Position | None,
+        position: BatchPosition | None,
     ) -> None:
         """Follow the gradients of a batch, unless they are not finite."""
         if not math.isfinite(log_likelihood + sum(float(g.sum()) for g in gradients)):
@@ -238,11 +244,11 @@ class GradientMethod(Method[GradientState]):
     def end_epoch(self, state: GradientState) -> EpochRecord:
         """See ``Method``."""
         record = {"log_likelihood": state.log_likelihood}
-        self.renew_noise(state)
+        self.update_noise_from_statistics(state)
         self.step_schedule(state)
         return record
 
-    def renew_noise(self, state: GradientState) -> None:
+    def update_noise_from_statistics(self, state: GradientState) -> None:
         """The noise of greatest likelihood, by the residuals seen since the last time."""
         statistics, state.statistics, state.log_likelihood = state.statistics, None, 0.0
         if statistics is not None:
@@ -262,13 +268,13 @@ class GradientMethod(Method[GradientState]):
         *,
         batch_size: int | None = None,
         n_weight_samples: int | None = None,
-    ) -> Draws:
+    ) -> SampledOutputs:
         """The outputs of draws of the weights, the same at every call and for all rows."""
         if n_weight_samples is not None and n_weight_samples < 1:
             raise ValueError(f"n_weight_samples must be at least 1, got {n_weight_samples}")
         generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
         number = self.descent.n_weight_samples if n_weight_samples is None else n_weight_samples
-        return Draws(self.drawn(state, x, number, generator, batch_size), state.likelihood)
+        return SampledOutputs(self.drawn(state, x, number, generator, batch_size), state.likelihood)
 
     def drawn(
         self,
@@ -324,27 +330,27 @@ class GradientMethod(Method[GradientState]):
         """See ``Method``."""
         self.keep(state, self.posterior(state).pruning_mask(fraction, per_layer=per_layer))
 
-    def named(self, vector: Tensor, kind: str) -> Named:
+    def named(self, vector: Tensor, kind: str) -> TensorDict:
         """The parts of a vector, each with the name of its parameter."""
         parts = self.network.split(vector.detach())
         return {f"{kind}/{n}": part for n, part in zip(self.network.shapes, parts, strict=True)}
 
-    def training(self, state: GradientState) -> tuple[Named, Any]:
+    def training(self, state: GradientState) -> tuple[TensorDict, Any]:
         """See ``Method``."""
-        tensors, values = optimizers.state(state.optimizer)
+        tensors, values = optimizers.optimizer_state(state.optimizer)
         schedule = None if state.scheduler is None else _plain(state.scheduler.state_dict())
         if state.statistics is not None:
             tensors["statistics"] = state.statistics
         return tensors, {"optimizer": values, "schedule": schedule, "rows": state.rows}
 
-    def restore_training(self, state: GradientState, tensors: Named, values: Any) -> None:
+    def restore_training(self, state: GradientState, tensors: TensorDict, values: Any) -> None:
         """See ``Method``."""
         tensors = {name: tensor.to(self.network.device) for name, tensor in tensors.items()}
         state.statistics = tensors.pop("statistics", None)
         if state.statistics is not None:
             _check_statistics(state.statistics, state.likelihood)
         made_by = self.descent.optimizer
-        optimizers.restore(made_by, state.optimizer, tensors, values["optimizer"])
+        optimizers.restore_optimizer(made_by, state.optimizer, tensors, values["optimizer"])
         if state.scheduler is not None and values["schedule"] is not None:
             usual = _plain(state.scheduler.state_dict())
             for key, value in values["schedule"].items():
@@ -359,11 +365,11 @@ def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
     """Refuse statistics of which no noise of this likelihood can be made."""
     twin = copy.deepcopy(likelihood)
     twin.m_step(statistics)
-    checks.matching(dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise")
+    checks.check_same_tensors(dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise")
     twin.check_buffers(twin.state_dict())
 
 
-def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> Named:
+def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> TensorDict:
     """Return the buffers of a likelihood after one online step of its noise; empty if it is given.
 
     Approximate: the noise is an average over about the last 500 rows.  It contains the errors that

@@ -14,7 +14,7 @@ _ONE_LAYER = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True)
-class Guard:
+class Robustness:
     """Which guards are up.
 
     Attributes:
@@ -28,14 +28,16 @@ class Guard:
     statistics: bool = False
 
     @classmethod
-    def of(cls, network: Network, likelihood: Likelihood, rule: BatchRule, robust: bool) -> Guard:
+    def of(
+        cls, network: Network, likelihood: Likelihood, rule: BatchRule, robust: bool
+    ) -> Robustness:
         """The guards that a network under a likelihood needs.
 
         Classes have none: a wrong label moves a tree of decisions by a few deviations at most,
         and a limit cuts most of the steps that are right.
         """
         if not robust or rule == "published":
-            return NO_GUARD
+            return NOT_ROBUST
         normal = isinstance(likelihood, Normal | HeteroscedasticNormal)
         known = type(likelihood) is Normal and not likelihood.gates
         return cls(
@@ -45,7 +47,7 @@ class Guard:
         )
 
 
-NO_GUARD = Guard()
+NOT_ROBUST = Robustness()
 
 
 def _exact(network: Network) -> bool:

@@ -47,7 +47,7 @@ class Output(nn.Module):
         returned = self.net(*args, **kwargs)
         if isinstance(returned, Tensor) and isinstance(self.key, str):
             return returned
-        found = parts(returned)
+        found = named_outputs(returned)
         if not isinstance(self.key, list):
             return self._taken(found, self.key)
         return torch.cat([_column(self._taken(found, key)) for key in self.key], 1)
@@ -65,7 +65,7 @@ class Output(nn.Module):
         return f"key={self.key!r}"
 
 
-def parts(returned: Any) -> dict[Key, Any]:
+def named_outputs(returned: Any) -> dict[Key, Any]:
     """What a network returned, by place or by name."""
     if isinstance(returned, Mapping):
         return dict(returned)
@@ -78,7 +78,7 @@ def parts(returned: Any) -> dict[Key, Any]:
     return {0: returned}
 
 
-def sole(returned: Any) -> Tensor:
+def single_output(returned: Any) -> Tensor:
     """The only tensor of what a network returned.
 
     Raises:
@@ -86,7 +86,7 @@ def sole(returned: Any) -> Tensor:
     """
     if isinstance(returned, Tensor):
         return returned
-    found = {key: part for key, part in parts(returned).items() if isinstance(part, Tensor)}
+    found = {key: part for key, part in named_outputs(returned).items() if isinstance(part, Tensor)}
     if len(found) == 1:
         return next(iter(found.values()))
     kind = type(returned).__name__

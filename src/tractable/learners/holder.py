@@ -15,13 +15,13 @@ from tractable.learners import files
 from tractable.learners.copying import detached_copy
 from tractable.learners.locks import new_lock
 from tractable.learners.method import Method, State
-from tractable.learners.run import Run
-from tractable.learners.support import Support, room
+from tractable.learners.run import FitRun
+from tractable.learners.support import TrainingSupport, max_kept_rows
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
-from tractable.training.batches import Format
+from tractable.training.batches import TensorFormat
 from tractable.training.callbacks import EpochRecord
-from tractable.training.inputs import Inputs, measurable
+from tractable.training.inputs import Inputs, distance_input
 
 
 class Holder:
@@ -42,7 +42,7 @@ class Holder:
 
     method: Any
     state: Any
-    format: Format
+    format: TensorFormat
     lock: threading.RLock
 
     method_class: ClassVar[type[Method[Any]]]
@@ -52,9 +52,9 @@ class Holder:
         """Start with an empty history, and a lock of its own."""
         self.history: list[EpochRecord] = []
         self.fitted = False
-        self.run = Run()
+        self.run = FitRun()
         self.flat_targets: bool | None = None
-        self._support: Support | None = None
+        self._support: TrainingSupport | None = None
         self._later: list[Tensor] = []  # batches that were learnt since the support was asked for
         self._waiting = 0  # rows in them
         self.shapes_known: dict[tuple[Any, ...], torch.Size] = {}
@@ -70,7 +70,7 @@ class Holder:
         self.fitted, self.flat_targets, self.lock = of.fitted, of.flat_targets, of.lock
         return self
 
-    def anew(self, seed: int) -> Self:
+    def reinitialized(self, seed: int) -> Self:
         """A learner of the same kind that has seen nothing, with first weights of another seed.
 
         It shares the network and the options, which do not change, and is made much sooner.
@@ -105,7 +105,7 @@ class Holder:
     @property
     def likelihood(self) -> Likelihood:
         """The private copy of the likelihood, with what was learnt about the noise."""
-        return self.method.noise_of(self.state)
+        return self.method.predictive_likelihood(self.state)
 
     @property
     def buffers(self) -> dict[str, Tensor]:
@@ -143,7 +143,7 @@ class Holder:
         return module.eval()
 
     @property
-    def support(self) -> Support | None:
+    def support(self) -> TrainingSupport | None:
         """Where the rows of the last ``fit`` were, and of updates after it; None before one."""
         with self.lock:
             if self._support is not None and self._later:
@@ -152,7 +152,7 @@ class Holder:
             return self._support
 
     @support.setter
-    def support(self, found: Support | None) -> None:
+    def support(self, found: TrainingSupport | None) -> None:
         with self.lock:
             self._forget_later()
             self._support = found
@@ -167,12 +167,12 @@ class Holder:
         No more rows wait than a support keeps: then they are looked at.
         """
         with self.lock:
-            at = None if self._support is None else measurable(x)
+            at = None if self._support is None else distance_input(x)
             if self._support is None or at is None or not self._support.takes(at):
                 return
             self._later.append(at.clone())
             self._waiting += len(at)
-            if self._waiting >= room(self._support.event):
+            if self._waiting >= max_kept_rows(self._support.event):
                 self.support = self.support
 
     # --- copying and saving ----------------------------------------------------------------
@@ -185,7 +185,7 @@ class Holder:
                 from a new generator, seeded with this learner's seed plus the offset.
         """
         twin = copy.deepcopy(self)
-        twin.history, twin.run = [], Run()
+        twin.history, twin.run = [], FitRun()
         if seed_offset:
             seed = self.generator.initial_seed() + seed_offset
             twin.state.generator = torch.Generator().manual_seed(seed)

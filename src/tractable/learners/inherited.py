@@ -24,7 +24,7 @@ NAME = "posterior"
 
 
 @dataclass(frozen=True)
-class Inherited:
+class TransferredPrior:
     """Gaussians of another fit, as wide as they are to be.
 
     Attributes:
@@ -39,7 +39,7 @@ class Inherited:
     @classmethod
     def of(
         cls, given: Any, shapes: Shapes, reinit: Collection[str], prior_scale: float
-    ) -> Inherited:
+    ) -> TransferredPrior:
         """What a user or a file may give as a prior.
 
         Args:
@@ -48,7 +48,7 @@ class Inherited:
             reinit: parameters that begin anew.
             prior_scale: factor on the variances.
         """
-        if isinstance(given, Inherited):
+        if isinstance(given, TransferredPrior):
             return given
         if not (math.isfinite(prior_scale) and prior_scale > 0):
             raise ValueError(f"prior_scale must be a positive number, got {prior_scale}")
@@ -97,11 +97,11 @@ def posterior_of(given: Any) -> Posterior:
     return found
 
 
-def normal_each(
+def transferred_normal_prior(
     given: Any, shapes: Shapes, reinit: Collection[str], prior_scale: float, sigma: float = 1.0
 ) -> NormalEach:
     """The same as a prior over the flat vector of all weights; fresh ones are ``N(0, sigma^2)``."""
-    known = Inherited.of(given, shapes, reinit, prior_scale)
+    known = TransferredPrior.of(given, shapes, reinit, prior_scale)
     assert known.gaussians is not None
     locs, sigmas = [], []
     for name, shape in shapes.items():

@@ -16,19 +16,19 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile, NonFiniteGradient
 from tractable.learners.backprop import BackpropMethod, Init
-from tractable.learners.curvature import Curvature, Survey, gauss_newton
+from tractable.learners.curvature import Curvature, CurvatureStatistics, gauss_newton
 from tractable.learners.gradient import GradientState, Schedule, updated_noise
 from tractable.learners.learner import Learner
-from tractable.learners.method import Named, Position
+from tractable.learners.method import BatchPosition, TensorDict
 from tractable.learners.network import Network, last_layer
 from tractable.learners.optimizers import Factory
-from tractable.learners.outputs import Moments, in_batches
+from tractable.learners.outputs import GaussianOutputs, in_batches
 from tractable.learners.posthoc import PostHoc
 from tractable.likelihoods import Likelihood
-from tractable.persistence.checks import Domain, at_most
+from tractable.persistence.checks import Domain, require_at_most
 from tractable.posterior import Posterior, trainable_shapes
 from tractable.priors import Normal
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs
 
@@ -84,7 +84,9 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         state.curvature = Curvature(none.diag() if self.full else none)
         return state
 
-    def update(self, state: LaplaceState, x: Inputs, y: Tensor, position: Position | None) -> None:
+    def update(
+        self, state: LaplaceState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
         """In a fit, a step of the optimizer; online, the rows' curvature is added to H as well.
 
         Online, a last layer steps to its mode given the rows (as an extended Kalman filter does),
@@ -94,10 +96,10 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         if position is not None:
             self.mode.update(state, x, y, position)
             return
-        noise: Named = {}
+        noise: TensorDict = {}
         if state.likelihood.has_learnable_noise:
             noise = updated_noise(state.likelihood, y, self.outputs(state, x, spread=False))
-        found = self.survey(state, Rows(x, y, len(x)))
+        found = self.survey(state, ArrayData(x, y, len(x)))
         if not self.full:
             self.mode.follow(state, x, y, None)
         state.curvature = state.curvature + found.curvature
@@ -105,7 +107,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
             self.move(state, found.slope)
         state.likelihood.set_buffers(noise)
 
-    def end_fit(self, state: LaplaceState, source: Rows | Loader) -> EpochRecord:
+    def end_fit(self, state: LaplaceState, source: ArrayData | LoaderData) -> EpochRecord:
         """The Gaussian of these rows in place of the one before, and the prior's precision."""
         found = self.survey(state, source)
         state.delta = self.first
@@ -129,13 +131,13 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         occam = found.curvature.log_occam(self.weights(state), state.delta)
         return {"log_evidence": found.log_likelihood + occam, "prior_precision": state.delta}
 
-    def survey(self, state: LaplaceState, source: Rows | Loader) -> Survey:
+    def survey(self, state: LaplaceState, source: ArrayData | LoaderData) -> CurvatureStatistics:
         """What rows say of the Gaussian weights; as many at once as memory allows."""
-        if isinstance(source, Rows):
-            source = Rows(source.x, source.y, len(source))
-        linearised, rows = partial(self.linearised, state), partial(self.rows_at_once, state)
-        pairs, like = self.pairs(state, source), state.curvature.matrix
-        return gauss_newton(linearised, state.likelihood, pairs, like, rows)
+        if isinstance(source, ArrayData):
+            source = ArrayData(source.x, source.y, len(source))
+        linearized, rows = partial(self.linearized, state), partial(self.rows_at_once, state)
+        pairs, like = self.batches_of(state, source), state.curvature.matrix
+        return gauss_newton(linearized, state.likelihood, pairs, like, rows)
 
     def move(self, state: LaplaceState, slope: Tensor) -> None:
         """Newton's step of the Gaussian weights, for this gradient of the objective."""
@@ -148,9 +150,9 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         """A copy of those that are Gaussian, in double precision."""
         return state.vectors[0].detach()[-self.size :].to(torch.float64, copy=True)
 
-    def linearised(self, state: LaplaceState, x: Inputs) -> tuple[Tensor, Tensor]:
+    def linearized(self, state: LaplaceState, x: Inputs) -> tuple[Tensor, Tensor]:
         """Outputs, and their derivative in the Gaussian weights."""
-        z, jacobian = self.network.linearised(state.vectors[0], state.buffers, x, self.size)
+        z, jacobian = self.network.linearized(state.vectors[0], state.buffers, x, self.size)
         return z, jacobian if state.kept is None else jacobian * state.kept[-self.size :]
 
     def rows_at_once(self, state: LaplaceState, x: Inputs) -> int:
@@ -159,27 +161,27 @@ class LaplaceMethod(PostHoc[LaplaceState]):
 
     def outputs(
         self, state: LaplaceState, x: Inputs, *, batch_size: int | None = None, spread: bool = True
-    ) -> Moments:
+    ) -> GaussianOutputs:
         """Gaussians, in closed form; without ``spread``, the outputs at the mode alone."""
         if not spread:
             return self.at_mode(state, x, batch_size)
 
         def moments(x: Inputs) -> tuple[Tensor, Tensor]:
-            z, jacobian = self.linearised(state, x)
+            z, jacobian = self.linearized(state, x)
             wide = state.curvature.spread(jacobian, state.delta)
             return z, wide.square().sum(-1).reshape(z.shape)
 
         rows = min(batch_size or len(x), self.rows_at_once(state, x))
         with torch.set_grad_enabled(x.requires_grad):
             mean, variance = in_batches(moments, x, rows)
-        return Moments(mean, variance, state.likelihood)
+        return GaussianOutputs(mean, variance, state.likelihood)
 
     def sample(self, state: LaplaceState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Functions ``f(x) + J(x) (w - w*)``."""
         noise = torch.randn(self.size, n, generator=generator, dtype=self.network.dtype)
 
         def drawn(x: Inputs) -> tuple[Tensor]:
-            z, jacobian = self.linearised(state, x)
+            z, jacobian = self.linearized(state, x)
             change = state.curvature.spread(jacobian, state.delta) @ noise.to(z)
             return (z.unsqueeze(1) + change.mT.reshape(len(z), n, *z.shape[1:]),)
 
@@ -193,12 +195,12 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         found.prior_variance = dict.fromkeys(found.shapes, 1 / state.delta)
         return found
 
-    def learnt(self, state: LaplaceState) -> Named:
+    def learnt(self, state: LaplaceState) -> TensorDict:
         """See ``Method``."""
         name, matrix = "full" if self.full else "diagonal", state.curvature.matrix
         return self.mode.learnt(state) | {name: matrix, "delta": matrix.new_tensor(state.delta)}
 
-    def restore(self, state: LaplaceState, learnt: Named) -> None:
+    def restore(self, state: LaplaceState, learnt: TensorDict) -> None:
         """See ``Method``."""
         if not float(learnt["delta"]) > 0:
             raise InvalidModelFile("the precision of the prior in the file is not positive")
@@ -214,10 +216,12 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         state.curvature = state.curvature.masked(kept[-self.size :])
 
     @classmethod
-    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
+    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
         """See ``Method``; a last layer in full takes the square of its size."""
         size = last_layer(trainable_shapes(net)) ** (1 + (options["structure"] != "diagonal"))
-        at_most(size, max(t.numel() for t in tensors.values()), "the size of the last layer")
+        require_at_most(
+            size, max(t.numel() for t in tensors.values()), "the size of the last layer"
+        )
 
 
 class Laplace(Learner):

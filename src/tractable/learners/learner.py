@@ -18,18 +18,18 @@ from torch import Tensor, nn
 
 from tractable.learners import files
 from tractable.learners.checking import Checking
-from tractable.learners.method import Advance, Method, Position, State
+from tractable.learners.method import BatchPosition, Method, OnBatch, State
 from tractable.learners.network import Network
 from tractable.learners.outputs import Outputs
 from tractable.learners.reservoir import kept_rows
-from tractable.learners.run import Run
-from tractable.learners.support import MOST_LABEL_COLUMNS, Support
+from tractable.learners.run import FitRun
+from tractable.learners.support import MAX_LABEL_COLUMNS, TrainingSupport
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
 from tractable.training import holdout
-from tractable.training.batches import Format, Loader, Rows, as_inputs, as_tensor
-from tractable.training.callbacks import Callback, EpochRecord, call_all, would_stop
-from tractable.training.inputs import Inputs, measurable, only_one, over
+from tractable.training.batches import ArrayData, LoaderData, TensorFormat, as_inputs, as_tensor
+from tractable.training.callbacks import Callback, EpochRecord, run_callbacks, stops_on_history
+from tractable.training.inputs import Inputs, distance_input, map_inputs, single_input
 from tractable.training.progress import Progress
 
 
@@ -81,7 +81,7 @@ class Learner(Checking):
             raise TypeError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
         place = torch.device("cpu" if device is None else device)
         network = Network(net, dtype, place)
-        self.format = Format.of(network.module, dtype, place)
+        self.format = TensorFormat.of(network.module, dtype, place)
         self.method: Any = self.method_class(network, copy.deepcopy(likelihood), **options)
         self.state: Any = self.method.init(copy.deepcopy(likelihood).to(place), seed)
         self.begin()
@@ -135,26 +135,26 @@ class Learner(Checking):
         """
         source = self.source(X, y, batch_size, watch=distance_aware)
         if epochs is None:
-            epochs = holdout.usual_epochs(len(source))
+            epochs = holdout.default_epochs(len(source))
         if epochs < 1:
             raise ValueError(f"epochs must be at least 1, got {epochs}")
         scored = None if validation is None else self.checked(*validation)
         if calibrate:
             self.check_hold_out(source)
-        self.method.look_at(source)
-        run = Run.planned(epochs, source, len(self.history), fingerprint=resume is not None)
+        self.method.warn_about_scale(source)
+        run = FitRun.planned(epochs, source, len(self.history), fingerprint=resume is not None)
         if resume is not None and Path(resume).is_file():
             run = files.resume(self, resume, run)
         self.run, hooks = run, list(callbacks)
         if run.finished:
             return self
         if calibrate and run.scale is None:
-            assert isinstance(source, Rows)
-            run.scale = holdout.scale_of_folds(
+            assert isinstance(source, ArrayData)
+            run.scale = holdout.cross_validated_noise_scale(
                 self, source, epochs=epochs, shuffle=shuffle, progress=progress
             )
         if run.epoch:
-            run.stopped = run.stopped or would_stop(hooks, self.history)
+            run.stopped = run.stopped or stops_on_history(hooks, self.history)
         total = (epochs - run.epoch) * source.batches
         with Progress(total, type(self).__name__, progress) as bar:
             while run.epoch < epochs and not run.stopped:
@@ -162,7 +162,7 @@ class Learner(Checking):
                 if scored is not None:
                     record |= self._score(*scored)
                 bar.report(record)
-                run.stopped = call_all(hooks, self, record)
+                run.stopped = run_callbacks(hooks, self, record)
         with self.lock:
             self.history[-1] |= self.method.end_fit(self.state, source)
         if run.scale is not None:
@@ -190,7 +190,7 @@ class Learner(Checking):
             )
         rows, seen = as_inputs(x), as_tensor(y, "targets")
         if seen.ndim == 0 or (isinstance(rows, Tensor) and rows.ndim == 1):
-            rows = over(lambda part: part.unsqueeze(0), rows)
+            rows = map_inputs(lambda part: part.unsqueeze(0), rows)
             seen = seen.reshape(1, -1) if seen.ndim else seen.unsqueeze(0)
         rows, seen = self.checked(rows, seen)
         self.learn_batch(rows, seen, memory_rows=memory_rows)
@@ -201,7 +201,7 @@ class Learner(Checking):
         self,
         x: Inputs,
         y: Tensor,
-        position: Position | None = None,
+        position: BatchPosition | None = None,
         *,
         memory_rows: float | None = None,
     ) -> None:
@@ -230,7 +230,9 @@ class Learner(Checking):
             self.method.prune(self.state, fraction, per_layer)
         return self
 
-    def _run_epoch(self, source: Rows | Loader, shuffle: bool, bar: Progress) -> EpochRecord:
+    def _run_epoch(
+        self, source: ArrayData | LoaderData, shuffle: bool, bar: Progress
+    ) -> EpochRecord:
         started, run, learnt = time.perf_counter(), self.run, 0
 
         def tell(batches: int) -> None:
@@ -240,10 +242,10 @@ class Learner(Checking):
 
         with self.lock:
             before, order = self.generator.get_state(), None
-            if shuffle and self.rows_apart and isinstance(source, Rows):
+            if shuffle and self.rows_apart and isinstance(source, ArrayData):
                 order = torch.randperm(len(source), generator=self.generator).to(self.device)
             try:
-                learn_rows(self.method, self.state, source, order, run.epoch / run.epochs, tell)
+                run_epoch(self.method, self.state, source, order, run.epoch / run.epochs, tell)
             except BaseException:
                 if not learnt:  # an epoch that learnt nothing changes nothing
                     self.generator.set_state(before)
@@ -263,18 +265,18 @@ class Learner(Checking):
         log_prob = self.outputs(x, **self.method.scoring_options()).predictive().log_prob(y)
         return {"validation_nll": -float(log_prob.mean())}
 
-    def _support_of(self, source: Rows | Loader) -> Support | None:
+    def _support_of(self, source: ArrayData | LoaderData) -> TrainingSupport | None:
         """Where the rows of a fit were, and how steep the mean is there."""
         kept = kept_rows(source, self.seed) if self.rows_apart else None
-        found = None if kept is None else Support.around(kept)
+        found = None if kept is None else TrainingSupport.from_rows(kept)
         labels = self.likelihood.can_doubt
         if found is None or not (self.likelihood.can_widen or labels):
             return found
-        if labels and found.rows.shape[1] > MOST_LABEL_COLUMNS:
+        if labels and found.rows.shape[1] > MAX_LABEL_COLUMNS:
             return found
-        return found.with_slope(self.centres, self.seed)
+        return found.with_slope(self.off_data_function, self.seed)
 
-    def centres(self, x: Tensor) -> Tensor:
+    def off_data_function(self, x: Tensor) -> Tensor:
         """What widens away from the data: the mean of numbers, of the outputs for labels."""
         outputs = self.outputs(x)
         return outputs.predictive().mean if self.likelihood.can_widen else outputs.moments()[0]
@@ -297,7 +299,7 @@ class Learner(Checking):
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         x = self.inputs(X)
         outputs = self.outputs(x, batch_size=batch_size, **options)
-        predictive = self._away_from_data(outputs, measurable(x))
+        predictive = self._away_from_data(outputs, distance_input(x))
         return predictive.squeezed() if self.flat_targets in (None, True) else predictive
 
     def _away_from_data(self, outputs: Outputs, at: Tensor | None) -> Predictive:
@@ -305,7 +307,7 @@ class Learner(Checking):
         known = self.support
         if known is None or at is None or not known.takes(at):
             return outputs.predictive()
-        novelty, extra = known.away(at)
+        novelty, extra = known.distance(at)
         if extra is None:
             return outputs.predictive().with_novelty(novelty)
         if self.likelihood.can_widen:
@@ -342,7 +344,7 @@ class Learner(Checking):
         input does to the variances, and so to the width of the prediction, is left out.  Its
         likelihood is the one that is learnt with, without a factor from calibration.
         """
-        at = only_one(x, "a derivative in the input")
+        at = single_input(x, "a derivative in the input")
         with self.lock:
             gradient: Tensor = self.method.input_gradient(self.state, at, y, **options)
             return gradient
@@ -351,18 +353,18 @@ class Learner(Checking):
 # --- one epoch -------------------------------------------------------------------------------
 
 
-def learn_rows(
+def run_epoch(
     method: Method[Any],
     state: State,
-    source: Rows | Loader,
+    source: ArrayData | LoaderData,
     order: Tensor | None,
     progress: float,
-    tell: Advance,
+    tell: OnBatch,
 ) -> None:
     """Learn every row once: by the method in one go where it can, else batch by batch."""
     if method.learn_epoch(state, source, order, progress, tell):
         return
-    for batch, (x, y) in enumerate(method.pairs(state, source, order)):
-        position = Position(len(x) / len(source), progress, batch, source.batches)
+    for batch, (x, y) in enumerate(method.batches_of(state, source, order)):
+        position = BatchPosition(len(x) / len(source), progress, batch, source.batches)
         method.update(state, x, y, position)
         tell(1)

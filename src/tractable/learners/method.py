@@ -31,19 +31,19 @@ from tractable.likelihoods.base import HeldOut
 from tractable.persistence import checks
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs
 
-Named = dict[str, Tensor]
-Advance = Callable[[int], object]
+TensorDict = dict[str, Tensor]
+OnBatch = Callable[[int], object]
 
-MOST_DRAWS = 1_000_000
+MAX_WEIGHT_SAMPLES = 1_000_000
 """The greatest number of draws that a file may ask for."""
 
 
 @dataclass(frozen=True)
-class Position:
+class BatchPosition:
     """Where in a fit a batch stands; an online update has none."""
 
     share: float
@@ -62,7 +62,7 @@ class State:
 
     likelihood: Likelihood
     """A copy of its own, with what was learnt about the noise."""
-    buffers: Named
+    buffers: TensorDict
     """Buffers of the network: running statistics."""
     seed: int
     """Seed of the random number generator for first weights, order of rows and draws."""
@@ -109,7 +109,7 @@ class Method(ABC, Generic[S]):
         """The state before any data; ``likelihood`` is the state's own."""
 
     @abstractmethod
-    def update(self, state: S, x: Inputs, y: Tensor, position: Position | None) -> None:
+    def update(self, state: S, x: Inputs, y: Tensor, position: BatchPosition | None) -> None:
         """Learn from one batch of checked rows, or raise and leave the state as it was.
 
         ``position`` is None for an online update.
@@ -138,11 +138,11 @@ class Method(ABC, Generic[S]):
         """What is known about the parameters."""
 
     @abstractmethod
-    def learnt(self, state: S) -> Named:
+    def learnt(self, state: S) -> TensorDict:
         """What was learnt, by name: ``init`` and ``restore`` make the same state of it."""
 
     @abstractmethod
-    def restore(self, state: S, learnt: Named) -> None:
+    def restore(self, state: S, learnt: TensorDict) -> None:
         """Take over what ``learnt`` gave, names, shapes and numbers checked; keep no alias."""
 
     # --- with a default --------------------------------------------------------------------
@@ -183,7 +183,12 @@ class Method(ABC, Generic[S]):
         )
 
     def learn_epoch(
-        self, state: S, source: Rows | Loader, order: Tensor | None, progress: float, tell: Advance
+        self,
+        state: S,
+        source: ArrayData | LoaderData,
+        order: Tensor | None,
+        progress: float,
+        tell: OnBatch,
     ) -> bool:
         """Learn every row once, in one go; False where that is left to ``update``, batch by batch.
 
@@ -196,12 +201,12 @@ class Method(ABC, Generic[S]):
         """
         return False
 
-    def pairs(
-        self, state: S, source: Rows | Loader, order: Tensor | None = None
+    def batches_of(
+        self, state: S, source: ArrayData | LoaderData, order: Tensor | None = None
     ) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one pass, inputs and targets checked."""
         for x, y in source.epoch(order):
-            if isinstance(source, Loader):
+            if isinstance(source, LoaderData):
                 y = state.likelihood.targets(y, self.output_shape(state, x))
             yield x, y
 
@@ -209,7 +214,7 @@ class Method(ABC, Generic[S]):
         """Called after every epoch of ``fit``: metrics for its record."""
         return {}
 
-    def end_fit(self, state: S, source: Rows | Loader) -> EpochRecord:
+    def end_fit(self, state: S, source: ArrayData | LoaderData) -> EpochRecord:
         """Called once after the last epoch of ``fit``, with its rows: metrics for the last record.
 
         For what is to be computed at the weights that were found, such as a curvature.  A
@@ -218,7 +223,7 @@ class Method(ABC, Generic[S]):
         """
         return {}
 
-    def renew_noise(self, state: S) -> None:
+    def update_noise_from_statistics(self, state: S) -> None:
         """Set a noise that is learnt from what was seen since the last time (``end_epoch`` does).
 
         For learning without epochs, as from a replay memory.
@@ -241,10 +246,10 @@ class Method(ABC, Generic[S]):
         """Log density of each row that was held out, to compare fits by."""
         return likelihood.held_out_log_prob(y, mean, variance)
 
-    def look_at(self, source: Rows | Loader) -> None:
+    def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
         """Look at the rows of a fit before it begins, and warn of what would spoil it."""
 
-    def noise_of(self, state: S) -> Likelihood:
+    def predictive_likelihood(self, state: S) -> Likelihood:
         """The likelihood with the noise that a prediction has."""
         return state.likelihood
 
@@ -261,17 +266,17 @@ class Method(ABC, Generic[S]):
         return {}
 
     @classmethod
-    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: Named) -> None:
+    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
         """Refuse options of a file that would cost more than the file can need."""
         for name in ("n_weight_samples", "n_train_samples"):
             if name in options:
-                checks.at_most(options[name], MOST_DRAWS, name)
+                checks.require_at_most(options[name], MAX_WEIGHT_SAMPLES, name)
 
-    def training(self, state: S) -> tuple[Named, Any]:
+    def training(self, state: S) -> tuple[TensorDict, Any]:
         """What more is needed to go on training bit for bit: named tensors and JSON values."""
         return {}, None
 
-    def restore_training(self, state: S, tensors: Named, values: Any) -> None:
+    def restore_training(self, state: S, tensors: TensorDict, values: Any) -> None:
         """Take over what ``training`` gave."""
         if tensors or values is not None:
             raise TypeError(f"{type(self).__name__} has no training state to take over")

@@ -1,7 +1,7 @@
 """Distances to the nearest of a fixed set of rows, in one or two measures.
 
 The compiled kernel subtracts row from row.  Torch computes ``|x|^2 - 2 x k + |k|^2``, in double
-precision up to ``EXACT_COLUMNS``; both agree up to the rounding of a distance.
+precision up to ``MAX_DOUBLE_COLUMNS``; both agree up to the rounding of a distance.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from torch import Tensor
 
 from tractable import native
 
-NEAREST = 3
+N_NEAREST = 3
 """Rows that a distance is taken to."""
-EXACT_COLUMNS = 32
+MAX_DOUBLE_COLUMNS = 32
 """Up to here torch computes distances in double precision."""
 _CHUNK = 128  # rows whose distances to all kept rows are held at once: they stay in the cache
 _GROUPS = 32  # of distances, of which only those with the least are looked at in full
 
 
-class Limits(NamedTuple):
+class DistanceLimits(NamedTuple):
     """What distances are compared with.
 
     Attributes:
@@ -31,15 +31,15 @@ class Limits(NamedTuple):
         share: factor on the squared distance in the second measure.
     """
 
-    reach: float = 0.0
-    near: float = 0.0
+    radius: float = 0.0
+    slope_radius: float = 0.0
     share: float = 1.0
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = DistanceLimits()
 
 
-class Nearest:
+class NearestDistances:
     """Root mean square distances to the three nearest of some rows.
 
     What does not depend on the rows that are asked for is computed once.
@@ -51,40 +51,40 @@ class Nearest:
     """
 
     def __init__(
-        self, rows: Tensor, steep: Tensor | None = None, limits: Limits = NO_LIMITS
+        self, rows: Tensor, column_slopes: Tensor | None = None, limits: DistanceLimits = NO_LIMITS
     ) -> None:
-        self.rows, self.steep, self.limits = rows, steep, limits
+        self.rows, self.column_slopes, self.limits = rows, column_slopes, limits
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is computed once."""
-        return {"rows": self.rows, "steep": self.steep, "limits": self.limits}
+        return {"rows": self.rows, "column_slopes": self.column_slopes, "limits": self.limits}
 
     def distances(self, x: Tensor, *, skip: int = 0) -> Tensor:
         """Return the distance of each row by torch, without the ``skip`` nearest kept rows."""
         return self._plain.distances(x, skip)
 
     def beyond(self, x: Tensor) -> Tensor:
-        """Return by how much the distances exceed ``reach``; 0 where they do not."""
+        """Return by how much the distances exceed ``radius``; 0 where they do not."""
         if not self._kernel_serves(x):
-            return (self._plain.distances(x) - self.limits.reach).clamp_min(0)
+            return (self._plain.distances(x) - self.limits.radius).clamp_min(0)
         found, _ = self._call(x, None)
         return torch.from_numpy(found)
 
     def growth(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``beyond``, and its square.
 
-        With a second measure the square of what the distance by it exceeds ``near``, times
+        With a second measure the square of what the distance by it exceeds ``slope_radius``, times
         ``share``, where that is greater.
         """
-        steep = self.steep
-        if steep is None:
+        column_slopes = self.column_slopes
+        if column_slopes is None:
             novelty = self.beyond(x)
             return novelty, novelty.square()
         if self._kernel_serves(x):
             found, square = self._call(x, self._weights)
             return torch.from_numpy(found), torch.from_numpy(square)
         novelty, limits = self.beyond(x), self.limits
-        other = (self._weighted.distances(x * steep) - limits.near).clamp_min(0)
+        other = (self._weighted.distances(x * column_slopes) - limits.slope_radius).clamp_min(0)
         return novelty, torch.maximum(novelty.square(), other.square() * limits.share)
 
     def _kernel_serves(self, x: Tensor) -> bool:
@@ -106,8 +106,8 @@ class Nearest:
 
     @cached_property
     def _weighted(self) -> _Products:
-        assert self.steep is not None
-        return _Products(self.rows * self.steep)
+        assert self.column_slopes is not None
+        return _Products(self.rows * self.column_slopes)
 
     @cached_property
     def _blocks(self) -> Any:
@@ -122,15 +122,15 @@ class Nearest:
 
     @cached_property
     def _weights(self) -> Any:
-        assert self.steep is not None
-        return self.steep.square().contiguous().numpy()
+        assert self.column_slopes is not None
+        return self.column_slopes.square().contiguous().numpy()
 
 
 class _Products:
     """Distances in one measure, by matrix products."""
 
     def __init__(self, rows: Tensor) -> None:
-        self.dtype = torch.float64 if rows.shape[1] <= EXACT_COLUMNS else rows.dtype
+        self.dtype = torch.float64 if rows.shape[1] <= MAX_DOUBLE_COLUMNS else rows.dtype
         self.number = len(rows)
         kept = rows.to(self.dtype)
         padding = -len(kept) % _GROUPS
@@ -140,7 +140,7 @@ class _Products:
 
     def distances(self, x: Tensor, skip: int = 0) -> Tensor:
         """The distance of each row, without the ``skip`` nearest kept rows."""
-        number = min(NEAREST + skip, self.number)
+        number = min(N_NEAREST + skip, self.number)
         found = []
         for part in x.split(_CHUNK):
             part = part.to(self.dtype)

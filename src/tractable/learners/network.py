@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
 from tractable.learners.copying import STORES, detached_copy, private_copy
-from tractable.learners.heads import sole
+from tractable.learners.heads import single_output
 from tractable.learners.locks import new_lock
 from tractable.posterior import trainable_shapes, views
-from tractable.training.inputs import Inputs, Several, over
+from tractable.training.inputs import Inputs, MultiInput, map_inputs
 
 
 class Network:
@@ -108,8 +108,8 @@ class Network:
         """The output of the module as it is, rows first; one number a row is a column."""
         if self.module.training is not train:
             self.module.train(train)
-        z = x.into(self.module) if isinstance(x, Several) else self.module(x)
-        z = sole(z)
+        z = x.into(self.module) if isinstance(x, MultiInput) else self.module(x)
+        z = single_output(z)
         rows, ndim = len(x), z.dim()
         if ndim == 0 and rows == 1:  # all dimensions of length one were squeezed out
             return z.reshape(1, 1)
@@ -120,7 +120,7 @@ class Network:
             )
         return z.unsqueeze(1) if ndim == 1 else z
 
-    def linearised(
+    def linearized(
         self, flat: Tensor, buffers: Mapping[str, Tensor], x: Inputs, last: int
     ) -> tuple[Tensor, Tensor]:
         """Outputs, and their derivative in the last weights, each row by itself.
@@ -191,7 +191,7 @@ class Network:
 
 
 def _as_batch(row: Inputs) -> Inputs:
-    return over(lambda part: part.unsqueeze(0), row)
+    return map_inputs(lambda part: part.unsqueeze(0), row)
 
 
 def last_layer(shapes: Mapping[str, torch.Size]) -> int:

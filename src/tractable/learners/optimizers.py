@@ -24,7 +24,7 @@ _KINDS = {"optimizer": Optimizer, "schedule": torch.optim.lr_scheduler.LRSchedul
 _Number = bool | int | float | str | None
 
 
-def resolve(factory: Factory, home: Any, what: str) -> Callable[..., Any]:
+def resolve_factory(factory: Factory, home: Any, what: str) -> Callable[..., Any]:
     """The function behind a factory; ``home`` is the module that its name is looked up in."""
     if isinstance(factory, str):
         factory = {"name": factory, "keywords": {}}
@@ -51,8 +51,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def describe(factory: Factory, home: Any) -> dict[str, Any]:
-    """A factory as JSON values that ``resolve`` takes."""
+def factory_config(factory: Factory, home: Any) -> dict[str, Any]:
+    """A factory as JSON values that ``resolve_factory`` takes."""
     if isinstance(factory, dict):
         return factory
     if isinstance(factory, str):
@@ -69,9 +69,9 @@ def describe(factory: Factory, home: Any) -> dict[str, Any]:
     return {"name": _UNKNOWN, "keywords": {}}
 
 
-def make(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
+def make_optimizer(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
     """The optimizer of these vectors; plain Adam is fused into one pass."""
-    maker = resolve(factory, torch.optim, "optimizer")
+    maker = resolve_factory(factory, torch.optim, "optimizer")
     target = maker.func if isinstance(maker, partial) else maker
     keywords: dict[str, Any] = {"lr": lr}
     if target in (torch.optim.Adam, torch.optim.AdamW) and not (
@@ -87,7 +87,7 @@ def make(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
     return optimizer
 
 
-def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
+def optimizer_state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
     """An optimizer's state as named tensors and JSON values."""
     held = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
@@ -101,8 +101,10 @@ def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
     return tensors, {"numbers": numbers, "groups": held["param_groups"]}
 
 
-def restore(factory: Factory, optimizer: Optimizer, tensors: dict[str, Tensor], held: Any) -> None:
-    """Take over what ``state`` gave, if it is that of an optimizer made by this factory."""
+def restore_optimizer(
+    factory: Factory, optimizer: Optimizer, tensors: dict[str, Tensor], held: Any
+) -> None:
+    """Load the result of ``optimizer_state`` if it fits an optimizer of this factory."""
     vectors = [vector for group in optimizer.param_groups for vector in group["params"]]
     example = _stepped(factory, vectors[0], len(vectors))
     entries: dict[int, dict[str, Any]] = {}
@@ -122,7 +124,7 @@ def restore(factory: Factory, optimizer: Optimizer, tensors: dict[str, Tensor], 
 def _stepped(factory: Factory, like: Tensor, vectors: int) -> dict[str, Any]:
     """The state of such an optimizer of vectors of one entry each, after a step."""
     small = [like.detach().new_zeros(1).requires_grad_() for _ in range(vectors)]
-    optimizer = make(factory, small, lr=1.0)
+    optimizer = make_optimizer(factory, small, lr=1.0)
     for vector in small:
         vector.grad = torch.ones_like(vector)
     optimizer.step()

@@ -35,7 +35,7 @@ class Outputs(ABC):
 
 
 @dataclass(frozen=True)
-class Moments(Outputs):
+class GaussianOutputs(Outputs):
     """Outputs that are independent Gaussians."""
 
     mean: Tensor
@@ -54,13 +54,13 @@ class Moments(Outputs):
         """In closed form, by the likelihood."""
         return self.likelihood.predictive(self.mean, self.variance)
 
-    def with_extra_variance(self, extra: Tensor) -> Moments:
+    def with_extra_variance(self, extra: Tensor) -> GaussianOutputs:
         """See ``Outputs``."""
         return replace(self, variance=self.variance + extra)
 
 
 @dataclass(frozen=True)
-class Draws(Outputs):
+class SampledOutputs(Outputs):
     """Outputs of several draws of the weights, stacked in front of the rows."""
 
     values: Tensor
@@ -84,13 +84,13 @@ class Draws(Outputs):
         rows, within = self.values.flatten(0, 1), within.flatten(0, 1)
         return self.likelihood.predictive(rows, within).mixture_over_draws(len(self.values))
 
-    def with_extra_variance(self, extra: Tensor) -> Draws:
+    def with_extra_variance(self, extra: Tensor) -> SampledOutputs:
         """See ``Outputs``; every draw is as unsure."""
         return replace(self, extra=extra if self.extra is None else self.extra + extra)
 
 
 @dataclass(frozen=True)
-class Mixed(Outputs):
+class EnsembleOutputs(Outputs):
     """The outputs of several members, each as likely as the others."""
 
     parts: list[Outputs]
@@ -110,9 +110,9 @@ class Mixed(Outputs):
         """The even mixture of the members' predictions."""
         return mixture([part.predictive() for part in self.parts])
 
-    def with_extra_variance(self, extra: Tensor) -> Mixed:
+    def with_extra_variance(self, extra: Tensor) -> EnsembleOutputs:
         """See ``Outputs``; every member is as unsure."""
-        return Mixed([part.with_extra_variance(extra) for part in self.parts])
+        return EnsembleOutputs([part.with_extra_variance(extra) for part in self.parts])
 
 
 def in_batches(

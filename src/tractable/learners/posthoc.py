@@ -9,8 +9,8 @@ from torch import Tensor
 
 from tractable.learners.backprop import BackpropMethod
 from tractable.learners.gradient import GradientState
-from tractable.learners.method import Method, Named
-from tractable.learners.outputs import Moments
+from tractable.learners.method import Method, TensorDict
+from tractable.learners.outputs import GaussianOutputs
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs
 
@@ -34,9 +34,9 @@ class PostHoc(Method[P]):
         """See ``Method``."""
         return self.mode.end_epoch(state)
 
-    def renew_noise(self, state: P) -> None:
+    def update_noise_from_statistics(self, state: P) -> None:
         """See ``Method``."""
-        self.mode.renew_noise(state)
+        self.mode.update_noise_from_statistics(state)
 
     def step_schedule(self, state: P) -> None:
         """See ``Method``."""
@@ -48,10 +48,10 @@ class PostHoc(Method[P]):
         log_prob = self.outputs(state, leaf).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
-    def at_mode(self, state: P, x: Inputs, batch_size: int | None) -> Moments:
+    def at_mode(self, state: P, x: Inputs, batch_size: int | None) -> GaussianOutputs:
         """The outputs of the weights alone."""
         z = self.mode.outputs(state, x, batch_size=batch_size).values[0]
-        return Moments(z, torch.zeros_like(z), state.likelihood)
+        return GaussianOutputs(z, torch.zeros_like(z), state.likelihood)
 
     def scoring_options(self) -> dict[str, Any]:
         """What is around the weights is made at the end of a fit: until then they are watched."""
@@ -61,10 +61,10 @@ class PostHoc(Method[P]):
         """See ``Method``."""
         return self.mode.output_shape(state, x)
 
-    def training(self, state: P) -> tuple[Named, Any]:
+    def training(self, state: P) -> tuple[TensorDict, Any]:
         """See ``Method``."""
         return self.mode.training(state)
 
-    def restore_training(self, state: P, tensors: Named, values: Any) -> None:
+    def restore_training(self, state: P, tensors: TensorDict, values: Any) -> None:
         """See ``Method``."""
         self.mode.restore_training(state, tensors, values)

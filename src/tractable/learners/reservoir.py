@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from tractable.learners import support
-from tractable.training.batches import Loader, Rows
-from tractable.training.inputs import Inputs, measurable
+from tractable.training.batches import ArrayData, LoaderData
+from tractable.training.inputs import Inputs, distance_input
 
 
-class WatchedLoader(Loader):
+class ReservoirLoader(LoaderData):
     """A loader that keeps some of the rows of its last epoch, drawn uniformly.
 
     Every row gets a random number, and those with the greatest are kept.
@@ -22,7 +22,7 @@ class WatchedLoader(Loader):
         seed: seed of the draw.
     """
 
-    def __init__(self, source: Loader, seed: int) -> None:
+    def __init__(self, source: LoaderData, seed: int) -> None:
         super().__init__(source.loader, source.taken, source.format)
         self.seed = seed
         self.kept: Tensor | None = None
@@ -30,9 +30,9 @@ class WatchedLoader(Loader):
     def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one pass."""
         self.kept, keys = None, torch.zeros(0, dtype=torch.float64)
-        generator = support.generator(self.seed)
+        generator = support.support_generator(self.seed)
         for x, y in super().epoch(order):
-            at = measurable(x)
+            at = distance_input(x)
             if at is not None:
                 keys = self._see(at, keys, generator)
             yield x, y
@@ -45,16 +45,16 @@ class WatchedLoader(Loader):
             return keys  # rows of several shapes cannot be compared
         new = torch.rand(len(rows), generator=generator, dtype=torch.float64)
         keys = torch.cat([keys, new])
-        best = keys.topk(min(support.room(tuple(rows.shape[1:])), len(keys))).indices
+        best = keys.topk(min(support.max_kept_rows(tuple(rows.shape[1:])), len(keys))).indices
         if bool((best >= len(self.kept)).any()):
             self.kept = torch.cat([self.kept, rows])[best.to(rows.device)]
             return keys[best]
         return keys[: len(self.kept)]
 
 
-def kept_rows(source: Rows | Loader, seed: int) -> Tensor | None:
+def kept_rows(source: ArrayData | LoaderData, seed: int) -> Tensor | None:
     """Some rows of inputs of a fit, drawn at random; None if they cannot be compared."""
-    if isinstance(source, Rows):
-        at = measurable(source.x)
-        return None if at is None else support.drawn(at, seed)
-    return source.kept if isinstance(source, WatchedLoader) else None
+    if isinstance(source, ArrayData):
+        at = distance_input(source.x)
+        return None if at is None else support.sample_rows(at, seed)
+    return source.kept if isinstance(source, ReservoirLoader) else None

@@ -11,15 +11,15 @@ from torch import Tensor
 
 from tractable.errors import InvalidModelFile
 from tractable.gaussian import Gaussian
-from tractable.persistence.checks import at_most, of_type
-from tractable.training.batches import Loader, Rows
+from tractable.persistence.checks import require_at_most, require_type
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.inputs import tensors_of
 
 _MANY = 1 << 60
 
 
 @dataclass
-class Run:
+class FitRun:
     """A fit under way, or the last one.
 
     Attributes:
@@ -46,15 +46,15 @@ class Run:
 
     @classmethod
     def planned(
-        cls, epochs: int, source: Rows | Loader, first_record: int, *, fingerprint: bool
-    ) -> Run:
+        cls, epochs: int, source: ArrayData | LoaderData, first_record: int, *, fingerprint: bool
+    ) -> FitRun:
         """A fit that is about to begin."""
         seen = None
-        if fingerprint and isinstance(source, Rows):
+        if fingerprint and isinstance(source, ArrayData):
             seen = _fingerprint(*tensors_of(source.x), source.y)
         return cls(0, epochs, len(source), source.batches, first_record, fingerprint=seen)
 
-    def differs(self, other: Run) -> str | None:
+    def differs(self, other: FitRun) -> str | None:
         """What keeps this run from going on with the other's plan, in words."""
         for key in ("epochs", "rows", "batches"):
             mine, theirs = getattr(self, key), getattr(other, key)
@@ -73,24 +73,26 @@ class Run:
         return {"epoch": self.epoch, "scale": self.scale, "plan": plan}
 
     @classmethod
-    def from_header(cls, header: dict[str, Any]) -> Run:
+    def from_header(cls, header: dict[str, Any]) -> FitRun:
         """The run that ``to_header`` was made of."""
-        run = cls(epoch=at_most(header["epoch"], _MANY, "epoch"))
+        run = cls(epoch=require_at_most(header["epoch"], _MANY, "epoch"))
         if header["scale"] is not None:
-            run.scale = float(of_type(header["scale"], (int, float), "scale"))
+            run.scale = float(require_type(header["scale"], (int, float), "scale"))
             if not 0 < run.scale < math.inf:
                 raise InvalidModelFile(f"scale in the file is {run.scale}")
         plan = header["plan"]
         if plan is not None:
-            of_type(plan, dict, "plan")
+            require_type(plan, dict, "plan")
             for key in ("epochs", "rows", "batches"):
-                setattr(run, key, at_most(plan[key], _MANY, key))
-            at_most(run.epoch, run.epochs, "epoch")
-            run.first_record = at_most(plan["first_record"], len(header["history"]), "first_record")
-            run.stopped = of_type(plan.get("stopped", False), bool, "stopped")
-            run.finished = of_type(plan.get("finished", False), bool, "finished")
+                setattr(run, key, require_at_most(plan[key], _MANY, key))
+            require_at_most(run.epoch, run.epochs, "epoch")
+            run.first_record = require_at_most(
+                plan["first_record"], len(header["history"]), "first_record"
+            )
+            run.stopped = require_type(plan.get("stopped", False), bool, "stopped")
+            run.finished = require_type(plan.get("finished", False), bool, "finished")
             seen = plan.get("fingerprint")
-            run.fingerprint = None if seen is None else of_type(seen, str, "fingerprint")
+            run.fingerprint = None if seen is None else require_type(seen, str, "fingerprint")
         return run
 
 

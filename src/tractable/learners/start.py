@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from tractable.learners.anatomy import Anatomy, branch_ends
+from tractable.learners.anatomy import NetworkStructure, residual_branch_ends
 from tractable.learners.network import Network
 from tractable.likelihoods import Likelihood
 from tractable.posterior import SCHEMES, Posterior, Scheme, initial_posterior
@@ -30,7 +30,7 @@ _SHALLOW = 3
 
 
 @dataclass(frozen=True)
-class Start:
+class PriorScale:
     """The numbers of a start, and what they mean for layers of unlike size.
 
     Attributes:
@@ -62,7 +62,7 @@ class Start:
         prior_variance_ratio: float | None,
         scale_by_layer_size: bool | None = None,
         residual_gain: float | None = None,
-    ) -> Start:
+    ) -> PriorScale:
         """What was asked for, and what is usual for the rest.
 
         A gain without a variance ratio is the published start, whose means have the size of
@@ -73,7 +73,9 @@ class Start:
         elif gain is not None:
             usual = cls(gain, 1.0)
         else:
-            usual = usual_start(Anatomy.of(network.module), numbers=likelihood.can_widen)
+            usual = default_prior_scale(
+                NetworkStructure.of(network.module), numbers=likelihood.can_widen
+            )
         return cls(
             usual.gain if gain is None else gain,
             usual.prior_variance_ratio if prior_variance_ratio is None else prior_variance_ratio,
@@ -82,12 +84,12 @@ class Start:
         )
 
 
-PUBLISHED = Start(0.25, 1.0)
+PUBLISHED = PriorScale(0.25, 1.0)
 NARROW = 0.001
 """Relative variance of weights that a network brings along."""
 
 
-def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
+def default_prior_scale(anatomy: NetworkStructure, *, numbers: bool) -> PriorScale:
     """The start for a network that predicts numbers, or classes.
 
     With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
@@ -96,19 +98,19 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     small, and for numbers all layers do.  The relative variance is about 1 / L, less between
     convolutions without sums, and in a chain falls faster beyond L = 10.
 
-    >>> usual_start(Anatomy(depth=3), numbers=True)
-    Start(gain=0.25, prior_variance_ratio=1.0, scale_by_layer_size=False, residual_gain=1.0)
-    >>> usual_start(Anatomy(depth=8), numbers=False)
-    Start(gain=1.0, prior_variance_ratio=0.125, scale_by_layer_size=False, residual_gain=1.0)
-    >>> net = Anatomy(depth=4, norms=True, batch_norms=True, convolutions=True)
-    >>> usual_start(net, numbers=False)
-    Start(gain=0.5, prior_variance_ratio=0.5, scale_by_layer_size=True, residual_gain=1.0)
+    >>> default_prior_scale(NetworkStructure(depth=3), numbers=True)
+    PriorScale(gain=0.25, prior_variance_ratio=1.0, scale_by_layer_size=False, residual_gain=1.0)
+    >>> default_prior_scale(NetworkStructure(depth=8), numbers=False)
+    PriorScale(gain=1.0, prior_variance_ratio=0.125, scale_by_layer_size=False, residual_gain=1.0)
+    >>> net = NetworkStructure(depth=4, norms=True, batch_norms=True, convolutions=True)
+    >>> default_prior_scale(net, numbers=False)
+    PriorScale(gain=0.5, prior_variance_ratio=0.5, scale_by_layer_size=True, residual_gain=1.0)
     """
     depth, sums = max(anatomy.depth, 1), max(anatomy.sums, 1)
     if anatomy.recurrent:
-        return Start(2.0, 0.3)
+        return PriorScale(2.0, 0.3)
     if anatomy.norms and anatomy.attention:
-        return Start(2.0, min(0.3, 1.5 / depth))
+        return PriorScale(2.0, min(0.3, 1.5 / depth))
     if anatomy.norms:
         return _normalised(anatomy, numbers)
     if depth <= _SHALLOW:
@@ -116,15 +118,15 @@ def usual_start(anatomy: Anatomy, *, numbers: bool) -> Start:
     if anatomy.sums and not numbers:
         small = _residual_gain(sums)
         if anatomy.convolutions:
-            return Start(2.0, max(0.9 / depth, 0.1), residual_gain=small)
-        return Start(min(1.0, depth / 8), 1 / depth, residual_gain=small)
+            return PriorScale(2.0, max(0.9 / depth, 0.1), residual_gain=small)
+        return PriorScale(min(1.0, depth / 8), 1 / depth, residual_gain=small)
     if anatomy.convolutions:
-        return Start(min(2.0, 12 / sums), (0.9 if anatomy.sums else 0.3) / depth)
+        return PriorScale(min(2.0, 12 / sums), (0.9 if anatomy.sums else 0.3) / depth)
     gain = min(1.0 if numbers else 2.0, depth / 8, 5 / sums)
-    return Start(gain, min(1 / depth, 10 / depth**2))
+    return PriorScale(gain, min(1 / depth, 10 / depth**2))
 
 
-def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
+def _normalised(anatomy: NetworkStructure, numbers: bool) -> PriorScale:
     """The start between normalisation layers, which forget the size of all but the head.
 
     Classes begin with a small head: doubt about the layers before it, which normalisation bounds
@@ -133,14 +135,14 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
     """
     depth, sums = max(anatomy.depth, 1), 1 + anatomy.sums
     if numbers:
-        return Start(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
+        return PriorScale(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
     if not anatomy.convolutions:
-        return Start(0.15 / sums, max(0.5 / depth, 0.1), scale_by_layer_size=True)
+        return PriorScale(0.15 / sums, max(0.5 / depth, 0.1), scale_by_layer_size=True)
     # A few convolutions may move much.
     much = min(2 / depth, 0.5)
     if not anatomy.batch_norms:
         # Over a row alone, its channels together: what tells rows apart is small after pooling.
-        return Start(
+        return PriorScale(
             1.5,
             max(much, 0.25),
             scale_by_layer_size=True,
@@ -148,7 +150,7 @@ def _normalised(anatomy: Anatomy, numbers: bool) -> Start:
         )
     # Pooling makes what reaches a head small, and sums of branches make it large.
     gain = 1 / sums if anatomy.sums else max(much, 0.15)
-    return Start(gain, max(much, 0.1), scale_by_layer_size=True)
+    return PriorScale(gain, max(much, 0.1), scale_by_layer_size=True)
 
 
 def _residual_gain(sums: int) -> float:
@@ -161,10 +163,10 @@ def _residual_gain(sums: int) -> float:
     return min(1.0, 16 / max(sums, 1) ** 2)
 
 
-def first_posterior(
+def make_prior(
     network: Network,
     init: Init,
-    start: Start,
+    start: PriorScale,
     reinit: Sequence[str],
     generator: torch.Generator,
 ) -> Posterior:
@@ -182,7 +184,7 @@ def first_posterior(
     wide = start
     smaller = dict[str, float]()
     if init != "net" and start.residual_gain != 1:
-        smaller = dict.fromkeys(branch_ends(network.module), start.residual_gain)
+        smaller = dict.fromkeys(residual_branch_ends(network.module), start.residual_gain)
     if init == "net":
         new = reinit_names(network, reinit)
         check_weights(network.module)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.gaussian import Gaussian
-from tractable.learners.method import Named
+from tractable.learners.method import TensorDict
 from tractable.learners.network import Network
 from tractable.training.inputs import Inputs, tensors_of
 
@@ -30,10 +30,10 @@ _NUMBERS = 1 << 24  # that these may be, so that large images do not fill the me
 _AT_ONCE = 512  # rows
 
 
-class Recent:
+class RecentBatches:
     """The rows that were seen last, as many as statistics need.
 
-    >>> recent = Recent()
+    >>> recent = RecentBatches()
     >>> for _ in range(3):
     ...     recent.add(torch.zeros(3000, 2))
     >>> recent.rows
@@ -65,7 +65,7 @@ class Recent:
         return list(joined.tensor_split(-(-len(joined) // _AT_ONCE)))
 
 
-def normalised_layers(network: Network) -> dict[str, nn.Module]:
+def batch_norm_layers(network: Network) -> dict[str, nn.Module]:
     """The layers of a network whose statistics are averages over batches, by name."""
     return {
         name: layer
@@ -74,9 +74,12 @@ def normalised_layers(network: Network) -> dict[str, nn.Module]:
     }
 
 
-def settled(
-    network: Network, buffers: Named, recent: Recent, run: Callable[[Named, Inputs], object]
-) -> Named:
+def refreshed_batch_norm(
+    network: Network,
+    buffers: TensorDict,
+    recent: RecentBatches,
+    run: Callable[[TensorDict, Inputs], object],
+) -> TensorDict:
     """Buffers with the statistics of recent rows, each batch of which counts the same.
 
     Args:
@@ -85,7 +88,7 @@ def settled(
         recent: rows.
         run: runs the network on rows as in training, and changes the buffers that it is given.
     """
-    layers = normalised_layers(network)
+    layers = batch_norm_layers(network)
     fresh = {name: buffer.clone() for name, buffer in buffers.items()}
     for name in layers:
         fresh[_of(name, "num_batches_tracked")].zero_()

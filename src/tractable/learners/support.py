@@ -15,7 +15,7 @@ Its square is added where it is greater.
 * Inputs are measured in standard deviations of each column; columns that do not vary are ignored.
 * ``d(x)`` is the root mean square of the Euclidean distances to the three nearest of the rows that
   were kept: at most 1,000, drawn at random.
-* Nine of ten training rows are nearer than ``reach`` to the others; up to there nothing is added.
+* Nine of ten training rows are nearer than ``radius`` to the others; up to there nothing is added.
 
 For labels the same is added to the variance of the network's outputs, before they become
 probabilities: far away the mean grows as fast as the deviation, and the probability of a decision
@@ -41,17 +41,17 @@ import torch
 from torch import Tensor
 
 from tractable.errors import InvalidModelFile
-from tractable.learners.nearest import Limits, Nearest
+from tractable.learners.nearest import DistanceLimits, NearestDistances
 from tractable.persistence import checks
 
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 """That are kept."""
-MOST_NUMBERS = 1 << 18
+MAX_NUMBERS = 1 << 18
 """That are kept: of wide inputs, such as images, fewer rows."""
-INSIDE = 0.9
+INSIDE_SHARE = 0.9
 """Share of the training rows that count as inside."""
 
-MOST_LABEL_COLUMNS = 32
+MAX_LABEL_COLUMNS = 32
 """Up to which labels are doubted off the data; test images are off it by what tells them apart."""
 
 _FEWEST_ROWS = 2
@@ -66,15 +66,24 @@ _SECANTS = 16.0  # times their mean square is the largest squared slope around a
 _SEED = 15_485_863  # this far from the learner's seed, whose own draws stay as they are
 
 
-_KEPT = ("centre", "scale", "rows", "reach", "slope", "steep", "near", "slope_ratio")
-_NOT_NEGATIVE = ("scale", "reach", "slope", "steep", "near", "slope_ratio")
+_KEPT = (
+    "centre",
+    "scale",
+    "rows",
+    "radius",
+    "slope",
+    "column_slopes",
+    "slope_radius",
+    "slope_ratio",
+)
+_NOT_NEGATIVE = ("scale", "radius", "slope", "column_slopes", "slope_radius", "slope_ratio")
 
 
-class Away(NamedTuple):
+class OffDataDistance(NamedTuple):
     """How far rows are from the training rows.
 
     Attributes:
-        novelty: how much farther than ``reach`` each row is, in standard deviations of the inputs;
+        novelty: how much farther than ``radius`` each row is, in standard deviations of the inputs;
             0 for most rows.
         extra: what is added to the epistemic variance of each output, ``[rows, outputs]``; None
             where nothing is widened.
@@ -85,7 +94,7 @@ class Away(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Support:
+class TrainingSupport:
     """What a fitted learner remembers about where its training rows were.
 
     Attributes:
@@ -98,7 +107,7 @@ class Support:
             for labels); None where nothing is widened.
         steep: root mean square slope along each column; None where nothing is widened, or of many
             columns, such as images.
-        near: as ``reach``, with columns measured by ``steep``.
+        near: as ``radius``, with columns measured by ``column_slopes``.
         slope_ratio: squared slope around each kept row over ``slope``, at most 1,
             ``[rows, outputs]``; None where it is 1 for all.
     """
@@ -107,14 +116,14 @@ class Support:
     centre: Tensor
     scale: Tensor
     rows: Tensor
-    reach: Tensor
+    radius: Tensor
     slope: Tensor | None = None
-    steep: Tensor | None = None
-    near: Tensor | None = None
+    column_slopes: Tensor | None = None
+    slope_radius: Tensor | None = None
     slope_ratio: Tensor | None = None
 
     @classmethod
-    def around(cls, x: Tensor) -> Support | None:
+    def from_rows(cls, x: Tensor) -> TrainingSupport | None:
         """The support of these rows, which are all kept; None if they are too few or all alike."""
         flat = x.detach().flatten(1)
         if len(flat) < _FEWEST_ROWS:
@@ -127,16 +136,20 @@ class Support:
         centre, scale = centre.to(flat.dtype), scale.to(flat.dtype)
         bare = cls(tuple(x.shape[1:]), centre, scale, flat[:0], scale.new_zeros(()))
         kept = replace(bare, rows=bare.scaled(x))
-        among = Nearest(kept.rows).distances(kept.rows, skip=1)
-        return replace(kept, reach=torch.quantile(among, INSIDE, interpolation="higher"))
+        among = NearestDistances(kept.rows).distances(kept.rows, skip=1)
+        return replace(kept, radius=torch.quantile(among, INSIDE_SHARE, interpolation="higher"))
 
     @cached_property
-    def _nearest(self) -> Nearest:
-        """The kept rows, by ``steep`` as well, where the function changes along any column."""
-        if self.slope is None or self.near is None or not bool(self.slope.any()):
-            return Nearest(self.rows, None, Limits(float(self.reach)))
+    def _nearest(self) -> NearestDistances:
+        """Distances to the kept rows; also scaled by ``column_slopes`` if the function varies."""
+        if self.slope is None or self.slope_radius is None or not bool(self.slope.any()):
+            return NearestDistances(self.rows, None, DistanceLimits(float(self.radius)))
         share = 1 / float(self.slope.double().mean())
-        return Nearest(self.rows, self.steep, Limits(float(self.reach), float(self.near), share))
+        return NearestDistances(
+            self.rows,
+            self.column_slopes,
+            DistanceLimits(float(self.radius), float(self.slope_radius), share),
+        )
 
     @cached_property
     def _per(self) -> Tensor:
@@ -151,32 +164,34 @@ class Support:
         return ((x.flatten(1) - self.centre) * self._per).clamp(-_FARTHEST, _FARTHEST)
 
     def novelty(self, x: Tensor) -> Tensor:
-        """How much farther than ``reach`` each row is from the training rows; 0 for most of them.
+        """How much farther than ``radius`` each row is from the training rows; 0 for most of them.
 
         In standard deviations of the inputs.
         """
         return self._nearest.beyond(self.scaled(x.detach()))
 
-    def away(self, x: Tensor) -> Away:
+    def distance(self, x: Tensor) -> OffDataDistance:
         """Return how far rows are from the training rows, and how much the variance grows there."""
         scaled = self.scaled(x.detach())
         if self.slope is None:
-            return Away(self._nearest.beyond(scaled), None)
+            return OffDataDistance(self._nearest.beyond(scaled), None)
         novelty, square = self._nearest.growth(scaled)
         extra = square.reshape(-1, *[1] * self.slope.ndim) * self.slope
-        return Away(novelty, extra if self.slope_ratio is None else self._limited(extra, scaled))
+        return OffDataDistance(
+            novelty, extra if self.slope_ratio is None else self._limited(extra, scaled)
+        )
 
     def _limited(self, extra: Tensor, scaled: Tensor) -> Tensor:
         """Return the growth of the variance with the slope around the nearest kept row."""
         if self.slope_ratio is None:
             return extra
         found = extra.clone()
-        for some in extra.flatten(1).any(1).nonzero().squeeze(1).split(MOST_ROWS):
+        for some in extra.flatten(1).any(1).nonzero().squeeze(1).split(MAX_ROWS):
             nearest = torch.cdist(scaled[some], self.rows).argmin(1)
             found[some] *= self.slope_ratio[nearest].to(extra)
         return found
 
-    def joined(self, x: Tensor) -> Support:
+    def joined(self, x: Tensor) -> TrainingSupport:
         """The same with rows that were learnt later, as far as they are unlike those kept.
 
         When there is no more room, they take the place of the rows kept longest.
@@ -185,23 +200,27 @@ class Support:
         new = new[self._nearest.beyond(new) > 0]
         if not len(new):
             return self
-        most = room(self.event)
+        most = max_kept_rows(self.event)
         found = replace(self, rows=torch.cat([self.rows, new])[-most:])
         if self.slope_ratio is None:
             return found
         ones = self.slope_ratio.new_ones(len(new), *self.slope_ratio.shape[1:])
         return replace(found, slope_ratio=torch.cat([self.slope_ratio, ones])[-most:])
 
-    def steeper(self, factor: float) -> Support:
+    def with_scaled_growth(self, factor: float) -> TrainingSupport:
         """The same, with a variance that grows faster by a factor."""
         if self.slope is None:
             return self
         found = replace(self, slope=self.slope * factor)
-        if self.steep is None or self.near is None:
+        if self.column_slopes is None or self.slope_radius is None:
             return found
-        return replace(found, steep=self.steep * factor**0.5, near=self.near * factor**0.5)
+        return replace(
+            found,
+            column_slopes=self.column_slopes * factor**0.5,
+            slope_radius=self.slope_radius * factor**0.5,
+        )
 
-    def with_slope(self, mean: Callable[[Tensor], Tensor], seed: int) -> Support:
+    def with_slope(self, mean: Callable[[Tensor], Tensor], seed: int) -> TrainingSupport:
         """The same, with the slope of a function of the inputs.
 
         The mean over columns of the squared slope is the expected square of the derivative along
@@ -214,7 +233,7 @@ class Support:
         """
         at = torch.arange(_PROBES) % len(self.rows)
         shape = (_PROBES, self.rows.shape[1])
-        drawn = torch.randn(shape, generator=generator(seed + 1), dtype=torch.float64)
+        drawn = torch.randn(shape, generator=support_generator(seed + 1), dtype=torch.float64)
         direction = drawn.to(self.rows) * (self.scale > 0)
         direction = direction / direction.norm(dim=1, keepdim=True)
         sides = []
@@ -226,17 +245,17 @@ class Support:
         found = found.with_slope_ratio(mean)
         if shape[1] > _FEW_COLUMNS:
             return found
-        steep = column_slopes(
+        column_slopes = rms_column_slopes(
             lambda rows: mean((self.centre + rows * self.scale).reshape(-1, *self.event)),
             self.rows[:_AT_ROWS],
             (self.scale > 0).to(self.rows),
         ).to(self.rows.dtype)
-        measured = self.rows * steep
-        among = Nearest(measured).distances(measured, skip=1)
-        near = torch.quantile(among, INSIDE, interpolation="higher")
-        return replace(found, steep=steep, near=near)
+        measured = self.rows * column_slopes
+        among = NearestDistances(measured).distances(measured, skip=1)
+        slope_radius = torch.quantile(among, INSIDE_SHARE, interpolation="higher")
+        return replace(found, column_slopes=column_slopes, slope_radius=slope_radius)
 
-    def with_slope_ratio(self, mean: Callable[[Tensor], Tensor]) -> Support:
+    def with_slope_ratio(self, mean: Callable[[Tensor], Tensor]) -> TrainingSupport:
         """Return the same with the slope of a function around each row, if it is small at some."""
         if self.slope is None:
             return self
@@ -265,7 +284,7 @@ class Support:
     @classmethod
     def from_tensors(
         cls, tensors: dict[str, Tensor], dtype: torch.dtype, outputs: Callable[[Tensor], Tensor]
-    ) -> Support:
+    ) -> TrainingSupport:
         """What ``tensors`` gave, once it is found to belong to such a learner.
 
         Args:
@@ -280,11 +299,11 @@ class Support:
         event = given.pop("event", torch.zeros(0))
         shape = tuple(event.tolist()) if event.dtype is torch.int64 and event.ndim == 1 else ()
         rows = given.get("rows", torch.zeros(0, 0))
-        if rows.ndim != 2 or not _FEWEST_ROWS <= len(rows) <= MOST_ROWS:
+        if rows.ndim != 2 or not _FEWEST_ROWS <= len(rows) <= MAX_ROWS:
             raise InvalidModelFile(f"the file keeps {len(rows)} training rows: damaged")
         columns, size = rows.shape[1], 1
         for length in shape:
-            size *= checks.at_most(length, columns, "a length of the inputs")
+            size *= checks.require_at_most(length, columns, "a length of the inputs")
         if not shape or size != columns:
             raise InvalidModelFile(f"rows of {columns} numbers are no inputs of shape {shape}")
         like = rows.new_empty((), dtype=dtype)
@@ -292,27 +311,27 @@ class Support:
             "centre": like.new_empty(columns),
             "scale": like.new_empty(columns),
             "rows": like.new_empty(len(rows), columns),
-            "reach": like,
+            "radius": like,
         }
         if "slope" in given:
             wanted["slope"] = outputs(like.new_zeros(1, *shape))[0]
-        if "steep" in given and "slope" not in given:
+        if "column_slopes" in given and "slope" not in given:
             raise InvalidModelFile("the file has slopes along columns, but no slope: damaged")
-        if "steep" in given:
-            wanted |= {"steep": like.new_empty(columns), "near": like}
+        if "column_slopes" in given:
+            wanted |= {"column_slopes": like.new_empty(columns), "slope_radius": like}
         if "slope" in wanted and "slope_ratio" in given:
             wanted["slope_ratio"] = like.new_empty(len(rows), *wanted["slope"].shape)
-        checks.matching(wanted, given, "support")
-        checks.numbers(given, dict.fromkeys(_NOT_NEGATIVE, "non-negative"))
+        checks.check_same_tensors(wanted, given, "support")
+        checks.check_numbers(given, dict.fromkeys(_NOT_NEGATIVE, "non-negative"))
         return cls(shape, **given)
 
-    def to(self, device: torch.device) -> Support:
+    def to(self, device: torch.device) -> TrainingSupport:
         """The same on another device."""
         moved = {n: t.to(device) for n, t in self.tensors().items() if n != "event"}
-        return Support(self.event, **moved)
+        return TrainingSupport(self.event, **moved)
 
 
-def column_slopes(mean: Callable[[Tensor], Tensor], x: Tensor, units: Tensor) -> Tensor:
+def rms_column_slopes(mean: Callable[[Tensor], Tensor], x: Tensor, units: Tensor) -> Tensor:
     """Root mean square slope of a function along each column, in double precision.
 
     Args:
@@ -333,18 +352,20 @@ def column_slopes(mean: Callable[[Tensor], Tensor], x: Tensor, units: Tensor) ->
     return torch.cat(found)
 
 
-def room(event: tuple[int, ...]) -> int:
+def max_kept_rows(event: tuple[int, ...]) -> int:
     """How many rows of that shape are kept."""
     columns = max(torch.Size(event).numel(), 1)
-    return max(min(MOST_ROWS, MOST_NUMBERS // columns), _FEWEST_ROWS)
+    return max(min(MAX_ROWS, MAX_NUMBERS // columns), _FEWEST_ROWS)
 
 
-def drawn(x: Tensor, seed: int) -> Tensor:
+def sample_rows(x: Tensor, seed: int) -> Tensor:
     """The rows to keep, drawn from all of them."""
-    chosen = torch.randperm(len(x), generator=generator(seed))[: room(tuple(x.shape[1:]))]
+    chosen = torch.randperm(len(x), generator=support_generator(seed))[
+        : max_kept_rows(tuple(x.shape[1:]))
+    ]
     return x[chosen.to(x.device)]
 
 
-def generator(seed: int) -> torch.Generator:
+def support_generator(seed: int) -> torch.Generator:
     """A generator beside that of a learner of this seed."""
     return torch.Generator().manual_seed(seed + _SEED)

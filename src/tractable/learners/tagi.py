@@ -18,7 +18,7 @@ from tractable.learners.learner import Learner
 from tractable.learners.start import Init
 from tractable.learners.tagi_method import TAGIMethod
 from tractable.likelihoods import Likelihood
-from tractable.likelihoods.gate import Surprises
+from tractable.likelihoods.gate import OutlierReport
 from tractable.posterior import Posterior
 from tractable.rules.activation import Mode
 
@@ -138,14 +138,14 @@ class TAGI(Learner):
         return self.method.engine.name
 
     @property
-    def surprises(self) -> Surprises:
+    def outliers(self) -> OutlierReport:
         """Values that were believed in part only: how many so far, and the last few.
 
         None are where the learner is not robust, or knows the noise (see ``robust``).
         """
         with self.lock:
             gate = self.state.gate
-            return Surprises(0, ()) if gate is None else gate.surprises()
+            return OutlierReport(0, ()) if gate is None else gate.outliers()
 
     def propagate(self, x: Tensor) -> Gaussian:
         """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""

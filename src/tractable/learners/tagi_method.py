@@ -24,27 +24,27 @@ from tractable.learners import engines
 from tractable.learners.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.copying import refuse_scripted
 from tractable.learners.engines import EngineName, TAGIState, TorchEngine
-from tractable.learners.guard import Guard
-from tractable.learners.inherited import Inherited
-from tractable.learners.method import Advance, Method, Named, Position
+from tractable.learners.guard import Robustness
+from tractable.learners.inherited import TransferredPrior
+from tractable.learners.method import BatchPosition, Method, OnBatch, TensorDict
 from tractable.learners.network import Network
-from tractable.learners.outputs import Moments, chunks, joined
+from tractable.learners.outputs import GaussianOutputs, chunks, joined
 from tractable.learners.start import (
     INITS,
     Init,
-    Start,
-    first_posterior,
+    PriorScale,
+    make_prior,
     reinit_names,
 )
-from tractable.learners.statistics import Recent, normalised_layers, settled
+from tractable.learners.statistics import RecentBatches, batch_norm_layers, refreshed_batch_norm
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
-from tractable.likelihoods.gate import Gate
+from tractable.likelihoods.gate import OutlierGate
 from tractable.persistence import checks
 from tractable.persistence.checks import Domain
 from tractable.posterior import Posterior, flat
 from tractable.rules.activation import MODES, Mode
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.callbacks import EpochRecord
 from tractable.training.inputs import Inputs, tensors_of
 
@@ -89,7 +89,7 @@ class TAGIMethod(Method[TAGIState]):
         if init not in INITS:
             raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
         self.scheme, self.moments = init, moments
-        self.start = Start.of(
+        self.start = PriorScale.of(
             network,
             likelihood,
             init,
@@ -102,14 +102,14 @@ class TAGIMethod(Method[TAGIState]):
         self.inherited = None
         if prior is not None:
             new = reinit_names(network, self.reinit)
-            self.inherited = Inherited.of(prior, network.shapes, new, self.prior_scale)
+            self.inherited = TransferredPrior.of(prior, network.shapes, new, self.prior_scale)
         self.batch_rule, self.epoch_forgetting, self.compile = batch_rule, epoch_forgetting, compile
         self.asked_engine, self.robust = engine, bool(robust)
-        self.guard = Guard.of(network, likelihood, batch_rule, self.robust)
+        self.guard = Robustness.of(network, likelihood, batch_rule, self.robust)
         self.eager = TorchEngine(network, moments, batch_rule, self.guard)
-        self.engine = engines.choose(self.eager, likelihood, engine=engine, compile=compile)
+        self.engine = engines.choose_engine(self.eager, likelihood, engine=engine, compile=compile)
         self.parallel = self.engine.parallel
-        self.normalises = bool(normalised_layers(network))
+        self.normalises = bool(batch_norm_layers(network))
 
     def options(self) -> dict[str, Any]:
         """See ``Method``."""
@@ -135,14 +135,16 @@ class TAGIMethod(Method[TAGIState]):
         """The prior, with means drawn or brought along."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
         if self.guard.gate:
-            state.gate = Gate(len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1)
+            state.gate = OutlierGate(
+                len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1
+            )
         state.posterior = self._prior(state.generator)
         return state
 
     def _prior(self, generator: torch.Generator) -> Posterior:
         reinit = self.reinit if self.scheme == "net" else ()
         with self.network.lock:  # another thread may have put Gaussians into its places
-            found = first_posterior(self.network, self.scheme, self.start, reinit, generator)
+            found = make_prior(self.network, self.scheme, self.start, reinit, generator)
         if self.inherited is not None:
             self.inherited.put_into(found)
         return found
@@ -153,14 +155,16 @@ class TAGIMethod(Method[TAGIState]):
             return state.posterior.loc.clone()
         return self._prior(torch.Generator().manual_seed(state.seed)).loc
 
-    def update(self, state: TAGIState, x: Inputs, y: Tensor, position: Position | None) -> None:
+    def update(
+        self, state: TAGIState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
         """See ``Method``."""
         rate = 0.0
         if position is not None:
             rate = self.epoch_forgetting * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
         if position is not None and self.normalises:
-            state.recent = state.recent or Recent()
+            state.recent = state.recent or RecentBatches()
             state.recent.add(x)
 
     def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory_rows: float) -> None:
@@ -182,10 +186,10 @@ class TAGIMethod(Method[TAGIState]):
     def learn_epoch(
         self,
         state: TAGIState,
-        source: Rows | Loader,
+        source: ArrayData | LoaderData,
         order: Tensor | None,
         progress: float,
-        tell: Advance,
+        tell: OnBatch,
     ) -> bool:
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(
@@ -197,21 +201,21 @@ class TAGIMethod(Method[TAGIState]):
         if state.recent is not None:
             leaves = state.posterior.leaves
 
-            def run(buffers: Named, x: Inputs) -> None:
+            def run(buffers: TensorDict, x: Inputs) -> None:
                 with torch.no_grad(), self.eager.chance.lent(state.generator, train=True):
                     self.eager.run(*leaves, buffers, x, train=True)
 
-            state.buffers = settled(self.network, state.buffers, state.recent, run)
+            state.buffers = refreshed_batch_norm(self.network, state.buffers, state.recent, run)
             state.recent = None
         return super().end_epoch(state)
 
     def outputs(
         self, state: TAGIState, x: Inputs, *, batch_size: int | None = None, doubt: float = 1.0
-    ) -> Moments:
+    ) -> GaussianOutputs:
         """Moments, in closed form; ``doubt`` is a factor on the variance."""
         parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
         mean, variance = joined(parts)
-        return Moments(mean, variance if doubt == 1 else doubt * variance, state.likelihood)
+        return GaussianOutputs(mean, variance if doubt == 1 else doubt * variance, state.likelihood)
 
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
@@ -235,15 +239,15 @@ class TAGIMethod(Method[TAGIState]):
         """The posterior of all parameters; the object follows later updates."""
         return state.posterior
 
-    def learnt(self, state: TAGIState) -> Named:
+    def learnt(self, state: TAGIState) -> TensorDict:
         """See ``Method``."""
-        tensors: Named = {}
+        tensors: TensorDict = {}
         for name, gaussian in state.posterior.gaussians().items():
             tensors[f"loc/{name}"] = gaussian.loc
             tensors[f"variance/{name}"] = gaussian.variance
         return tensors | {f"buffer/{name}": b for name, b in state.buffers.items()}
 
-    def restore(self, state: TAGIState, learnt: Named) -> None:
+    def restore(self, state: TAGIState, learnt: TensorDict) -> None:
         """See ``Method``."""
         shapes = self.network.shapes
         state.posterior = Posterior(
@@ -254,20 +258,20 @@ class TAGIMethod(Method[TAGIState]):
         )
         state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
 
-    def training(self, state: TAGIState) -> tuple[Named, Any]:
+    def training(self, state: TAGIState) -> tuple[TensorDict, Any]:
         """See ``Method``; what the gate has learnt."""
         if state.gate is None:
             return {}, None
         return {"surprise": state.gate.level, "surprises": state.gate.log}, None
 
-    def restore_training(self, state: TAGIState, tensors: Named, values: Any) -> None:
+    def restore_training(self, state: TAGIState, tensors: TensorDict, values: Any) -> None:
         """See ``Method``; a file from a learner without a gate leaves it as at the start."""
         gate = state.gate
         if gate is None or not tensors:
             return
         own = {"surprise": gate.level, "surprises": gate.log}
-        checks.matching(own, tensors, "gate")
-        checks.numbers(tensors, {})
+        checks.check_same_tensors(own, tensors, "gate")
+        checks.check_numbers(tensors, {})
         if bool((tensors["surprise"] < 1).any()) or not 0 <= float(tensors["surprises"][0]) < 2**53:
             raise ValueError("the gate of the file has numbers that it cannot have")
         for name, tensor in own.items():
@@ -285,10 +289,10 @@ class TAGIMethod(Method[TAGIState]):
         """See ``Method``; a few wild rows must not decide."""
         return likelihood.held_out_log_prob(y, mean, variance, outliers=self.guard.gate)
 
-    def look_at(self, source: Rows | Loader) -> None:
+    def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
         """Say so if the data come in raw units; a loader is not read to find out."""
         numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
-        if not numbers or isinstance(source, Loader):
+        if not numbers or isinstance(source, LoaderData):
             return
         inputs = [("inputs", part) for part in tensors_of(source.x)]
         for what, values in (*inputs, ("targets", source.y)):

@@ -8,17 +8,17 @@ from torch import Tensor
 from tractable.errors import InvalidInput
 from tractable.learners.backprop import BackpropMethod
 from tractable.learners.gradient import GradientState
-from tractable.learners.method import Advance, Position
-from tractable.training.batches import Rows
+from tractable.learners.method import BatchPosition, OnBatch
+from tractable.training.batches import ArrayData
 
 
-def learn_together(
+def run_epoch_vectorized(
     method: BackpropMethod,
     states: list[GradientState],
-    source: Rows,
+    source: ArrayData,
     orders: list[Tensor | None],
     progress: float,
-    tell: Advance,
+    tell: OnBatch,
 ) -> None:
     """Learn every row once by every member, each in its own order, a batch of all at a time.
 
@@ -27,7 +27,7 @@ def learn_together(
     for batch, parts in enumerate(zip(*[source.epoch(order) for order in orders], strict=True)):
         x, y = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
         rows = x.shape[1]
-        position = Position(rows / len(source), progress, batch, source.batches)
+        position = BatchPosition(rows / len(source), progress, batch, source.batches)
         found, gradient = _gradients(method, states, x, y)
         for state, value, d_w in zip(states, found.tolist(), gradient, strict=True):
             state.rows, weight = method.shared_by(state, rows, position)
@@ -36,7 +36,7 @@ def learn_together(
         tell(1)
 
 
-def can_learn_together(method: BackpropMethod, state: GradientState, source: Rows) -> bool:
+def supports_vmap(method: BackpropMethod, state: GradientState, source: ArrayData) -> bool:
     """Whether ``vmap`` takes the network: it has no checkpoints and asks for no values."""
     if not isinstance(source.x, Tensor):
         return False

@@ -34,7 +34,7 @@ KEPT = 8
 
 
 @dataclass(frozen=True)
-class Surprise:
+class Outlier:
     """A value that was far from all that was expected, and was believed in part only."""
 
     target: float
@@ -45,16 +45,16 @@ class Surprise:
 
 
 @dataclass(frozen=True)
-class Surprises:
+class OutlierReport:
     """How many values were gated since the learner was made, and the last few, newest first."""
 
     count: int
-    last: tuple[Surprise, ...]
+    last: tuple[Outlier, ...]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the gate says of a batch; nothing is changed until ``Gate.take``."""
+class OutlierWeights:
+    """What the gate says of a batch; nothing is changed until ``OutlierGate.take``."""
 
     weight: Tensor
     """Of each value, in double precision, in the shape of the values."""
@@ -64,12 +64,12 @@ class Verdict:
     """Target, mean and deviations of values with a weight below 1."""
 
     @property
-    def clean(self) -> bool:
+    def all_trusted(self) -> bool:
         """Whether every value is believed."""
         return not self.gated
 
 
-class Gate:
+class OutlierGate:
     """The level of each noise, and a log of gated values; both are changed in place.
 
     Args:
@@ -90,7 +90,7 @@ class Gate:
         """Without the arrays: a copy has memory of its own."""
         return {"level": self.level, "log": self.log}
 
-    def judge(self, y: Tensor, mean: Tensor, spread: Tensor) -> Verdict:
+    def weigh(self, y: Tensor, mean: Tensor, spread: Tensor) -> OutlierWeights:
         """The weight of each value.
 
         Args:
@@ -107,7 +107,7 @@ class Gate:
             tops.append(top)
             clean = clean and max(column, default=0.0) <= WIDTH**2 * top
         if clean:  # as most batches are
-            return Verdict(torch.ones_like(chi2), levels, [])
+            return OutlierWeights(torch.ones_like(chi2), levels, [])
         believed = WIDTH**2 * torch.tensor(tops, dtype=torch.float64, device=chi2.device)
         weight = (believed / chi2.reshape(-1, len(tops))).clamp(max=1).reshape(chi2.shape)
         far = weight < 1
@@ -115,7 +115,7 @@ class Gate:
         if bool(far.any()):
             parts = (y[far].tolist(), mean[far].tolist(), chi2[far].sqrt().tolist())
             gated = list(zip(*parts, strict=True))
-        return Verdict(weight, levels, gated)
+        return OutlierWeights(weight, levels, gated)
 
     def _columns(self, values: Tensor) -> list[list[float]]:
         """The values of each noise."""
@@ -125,7 +125,7 @@ class Gate:
         columns: list[list[float]] = values.reshape(-1, noises).T.tolist()
         return columns
 
-    def take(self, verdict: Verdict) -> None:
+    def take(self, verdict: OutlierWeights) -> None:
         """The batch was learnt."""
         self.arrays[0][:] = verdict.level
         for entry in verdict.gated:
@@ -133,12 +133,12 @@ class Gate:
             self.log[at : at + 3] = torch.tensor(entry, dtype=torch.float64)
             self.log[0] += 1
 
-    def surprises(self) -> Surprises:
+    def outliers(self) -> OutlierReport:
         """What was gated so far."""
         count = int(self.log[0])
         rows = self.log[1:].reshape(KEPT, 3).tolist()
         newest = [rows[(count - 1 - k) % KEPT] for k in range(min(count, KEPT))]
-        return Surprises(count, tuple(Surprise(*row) for row in newest))
+        return OutlierReport(count, tuple(Outlier(*row) for row in newest))
 
 
 def _followed(values: list[float], level: float) -> tuple[float, float]:

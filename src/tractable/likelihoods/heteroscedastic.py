@@ -26,7 +26,7 @@ from torch import Tensor
 from tractable.likelihoods import quadrature
 from tractable.likelihoods.base import HeldOut, Likelihood, Messages, real_targets
 from tractable.likelihoods.calibration import calibrated_scale
-from tractable.likelihoods.gate import Gate, Verdict
+from tractable.likelihoods.gate import OutlierGate, OutlierWeights
 from tractable.predictive import NormalPredictive
 
 MAX_NODES = 180
@@ -137,13 +137,13 @@ class HeteroscedasticNormal(Likelihood):
         d_mu, d_var = torch.cat([d_mu_1, d_mu_2], -1), torch.cat([d_var_1, d_var_2], -1)
         return d_mu.to(mean.dtype), d_var.clamp(max=0).to(mean.dtype)
 
-    def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
+    def weigh(self, gate: OutlierGate, y: Tensor, mean: Tensor, variance: Tensor) -> OutlierWeights:
         """What a gate says of observations; the noise is expected to be as it was learnt.
 
         Its level is one for all targets, as the noise is a function and no number of each.
         """
         located, within, noise = self._matched(mean, variance)
-        return gate.judge(y, located, (within + noise).double())
+        return gate.weigh(y, located, (within + noise).double())
 
     def hear(
         self,

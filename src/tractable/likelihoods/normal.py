@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.likelihoods.base import HeldOut, Likelihood, Messages, real_targets, require_type
-from tractable.likelihoods.gate import Gate, Verdict, gated
+from tractable.likelihoods.gate import OutlierGate, OutlierWeights, gated
 from tractable.predictive import NormalPredictive
 
 _AT_ONCE = 1 << 20  # numbers, of factors times held-out values
@@ -117,10 +117,10 @@ class Normal(Likelihood):
         precision = 1 / (variance + self._noise(mean))
         return (y - mean) * precision, -precision
 
-    def judge(self, gate: Gate, y: Tensor, mean: Tensor, variance: Tensor) -> Verdict:
+    def weigh(self, gate: OutlierGate, y: Tensor, mean: Tensor, variance: Tensor) -> OutlierWeights:
         """What a gate says of observations, given the moments of the outputs."""
         target, spread = _observed(y, variance)
-        return gate.judge(target, mean, spread + self.noise_mean)  # which is double
+        return gate.weigh(target, mean, spread + self.noise_mean)  # which is double
 
     def hear(
         self,

@@ -118,7 +118,7 @@ def _build(spec: Spec, made: dict[str, nn.Module], name: str = "") -> nn.Module:
         for argument, value in spec["arguments"].items()
         if argument not in _NOT_ARGUMENTS
     }
-    checks.arguments(layer, arguments, str(kind))
+    checks.check_arguments(layer, arguments, str(kind))
     made[name] = layer(**arguments)
     return made[name]
 

@@ -21,7 +21,7 @@ _VARIANCES = ("running_var", "_variance")
 """Ends of the names of what cannot be negative, whatever it is a part of."""
 
 
-def matching(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
+def check_same_tensors(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
     """Refuse tensors whose names, shapes or types are not those wanted."""
     wanted = {name: _form(tensor) for name, tensor in mine.items()}
     given = {name: _form(tensor) for name, tensor in theirs.items()}
@@ -33,12 +33,12 @@ def matching(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str
         )
 
 
-def numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> None:
+def check_numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> None:
     """Refuse numbers that cannot be: NaN, infinite, or negative where that has no meaning.
 
     Args:
         tensors: by name; the word before the first ``/`` says what they are.
-        domains: domain of each first word; ``"finite"`` for those that are not in it.
+        domains: domain of each first word; ``"check_finite"`` for those that are not in it.
     """
     for name, tensor in tensors.items():
         if tensor.is_complex():
@@ -56,7 +56,7 @@ def numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> Non
             raise InvalidModelFile(f"{name} has negative values in the file")
 
 
-def finite(value: Any, what: str) -> Any:
+def check_finite(value: Any, what: str) -> Any:
     """JSON values without NaN and infinite numbers."""
     for inner in _leaves(value):
         if isinstance(inner, float) and not math.isfinite(inner):
@@ -64,7 +64,7 @@ def finite(value: Any, what: str) -> Any:
     return value
 
 
-def taken(
+def check_roundtrip(
     given: tuple[Mapping[str, Tensor], Any], packed: tuple[Mapping[str, Tensor], Any]
 ) -> None:
     """Refuse a file of which something did not become a part of what was built from it.
@@ -76,21 +76,21 @@ def taken(
         given: tensors and header of the file, or the parts of them to look at.
         packed: the same of what was built from them.
     """
-    matching(packed[0], given[0], "kind")
+    check_same_tensors(packed[0], given[0], "kind")
     for name, tensor in given[0].items():
         if not torch.equal(_bytes(tensor), _bytes(packed[0][name])):
             raise InvalidModelFile(f"{name} in the file cannot be taken over as it is")
     _same(given[1], json.loads(json.dumps(packed[1])), "the header")
 
 
-def of_type(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
+def require_type(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
     """A JSON value of one of these types; a truth value is no number."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise InvalidModelFile(f"{what} in the file is {value!r}: damaged")
     return value
 
 
-def arguments(of: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
+def check_arguments(of: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
     """Refuse a text, a list or nothing at all where the default of an argument is a number."""
     for name, default in _defaults(of).items():
         if name in given and type(default) in _NUMBERS and type(given[name]) not in _NUMBERS:
@@ -105,14 +105,14 @@ def _defaults(of: Callable[..., Any]) -> dict[str, Any]:
 _NUMBERS = (bool, int, float)
 
 
-def at_most(value: Any, limit: int, what: str) -> int:
+def require_at_most(value: Any, limit: int, what: str) -> int:
     """A whole number from 0 to a limit that the rest of the file sets."""
-    if not 0 <= of_type(value, int, what) <= limit:
+    if not 0 <= require_type(value, int, what) <= limit:
         raise InvalidModelFile(f"{what} in the file is {value}, and there is room for {limit}")
     return int(value)
 
 
-def widths(layers: Sequence[int], copies: int, tensors: Mapping[str, Tensor]) -> None:
+def check_network_size(layers: Sequence[int], copies: int, tensors: Mapping[str, Tensor]) -> None:
     """Refuse a network of more weights than its file holds, before it is built.
 
     Args:
@@ -124,7 +124,7 @@ def widths(layers: Sequence[int], copies: int, tensors: Mapping[str, Tensor]) ->
         raise InvalidModelFile(f"a network of {len(layers)} layers, {copies} times: too many")
     needed = copies * sum(a * b for a, b in itertools.pairwise(layers))
     room = sum(tensor.numel() for tensor in tensors.values())
-    at_most(needed, room, "the number of weights")
+    require_at_most(needed, room, "the number of weights")
 
 
 def _same(given: Any, again: Any, what: str) -> None:

@@ -21,7 +21,7 @@ _STALE_SECONDS = 3_600.0
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_file(path: str | Path) -> Iterator[Path]:
     """A name to write to, which becomes ``path`` if the block ends well and nothing otherwise.
 
     Raises:
@@ -50,7 +50,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 def write_bytes(path: str | Path, payload: bytes) -> None:
     """Write a file, replacing an older one only when the new one is complete."""
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_bytes(payload)
 
 

@@ -2,8 +2,8 @@
 
 A file contains a SHA-256 of its header and tensors, so that damage is noticed.  Reading runs no
 code from the file and imports nothing that it names.  Every defect of a file raises
-``InvalidModelFile``: a loader builds its object inside ``fitting(path)``, which converts all other
-errors to this one.
+``InvalidModelFile``: a loader builds its object inside ``as_invalid_file(path)``, which
+converts all other errors to this one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read(path: str | Path) -> tuple[Tensors, Header]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}")
-    with fitting(path):
+    with as_invalid_file(path):
         tensors, metadata = _parts(path)
         if "tractable" not in metadata:
             raise InvalidModelFile(f"{path} is a safetensors file, but not one of tractable")
@@ -72,7 +72,7 @@ def read(path: str | Path) -> tuple[Tensors, Header]:
 
 
 @contextmanager
-def fitting(path: str | Path) -> Iterator[None]:
+def as_invalid_file(path: str | Path) -> Iterator[None]:
     """Turn whatever goes wrong while an object is built from a file into ``InvalidModelFile``."""
     try:
         yield
@@ -85,17 +85,17 @@ def fitting(path: str | Path) -> Iterator[None]:
         raise InvalidModelFile(f"{path} does not fit: {words}") from error
 
 
-def part(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+def under_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     """The tensors below a prefix such as ``"learner/"``, without it."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     """The same tensors below a prefix."""
     return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
 
 
-def numbers_in(tensors: Mapping[str, Tensor]) -> int:
+def count_numbers(tensors: Mapping[str, Tensor]) -> int:
     """How many numbers a file holds: what is built from it cannot need more."""
     return sum(tensor.numel() for tensor in tensors.values())
 

@@ -14,18 +14,18 @@ from tractable.predictive.normal_mixture import NormalMixturePredictive
 from tractable.predictive.steps import StepsPredictive
 
 __all__ = [
-    "CircularPredictive",
     "CategoricalPredictive",
+    "CircularPredictive",
     "DistributionMixturePredictive",
+    "JointPredictive",
     "LogDensityPredictive",
     "LogNormalPredictive",
     "LogScale",
     "MixturePredictive",
+    "MultivariateNormalPredictive",
     "NormalMixturePredictive",
     "NormalPredictive",
-    "JointPredictive",
     "Predictive",
-    "MultivariateNormalPredictive",
     "StepsPredictive",
     "mixture",
 ]

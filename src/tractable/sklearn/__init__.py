@@ -25,12 +25,12 @@ from tractable.sklearn.net import BackpropClassifier, BackpropRegressor
 from tractable.sklearn.tagi import TAGIClassifier, TAGIRegressor
 
 __all__ = [
-    "TAGIRegressor",
-    "TAGIClassifier",
-    "BBBRegressor",
     "BBBClassifier",
-    "BackpropRegressor",
+    "BBBRegressor",
     "BackpropClassifier",
-    "LaplaceRegressor",
+    "BackpropRegressor",
     "LaplaceClassifier",
+    "LaplaceRegressor",
+    "TAGIClassifier",
+    "TAGIRegressor",
 ]

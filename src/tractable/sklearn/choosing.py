@@ -109,13 +109,16 @@ class Fit:
 
     def _seen(self, x: Tensor, y: Tensor) -> Seen:
         at, targets = self.learner.checked(x * self.weights.to(x), y)
-        (likelihood, outputs), support = holdout.said_by(self.learner, at), self.learner.support
+        (likelihood, outputs), support = (
+            holdout.held_out_outputs(self.learner, at),
+            self.learner.support,
+        )
         mean, variance = outputs.moments()
         growth = None
         if support is not None and support.slope is not None:
             if not isinstance(at, Tensor):
                 raise TypeError(f"distances need one tensor of inputs, got {type(at).__name__}")
-            extra = support.away(at).extra
+            extra = support.distance(at).extra
             if extra is not None and extra.numel() == mean.numel():  # else several serve a target
                 growth = extra.reshape(mean.shape)
         return Seen(likelihood, targets, mean, variance, outputs.within(), growth, x)
@@ -240,7 +243,7 @@ class Trials:
         )
         if kind not in self._first:
             self._first[kind] = self.make(*kind, seed)
-        return self._first[kind].anew(seed)
+        return self._first[kind].reinitialized(seed)
 
     def _weighed(self, want: Wanted) -> Tensor:
         """Weights of the columns, from slopes of short fits."""

@@ -21,7 +21,7 @@ from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Ordinal, Softmax
 from tractable.persistence import checks
-from tractable.persistence.model_file import part
+from tractable.persistence.model_file import under_prefix
 from tractable.predictive import CategoricalPredictive, Predictive
 from tractable.sklearn import files
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
@@ -222,11 +222,11 @@ class Classifier(ClassifierMixin, Estimator):
         self.classes_ = files.labels_from_json(values["classes"], any_order=stated)
         self.class_weights_ = torch.ones(len(self.classes_), dtype=torch.float64)
         self.class_counts_ = None
-        held = part(tensors, "classes/")
+        held = under_prefix(tensors, "classes/")
         if held:  # files of version 0.1 have none
             like = self.class_weights_
-            checks.matching({"weights": like, "counts": like}, held, "classes")
-            checks.numbers(held, {"weights": "non-negative", "counts": "non-negative"})
+            checks.check_same_tensors({"weights": like, "counts": like}, held, "classes")
+            checks.check_numbers(held, {"weights": "non-negative", "counts": "non-negative"})
             if not bool(held["weights"].any()):
                 raise ValueError("the weights of the classes in the file are all zero")
             self.class_weights_, self.class_counts_ = held["weights"], held["counts"]

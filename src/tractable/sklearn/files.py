@@ -18,7 +18,7 @@ from tractable.data import Standardizer
 from tractable.errors import InvalidModelFile
 from tractable.learners import files as learner_files
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 from tractable.priors import Prior, as_prior
 from tractable.sklearn.frames import Frame
 from tractable.sklearn.missing import Columns
@@ -93,7 +93,7 @@ def packed(estimator: Estimator) -> tuple[Tensors, Header]:
         **values,
     }
     tensors, header = learner_files.pack(estimator.learner_)
-    return tensors | prefixed(more, _PREFIX), {**header, "estimator": entry}
+    return tensors | with_prefix(more, _PREFIX), {**header, "estimator": entry}
 
 
 def load(kind: type[Kind], path: str | Path) -> Kind:
@@ -108,18 +108,18 @@ def load(kind: type[Kind], path: str | Path) -> Kind:
 
 def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Header) -> Kind:
     """The estimator that ``packed`` described; ``path`` is for error messages."""
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         tensors, header = _with_current_words(tensors, header)
         entry = header.get("estimator")
         if not isinstance(entry, dict):
             raise InvalidModelFile(f"{path} holds a learner, but no estimator: use Learner.load")
         if entry.get("kind") != kind.__name__:
             raise InvalidModelFile(f"{path} holds a {entry.get('kind')}, not a {kind.__name__}")
-        own = part(tensors, _PREFIX)
-        checks.numbers(own, {})
-        parameters = checks.of_type(entry["parameters"], dict, "parameters").items()
+        own = under_prefix(tensors, _PREFIX)
+        checks.check_numbers(own, {})
+        parameters = checks.require_type(entry["parameters"], dict, "parameters").items()
         hidden_layer_sizes = entry["parameters"].get("hidden_layer_sizes")
-        checks.at_most(
+        checks.require_at_most(
             len(hidden_layer_sizes) if isinstance(hidden_layer_sizes, list) else 1,
             MOST_LAYERS,
             "hidden_layer_sizes",
@@ -127,22 +127,22 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         # ``ordered`` is a flag or a list, ``calibrate`` may be "refit"; both are checked later.
         of_one_type = {n: v for n, v in parameters if n != "ordered" and v != "cv"}
         plain = {n: v for n, v in of_one_type.items() if not isinstance(v, dict)}
-        checks.arguments(kind, plain, "the estimator")
-        checks.finite(entry, "the estimator")
+        checks.check_arguments(kind, plain, "the estimator")
+        checks.check_finite(entry, "the estimator")
         estimator = kind(**{name: _from_json(name, value) for name, value in parameters})
-        room = model_file.numbers_in(tensors)
-        estimator.n_features_in_ = checks.at_most(entry["features"], room, "features")
+        room = model_file.count_numbers(tensors)
+        estimator.n_features_in_ = checks.require_at_most(entry["features"], room, "features")
         if entry["feature_names"] is not None:
             estimator.feature_names_in_ = _names(entry["feature_names"], estimator.n_features_in_)
         estimator.input_scaler_ = scaler(own, "inputs")
         estimator.restore_target_state(own, entry)
         estimator.encoder_ = _frame(entry.get("encoder"), estimator.n_features_in_, room)
-        estimator.imputer_ = _columns(part(own, "imputer/"), entry, estimator.n_inputs_)
+        estimator.imputer_ = _columns(under_prefix(own, "imputer/"), entry, estimator.n_inputs_)
         estimator.n_clipped_ = _clipped(own.get("n_clipped"), estimator.n_inputs_)
-        estimator.restore_chosen_state(entry.get("best_params"), part(own, "cv_results/"))
+        estimator.restore_chosen_state(entry.get("best_params"), under_prefix(own, "cv_results/"))
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
-        checks.taken(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
+        checks.check_roundtrip(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
     return estimator
 
 
@@ -179,7 +179,7 @@ def _clipped(given: Tensor | None, width: int) -> Array | None:
     if given is None:
         return None
     like = torch.empty(width, dtype=torch.int64)
-    checks.matching({"n_clipped": like}, {"n_clipped": given}, "kind")
+    checks.check_same_tensors({"n_clipped": like}, {"n_clipped": given}, "kind")
     if bool((given < 0).any()):
         raise InvalidModelFile("the numbers of clipped values in the file are negative")
     return given.numpy()
@@ -189,9 +189,9 @@ def _columns(tensors: Tensors, entry: dict[str, Any], width: int) -> Columns | N
     """The model of the columns; files of before there was one hold none."""
     if not tensors:
         return None
-    groups = [checks.of_type(group, list, "levels") for group in entry["levels"]]
+    groups = [checks.require_type(group, list, "levels") for group in entry["levels"]]
     for column in (column for group in groups for column in group):
-        checks.at_most(column, width - 1, "a level")
+        checks.require_at_most(column, width - 1, "a level")
     return Columns.from_tensors(tensors, width, groups)
 
 
@@ -199,17 +199,17 @@ def _frame(given: Any, features: int, room: int) -> Frame | None:
     """How a data frame becomes numbers."""
     if given is None:
         return None
-    columns = [None if ls is None else checks.of_type(ls, list, "levels") for ls in given]
+    columns = [None if ls is None else checks.require_type(ls, list, "levels") for ls in given]
     if not isinstance(given, list) or len(columns) != features:
         raise InvalidModelFile(f"{len(columns)} columns of {features} features in the file")
-    checks.at_most(sum(len(ls) for ls in columns if ls is not None), room, "levels")
+    checks.require_at_most(sum(len(ls) for ls in columns if ls is not None), room, "levels")
     for level in (level for ls in columns if ls is not None for level in ls):
-        checks.of_type(level, str, "a level")
+        checks.require_type(level, str, "a level")
     return Frame(tuple(None if ls is None else tuple(ls) for ls in columns))
 
 
 def _names(given: Any, features: int) -> Array:
-    names = [checks.of_type(name, str, "a name of a feature") for name in given]
+    names = [checks.require_type(name, str, "a name of a feature") for name in given]
     if not isinstance(given, list) or len(names) != features:
         raise InvalidModelFile(f"{len(names)} names of {features} features in the file")
     return np.array(names, dtype=object)
@@ -217,12 +217,12 @@ def _names(given: Any, features: int) -> Array:
 
 def _of_estimator(tensors: Tensors, header: Header) -> tuple[Tensors, Any]:
     """What the estimator adds to its learner's file."""
-    return part(tensors, _PREFIX), header["estimator"]
+    return under_prefix(tensors, _PREFIX), header["estimator"]
 
 
 def scaler(tensors: dict[str, Tensor], name: str) -> Standardizer:
     """The standardizer that was saved under a name."""
-    return Standardizer.from_dict(part(tensors, f"{name}/"))
+    return Standardizer.from_dict(under_prefix(tensors, f"{name}/"))
 
 
 def labels_to_json(classes: Array) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def labels_to_json(classes: Array) -> dict[str, Any]:
 
 def labels_from_json(given: dict[str, Any], *, any_order: bool = False) -> Array:
     """Labels that ``labels_to_json`` gave; sorted, unless another order was stated."""
-    dtype, values = str(given["dtype"]), checks.of_type(given["values"], list, "labels")
+    dtype, values = str(given["dtype"]), checks.require_type(given["values"], list, "labels")
     longest = max((len(value) for value in values if isinstance(value, str)), default=1)
     text = re.fullmatch(r"[<>=|]?U(\d{1,9})", dtype)
     if not (dtype in _LABELS or (text and int(text[1]) <= max(longest, 64))):
@@ -274,5 +274,5 @@ def _from_json(name: str, value: Any) -> Any:
     if name == "prior" and isinstance(value, dict):
         return as_prior(value)
     if name == "class_weight" and isinstance(value, list):
-        return {label: checks.of_type(weight, float, name) for label, weight in value}
+        return {label: checks.require_type(weight, float, name) for label, weight in value}
     return tuple(value) if isinstance(value, list) else value

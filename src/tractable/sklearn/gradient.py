@@ -59,7 +59,7 @@ class ByGradient(Estimator):
             # ``Learner.fit(calibrate=True)`` would cost a gradient learner too much.
             few = max(rows // 10, min(rows // 4, 20))
             parts = _apart(given, *holdout.split(learner, rows, few))
-            factor = holdout.scale_of_copy(learner, x, y, parts, fit)
+            factor = holdout.noise_scale_by_refit(learner, x, y, parts, fit)
             fit(learner, x, y)
             learner.rescale_noise(factor)
 

@@ -272,8 +272,8 @@ class Columns:
             "table": like.new_empty(columns, KNOTS),
             "kind": torch.empty(columns, dtype=torch.int64),
         }
-        checks.matching(wanted, tensors, "missing")
-        checks.numbers(tensors, {})
+        checks.check_same_tensors(wanted, tensors, "missing")
+        checks.check_numbers(tensors, {})
         found = cls(**tensors, groups=tuple(tuple(group) for group in groups))
         matrix, kind = found.covariance, found.kind
         own = found._own

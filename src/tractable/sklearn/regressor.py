@@ -12,7 +12,7 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.persistence import checks
-from tractable.persistence.model_file import part
+from tractable.persistence.model_file import under_prefix
 from tractable.predictive import LogScale, Predictive
 from tractable.sklearn import few, files, logarithm, tails
 from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
@@ -283,14 +283,14 @@ class Regressor(RegressorMixin, Estimator):
         self.target_log_transform_ = None
         if "target_log_transform" in values:
             name = "target_log_transform"
-            given = checks.of_type(values[name], list, name)
-            shift, top = (checks.of_type(number, float, name) for number in given)
+            given = checks.require_type(values[name], list, name)
+            shift, top = (checks.require_type(number, float, name) for number in given)
             if not 0 < shift <= top:
                 raise ValueError(
                     f"no scale of a logarithm has a shift of {shift} and ends at {top}"
                 )
             self.target_log_transform_ = LogScale(shift, top)
-        self.epistemic_scale_ = checks.of_type(
+        self.epistemic_scale_ = checks.require_type(
             values.get("epistemic_scale", 1.0), float, "epistemic_scale"
         )
         if not 0 < self.epistemic_scale_ <= 1:
@@ -299,11 +299,11 @@ class Regressor(RegressorMixin, Estimator):
         self.feature_relevance_, self.noise_model_ = torch.ones(columns, dtype=torch.float64), None
         if "feature_relevance" in tensors:
             self.feature_relevance_ = _positive(tensors, "feature_relevance", columns)
-        held = part(tensors, "noise/")
+        held = under_prefix(tensors, "noise/")
         if held:
             like = torch.empty(self.n_outputs_, columns + 2, dtype=torch.float64)
-            checks.matching({"coefficients": like}, held, "noise")
-            checks.numbers(held, {})
+            checks.check_same_tensors({"coefficients": like}, held, "noise")
+            checks.check_numbers(held, {})
             self.noise_model_ = NoiseModel(held["coefficients"])
         self.noise_scale_mixture_ = None
         if "noise_scale_mixture" in tensors:
@@ -319,8 +319,8 @@ class Regressor(RegressorMixin, Estimator):
 def _positive(tensors: dict[str, Tensor], name: str, length: int) -> Tensor:
     """A vector of positive numbers in a file."""
     held = {name: tensors[name]}
-    checks.matching({name: torch.empty(length, dtype=torch.float64)}, held, "estimator")
-    checks.numbers(held, {})
+    checks.check_same_tensors({name: torch.empty(length, dtype=torch.float64)}, held, "estimator")
+    checks.check_numbers(held, {})
     if not bool((held[name] > 0).all()):
         raise ValueError(f"{name} in the file is not positive everywhere")
     return held[name]

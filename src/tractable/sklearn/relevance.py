@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tractable.learners import Ensemble, Learner
-from tractable.learners.support import column_slopes
+from tractable.learners.support import rms_column_slopes
 
 LEAST = 1e-3
 """Of a factor, so that no column is lost for good."""
@@ -58,7 +58,7 @@ def slopes(learner: Learner, x: Tensor, factors: Tensor) -> Tensor:
     def mean(at: Tensor) -> Tensor:
         return learner.outputs(learner.format.inputs(at), batch_size=_AT_ONCE).moments()[0]
 
-    return column_slopes(mean, x[:_ROWS] * factors.to(x), factors)
+    return rms_column_slopes(mean, x[:_ROWS] * factors.to(x), factors)
 
 
 def _gradients(learner: Learner, x: Tensor) -> Tensor:

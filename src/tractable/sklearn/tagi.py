@@ -95,7 +95,7 @@ class _ByTAGI(Estimator):
             return self._of(net, likelihood, n_estimators, seed)
 
         seed, rows = self._seed, len(x)
-        wanted = self.calibrate if x.distinct >= holdout.FEWEST_ROWS else False
+        wanted = self.calibrate if x.distinct >= holdout.MIN_ROWS else False
         parts = [x.copies_of(part) for part in parts_of(x.distinct, seed)] if wanted else []
         fast = isinstance(likelihood, COMPILED)
         size = plain(self.batch_size)
@@ -104,7 +104,7 @@ class _ByTAGI(Estimator):
         return Trials(make, x, y, parts, seed=seed, batch_size=size)
 
     def _first_setting(self, rows: int) -> Setting:
-        epochs = holdout.usual_epochs(rows) if self.epochs is None else int(self.epochs)
+        epochs = holdout.default_epochs(rows) if self.epochs is None else int(self.epochs)
         setting = Setting(tuple(self._widths()), epochs)
         return replace(setting, rounds=ROUNDS) if self.relevance else setting
 
@@ -158,17 +158,17 @@ class _ByTAGI(Estimator):
         """See ``Estimator``."""
         if values is None:
             return
-        checks.of_type(values, dict, "best_params")
+        checks.require_type(values, dict, "best_params")
         self.best_params_, self.cv_results_ = _setting(values), []
-        given = checks.of_type(values.get("cv_results", []), list, "cv_results")
+        given = checks.require_type(values.get("cv_results", []), list, "cv_results")
         if set(tensors) != {f"{k}" for k in range(len(given))}:
             raise ValueError(f"the file has {len(tensors)} scores of {len(given)} settings")
         for number, one in enumerate(given):
             scores = tensors[f"{number}"]
             if scores.ndim != 1 or scores.dtype is not torch.float64:
                 raise ValueError(f"the scores of setting {number} in the file are damaged")
-            factor = checks.of_type(one["noise_scale"], float, "noise_scale")
-            n_estimators = checks.of_type(one["n_estimators"], int, "n_estimators")
+            factor = checks.require_type(one["noise_scale"], float, "noise_scale")
+            n_estimators = checks.require_type(one["n_estimators"], int, "n_estimators")
             self.cv_results_.append(Tried(_setting(one), scores, factor, n_estimators))
 
     def check_restored(self) -> None:
@@ -211,9 +211,11 @@ class _ByTAGI(Estimator):
 
 def _setting(values: dict[str, Any]) -> Setting:
     """A setting in a file."""
-    hidden_layer_sizes = checks.of_type(values["hidden_layer_sizes"], list, "hidden_layer_sizes")
+    hidden_layer_sizes = checks.require_type(
+        values["hidden_layer_sizes"], list, "hidden_layer_sizes"
+    )
     *sizes, epochs, rounds = [
-        checks.of_type(n, int, "a number")
+        checks.require_type(n, int, "a number")
         for n in (*hidden_layer_sizes, values["epochs"], values["rounds"])
     ]
     return Setting(tuple(sizes), epochs, rounds)
@@ -237,7 +239,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
     ask for (``tractable.sklearn.stretches``).
 
     A few targets that are grossly wrong do little harm (``robust`` of ``tractable.TAGI``):
-    ``learner_.surprises`` says which were not believed.
+    ``learner_.outliers`` says which were not believed.
 
     ``partial_fit`` is truly online: a call is one closed-form update by the rows it is given (in
     batches, if they are more than ``batch_size`` or 32), which are not needed again.  The noise is
@@ -356,7 +358,7 @@ class TAGIRegressor(_ByTAGI, Regressor):
         doubt = doubts.choose(seen)
         growth = stretches.growth(trials, setting, judged[0], seen, doubt=doubt, seed=seed)
         if learner.support is not None:
-            learner.support = learner.support.steeper(growth)
+            learner.support = learner.support.with_scaled_growth(growth)
         held_out = [part.heldout(doubt, growth) for part in seen]
         learner.rescale_noise(holdout.noise_scale(learner, held_out))
         missed = noise.missed_by(seen, learner.likelihood, doubt=doubt, growth=growth)

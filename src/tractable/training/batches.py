@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
 from tractable.likelihoods.base import count_non_finite
-from tractable.training.inputs import Inputs, Several, over, parts_of, tensors_of
+from tractable.training.inputs import Inputs, MultiInput, map_inputs, multi_input_parts, tensors_of
 
 
 @dataclass(frozen=True)
-class Format:
+class TensorFormat:
     """Where and how the learner computes; ``integers`` keeps integer inputs as they are."""
 
     dtype: torch.dtype
@@ -26,7 +26,7 @@ class Format:
     integers: bool
 
     @classmethod
-    def of(cls, net: nn.Module, dtype: torch.dtype, device: torch.device) -> Format:
+    def of(cls, net: nn.Module, dtype: torch.dtype, device: torch.device) -> TensorFormat:
         """Integer inputs are row numbers for a network with embeddings, else just numbers.
 
         A network may say itself that it looks something up by them (``integer_inputs = True``).
@@ -38,7 +38,7 @@ class Format:
 
     def inputs(self, x: Any) -> Inputs:
         """Finite inputs on the device, at least one row."""
-        taken = over(self._input, as_inputs(x))
+        taken = map_inputs(self._input, as_inputs(x))
         if len({len(part) for part in tensors_of(taken)}) != 1:
             raise InvalidInput(f"several inputs need the same number of rows each: got {taken}")
         return taken
@@ -73,12 +73,12 @@ class Format:
 
 def as_inputs(values: Any) -> Inputs:
     """What a user gave as inputs: a tensor, or several for a tuple of arrays or a mapping."""
-    parts = parts_of(values)
+    parts = multi_input_parts(values)
     if parts is None:
         return as_tensor(values, "inputs")
     if isinstance(parts, dict):
-        return Several({str(k): as_tensor(v, f"inputs {k!r}") for k, v in parts.items()})
-    return Several(tuple(as_tensor(v, f"inputs {i}") for i, v in enumerate(parts)))
+        return MultiInput({str(k): as_tensor(v, f"inputs {k!r}") for k, v in parts.items()})
+    return MultiInput(tuple(as_tensor(v, f"inputs {i}") for i, v in enumerate(parts)))
 
 
 def as_tensor(values: Any, what: str) -> Tensor:
@@ -104,7 +104,7 @@ def as_tensor(values: Any, what: str) -> Tensor:
         ) from error
 
 
-class Rows:
+class ArrayData:
     """Inputs and targets held in memory, cut into batches."""
 
     def __init__(self, x: Inputs, y: Tensor, batch_size: int) -> None:
@@ -129,7 +129,7 @@ class Rows:
             yield self.x[chosen], self.y[chosen]
 
 
-class Loader:
+class LoaderData:
     """A torch ``DataLoader`` of pairs; the loader decides batches and order.
 
     Args:
@@ -140,7 +140,7 @@ class Loader:
     """
 
     def __init__(
-        self, loader: DataLoader[Any], taken: Callable[[Any], Inputs], format: Format
+        self, loader: DataLoader[Any], taken: Callable[[Any], Inputs], format: TensorFormat
     ) -> None:
         self.loader, self.taken, self.format = loader, taken, format
 

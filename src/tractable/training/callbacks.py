@@ -72,13 +72,13 @@ class Checkpoint:
             learner.save(self.path)
 
 
-def call_all(callbacks: list[Callback], learner: Learner, record: EpochRecord) -> bool:
+def run_callbacks(callbacks: list[Callback], learner: Learner, record: EpochRecord) -> bool:
     """Call every callback of an epoch; whether one of them returned True."""
     answers = [callback(learner, record) for callback in callbacks]
     return any(answers)
 
 
-def would_stop(callbacks: list[Callback], history: list[EpochRecord]) -> bool:
+def stops_on_history(callbacks: list[Callback], history: list[EpochRecord]) -> bool:
     """Whether a callback that judges by the history alone ends a run that is resumed."""
     if not history:
         return False

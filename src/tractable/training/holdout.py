@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods.base import HeldOut, Likelihood
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.inputs import Inputs
 from tractable.training.parallel import fit_many
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 MANY_ROWS = 2_000
 """From here on one fold of ten is enough, and a network can spare it for good."""
-FEWEST_ROWS = 20
+MIN_ROWS = 20
 """Below, no row is held out."""
 
 
-def usual_epochs(rows: int) -> int:
+def default_epochs(rows: int) -> int:
     """Epochs over so many rows by default: 25,000 rows in all, at least 40 and at most 100."""
     return min(max(25_000 // rows, 40), 100)
 
@@ -64,16 +64,16 @@ def held_out(
         keep[out] = False
         jobs.append((learner.clone(seed_offset=1 + fold), x[keep], y[keep]))
     fitted = fit_many(jobs, distance_aware=False, **options)  # only inside the data are they asked
-    return [seen_by(twin, x[out], y[out]) for twin, out in zip(fitted, parts, strict=True)]
+    return [held_out_moments(twin, x[out], y[out]) for twin, out in zip(fitted, parts, strict=True)]
 
 
-def seen_by(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
+def held_out_moments(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
     """What a fitted learner says of rows it has not seen."""
-    likelihood, outputs = said_by(fitted, x)
+    likelihood, outputs = held_out_outputs(fitted, x)
     return (likelihood, y, *outputs.moments())
 
 
-def said_by(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
+def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
     """A fitted learner's noise, and its outputs at some rows.
 
     Of an ensemble whose outputs cannot be averaged the first member speaks for all.
@@ -93,17 +93,17 @@ def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
     return scale
 
 
-def check(likelihood: Likelihood, source: Rows | Loader) -> None:
+def check_can_calibrate(likelihood: Likelihood, source: ArrayData | LoaderData) -> None:
     """Refuse what cannot be calibrated, before anything is learnt."""
-    if isinstance(source, Loader):
+    if isinstance(source, LoaderData):
         raise ValueError("calibrate needs arrays, not a DataLoader")
-    if len(source) < FEWEST_ROWS:
-        raise ValueError(f"calibrate needs at least {FEWEST_ROWS} rows, got {len(source)}")
+    if len(source) < MIN_ROWS:
+        raise ValueError(f"calibrate needs at least {MIN_ROWS} rows, got {len(source)}")
     if not likelihood.can_calibrate:
         raise TypeError(f"{type(likelihood).__name__} has no noise to calibrate on held-out rows")
 
 
-def scale_of_folds(learner: Learner, source: Rows, **options: Any) -> float:
+def cross_validated_noise_scale(learner: Learner, source: ArrayData, **options: Any) -> float:
     """The noise scale that copies of a learner find on the folds held out of them."""
     parts = folds(learner, len(source))
     options["batch_size"] = source.batch_size
@@ -136,11 +136,11 @@ def fit_and_calibrate(
     if not learner.likelihood.can_calibrate:
         return
     learner.rescale_noise(
-        noise_scale(learner, [seen_by(learner, *learner.checked(x[out], y[out]))])
+        noise_scale(learner, [held_out_moments(learner, *learner.checked(x[out], y[out]))])
     )
 
 
-def scale_of_copy(
+def noise_scale_by_refit(
     learner: Learner,
     x: Tensor,
     y: Tensor,
@@ -151,7 +151,7 @@ def scale_of_copy(
     kept, out = rows
     twin = copy.deepcopy(learner)
     fit(twin, x[kept], y[kept])
-    return noise_scale(learner, [seen_by(twin, *twin.checked(x[out], y[out]))])
+    return noise_scale(learner, [held_out_moments(twin, *twin.checked(x[out], y[out]))])
 
 
 def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:

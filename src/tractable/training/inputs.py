@@ -19,14 +19,14 @@ from tractable.gaussian import Gaussian
 Parts = tuple[Tensor, ...] | dict[str, Tensor]
 
 
-class Several:
+class MultiInput:
     """Several inputs, row by row.
 
     Args:
         parts: a tuple, for a network called as ``net(a, b)``, or tensors by name, for
             ``net(ids=a, mask=b)``; all with the same number of rows.
 
-    >>> both = Several((torch.zeros(4, 2), torch.arange(4)))
+    >>> both = MultiInput((torch.zeros(4, 2), torch.arange(4)))
     >>> len(both), len(both[1:3]), [len(part) for part in both.split(3)]
     (4, 2, [3, 1])
     >>> both.into(lambda a, b: a[:, 0] + b)
@@ -45,19 +45,19 @@ class Several:
         """Number of rows."""
         return len(self.tensors[0])
 
-    def __getitem__(self, rows: Any) -> Several:
+    def __getitem__(self, rows: Any) -> MultiInput:
         """Some rows of every input."""
         return self.map(lambda part: part[rows])
 
-    def split(self, size: int) -> list[Several]:
+    def split(self, size: int) -> list[MultiInput]:
         """The rows in parts of at most ``size``."""
         return [self[i : i + size] for i in range(0, len(self), size)]
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Several:
+    def map(self, function: Callable[[Tensor], Tensor]) -> MultiInput:
         """A function of every input."""
         if isinstance(self.parts, dict):
-            return Several({name: function(part) for name, part in self.parts.items()})
-        return Several(tuple(function(part) for part in self.parts))
+            return MultiInput({name: function(part) for name, part in self.parts.items()})
+        return MultiInput(tuple(function(part) for part in self.parts))
 
     def into(self, function: Callable[..., Any]) -> Any:
         """Call a function with the inputs, by position or by name."""
@@ -77,33 +77,33 @@ class Several:
         """Names and shapes."""
         names = self.parts if isinstance(self.parts, dict) else range(len(self.parts))
         shapes = zip(names, self.tensors, strict=True)
-        return f"Several({', '.join(f'{n}: {tuple(t.shape)}' for n, t in shapes)})"
+        return f"MultiInput({', '.join(f'{n}: {tuple(t.shape)}' for n, t in shapes)})"
 
 
-Inputs = Tensor | Several
+Inputs = Tensor | MultiInput
 
 
-def _flatten(several: Several) -> tuple[list[Any], Any]:
+def _flatten(several: MultiInput) -> tuple[list[Any], Any]:
     parts = several.parts
     return several.tensors, tuple(parts) if isinstance(parts, dict) else None
 
 
-def _unflatten(tensors: Any, names: Any) -> Several:
+def _unflatten(tensors: Any, names: Any) -> MultiInput:
     parts = tuple(tensors)
-    return Several(parts if names is None else dict(zip(names, parts, strict=True)))
+    return MultiInput(parts if names is None else dict(zip(names, parts, strict=True)))
 
 
 # So that torch.func.vmap and the tracer of compiled steps look inside.
-pytree.register_pytree_node(Several, _flatten, _unflatten)
+pytree.register_pytree_node(MultiInput, _flatten, _unflatten)
 
 
-def parts_of(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
+def multi_input_parts(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
     """What a user gave as several inputs: a tuple of arrays, or a mapping; None if it is one.
 
     >>> parts_of((torch.zeros(2), torch.ones(2))) is None, parts_of(((1.0, 2.0), (3.0, 4.0)))
     (False, None)
     """
-    if isinstance(given, Several):
+    if isinstance(given, MultiInput):
         return given.parts
     if isinstance(given, Mapping):
         return dict(given)
@@ -112,21 +112,21 @@ def parts_of(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
     return None
 
 
-def over(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
+def map_inputs(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
     """A function of one input, or of each of several."""
-    return x.map(function) if isinstance(x, Several) else function(x)
+    return x.map(function) if isinstance(x, MultiInput) else function(x)
 
 
 def tensors_of(x: Inputs) -> list[Tensor]:
     """One input, or each of several."""
-    return x.tensors if isinstance(x, Several) else [x]
+    return x.tensors if isinstance(x, MultiInput) else [x]
 
 
-def form(x: Inputs) -> tuple[Any, ...]:
+def input_signature(x: Inputs) -> tuple[Any, ...]:
     """What distinguishes rows of inputs from others that a network may take differently."""
-    names = tuple(x.parts) if isinstance(x, Several) and isinstance(x.parts, dict) else None
+    names = tuple(x.parts) if isinstance(x, MultiInput) and isinstance(x.parts, dict) else None
     shapes = [(tuple(part.shape[1:]), part.is_floating_point()) for part in tensors_of(x)]
-    return (isinstance(x, Several), names, *shapes)
+    return (isinstance(x, MultiInput), names, *shapes)
 
 
 def is_uncertain(x: Inputs) -> bool:
@@ -134,19 +134,19 @@ def is_uncertain(x: Inputs) -> bool:
     return any(isinstance(part, Gaussian) for part in tensors_of(x))
 
 
-def measurable(x: Inputs) -> Tensor | None:
+def distance_input(x: Inputs) -> Tensor | None:
     """The tensor in which distances between rows can be measured; None if there is none.
 
     There is none for several inputs, which have no common scale, and for row numbers.
     """
-    if isinstance(x, Several):
+    if isinstance(x, MultiInput):
         return None
     at = x.loc if isinstance(x, Gaussian) else x
     return at if at.is_floating_point() else None
 
 
-def only_one(x: Inputs, what: str) -> Tensor:
+def single_input(x: Inputs, what: str) -> Tensor:
     """The input, where something is defined for networks of one input only."""
-    if isinstance(x, Several):
+    if isinstance(x, MultiInput):
         raise TypeError(f"{what} is for networks of one input; there are {len(x.tensors)}")
     return x

@@ -60,7 +60,7 @@ def fit_many(
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
     together = [job for job in jobs if job[0].parallel]
-    threads = min(threads or cores(), max(len(together), 1))
+    threads = min(threads or n_cores(), max(len(together), 1))
     with Progress(len(jobs), "fits", progress) as bar:
 
         def fit(learner: Learner, x: Any, y: Any) -> None:
@@ -77,7 +77,7 @@ def fit_many(
 
 def run_each(calls: Sequence[Callable[[], None]], *, threads: bool) -> None:
     """Make several independent calls, beside each other if threads help and are not busy yet."""
-    many = min(cores(), len(calls)) if threads and cancelled.get() is None else 1
+    many = min(n_cores(), len(calls)) if threads and cancelled.get() is None else 1
     if many > 1:
         _in_threads([(call, ()) for call in calls], many, lambda: None)
         return
@@ -85,7 +85,7 @@ def run_each(calls: Sequence[Callable[[], None]], *, threads: bool) -> None:
         call()
 
 
-def cores() -> int:
+def n_cores() -> int:
     """How many this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

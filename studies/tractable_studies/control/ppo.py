@@ -19,7 +19,7 @@ import torch
 from torch.distributions import Distribution
 
 from tractable.cli.output import print_line
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 
 #: Rollouts of 2,048 steps between checkpoints.
 EVERY = 10
@@ -124,7 +124,7 @@ class Baseline:
             "updates": self._model._n_updates,
             "seconds": self.seconds,
         }
-        with whole_file(path) as scratch:
+        with atomic_file(path) as scratch:
             torch.save(state, scratch)
         recent = [value for _, value in self.episodes[-100:]]
         mean = sum(recent) / max(len(recent), 1)

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from tractable.cli.output import print_line, print_table
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 from tractable.report.results import Chart, Comparison
 from tractable_studies.control import STUDY
 from tractable_studies.framework.options import (
@@ -100,7 +100,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         "steps_per_second": steps / seconds,
         "curve": _curve(ends, returns, steps),
     }
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(found))
     return found
 

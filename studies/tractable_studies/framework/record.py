@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 from tractable.report.page import write_report
 from tractable.report.provenance import command, commit, peak_memory_mib, versions
 from tractable.report.results import (
@@ -70,7 +70,7 @@ class RunRecord:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / (f"{self.study.name}-{part}.png" if part else f"{self.study.name}.png")
-        with whole_file(path) as scratch:
+        with atomic_file(path) as scratch:
             figure.savefig(scratch, dpi=DPI)
         self._pictures[path.name] = Picture(path.name, caption or part.replace("-", " "))
         return path

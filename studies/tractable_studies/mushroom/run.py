@@ -23,7 +23,7 @@ import numpy as np
 from tractable.agents import BanditHistory
 from tractable.cli.output import print_line, print_table
 from tractable.report.results import Chart, Comparison
-from tractable.training.parallel import cores
+from tractable.training.parallel import n_cores
 from tractable_studies.framework.options import (
     StudyOptions,
     option,
@@ -136,7 +136,7 @@ class Options(StudyOptions):
     runs: Path | None = option(
         None, "folder for the checkpoints of the runs; OUT/runs", metavar="DIR"
     )
-    jobs: int = option(cores(), "processes side by side", quick=1, least=1)
+    jobs: int = option(n_cores(), "processes side by side", quick=1, least=1)
 
 
 Histories = dict[str, list[BanditHistory]]

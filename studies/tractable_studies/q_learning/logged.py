@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tractable.agents import Exploration, QAgent, evaluate_policy
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 from tractable_studies.q_learning.ours import ONE_PASS
 
 ENV = "CartPole-v1"
@@ -67,6 +67,6 @@ def judge(seed: int, folder: Path) -> dict[str, Any]:
         agent.fit(log, pessimism=pessimism, epochs=40)
         returns = evaluate_policy(agent, gymnasium.make(ENV), EVALUATED, seed=10_000)
         result[f"{pessimism:g}"] = float(np.mean(returns))
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(result))
     return result

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tractable.agents import evaluate_policy
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 from tractable_studies.q_learning import baselines, ours
 
 EVALUATED = 20
@@ -53,7 +53,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         "steps_per_second": steps / agent.seconds,
         "curve": curve([end for end, _ in agent.episodes], returns, steps),
     }
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(found))
     return found
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tractable.agents import DeepSea, Exploration, QAgent
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 
 SIZE = 10
 EPISODES = 1_000
@@ -66,6 +66,6 @@ def dive(kind: str, seed: int, folder: Path, episodes: int = EPISODES) -> dict[s
         "sure": total,
         "seconds": time.process_time() - started,
     }
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(result))
     return result

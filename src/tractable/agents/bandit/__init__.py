@@ -7,10 +7,10 @@ from tractable.agents.bandit.replay import BanditReplay
 
 __all__ = [
     "Bandit",
-    "EpsilonGreedy",
-    "Greedy",
     "BanditHistory",
     "BanditPolicy",
     "BanditReplay",
+    "EpsilonGreedy",
+    "Greedy",
     "Thompson",
 ]

@@ -18,7 +18,7 @@ from tractable.errors import InvalidModelFile
 from tractable.learners import Learner, files
 from tractable.likelihoods import Likelihood
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
     from tractable.agents.bandit.agent import Bandit
@@ -34,12 +34,12 @@ def save(agent: Bandit, path: str | Path) -> None:
 def packed(agent: Bandit) -> tuple[Tensors, Header]:
     """Return an agent as named tensors and JSON values."""
     own, learner = files.pack(agent.learner)
-    tensors = prefixed(own, "learner/") | prefixed(agent.history.state(), "history/")
+    tensors = with_prefix(own, "learner/") | with_prefix(agent.history.state(), "history/")
     tensors["generator"] = agent.generator.get_state()
     place: dict[str, int] = {}
     if agent.replay is not None:
         held, place = agent.replay.state()
-        tensors |= prefixed(held, "replay/")
+        tensors |= with_prefix(held, "replay/")
     header = {
         "learner": _KIND,
         "agent": described(agent),
@@ -93,19 +93,19 @@ def _agent(
     **options: Any,
 ) -> Bandit:
     """Return the agent described by these tensors and this header."""
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
         header = _with_current_names(header)
         learner = files.unpack(
-            path, part(tensors, "learner/"), header["of"], net, likelihood,
+            path, under_prefix(tensors, "learner/"), header["of"], net, likelihood,
             device=device, **options,
         )  # fmt: skip
-        arguments = dict(checks.finite(header["agent"], "agent"))
+        arguments = dict(checks.check_finite(header["agent"], "agent"))
         replay, found = arguments.pop("replay"), arguments.pop("policy")
-        _check_sizes(learner, arguments, model_file.numbers_in(tensors))
+        _check_sizes(learner, arguments, model_file.count_numbers(tensors))
         if "n_samples" in found:
-            checks.at_most(found["n_samples"], MAX_SAMPLES, "n_samples")
+            checks.require_at_most(found["n_samples"], MAX_SAMPLES, "n_samples")
         agent = kind(
             learner,
             policy_of(found if policy is None else policy),
@@ -113,14 +113,16 @@ def _agent(
             **arguments,
         )
         agent.generator.set_state(tensors["generator"])
-        agent.history = BanditHistory.restore(part(tensors, "history/"))
+        agent.history = BanditHistory.restore(under_prefix(tensors, "history/"))
         seed = header["env_seed"]
-        agent.env_seed = None if seed is None else checks.of_type(seed, int, "env_seed")
+        agent.env_seed = None if seed is None else checks.require_type(seed, int, "env_seed")
         if agent.replay is not None:
-            held = {k: t.to(learner.device) for k, t in part(tensors, "replay/").items()}
+            held = {k: t.to(learner.device) for k, t in under_prefix(tensors, "replay/").items()}
             _check_memory(learner, held, agent.n_features + agent.n_actions)
             agent.replay.restore(held, header["replay"])
-        checks.taken(_of_agent(tensors, header, policy), _of_agent(*packed(agent), policy))
+        checks.check_roundtrip(
+            _of_agent(tensors, header, policy), _of_agent(*packed(agent), policy)
+        )
     return agent
 
 
@@ -147,7 +149,7 @@ def resume(agent: Bandit, path: str | Path) -> None:
             f"cannot resume from {path}: it holds a {type(found.learner).__name__}, not a "
             f"{type(learner).__name__}"
         )
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         policy = current(header["agent"]["policy"])
     pairs = (
         ("agent", described(found) | {"policy": policy}, described(agent)),
@@ -189,14 +191,16 @@ def _renamed(entries: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
     """Check the numbers of actions and features against the network before rows are allocated."""
-    actions = checks.at_most(arguments["n_actions"], max(MAX_ACTIONS, isqrt(room)), "n_actions")
-    width = actions + checks.at_most(arguments["n_features"], room, "n_features")
+    actions = checks.require_at_most(
+        arguments["n_actions"], max(MAX_ACTIONS, isqrt(room)), "n_actions"
+    )
+    width = actions + checks.require_at_most(arguments["n_features"], room, "n_features")
     learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
 
 
 def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
     """Raise if the replay buffer holds rows that the learner cannot have been trained on."""
-    checks.numbers(held, {})
+    checks.check_numbers(held, {})
     if not held:
         return
     x, y = held["inputs"], held["targets"]

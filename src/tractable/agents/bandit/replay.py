@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.learners import Learner, Position
-from tractable.persistence.checks import at_most
-from tractable.training.batches import Rows
+from tractable.learners import BatchPosition, Learner
+from tractable.persistence.checks import require_at_most
+from tractable.training.batches import ArrayData
 
 _FIRST_ROWS = 64  # initial size of the buffer, which then doubles up to its buffer_size
 
@@ -97,13 +97,13 @@ class BanditReplay:
         for _ in range(self.gradient_steps):
             chosen = torch.randint(rows, (size,), generator=generator)
             number = self._seen // size % batches
-            position = Position(size / rows, 0.0, number, batches)
+            position = BatchPosition(size / rows, 0.0, number, batches)
             learner.learn_batch(self.inputs[chosen], self.targets[chosen], position)
             self._seen += size
             if self._seen >= rows:
                 self._seen = 0
-                learner.method.renew_noise(learner.state)
-                held = Rows(self.inputs[:rows], self.targets[:rows], size)
+                learner.method.update_noise_from_statistics(learner.state)
+                held = ArrayData(self.inputs[:rows], self.targets[:rows], size)
                 learner.method.end_fit(learner.state, held)
 
     # --- state -----------------------------------------------------------------------------
@@ -121,6 +121,6 @@ class BanditReplay:
         if tensors:
             rows, last = len(tensors["inputs"]), self.buffer_size - 1
             self.add(tensors["inputs"], tensors["targets"])
-            self._next = at_most(values["next"], last if rows > last else rows, "next")
-            self._seen = at_most(values["seen"], rows, "seen")
-            self._steps = at_most(values["steps"], self.train_freq - 1, "steps")
+            self._next = require_at_most(values["next"], last if rows > last else rows, "next")
+            self._seen = require_at_most(values["seen"], rows, "seen")
+            self._steps = require_at_most(values["steps"], self.train_freq - 1, "steps")

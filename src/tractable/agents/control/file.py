@@ -18,7 +18,7 @@ from tractable.agents.renamed import current
 from tractable.errors import InvalidModelFile
 from tractable.learners import TAGI
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
     from tractable.agents.control.agent import TAGIControl
@@ -36,8 +36,8 @@ def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
     tensors: dict[str, Tensor] = {}
     for name in ("policy", "value"):
         learner = getattr(agent, f"{name}_learner")
-        tensors |= prefixed(learner.method.learnt(learner.state), f"{name}/")
-    tensors |= prefixed(_scales(agent), "scales/")
+        tensors |= with_prefix(learner.method.learnt(learner.state), f"{name}/")
+    tensors |= with_prefix(_scales(agent), "scales/")
     actions = agent.episode.actions
     tensors["episode/actions"] = torch.from_numpy(
         np.array(actions) if actions else np.zeros((0, *agent.low.shape))
@@ -61,7 +61,7 @@ def packed(agent: TAGIControl) -> tuple[Tensors, Header]:
 def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
     """Return the agent stored in a file; see ``TAGIControl.load``."""
     tensors, header = model_file.read(path)
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         if header.get("agent") != _KIND:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
         header = current(header)
@@ -72,24 +72,26 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         _check_length(env, len(actions))
         options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
-            for key, value in checks.finite(header["options"], "options").items()
+            for key, value in checks.check_finite(header["options"], "options").items()
         }
         stated = {key: value for key, value in options.items() if (key, value) != _UNLIMITED}
-        checks.arguments(ControlSettings, stated, "the agent")
-        _check_sizes(options, model_file.numbers_in(tensors))
+        checks.check_arguments(ControlSettings, stated, "the agent")
+        _check_sizes(options, model_file.count_numbers(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):
             _restore_network(
-                getattr(agent, f"{name}_learner"), part(tensors, f"{name}/"), f"{name} network"
+                getattr(agent, f"{name}_learner"),
+                under_prefix(tensors, f"{name}/"),
+                f"{name} network",
             )
-        scales = part(tensors, "scales/")
-        checks.matching(_scales(agent), scales, "observation")
-        checks.numbers(scales, {"counts": "non-negative"})
+        scales = under_prefix(tensors, "scales/")
+        checks.check_same_tensors(_scales(agent), scales, "observation")
+        checks.check_numbers(scales, {"counts": "non-negative"})
         agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
-        agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
+        agent.steps = checks.require_at_most(header["steps"], 1 << 60, "steps")
         for learner in (agent.policy_learner, agent.value_learner):
             learner.fitted = agent.steps > 0
-        sigma = float(checks.of_type(header["target_std"], (int, float), "target_std"))
+        sigma = float(checks.require_type(header["target_std"], (int, float), "target_std"))
         if not 0 < sigma < float("inf"):
             raise InvalidModelFile(f"target_std in {path} is {sigma}, expected a positive number")
         agent.set_target_std(sigma)
@@ -98,7 +100,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             {str(key): float(value) for key, value in record.items()}
             for record in header["training_log"]
         ]
-        seed = checks.of_type(header["episode_seed"], int, "episode_seed")
+        seed = checks.require_type(header["episode_seed"], int, "episode_seed")
         if not agent.episode.resume(seed, actions, tensors["episode/observation"].numpy()):
             raise InvalidModelFile(
                 f"the episode in {path} cannot be resumed: the environment is not reproducible "
@@ -106,7 +108,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             )
         agent.rng.bit_generator.state = json.loads(header["rng"])
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
-        checks.taken((tensors, entries), packed(agent))
+        checks.check_roundtrip((tensors, entries), packed(agent))
     return agent
 
 
@@ -116,8 +118,8 @@ def _scales(agent: TAGIControl) -> Tensors:
 
 
 def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:
-    checks.matching(learner.method.learnt(learner.state), tensors, what)
-    checks.numbers(tensors, learner.method.domains)
+    checks.check_same_tensors(learner.method.learnt(learner.state), tensors, what)
+    checks.check_numbers(tensors, learner.method.domains)
     learner.method.restore(learner.state, tensors)
 
 
@@ -133,11 +135,11 @@ def _check_length(env: Any, steps: int) -> None:
 
 def _check_sizes(options: dict[str, Any], room: int) -> None:
     for name in ("policy_hidden_layer_sizes", "value_hidden_layer_sizes"):
-        widths = [checks.at_most(width, room, name) for width in options.get(name, ())]
+        widths = [checks.require_at_most(width, room, name) for width in options.get(name, ())]
         weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
-        checks.at_most(weights, room, f"the size of {name}")
+        checks.require_at_most(weights, room, f"the size of {name}")
     for name in ("n_steps", "batch_size", "epochs"):
-        checks.at_most(options.get(name, 0), MOST_STEPS, name)
+        checks.require_at_most(options.get(name, 0), MOST_STEPS, name)
 
 
 _UNRESTRAINED = {"saturation_penalty": 0.0, "forget_rate": 0.0, "max_kl": None}

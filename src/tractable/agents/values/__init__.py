@@ -24,6 +24,6 @@ __all__ = [
     "best_coefficient",
     "boltzmann",
     "discounted_returns",
-    "train_seeds",
     "returns_to_go",
+    "train_seeds",
 ]

@@ -19,7 +19,7 @@ from tractable.agents.values.table import Exploration
 from tractable.errors import InvalidModelFile
 from tractable.learners import Learner, files
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
     from tractable.agents.values.q_agent import QAgent
@@ -44,9 +44,9 @@ def packed(agent: QAgent) -> tuple[Tensors, Header]:
         for name, learner in (("learner", critic.learner), ("target", critic.target)):
             if learner is not None:
                 own, header = files.pack(learner)
-                tensors |= prefixed(own, f"{name}/{k}/")
+                tensors |= with_prefix(own, f"{name}/{k}/")
                 (learners if name == "learner" else targets).append(header)
-    tensors |= prefixed(_arrays(agent), "arrays/")
+    tensors |= with_prefix(_arrays(agent), "arrays/")
     spec = getattr(agent.env, "spec", None)
     teacher = agent.teacher
     return tensors, {
@@ -95,15 +95,15 @@ def _places(agent: QAgent) -> list[int]:
 def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) -> QAgent:
     """Return the agent stored in a file; see ``QAgent.load``."""
     tensors, header = model_file.read(path)
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         if header.get("agent") != _KIND:
             raise InvalidModelFile(f"{path} does not hold a {_KIND} agent")
         header = current(header)
         env = open_environment(known_environment(header["env"]) if env is None else env)
-        arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
+        arrays = {name: t.numpy() for name, t in under_prefix(tensors, "arrays/").items()}
         check_length(env, len(arrays["episode_actions"]))
-        options = _options(header, arrays, model_file.numbers_in(tensors))
-        critics = checks.of_type(header["critics"], list, "critics")
+        options = _options(header, arrays, model_file.count_numbers(tensors))
+        critics = checks.require_type(header["critics"], list, "critics")
         if len(critics) != options.get("n_critics", 1):
             raise InvalidModelFile(
                 f"{path} holds {len(critics)} networks, its options ask for "
@@ -121,14 +121,14 @@ def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) 
                 agent.critics[k] = Critic(learners[k], agent.actions, target)
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
         again = packed(agent)
-        checks.taken((_own(tensors), entries), (_own(again[0]), again[1]))
+        checks.check_roundtrip((_own(tensors), entries), (_own(again[0]), again[1]))
     return agent
 
 
 def _learner(
     path: str | Path, tensors: Tensors, prefix: str, header: Header, net: nn.Module | None
 ) -> Learner:
-    return files.unpack(path, part(tensors, prefix), header, net, None, device=None)
+    return files.unpack(path, under_prefix(tensors, prefix), header, net, None, device=None)
 
 
 def _own(tensors: Tensors) -> Tensors:
@@ -138,21 +138,21 @@ def _own(tensors: Tensors) -> Tensors:
 
 def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any]:
     """Return the constructor arguments; raise if one exceeds what the file has data for."""
-    options = dict(checks.finite(header["options"], "options"))
+    options = dict(checks.check_finite(header["options"], "options"))
     exploration = options.pop("exploration")
-    seed = checks.of_type(options.pop("seed"), int, "seed")
+    seed = checks.require_type(options.pop("seed"), int, "seed")
     options["hidden_layer_sizes"] = tuple(
-        checks.at_most(w, room, "hidden_layer_sizes") for w in options["hidden_layer_sizes"]
+        checks.require_at_most(w, room, "hidden_layer_sizes") for w in options["hidden_layer_sizes"]
     )
     stated = {k: v for k, v in options.items() if v is not None or k not in _MAY_BE_NONE}
-    checks.arguments(QSettings, stated, "the agent")
+    checks.check_arguments(QSettings, stated, "the agent")
     for name in ("train_freq", "batch_size", "epochs", "n_critics", "gradient_steps"):
-        checks.at_most(options[name], MOST_STEPS, name)
+        checks.require_at_most(options[name], MOST_STEPS, name)
     for name, array in (
         ("buffer_size", "latest_rewards"),
         ("priority_buffer_size", "surprising_rewards"),
     ):
-        checks.at_most(options[name], len(arrays.get(array, ())), name)
+        checks.require_at_most(options[name], len(arrays.get(array, ())), name)
     if exploration is not None:
         options["exploration"] = Exploration(**exploration)
     return {"seed": seed, **options}
@@ -161,25 +161,29 @@ def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any
 def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     mine = _arrays(agent)
     mine["episode_actions"] = torch.from_numpy(arrays["episode_actions"])
-    checks.matching(mine, {k: torch.from_numpy(a) for k, a in arrays.items()}, "agent")
-    checks.numbers({k: torch.from_numpy(a) for k, a in arrays.items()}, {"counts": "non-negative"})
+    checks.check_same_tensors(mine, {k: torch.from_numpy(a) for k, a in arrays.items()}, "agent")
+    checks.check_numbers(
+        {k: torch.from_numpy(a) for k, a in arrays.items()}, {"counts": "non-negative"}
+    )
     agent.normalizer.restore(arrays)
     teacher = agent.teacher
     held, following, kept = header["places"]
     if teacher.latest is not None:
         _fill(teacher.latest.rows, arrays, "latest_", agent.actions)
-        teacher.latest.held = checks.at_most(held, len(teacher.latest.rows), "held")
-        teacher.latest.next = checks.at_most(following, len(teacher.latest.rows) - 1, "next")
+        teacher.latest.held = checks.require_at_most(held, len(teacher.latest.rows), "held")
+        teacher.latest.next = checks.require_at_most(
+            following, len(teacher.latest.rows) - 1, "next"
+        )
     if teacher.priority_buffer is not None:
         _fill(teacher.priority_buffer.rows, arrays, "surprising_", agent.actions)
         teacher.priority_buffer.surprise[:] = arrays["surprise"]
-        teacher.priority_buffer.held = checks.at_most(
+        teacher.priority_buffer.held = checks.require_at_most(
             kept, len(teacher.priority_buffer.rows), "kept"
         )
-    agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
-    teacher.horizons = checks.at_most(header["horizons"], 1 << 60, "horizons")
+    agent.steps = checks.require_at_most(header["steps"], 1 << 60, "steps")
+    teacher.horizons = checks.require_at_most(header["horizons"], 1 << 60, "horizons")
     teacher.target_std, teacher.pessimism = (
-        float(checks.of_type(checks.finite(header[name], name), (int, float), name))
+        float(checks.require_type(checks.check_finite(header[name], name), (int, float), name))
         for name in ("target_std", "pessimism")
     )
     if not teacher.target_std > 0 or not teacher.pessimism >= 0:
@@ -193,8 +197,8 @@ def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     ]
     head, seed = header["held"]
     agent.held = (
-        checks.at_most(head, len(agent.critics) - 1, "held"),
-        checks.at_most(seed, 2**31, "held"),
+        checks.require_at_most(head, len(agent.critics) - 1, "held"),
+        checks.require_at_most(seed, 2**31, "held"),
     )
     _resume(agent, arrays, header)
 
@@ -204,7 +208,7 @@ def _resume(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     actions = arrays["episode_actions"].tolist()
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions outside the action space")
-    seed = checks.of_type(header["episode_seed"], int, "episode_seed")
+    seed = checks.require_type(header["episode_seed"], int, "episode_seed")
     if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
             "the episode cannot be resumed: the environment is not reproducible from the same "

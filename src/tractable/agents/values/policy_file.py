@@ -17,7 +17,7 @@ from tractable.agents.values.file import MOST_STEPS, check_length
 from tractable.errors import InvalidModelFile
 from tractable.learners import files
 from tractable.persistence import checks, model_file
-from tractable.persistence.model_file import Header, Tensors, part, prefixed
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
     from tractable.agents.values.policy_agent import PolicyAgent
@@ -34,7 +34,7 @@ def packed(agent: PolicyAgent) -> tuple[Tensors, Header]:
     critic = None
     if agent.critic is not None:
         own, critic = files.pack(agent.critic.learner)
-        tensors |= prefixed(own, "critic/")
+        tensors |= with_prefix(own, "critic/")
     spec = getattr(agent.env, "spec", None)
     return tensors, {
         "agent": type(agent).__name__,
@@ -51,7 +51,9 @@ def packed(agent: PolicyAgent) -> tuple[Tensors, Header]:
 
 
 def _own(agent: PolicyAgent) -> Tensors:
-    tensors = prefixed({k: v.detach().clone() for k, v in agent.actor.parameters.items()}, "actor/")
+    tensors = with_prefix(
+        {k: v.detach().clone() for k, v in agent.actor.parameters.items()}, "actor/"
+    )
     for k, one in enumerate(agent.actor.net.parameters()):
         state = agent.actor.optimizer.state.get(one, {})
         for name in ("exp_avg", "exp_avg_sq", "step"):
@@ -63,13 +65,13 @@ def _own(agent: PolicyAgent) -> Tensors:
     }
     plain = {name: torch.from_numpy(np.array(a, order="C")) for name, a in arrays.items()}
     plain["episode_actions"] = torch.tensor(agent.episode.actions, dtype=torch.int64)
-    return tensors | prefixed(plain, "arrays/")
+    return tensors | with_prefix(plain, "arrays/")
 
 
 def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | None) -> PolicyAgent:
     """Return the agent stored in a file; see ``PolicyAgent.load``."""
     tensors, header = model_file.read(path)
-    with model_file.fitting(path):
+    with model_file.as_invalid_file(path):
         if header.get("agent") != kind.__name__:
             raise InvalidModelFile(f"{path} does not hold a {kind.__name__} agent")
         header = current(header)
@@ -84,59 +86,60 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
         made: Any = kind
         if header["critic"] is not None:
             learner = files.unpack(
-                path, part(tensors, "critic/"), header["critic"], None, None, device=None
+                path, under_prefix(tensors, "critic/"), header["critic"], None, None, device=None
             )
             options["critic"] = lambda *_, **__: learner
         agent: PolicyAgent = made(env, net=net, **options)
         _restore(agent, tensors, header, actions)
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
         mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
-        checks.taken((mine, entries), (_own(agent), packed(agent)[1]))
+        checks.check_roundtrip((mine, entries), (_own(agent), packed(agent)[1]))
     return agent
 
 
 def _options(kind: type[PolicyAgent], header: Header, tensors: Tensors) -> dict[str, Any]:
     """Return the constructor arguments; raise if one exceeds what the file has data for."""
-    options = dict(checks.finite(header["options"], "options"))
-    room = model_file.numbers_in(tensors)
+    options = dict(checks.check_finite(header["options"], "options"))
+    room = model_file.count_numbers(tensors)
     hidden_layer_sizes = [
-        checks.at_most(width, room, "hidden_layer_sizes") for width in options["hidden_layer_sizes"]
+        checks.require_at_most(width, room, "hidden_layer_sizes")
+        for width in options["hidden_layer_sizes"]
     ]
-    checks.widths([1, *hidden_layer_sizes, 1], 1, tensors)
-    checks.arguments(kind, options, "the agent")
+    checks.check_network_size([1, *hidden_layer_sizes, 1], 1, tensors)
+    checks.check_arguments(kind, options, "the agent")
     for name in ("n_steps", "batch_size", "epochs", "episodes_per_update"):
-        checks.at_most(options.get(name, 1), MOST_STEPS, name)
+        checks.require_at_most(options.get(name, 1), MOST_STEPS, name)
     for name in ("weigh_by_confidence", "weigh_by_discount"):
-        checks.of_type(options.get(name, False), bool, name)
+        checks.require_type(options.get(name, False), bool, name)
     return {**options, "hidden_layer_sizes": tuple(hidden_layer_sizes)}
 
 
 def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list[int]) -> None:
     mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
     wanted = _own(agent) | {"arrays/episode_actions": tensors["arrays/episode_actions"]}
-    checks.matching(wanted, mine, "agent")
-    checks.numbers(mine, {})
+    checks.check_same_tensors(wanted, mine, "agent")
+    checks.check_numbers(mine, {})
     with torch.no_grad():
         for name, parameter in agent.actor.parameters.items():
             parameter.copy_(tensors[f"actor/{name}"])
     for k, one in enumerate(agent.actor.net.parameters()):
-        state = {n: t.clone() for n, t in part(tensors, f"adam/{k}/").items()}
+        state = {n: t.clone() for n, t in under_prefix(tensors, f"adam/{k}/").items()}
         if bool((state["exp_avg_sq"] < 0).any()) or not float(state["step"]) >= 0:
             raise InvalidModelFile(
                 "the optimizer state in the file has negative second moments or steps"
             )
         if float(state["step"]):
             agent.actor.optimizer.state[one] = state
-    arrays = {name: t.numpy() for name, t in part(tensors, "arrays/").items()}
+    arrays = {name: t.numpy() for name, t in under_prefix(tensors, "arrays/").items()}
     agent.normalizer.restore(arrays)
-    agent.steps = checks.at_most(header["steps"], 1 << 60, "steps")
+    agent.steps = checks.require_at_most(header["steps"], 1 << 60, "steps")
     agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
     agent.training_log = [
         {str(k): float(v) for k, v in record.items()} for record in header["training_log"]
     ]
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions outside the action space")
-    seed = checks.of_type(header["episode_seed"], int, "episode_seed")
+    seed = checks.require_type(header["episode_seed"], int, "episode_seed")
     if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
             "the episode cannot be resumed: the environment is not reproducible from the same "

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tractable.training.parallel import cores
+from tractable.training.parallel import n_cores
 
 
 def train_seeds(
@@ -53,7 +53,7 @@ def train_seeds(
     given = _given_net(make)
     _check_files(kind, make, seeds[0], given)
     job = partial(_learn, make, total_timesteps, folder, given)
-    many = min(processes or cores(), len(seeds))
+    many = min(processes or n_cores(), len(seeds))
     if many > 1:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(many, mp_context=context) as pool:

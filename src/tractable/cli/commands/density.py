@@ -24,7 +24,7 @@ from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
 from tractable.generative.columns import Columns
 from tractable.generative.em import Mixture
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 from tractable.report import RESULTS, Picture, Results, Section, write_report
 from tractable.report.provenance import command, peak_memory_mib, versions
 from tractable.report.words import number
@@ -267,7 +267,7 @@ def _draw(choices: Choices, scored: Scored, folder: Path) -> None:
     ax.set_yscale("symlog", linthresh=10)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.legend(frameon=False)
-    with whole_file(folder / PICTURE) as scratch:
+    with atomic_file(folder / PICTURE) as scratch:
         figure.savefig(scratch, dpi=110)
 
 

@@ -241,12 +241,9 @@ def _learnt(prepared: PreparedTable, estimator: Any) -> list[str]:
         notes.append(
             f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}{log}."
         )
-    surprises = getattr(estimator.learner_, "surprises", None)
-    if surprises is not None and surprises.count:
-        notes.append(
-            f"{surprises.count} times a target lay beyond what could be believed, and counted for "
-            f"less (over all epochs)."
-        )
+    outliers = getattr(estimator.learner_, "outliers", None)
+    if outliers is not None and outliers.count:
+        notes.append(f"{outliers.count} outlying targets were down-weighted (over all epochs).")
     return notes
 
 

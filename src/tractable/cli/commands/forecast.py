@@ -26,7 +26,7 @@ from tractable.cli.tables.reader import TextTable
 from tractable.errors import InvalidInput, TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
 from tractable.forecast.scaling import TRANSFORMS, Transform, forward
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 from tractable.report import (
     RESULTS,
     Calibration,
@@ -333,7 +333,7 @@ def _draw(choices: Choices, frame: Table, forecast: Forecast, folder: Path) -> N
         )
         if k < shown - 1:
             ax.set_xlabel("")
-    with whole_file(folder / PICTURE) as scratch:
+    with atomic_file(folder / PICTURE) as scratch:
         figure.savefig(scratch, dpi=110)
 
 

@@ -17,7 +17,7 @@ from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS
 from tractable.errors import InvalidModelFile
 from tractable.persistence import checks
 from tractable.persistence import model_file as storage
-from tractable.persistence.checks import of_type
+from tractable.persistence.checks import require_type
 from tractable.sklearn.files import packed, unpacked
 
 FORMAT = 1
@@ -103,8 +103,8 @@ def read(path: Path) -> TableModel:
             f"{path} has table format {version}, this version reads {FORMAT}: "
             f"fit the model again, or use the version of tractable that wrote it"
         )
-    with storage.fitting(path):
-        learner, task = (of_type(entry[name], str, name) for name in ("learner", "task"))
+    with storage.as_invalid_file(path):
+        learner, task = (require_type(entry[name], str, name) for name in ("learner", "task"))
         if learner not in LEARNERS or task not in TASKS:
             raise InvalidModelFile(f"{path} is a damaged model file: {learner!r} for {task!r}")
         estimator = unpacked(estimator_class(learner, task), path, tensors, header)
@@ -115,26 +115,26 @@ def read(path: Path) -> TableModel:
             estimator,
             learner,
             task,
-            of_type(entry["target"], str, "target"),
+            require_type(entry["target"], str, "target"),
             columns,
-            tuple(of_type(name, str, "a name") for name in entry["ids"]),
-            of_type(entry["missing"], str, "missing"),
+            tuple(require_type(name, str, "a name") for name in entry["ids"]),
+            require_type(entry["missing"], str, "missing"),
         )
         if model.missing not in ("infer", "refuse", "drop", "mean"):
             raise InvalidModelFile(f"{path} is a damaged model file: missing {model.missing!r}")
-        checks.taken(({}, entry), ({}, model.entry()))
+        checks.check_roundtrip(({}, entry), ({}, model.entry()))
     return model
 
 
 def _column(held: dict[str, Any]) -> Column:
     column = Column.from_json(held)
     for text in (column.name, column.kind, column.notation, *column.levels):
-        of_type(text, str, "a column")
+        require_type(text, str, "a column")
     ways = NUMBER_FORMATS if column.kind != "date" else DATE_FORMATS
     plain = column.kind in ("numeric", "date") and not column.levels and column.notation in ways
     if not (plain or (column.kind == "categorical" and column.levels)):
         raise InvalidModelFile(f"column {column.name!r} is of the kind {column.kind!r}")
-    known = [math.isfinite(of_type(value, (int, float), "a mean")) for value in column.fill]
+    known = [math.isfinite(require_type(value, (int, float), "a mean")) for value in column.fill]
     if known and not (all(known) and len(known) == column.width):
         raise InvalidModelFile(f"column {column.name!r} is filled with {column.fill}")
     return column

@@ -26,7 +26,7 @@ from tractable.errors import InvalidModelFile
 from tractable.generative import Generative
 from tractable.generative import files as generative_files
 from tractable.persistence import model_file as storage
-from tractable.persistence.checks import of_type
+from tractable.persistence.checks import require_type
 
 Array = npt.NDArray[np.float64]
 
@@ -220,7 +220,7 @@ def load(path: Path) -> tuple[Generative, RowTable]:
         entry = header.get(ENTRY)
         if not isinstance(entry, dict) or entry.get("format") != FORMAT:
             raise InvalidModelFile(f"{path} holds no model that `tractable density` wrote")
-        with storage.fitting(path):
+        with storage.as_invalid_file(path):
             table = _unpack(entry)
             model = Generative.load(path)
             if model.columns_ is None or len(model.columns_.steps) != len(table.columns):
@@ -233,12 +233,14 @@ def load(path: Path) -> tuple[Generative, RowTable]:
 def _unpack(entry: dict[str, Any]) -> RowTable:
     columns = []
     for held in entry["columns"]:
-        levels = tuple(of_type(level, str, "a level") for level in held["levels"])
-        decimals = of_type(held["decimals"], int, "decimals")
+        levels = tuple(require_type(level, str, "a level") for level in held["levels"])
+        decimals = require_type(held["decimals"], int, "decimals")
         if not 0 <= decimals <= _MOST_DECIMALS:
             raise InvalidModelFile(f"a column cannot have {decimals} decimals")
-        way = of_type(held.get("notation", PLAIN), str, "a notation")
+        way = require_type(held.get("notation", PLAIN), str, "a notation")
         if way not in (*NUMBER_FORMATS, *DATE_FORMATS) or (levels and way != PLAIN):
             raise InvalidModelFile(f"a column cannot have the notation {way!r}")
-        columns.append(RowColumn(of_type(held["name"], str, "a name"), levels, decimals, way))
-    return RowTable(tuple(columns), tuple(of_type(name, str, "a name") for name in entry["ids"]))
+        columns.append(RowColumn(require_type(held["name"], str, "a name"), levels, decimals, way))
+    return RowTable(
+        tuple(columns), tuple(require_type(name, str, "a name") for name in entry["ids"])
+    )

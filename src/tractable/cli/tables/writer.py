@@ -17,7 +17,7 @@ from tractable.cli.folder import write_problem
 from tractable.cli.tables import reader
 from tractable.cli.tables.columns import numeric_column
 from tractable.cli.tables.formats import DATE_FORMATS, infer_date_format, parse_date, parse_number
-from tractable.persistence.files import whole_file
+from tractable.persistence.files import atomic_file
 
 _NEEDS = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 _TEXT = ("", ".csv", ".txt", ".gz")
@@ -136,7 +136,7 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
     if ending in ("", ".csv", ".txt"):
         write_csv(path, header, rows)
         return
-    with whole_file(path) as scratch:
+    with atomic_file(path) as scratch:
         scratch.write_bytes(_content(ending, header, rows))
 
 
@@ -165,7 +165,7 @@ def _content(ending: str, header: Sequence[str], rows: Sequence[Sequence[object]
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file, replacing an older one only when the new one is complete."""
     with (
-        whole_file(path) as scratch,
+        atomic_file(path) as scratch,
         scratch.open("w", newline="", encoding="utf-8") as stream,
     ):
         write_csv_rows(stream, header, rows)

@@ -1,6 +1,6 @@
 """How TAGI's sums are carried out: torch, a compiled graph, or the native kernel."""
 
-from tractable.learners.engines.auto import choose
+from tractable.learners.engines.auto import choose_engine
 from tractable.learners.engines.base import (
     ENGINES,
     Engine,
@@ -21,5 +21,5 @@ __all__ = [
     "Snapshot",
     "TAGIState",
     "TorchEngine",
-    "choose",
+    "choose_engine",
 ]

@@ -21,15 +21,20 @@ from tractable.learners.engines.base import (
 )
 from tractable.learners.engines.compiled import CompiledEngine
 from tractable.learners.engines.eager import TorchEngine
-from tractable.learners.engines.native import MISSING, NativeEngine, describe, notice_missing
-from tractable.learners.method import Advance
+from tractable.learners.engines.native import (
+    MISSING,
+    NativeEngine,
+    kernel_network,
+    log_missing_kernel,
+)
+from tractable.learners.method import OnBatch
 from tractable.likelihoods import Likelihood
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.inputs import Inputs
 
 
 @dataclass(frozen=True)
-class Limits:
+class KernelLimits:
     """Where the kernel stops being faster than torch on one thread (benchmarks/native.py).
 
     In large batches BLAS wins, and outside of an epoch parameters are copied in and out at every
@@ -46,10 +51,10 @@ class Limits:
 
 
 _EVERYTHING = float("inf")
-NO_LIMITS = Limits(_EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING)
+NO_LIMITS = KernelLimits(_EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING, _EVERYTHING)
 
 
-def choose(
+def choose_engine(
     eager: TorchEngine, likelihood: Likelihood, *, engine: EngineName, compile: bool
 ) -> Engine:
     """Return the engine for a network under a likelihood.
@@ -74,7 +79,7 @@ def choose(
     if engine == "torch":
         return eager
     try:
-        chain = describe(eager.network, likelihood, eager.moments, eager.rule, eager.guard)
+        chain = kernel_network(eager.network, likelihood, eager.moments, eager.rule, eager.guard)
     except UnsupportedByKernel:
         if engine == "native":
             raise
@@ -82,9 +87,9 @@ def choose(
     if native.kernel() is None:
         if engine == "native":
             raise UnsupportedByKernel(f"engine='native': {MISSING}")
-        notice_missing()
+        log_missing_kernel()
         return eager
-    limits = NO_LIMITS if engine == "native" else Limits()
+    limits = NO_LIMITS if engine == "native" else KernelLimits()
     if chain.parameters > limits.epoch_work:
         return eager
     return AutoEngine(NativeEngine(chain), eager, limits)
@@ -96,7 +101,7 @@ class AutoEngine(Engine):
     name = "native"
     parallel = True
 
-    def __init__(self, kernel: NativeEngine, eager: TorchEngine, limits: Limits) -> None:
+    def __init__(self, kernel: NativeEngine, eager: TorchEngine, limits: KernelLimits) -> None:
         self.kernel, self.eager, self.limits = kernel, eager, limits
         self.parameters = kernel.chain.parameters
 
@@ -116,13 +121,13 @@ class AutoEngine(Engine):
     def learn_epoch(
         self,
         state: TAGIState,
-        source: Rows | Loader,
+        source: ArrayData | LoaderData,
         order: Tensor | None,
         forget: float,
-        tell: Advance,
+        tell: OnBatch,
     ) -> bool:
         """See ``Engine``."""
-        if isinstance(source, Loader):
+        if isinstance(source, LoaderData):
             return False
         if self.parameters * source.batch_size > self.limits.epoch_work:
             return False

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.learners.method import Advance, State
-from tractable.learners.statistics import Recent
-from tractable.likelihoods.gate import Gate
+from tractable.learners.method import OnBatch, State
+from tractable.learners.statistics import RecentBatches
+from tractable.likelihoods.gate import OutlierGate
 from tractable.posterior import Posterior
-from tractable.training.batches import Loader, Rows
+from tractable.training.batches import ArrayData, LoaderData
 from tractable.training.inputs import Inputs
 
 EngineName = Literal["auto", "torch", "native"]
@@ -40,11 +40,11 @@ class TAGIState(State):
 
     posterior: Posterior = field(init=False)
     """The posterior of all parameters; its vectors are changed in place."""
-    gate: Gate | None = None
+    gate: OutlierGate | None = None
     """On values far from all that was expected, if there is one."""
     start: Tensor | None = field(default=None, repr=False)
     """Means that the weights began with, once a stream with a memory has asked for them."""
-    recent: Recent | None = field(default=None, repr=False)
+    recent: RecentBatches | None = field(default=None, repr=False)
     """Rows of the epoch under way that were seen last, where running statistics need them."""
 
 
@@ -96,10 +96,10 @@ class Engine(ABC):
     def learn_epoch(
         self,
         state: TAGIState,
-        source: Rows | Loader,
+        source: ArrayData | LoaderData,
         order: Tensor | None,
         forget: float,
-        tell: Advance,
+        tell: OnBatch,
     ) -> bool:
         """Learn every row once, if the engine has a way of its own; whether it has."""
         return False

@@ -23,7 +23,7 @@ from tractable.gaussian import Gaussian
 from tractable.learners import batch_rule
 from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
 from tractable.learners.engines.eager import TorchEngine
-from tractable.learners.method import Named
+from tractable.learners.method import TensorDict
 from tractable.likelihoods import Likelihood
 from tractable.posterior import flat
 from tractable.training.inputs import Inputs, is_uncertain
@@ -66,7 +66,7 @@ class CompiledEngine(Engine):
             buffers = {name: b.clone() for name, b in state.buffers.items()}
             with torch.no_grad():
                 z = self.eager.run(*posterior.leaves, buffers, x, train=True)
-                verdict = self.eager.judge(state, y, z)
+                verdict = self.eager.weigh(state, y, z)
         with self.eager.chance.lent(state.generator, train=True):
             loc, variance, buffers, noise, finite = self._call(
                 state.likelihood,
@@ -125,14 +125,14 @@ class CompiledEngine(Engine):
         memory_rows: float | None,
         loc: Tensor,
         variance: Tensor,
-        buffers: Named,
-        noise: Named,
+        buffers: TensorDict,
+        noise: TensorDict,
         x: Inputs,
         y: Tensor,
         weight: Tensor | None,
         prior: Tensor | None,
         rate: Tensor,
-    ) -> tuple[Tensor, Tensor, Named, Named, Tensor]:
+    ) -> tuple[Tensor, Tensor, TensorDict, TensorDict, Tensor]:
         """State in, state out: nothing is changed, so a trace of it can be compiled."""
         eager = self.eager
         buffers = {name: b.clone() for name, b in buffers.items()}

@@ -19,18 +19,18 @@ from tractable.errors import NoMomentRule, NonFiniteUpdate
 from tractable.gaussian import Gaussian, require_messages
 from tractable.learners import batch_rule
 from tractable.learners.batch_rule import BatchRule
-from tractable.learners.chance import PREDICTION_SEED, Chance
+from tractable.learners.chance import PREDICTION_SEED, ForwardRng
 from tractable.learners.engines.base import NON_FINITE, Engine, Floats, Snapshot, TAGIState
-from tractable.learners.guard import NO_GUARD, Guard
-from tractable.learners.method import Named
+from tractable.learners.guard import NOT_ROBUST, Robustness
+from tractable.learners.method import TensorDict
 from tractable.learners.network import Network
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import Messages
-from tractable.likelihoods.gate import Verdict
+from tractable.likelihoods.gate import OutlierWeights
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
 from tractable.rules.norm import robust_running_stats
-from tractable.training.inputs import Inputs, over
+from tractable.training.inputs import Inputs, map_inputs
 
 _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves memory passes
 
@@ -41,10 +41,10 @@ class TorchEngine(Engine):
     name = "torch"
 
     def __init__(
-        self, network: Network, moments: Mode, rule: BatchRule, guard: Guard = NO_GUARD
+        self, network: Network, moments: Mode, rule: BatchRule, guard: Robustness = NOT_ROBUST
     ) -> None:
         self.network, self.moments, self.rule, self.guard = network, moments, rule, guard
-        self.chance = Chance(network.device)
+        self.chance = ForwardRng(network.device)
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
@@ -63,14 +63,14 @@ class TorchEngine(Engine):
         with torch.enable_grad(), self.running(*posterior.leaves, buffers):
             with self.chance.lent(state.generator, train=True):
                 z = self.forward(x, train=True)
-            verdict = self.judge(state, y, z)
+            verdict = self.weigh(state, y, z)
             heard, shift, g_var, step = self.messages(
                 state.likelihood,
                 posterior.leaves,
                 z,
                 y,
                 scratch=self._pieces(posterior.scratch)[0],
-                weight=None if verdict is None or verdict.clean else verdict.weight,
+                weight=None if verdict is None or verdict.all_trusted else verdict.weight,
                 memory_rows=memory_rows,
             )
         numbers = [step.alpha, step.observed, step.finite, step.power]
@@ -92,12 +92,12 @@ class TorchEngine(Engine):
         if state.gate is not None and verdict is not None:
             state.gate.take(verdict)
 
-    def judge(self, state: TAGIState, y: Tensor, z: Gaussian) -> Verdict | None:
+    def weigh(self, state: TAGIState, y: Tensor, z: Gaussian) -> OutlierWeights | None:
         """What the gate says of a batch, if there is one; nothing is changed."""
         if state.gate is None:
             return None
         assert isinstance(state.likelihood, Normal | HeteroscedasticNormal)
-        return state.likelihood.judge(state.gate, y, z.loc.detach(), z.variance.detach())
+        return state.likelihood.weigh(state.gate, y, z.loc.detach(), z.variance.detach())
 
     def messages(
         self,
@@ -150,7 +150,12 @@ class TorchEngine(Engine):
         return heard, shift, g_var, step
 
     def run(
-        self, locs: list[Tensor], variances: list[Tensor], buffers: Named, x: Inputs, train: bool
+        self,
+        locs: list[Tensor],
+        variances: list[Tensor],
+        buffers: TensorDict,
+        x: Inputs,
+        train: bool,
     ) -> Gaussian:
         """The Gaussian of the network's output, with its graph."""
         with self.running(locs, variances, buffers):
@@ -158,10 +163,10 @@ class TorchEngine(Engine):
 
     @contextmanager
     def running(
-        self, locs: list[Tensor], variances: list[Tensor], buffers: Named
+        self, locs: list[Tensor], variances: list[Tensor], buffers: TensorDict
     ) -> Iterator[None]:
         """The network with Gaussian parameters inside the block, for messages backward as well."""
-        tensors: Named = {
+        tensors: TensorDict = {
             name: Gaussian.wrap(loc, variance)
             for name, loc, variance in zip(self.network.shapes, locs, variances, strict=True)
         }
@@ -180,7 +185,7 @@ class TorchEngine(Engine):
     def forward(self, x: Inputs, *, train: bool) -> Gaussian:
         """The Gaussian of the output, inside ``running``."""
         try:
-            z = self.network.run(over(_own, x), train=train)
+            z = self.network.run(map_inputs(_own, x), train=train)
         except RuntimeError as error:
             if "functorch transforms" not in str(error):
                 raise

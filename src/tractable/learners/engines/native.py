@@ -27,9 +27,9 @@ from tractable.learners.engines.base import (
     Snapshot,
     TAGIState,
 )
-from tractable.learners.engines.noise import lent, take
-from tractable.learners.guard import NO_GUARD, Guard
-from tractable.learners.method import Advance
+from tractable.learners.engines.noise import export_noise, import_noise
+from tractable.learners.guard import NOT_ROBUST, Robustness
+from tractable.learners.method import OnBatch
 from tractable.learners.network import Network
 from tractable.likelihoods import (
     Bernoulli,
@@ -41,8 +41,8 @@ from tractable.likelihoods import (
     Poisson,
 )
 from tractable.rules.activation import Mode
-from tractable.training.batches import Loader, Rows
-from tractable.training.inputs import Inputs, only_one
+from tractable.training.batches import ArrayData, LoaderData
+from tractable.training.inputs import Inputs, single_input
 from tractable.training.parallel import stop_if_cancelled
 
 _log = logging.getLogger("tractable")
@@ -54,7 +54,7 @@ MISSING = (
 
 
 @cache
-def notice_missing() -> None:
+def log_missing_kernel() -> None:
     """Once per process, and through logging: a missing extra is no fault of the user's code."""
     _log.warning("small networks learn with torch, several times slower: %s", MISSING)
 
@@ -63,7 +63,7 @@ def notice_missing() -> None:
 
 
 @dataclass(frozen=True)
-class Chain:
+class KernelNetwork:
     """A network as the kernel sees it.
 
     Attributes:
@@ -83,13 +83,13 @@ class Chain:
         return sum((into + bias) * out for into, out, bias, _ in layers)
 
 
-def describe(
+def kernel_network(
     network: Network,
     likelihood: Likelihood,
     moments: Mode,
     rule: BatchRule,
-    guard: Guard = NO_GUARD,
-) -> Chain:
+    guard: Robustness = NOT_ROBUST,
+) -> KernelNetwork:
     """The kernel's view of a network under a likelihood.
 
     Raises:
@@ -123,7 +123,7 @@ def describe(
         "gate": guard.gate,
         **_observed(likelihood, walk.layers[-1][1]),
     }
-    return Chain(arguments, walk.layers[0][0], walk.flattens)
+    return KernelNetwork(arguments, walk.layers[0][0], walk.flattens)
 
 
 @dataclass
@@ -228,7 +228,7 @@ class NativeEngine(Engine):
     name = "native"
     parallel = True
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: KernelNetwork) -> None:
         compiled = native.kernel()
         if compiled is None:
             raise UnsupportedByKernel(f"engine='native': {MISSING}")
@@ -267,17 +267,17 @@ class NativeEngine(Engine):
     def learn_epoch(
         self,
         state: TAGIState,
-        source: Rows | Loader,
+        source: ArrayData | LoaderData,
         order: Tensor | None,
         forget: float,
-        tell: Advance,
+        tell: OnBatch,
     ) -> bool:
         """A whole epoch in one call.
 
         If a message is not finite, the model is as it was before the batch that sent it; if
         ``tell`` or a signal raises, as it was before the epoch.
         """
-        if isinstance(source, Loader) or not self.takes(source.x):
+        if isinstance(source, LoaderData) or not self.takes(source.x):
             return False
         learnt = self._learn(state, source.x, source.y, order, source.batch_size, forget, tell)
         if learnt < source.batches:
@@ -292,7 +292,7 @@ class NativeEngine(Engine):
         order: Tensor | None,
         batch_size: int,
         forget: float,
-        tell: Advance | None,
+        tell: OnBatch | None,
         memory_rows: float | None = None,
     ) -> int:
         """Learn rows once, in batches; how many batches, all but those after a bad message."""
@@ -312,7 +312,7 @@ class NativeEngine(Engine):
             targets, error_bars = y.loc, _rows(y.variance)
         targets = targets.detach().reshape(len(x), -1).contiguous()
         labels = self.chain.arguments["paths"] is not None
-        noise = lent(likelihood, self.chain.arguments["layers"][-1][1])
+        noise = export_noise(likelihood, self.chain.arguments["layers"][-1][1])
         learnt = int(
             self.kernel.learn(
                 posterior.loc.detach().numpy(),
@@ -333,7 +333,7 @@ class NativeEngine(Engine):
                 0.0 if memory_rows is None else memory_rows,
             )
         )
-        take(likelihood, *noise)
+        import_noise(likelihood, *noise)
         if tell is not None and learnt > reported:
             tell(learnt - reported)
         return learnt
@@ -376,7 +376,7 @@ def _parameters(state: TAGIState) -> tuple[Any, Any]:
 def _inputs(x: Inputs) -> tuple[Any, Any]:
     if isinstance(x, Gaussian):
         return _rows(x.loc), _rows(x.variance)
-    return _rows(only_one(x, "engine='native'")), None
+    return _rows(single_input(x, "engine='native'")), None
 
 
 _NO_GATE = (None, None)

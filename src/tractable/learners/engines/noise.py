@@ -8,7 +8,7 @@ from torch import Tensor
 from tractable.likelihoods import Likelihood, NegativeBinomial, Normal
 
 
-def lent(likelihood: Likelihood, outputs: int) -> tuple[Tensor, Tensor]:
+def export_noise(likelihood: Likelihood, outputs: int) -> tuple[Tensor, Tensor]:
     """The vectors for a network of so many outputs; of a normal noise, the buffers themselves."""
     if isinstance(likelihood, Normal):
         return _normal(likelihood)
@@ -17,7 +17,7 @@ def lent(likelihood: Likelihood, outputs: int) -> tuple[Tensor, Tensor]:
     return torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
 
 
-def take(likelihood: Likelihood, first: Tensor, second: Tensor) -> None:
+def import_noise(likelihood: Likelihood, first: Tensor, second: Tensor) -> None:
     """Put back what the kernel has learnt, unless it wrote to the buffers themselves."""
     if isinstance(likelihood, NegativeBinomial) and likelihood.learns:
         found = {"parameter": first[:-1], "statistic": second[:-1], "rows": first[-1]}
