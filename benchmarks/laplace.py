@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
 from tractable.data import Standardizer, mnist, uci
-from tractable.training.batches import ArrayData
+from tractable.training.data import ArrayData
 
 sys.path.append(str(Path(__file__).parent.parent / ".venv-laplace"))
 SETS = ("boston", "concrete")

@@ -14,7 +14,7 @@ import tractable as tr
 ROOT = Path(__file__).parent.parent.parent
 HOME = Path(tr.__file__).parent
 PAGE = ROOT / "docs" / "developer" / "architecture.md"
-NETWORK = str(HOME / "learners" / "network.py")
+NETWORK = str(HOME / "learners" / "network" / "functional.py")
 
 
 def layers() -> list[set[str]]:
@@ -76,6 +76,6 @@ def test_the_call_path_has_three_files(action):
             model.predict(x, batch_size=3)
     assert len(recorded.paths) >= 1
     for path in recorded.paths:
-        files = ["learner.py", "tagi_method.py", "engines/eager.py"]
+        files = ["learner.py", "methods/tagi/method.py", "methods/tagi/engines/eager.py"]
         assert path == [f"learners/{file}" for file in files]
         assert f"{action:8}{' -> '.join(path)}" in PAGE.read_text()

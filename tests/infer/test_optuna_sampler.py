@@ -4,7 +4,7 @@ import pytest
 
 optuna = pytest.importorskip("optuna")
 
-from tractable.infer.optuna_sampler import TractableSampler  # noqa: E402
+from tractable.infer.optuna import TractableSampler  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.learners.ensemble import EnsembleMethod
+from tractable.learners.methods.ensemble import EnsembleMethod
 
 DOUBLE = torch.float64
 

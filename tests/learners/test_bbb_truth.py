@@ -149,7 +149,7 @@ def test_local_gradients_have_the_same_mean_and_a_smaller_variance(layer):
 
 
 def test_a_local_layer_has_the_moments_of_equations_17_and_18():
-    from tractable.learners.reparameterization import Local
+    from tractable.learners.methods.variational.local_reparameterization import Local
 
     generator = torch.Generator().manual_seed(0)
     noise = partial(torch.randn, generator=generator)
@@ -166,7 +166,7 @@ def test_a_local_layer_has_the_moments_of_equations_17_and_18():
 
 
 def test_a_local_layer_without_noise_has_finite_gradients():
-    from tractable.learners.reparameterization import Local
+    from tractable.learners.methods.variational.local_reparameterization import Local
 
     loc, variance = torch.ones(1, 2, requires_grad=True), torch.zeros(1, 2, requires_grad=True)
     weight = Local.wrap(loc, variance, torch.randn)
@@ -176,7 +176,7 @@ def test_a_local_layer_without_noise_has_finite_gradients():
 
 
 def test_a_derivative_that_a_network_takes_of_a_local_layer_is_differentiated_as_well():
-    from tractable.learners.reparameterization import Local
+    from tractable.learners.methods.variational.local_reparameterization import Local
 
     x = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
     loc = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)

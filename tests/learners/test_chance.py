@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners.chance import ForwardRng
+from tractable.learners.network.rng import ForwardRng
 
 X, Y = torch.randn(16, 4, generator=torch.Generator().manual_seed(0)), torch.ones(16, 1)
 

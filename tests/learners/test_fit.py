@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tractable as tr
 from tractable.learners import InvalidModelFile
-from tractable.learners.engines import compiled
+from tractable.learners.methods.tagi.engines import compiled
 
 
 def data(rows: int = 60, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,11 +13,11 @@ from torch import nn
 import tractable as tr
 from tractable.agents import Bandit, Thompson
 from tractable.learners import InvalidModelFile, Learner
-from tractable.learners.curvature import Curvature
-from tractable.learners.network import last_layer
+from tractable.learners.methods.laplace.curvature import Curvature
+from tractable.learners.network.functional import last_layer
 from tractable.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal, Softmax
 from tractable.persistence import model_file
-from tractable.training.batches import ArrayData
+from tractable.training.data import ArrayData
 
 F64 = {"dtype": torch.float64}
 STILL = {"init": "net", "optimizer": "SGD", "lr": 1e-300}  # the network's own weights stay

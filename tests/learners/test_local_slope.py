@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tractable as tr
-from tractable.learners.support import TrainingSupport
+from tractable.learners.off_data.support import TrainingSupport
 
 
 def steep_then_flat(x: torch.Tensor) -> torch.Tensor:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tractable.learners import reservoir, support
-from tractable.training.batches import LoaderData
+from tractable.learners.off_data import reservoir, support
+from tractable.training.data import LoaderData
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable import native
 from tractable.errors import NonFiniteUpdate
-from tractable.learners import batch_rule
+from tractable.learners.methods.tagi import batch_rule
 from tractable.likelihoods.gate import KEPT, OutlierGate
 
 ENGINES = ["torch", *(["native"] if native.kernel() is not None else [])]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import tractable as tr
-from tractable.learners.anatomy import NetworkStructure, residual_branch_ends
-from tractable.learners.start import NARROW, PUBLISHED, default_prior_scale
+from tractable.learners.methods.tagi.initialization import NARROW, PUBLISHED, default_prior_scale
+from tractable.learners.network.structure import NetworkStructure, residual_branch_ends
 from tractable.likelihoods import Bernoulli, Categorical, Normal
 from tractable.nn import CausalTransformer
 

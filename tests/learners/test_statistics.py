@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.learners import statistics
-from tractable.learners.statistics import RecentBatches
+from tractable.learners.methods.tagi import batch_norm
+from tractable.learners.methods.tagi.batch_norm import RecentBatches
 
 
 def rows(n: int = 200, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,7 +71,7 @@ def test_an_online_update_moves_them_by_the_momentum():
 def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
     x, y = rows()
     one = model().fit(x, y, epochs=3, batch_size=20)
-    monkeypatch.setattr(statistics, "_AT_ONCE", 50)
+    monkeypatch.setattr(batch_norm, "_AT_ONCE", 50)
     other = model().fit(x, y, epochs=3, batch_size=20)
     assert torch.equal(one.posterior.loc, other.posterior.loc)
     assert not torch.equal(one.buffers["4.running_mean"], other.buffers["4.running_mean"])

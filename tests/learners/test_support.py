@@ -15,9 +15,10 @@ import tractable as tr
 from tractable import native
 from tractable.errors import InvalidModelFile
 from tractable.gaussian import Gaussian
-from tractable.learners import Learner, support
-from tractable.learners.nearest import DistanceLimits, NearestDistances
-from tractable.learners.support import TrainingSupport
+from tractable.learners import Learner
+from tractable.learners.off_data import support
+from tractable.learners.off_data.neighbors import DistanceLimits, NearestDistances
+from tractable.learners.off_data.support import TrainingSupport
 from tractable.persistence import model_file
 
 

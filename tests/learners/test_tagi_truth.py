@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.learners import batch_rule
+from tractable.learners.methods.tagi import batch_rule
 
 D = torch.float64
 

@@ -15,7 +15,7 @@ import tractable as tr
 from tests.native import draw
 from tractable import native, versions
 from tractable.errors import UnsupportedByKernel
-from tractable.learners.engines import native as native_engine
+from tractable.learners.methods.tagi.engines import native as native_engine
 from tractable.likelihoods import Categorical, HeteroscedasticNormal, Normal
 
 CHAIN = draw.network([3, 10, 1], "relu")

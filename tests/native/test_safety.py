@@ -17,7 +17,7 @@ from torch import nn
 import tractable as tr
 from tests.native import draw
 from tractable.errors import InvalidInput, NonFiniteUpdate
-from tractable.training.batches import ArrayData
+from tractable.training.data import ArrayData
 
 
 def regression(

@@ -17,7 +17,7 @@ from tests.persistence import made
 from tests.persistence.kinds import KINDS
 from tractable import agents
 from tractable.learners import Method, State
-from tractable.learners import files as learner_files
+from tractable.learners import serialization as learner_files
 
 ROWS = torch.as_tensor(made.ROWS, dtype=torch.get_default_dtype())
 

@@ -14,7 +14,7 @@ from tests.persistence.kinds import KINDS, write_good
 from tests.persistence.made import data, net
 from tractable import agents
 from tractable.learners import Learner
-from tractable.persistence import files, model_file
+from tractable.persistence import atomic, model_file
 
 OLD, NEW = b"the old file", b"the new file"
 
@@ -31,17 +31,17 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_is_replaced(path):
-    files.write_bytes(path, NEW)
+    atomic.write_bytes(path, NEW)
     assert path.read_bytes() == NEW
     assert names(path.parent) == ["model.tr"]
-    files.write_text(path, "größer")
+    atomic.write_text(path, "größer")
     assert path.read_text("utf-8") == "größer"
 
 
 def test_a_link_keeps_pointing_where_it_did(path):
     link = path.with_name("link.tr")
     link.symlink_to("model.tr")
-    files.write_bytes(link, NEW)
+    atomic.write_bytes(link, NEW)
     assert link.is_symlink()
     assert os.readlink(link) == "model.tr"
     assert path.read_bytes() == NEW
@@ -50,7 +50,7 @@ def test_a_link_keeps_pointing_where_it_did(path):
 def test_a_link_to_nothing_makes_the_file(tmp_path):
     link = tmp_path / "link.tr"
     link.symlink_to("model.tr")
-    files.write_bytes(link, NEW)
+    atomic.write_bytes(link, NEW)
     assert link.is_symlink()
     assert (tmp_path / "model.tr").read_bytes() == NEW
 
@@ -58,7 +58,7 @@ def test_a_link_to_nothing_makes_the_file(tmp_path):
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
 def test_permissions_are_kept(path, mode):
     path.chmod(mode)
-    files.write_bytes(path, NEW)
+    atomic.write_bytes(path, NEW)
     assert stat.S_IMODE(path.stat().st_mode) == mode
     assert path.read_bytes() == NEW
 
@@ -66,7 +66,7 @@ def test_permissions_are_kept(path, mode):
 def test_a_new_file_has_the_usual_permissions(tmp_path):
     before = os.umask(0o027)
     try:
-        files.write_bytes(tmp_path / "model.tr", NEW)
+        atomic.write_bytes(tmp_path / "model.tr", NEW)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "model.tr").stat().st_mode) == 0o640
@@ -81,7 +81,7 @@ def test_a_private_file_is_private_from_its_first_byte(path, monkeypatch):
         os.rename(scratch, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    files.write_bytes(path, NEW)
+    atomic.write_bytes(path, NEW)
     assert seen == [0o600]
 
 
@@ -93,7 +93,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(path, monkeypat
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(type(error)):
-        files.write_bytes(path, NEW)
+        atomic.write_bytes(path, NEW)
     monkeypatch.undo()
     assert path.read_bytes() == OLD
     assert names(path.parent) == ["model.tr"]
@@ -114,16 +114,16 @@ def test_stale_scratch_files_of_the_same_name_are_swept(path):
         scratch = path.with_name(name)
         scratch.write_bytes(b"half")
         os.utime(scratch, (time.time() - age,) * 2)
-    files.write_bytes(path, NEW)
+    atomic.write_bytes(path, NEW)
     assert set(names(path.parent)) == {"model.tr", *aged} - {".model.tr.0123abcd"}
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere"):
-        files.write_bytes(tmp_path / "nowhere/model.tr", NEW)
+        atomic.write_bytes(tmp_path / "nowhere/model.tr", NEW)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
-        files.write_bytes(tmp_path / "folder", NEW)
+        atomic.write_bytes(tmp_path / "folder", NEW)
     assert names(tmp_path) == ["folder"]
 
 
@@ -137,7 +137,7 @@ def test_a_model_is_written_once(name, tmp_path, monkeypatch):
 
     def count(path, payload):
         writes.append(path)
-        files.write_bytes(path, payload)
+        atomic.write_bytes(path, payload)
 
     monkeypatch.setattr(model_file, "write_bytes", count)
     held.save(tmp_path / "again.tr")

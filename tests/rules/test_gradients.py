@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable import Gaussian
-from tractable.learners.network import Network
+from tractable.learners.network.functional import Network
 from tractable.testing.regimes import generator, normal
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import tractable as tr
-from tractable.learners import support
-from tractable.learners.support import rms_column_slopes
+from tractable.learners.off_data import support
+from tractable.learners.off_data.support import rms_column_slopes
 from tractable.sklearn import relevance
 from tractable.sklearn.network import dense
 

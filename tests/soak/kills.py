@@ -15,7 +15,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from tests.soak.killed import KINDS
-from tractable.persistence import files, model_file
+from tractable.persistence import atomic, model_file
 
 MOST_KILLS = 3
 MOST_SECONDS = 300.0
@@ -67,7 +67,7 @@ def check_file(path: Path, tally: Counter[str]) -> None:
     for entry in litter:
         os.utime(entry, (long_ago, long_ago))
     if path.is_file():
-        files.write_bytes(path, path.read_bytes())
+        atomic.write_bytes(path, path.read_bytes())
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 

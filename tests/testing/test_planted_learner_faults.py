@@ -8,8 +8,8 @@ import pytest
 
 import tractable as tr
 from tractable.learners import InvalidModelFile
-from tractable.learners.laplace import LaplaceMethod
-from tractable.learners.tagi_method import TAGIMethod
+from tractable.learners.methods.laplace.laplace import LaplaceMethod
+from tractable.learners.methods.tagi.method import TAGIMethod
 from tractable.posterior import Posterior
 from tractable.testing import LearnerConformance
 

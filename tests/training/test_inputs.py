@@ -6,7 +6,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import tractable as tr
-from tractable.training.batches import TensorFormat, as_inputs
+from tractable.training.data import TensorFormat, as_inputs
 from tractable.training.inputs import (
     MultiInput,
     distance_input,

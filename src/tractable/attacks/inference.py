@@ -37,7 +37,7 @@ from torch import Tensor
 
 from tractable.attacks.budget import Budget, valid_range
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
+from tractable.infer import message_passing
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical
 from tractable.likelihoods.base import class_targets
@@ -109,11 +109,11 @@ def infer(
     Raises:
         InvalidInput: an entry of ``images`` lies outside ``clip``.
     """
-    model = observation.trained(model)
+    model = message_passing.trained(model)
     likelihood = _classifier(model)
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    observation.positive(sigma, "sigma")
+    message_passing.positive(sigma, "sigma")
     if not 0 <= min_step < math.inf:
         raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
     if budget is not None and not isinstance(budget, Budget):
@@ -129,7 +129,7 @@ def infer(
     used = torch.zeros(len(x), dtype=torch.long, device=x.device)
     active = torch.arange(len(x), device=x.device)
     for step in range(steps):
-        root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
+        root = message_passing.leaf(Gaussian.wrap(loc[active], variance[active]))
         with torch.enable_grad():
             outputs = model.propagate(root)
         probs = _probs(model, outputs)
@@ -139,10 +139,10 @@ def infer(
         if not bool(keep.any()):
             break
         seen = _undecided(observed_by, wanted[active], outputs)
-        ((d_mu, d_var),) = observation.send(outputs, seen, [root])
+        ((d_mu, d_var),) = message_passing.send(outputs, seen, [root])
         if step:
             d_mu = _lengthened(d_mu, root, min_step)
-        found = observation.posterior(root, d_mu, d_var, seen, damped=False)
+        found = message_passing.posterior(root, d_mu, d_var, seen, damped=False)
         new = _allowed(found.loc, x[active], pixel, budget, low_high)
         active = active[keep]
         loc[active], variance[active] = new[keep], found.variance[keep]
@@ -183,16 +183,16 @@ def _classifier(model: TAGI) -> Categorical:
 def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Categorical:
     if sigma_v is None and likelihood.link == "normal":
         sigma_v = 0.1 * likelihood.decision_noise**0.5
-    changed = observation.noisy(likelihood, sigma_v)
+    changed = message_passing.noisy(likelihood, sigma_v)
     assert isinstance(changed, Categorical)
     return changed
 
 
 def _undecided(
     likelihood: Categorical, labels: Tensor, outputs: Gaussian
-) -> observation.Observation:
+) -> message_passing.Observation:
     """The message of labels to the decisions that are not yet as these labels want them."""
-    seen = observation.observe(likelihood, labels, outputs)
+    seen = message_passing.observe(likelihood, labels, outputs)
     if likelihood.link != "normal":
         return seen
     path = likelihood.paths[labels].to(seen.d_mu.dtype)
@@ -200,7 +200,7 @@ def _undecided(
     stuck = (right | (path == 0)).all(1, keepdim=True)
     right &= ~stuck
     d_mu, d_var = seen.d_mu.masked_fill(right, 0), seen.d_var.masked_fill(right, 0)
-    return observation.Observation(d_mu, d_var, seen.variance)
+    return message_passing.Observation(d_mu, d_var, seen.variance)
 
 
 def _lengthened(d_mu: Tensor, root: Gaussian, min_step: float) -> Tensor:

@@ -39,7 +39,7 @@ from tractable.diagnostics.parallel_fits import (
 )
 from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.plots.canvas import COLORS, canvas, quiet
-from tractable.training.batches import as_tensor
+from tractable.training.data import as_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from tractable.errors import InvalidInput
-from tractable.training.batches import as_tensor
+from tractable.training.data import as_tensor
 from tractable.training.parallel import n_cores
 from tractable.training.progress import Progress
 

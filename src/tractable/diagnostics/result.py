@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

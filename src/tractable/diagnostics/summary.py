@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from tractable.diagnostics.receptive_field import ReceptiveFieldMode
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.learners.heads import single_output
 from tractable.learners.learner import Learner
+from tractable.learners.network.output_selection import single_output
 from tractable.plots.canvas import COLORS, canvas, legend, quiet
 from tractable.posterior import Posterior
-from tractable.training.batches import as_tensor
+from tractable.training.data import as_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

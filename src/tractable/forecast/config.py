@@ -14,7 +14,7 @@ from tractable.forecast.panel import Panel
 from tractable.forecast.scaling import Transform, check_transform
 from tractable.forecast.windows import NORMALIZATIONS, Normalization, WindowLayout
 from tractable.learners import TAGI, Ensemble, Learner
-from tractable.learners.files import learner_class
+from tractable.learners.serialization import learner_class
 from tractable.likelihoods import IncompleteNormal, Likelihood, Normal
 from tractable.nn import mlp
 

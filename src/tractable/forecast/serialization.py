@@ -22,9 +22,9 @@ from tractable.forecast.state import ForecasterState, PendingForecasts
 from tractable.forecast.time_index import TimeGrid
 from tractable.forecast.windows import NORMALIZATIONS, History, WindowLayout
 from tractable.learners import TAGI, Ensemble
-from tractable.learners import files as learner_files
-from tractable.learners.files import learner_name
-from tractable.persistence import checks, model_file
+from tractable.learners import serialization as learner_files
+from tractable.learners.serialization import learner_name
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> Col
         entry = header.get("forecaster")
         if not isinstance(entry, dict):
             raise InvalidModelFile(f"{path} holds no forecaster")
-        checks.check_finite(entry, "the forecaster")
+        validation.check_finite(entry, "the forecaster")
         entry, own = _with_current_words(entry, under_prefix(tensors, _PREFIX))
-        checks.check_numbers(own, {})
-        given = checks.require_type(entry["parameters"], dict, "parameters")
+        validation.check_numbers(own, {})
+        given = validation.require_type(entry["parameters"], dict, "parameters")
         if set(given) != set(_JSON_PARAMETERS):
             raise InvalidModelFile("the parameters in the file are not those of a Forecaster")
         rest = {k: v for k, v in tensors.items() if not k.startswith(_PREFIX)}
@@ -115,7 +115,7 @@ def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> Col
         ]
         columns = _columns(entry["columns"])
         again = pack(forecaster, columns)
-        checks.check_roundtrip(
+        validation.check_roundtrip(
             (own, entry), (under_prefix(again[0], _PREFIX), again[1]["forecaster"])
         )
     return columns
@@ -211,11 +211,11 @@ def _with_current_words(entry: dict[str, Any], own: Tensors) -> tuple[dict[str, 
 
 def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> ForecasterState:
     """Return the state that a file describes, after checking its sizes and numbers."""
-    names = tuple(checks.require_type(name, str, "a name") for name in entry["series_names"])
+    names = tuple(validation.require_type(name, str, "a name") for name in entry["series_names"])
     layout = WindowLayout(**_checked_layout(entry["layout"]))
     _check_types(own)
     now, season_length, n_updates = (
-        checks.require_at_most(entry[name], limit, name)
+        validation.require_at_most(entry[name], limit, name)
         for name, limit in (("now", 1 << 53), ("season_length", 1 << 53), ("n_updates", 1 << 60))
     )
     arrays = _with_empty({name: tensor.numpy() for name, tensor in own.items()})
@@ -250,7 +250,7 @@ def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> Forec
     return ForecasterState(
         model, _params(entry["best_params"]), scaler, future_scaler, past_scaler, calibration,
         arrays["error_ewma"], history, _grid(entry["grid"], now), now, names,
-        checks.require_type(entry["squeezed"], bool, "squeezed"), season_length, n_updates,
+        validation.require_type(entry["squeezed"], bool, "squeezed"), season_length, n_updates,
         _pending(entry, arrays, (steps, series, steps)),
     )  # fmt: skip
 
@@ -292,7 +292,7 @@ def _pending(
     """Return the latest forecasts of a stream; None where there were no updates."""
     if "n_pending" not in entry:
         return None
-    count = checks.require_at_most(entry["n_pending"], 1 << 60, "n_pending")
+    count = validation.require_at_most(entry["n_pending"], 1 << 60, "n_pending")
     mean, variance = (arrays[f"pending/{name}"].copy() for name in ("mean", "variance"))
     if mean.shape != shape or variance.shape != shape or (variance < 0).any():
         raise InvalidModelFile("the pending forecasts in the file do not match the forecaster")
@@ -305,8 +305,8 @@ def _recursive_model(model: DirectModel, entry: dict[str, Any]) -> RecursiveMode
     names = {"n_steps", "uncertainty", "seed"}
     if set(entry) != names or entry["uncertainty"] not in ("covariance", "paths"):
         raise InvalidModelFile(f"the recursion in the file is invalid: {entry!r}")
-    n_steps = checks.require_at_most(entry["n_steps"], _MAX_COUNT, "n_steps")
-    seed = checks.require_type(entry["seed"], int, "the seed of the recursion")
+    n_steps = validation.require_at_most(entry["n_steps"], _MAX_COUNT, "n_steps")
+    seed = validation.require_type(entry["seed"], int, "the seed of the recursion")
     return RecursiveModel(model, n_steps, entry["uncertainty"], seed)
 
 
@@ -321,11 +321,11 @@ def _check_types(own: dict[str, Tensor]) -> None:
 
 def _grid(entry: Any, now: int) -> TimeGrid:
     """Return the time grid, if the stamps of all steps can be computed."""
-    grid = TimeGrid.from_json(checks.require_type(entry, dict, "the time grid"))
+    grid = TimeGrid.from_json(validation.require_type(entry, dict, "the time grid"))
     for value in (grid.start, grid.step):
-        checks.require_type(value, (int, float), "a time")
-    offset = checks.require_type(grid.month_offset, int, "month_offset")
-    checks.require_at_most(abs(offset), 1 << 42, "month_offset")
+        validation.require_type(value, (int, float), "a time")
+    offset = validation.require_type(grid.month_offset, int, "month_offset")
+    validation.require_at_most(abs(offset), 1 << 42, "month_offset")
     last = abs(grid.start) + grid.step * (now + _MAX_COUNT)
     if grid.kind not in ("number", "month", "time") or grid.step <= 0 or last >= 1 << 62:
         raise InvalidModelFile(f"the time grid in the file is invalid: {entry!r:.80}")
@@ -346,7 +346,7 @@ def _columns(entry: Any) -> ColumnRoles:
 
 def _checked_layout(entry: dict[str, Any]) -> dict[str, Any]:
     for name in ("lags", "steps", "n_future_covariates", "n_past_covariates"):
-        checks.require_at_most(entry[name], _MAX_COUNT, name)
+        validation.require_at_most(entry[name], _MAX_COUNT, name)
     if entry["normalize_by"] not in NORMALIZATIONS:
         raise InvalidModelFile(f"unknown normalize_by {entry['normalize_by']!r} in the file")
     return entry

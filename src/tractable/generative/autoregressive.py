@@ -20,7 +20,7 @@ from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Mixture, PerStep
 from tractable.likelihoods.composite import from_config, to_config
-from tractable.persistence import checks
+from tractable.persistence import validation
 from tractable.training.progress import Progress
 
 _EPOCHS = 20
@@ -229,7 +229,7 @@ class Autoregressive(Learnt):
         columns = self.columns_.modelled
         self._order(columns)
         if net is None and not isinstance(self.net, nn.Module):
-            checks.check_network_size([columns, *self.net, columns], 1, tensors)
+            validation.check_network_size([columns, *self.net, columns], 1, tensors)
         super().unpack(path, tensors, header, net)
 
 

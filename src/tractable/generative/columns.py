@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.errors import InvalidInput
-from tractable.training.batches import as_tensor
+from tractable.training.data import as_tensor
 
 FEW_VALUES = 20
 """Different values up to which a column of a hundred rows or more is taken for a discrete one."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile
 from tractable.generative.columns import Columns
-from tractable.persistence import checks, model_file
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import under_prefix, with_prefix
 
 if TYPE_CHECKING:
@@ -68,37 +68,37 @@ def read(path: str | Path, wanted: type[G], net: nn.Module | None) -> G:
         entry = header.get("generative")
         if not isinstance(entry, dict):
             raise InvalidModelFile(f"{path} holds no model of rows")
-        checks.check_finite(entry, "the model")
+        validation.check_finite(entry, "the model")
         kind = _KINDS.get(str(entry.get("kind")))
         if kind is None:
             raise InvalidModelFile(f"a model of rows {entry.get('kind')!r} is unknown here")
         if not issubclass(kind, wanted):
             raise InvalidModelFile(f"{path} holds a {kind.__name__}, not a {wanted.__name__}")
-        given = dict(checks.require_type(entry["config"], dict, "config"))
-        common = dict(checks.require_type(entry["common"], dict, "common"))
-        checks.check_arguments(kind, given, kind.__name__)
+        given = dict(validation.require_type(entry["config"], dict, "config"))
+        common = dict(validation.require_type(entry["common"], dict, "common"))
+        validation.check_arguments(kind, given, kind.__name__)
         room = max(_FEW, model_file.count_numbers(tensors))
         for name, value in given.items():
             for number in _whole_numbers(value):
-                checks.require_at_most(abs(number), room, name)
+                validation.require_at_most(abs(number), room, name)
         common["dtype"] = _dtype(common.get("dtype"))
-        checks.require_type(common.get("seed"), int, "seed")
+        validation.require_type(common.get("seed"), int, "seed")
         for name in ("standardize", "dequantize"):
-            checks.require_type(common.get(name), bool, name)
+            validation.require_type(common.get(name), bool, name)
         model = kind.rebuilt({**given, **common}, net)
         model.columns_ = Columns.from_tensors(under_prefix(tensors, _ROWS))
         about = under_prefix(tensors, _CONTEXT)
         model.context_columns_ = Columns.from_tensors(about) if about else None
         model.reference_ = _reference(model, under_prefix(tensors, _HELD))
-        learnt = checks.require_type(entry["learnt"], dict, "what was learnt")
+        learnt = validation.require_type(entry["learnt"], dict, "what was learnt")
         model.unpack(Path(path), under_prefix(tensors, _LEARNT), learnt, net)
         again, header_again = packed(model)
         if net is None:
-            checks.check_roundtrip(
+            validation.check_roundtrip(
                 (tensors, header["generative"]), (again, header_again["generative"])
             )
         else:
-            checks.check_same_tensors(again, tensors, "network")
+            validation.check_same_tensors(again, tensors, "network")
     return model
 
 

@@ -16,9 +16,9 @@ from tractable.generative.learnt import Learnt, generator_of, parts
 from tractable.generative.predictive import Density, row_by_row
 from tractable.generative.transforms.base import log_det_of
 from tractable.learners import TAGI, Backprop, Laplace, Learner
-from tractable.learners.chance import PREDICTION_SEED
+from tractable.learners.network.rng import PREDICTION_SEED
 from tractable.likelihoods import LogDensity
-from tractable.persistence import checks
+from tractable.persistence import validation
 from tractable.training.inputs import MultiInput
 from tractable.training.progress import Progress
 
@@ -235,7 +235,9 @@ class Flow(Learnt):
             raise ValueError("the flow in the file is the user's own: give load(path, net=...)")
         if net is None:
             columns = self.fitted_columns().modelled
-            checks.check_network_size([columns, *self.hidden, columns], self.transforms, tensors)
+            validation.check_network_size(
+                [columns, *self.hidden, columns], self.transforms, tensors
+            )
         super().unpack(path, tensors, held, net)
 
 

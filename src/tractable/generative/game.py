@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tractable.errors import InvalidInput, NonFiniteGradient
 from tractable.generative import adversaries
 from tractable.generative.chance import seeded
-from tractable.learners.fresh import reset_parameters
+from tractable.learners.network.reset import reset_parameters
 
 if TYPE_CHECKING:
     from tractable.generative.gan import GAN

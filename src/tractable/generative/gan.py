@@ -17,7 +17,7 @@ from tractable.generative.chance import seeded
 from tractable.generative.columns import as_rows
 from tractable.generative.game import Game, Loss, beside, scores_of
 from tractable.generative.predictive import Density, no_density
-from tractable.persistence import architecture, checks, model_file
+from tractable.persistence import model_file, module_json, validation
 from tractable.training.progress import Progress
 
 _AT_ONCE = 10_000
@@ -187,8 +187,8 @@ class GAN(Generative):
     def config(self) -> dict[str, Any]:
         """See ``Generative``."""
         return {
-            "generator": architecture.describe(self.generator),
-            "discriminator": architecture.describe(self.discriminator),
+            "generator": module_json.describe(self.generator),
+            "discriminator": module_json.describe(self.discriminator),
             "latent": self.latent, "loss": self.loss, "penalty": self.penalty, "clip": self.clip,
             "steps": self.steps, "saturating": self.saturating, "lr": self.lr,
             "average": self.average,
@@ -233,14 +233,14 @@ class GAN(Generative):
         """See ``Generative``; networks are built of plain layers, no larger than the file."""
         if self.specs_ is not None:
             most = model_file.count_numbers(tensors)
-            self.generator, self.discriminator = (architecture.build(s, most) for s in self.specs_)
+            self.generator, self.discriminator = (module_json.build(s, most) for s in self.specs_)
             self.specs_ = None
         loaded = []
         for name, module in (("generator", self.generator), ("discriminator", self.discriminator)):
             held = model_file.under_prefix(tensors, f"{name}/")
             twin = copy.deepcopy(module).to(self.dtype)
-            checks.check_same_tensors(dict(twin.state_dict()), held, name)
-            checks.check_numbers(held, {})
+            validation.check_same_tensors(dict(twin.state_dict()), held, name)
+            validation.check_numbers(held, {})
             twin.load_state_dict(held)
             loaded.append(twin.eval())
         self.generator_, self.discriminator_ = loaded

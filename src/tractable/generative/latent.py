@@ -22,9 +22,9 @@ from tractable.generative.learnt import Learnt
 from tractable.generative.predictive import Density
 from tractable.infer import states
 from tractable.learners import TAGI, Learner
-from tractable.learners.method import BatchPosition
+from tractable.learners.methods.base import BatchPosition
 from tractable.likelihoods import Likelihood, Normal
-from tractable.persistence import architecture
+from tractable.persistence import module_json
 from tractable.training.progress import Progress
 
 _AT_ONCE = 1 << 16  # rows of the network at once
@@ -167,7 +167,7 @@ class Latent(Learnt):
         given = self.likelihood
         named = None if given is None else {"name": type(given).__name__, **given.config()}
         return {
-            "decoder": architecture.describe(self.decoder),
+            "decoder": module_json.describe(self.decoder),
             "likelihood": named, "latent": self.latent, **self.learnt_config(),
         }  # fmt: skip
 

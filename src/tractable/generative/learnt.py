@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tractable.errors import NotFitted
 from tractable.generative.base import Generative
 from tractable.learners import Ensemble, Learner
-from tractable.learners import files as learner_files
+from tractable.learners import serialization as learner_files
 from tractable.likelihoods import Likelihood
 
 

@@ -18,10 +18,10 @@ from tractable.generative.estimators import Estimator
 from tractable.generative.learnt import Learnt, parts
 from tractable.generative.predictive import Density, row_by_row
 from tractable.learners import TAGI, Backprop, Learner
-from tractable.learners import files as learner_files
+from tractable.learners import serialization as learner_files
 from tractable.likelihoods import Likelihood, LogDensity
-from tractable.persistence import architecture, model_file
-from tractable.persistence.checks import require_type
+from tractable.persistence import model_file, module_json
+from tractable.persistence.validation import require_type
 
 _BATCH = 100
 _CHAIN = 50  # steps of a Markov chain to a draw of what is missing
@@ -185,8 +185,8 @@ class VAE(Learnt):
     def config(self) -> dict[str, Any]:
         """See ``Generative``."""
         return {
-            "encoder": architecture.describe(self.encoder),
-            "decoder": architecture.describe(self.decoder),
+            "encoder": module_json.describe(self.encoder),
+            "decoder": module_json.describe(self.decoder),
             "likelihood": {"name": type(self.likelihood).__name__, **self.likelihood.config()},
             **self.autoencoder,
             **self.learnt_config(),
@@ -223,7 +223,7 @@ class VAE(Learnt):
         """See ``Generative``; networks are built of plain layers, no larger than the file."""
         if self.specs_ is not None:
             most = model_file.count_numbers(tensors)
-            self.encoder, self.decoder = (architecture.build(s, most) for s in self.specs_)
+            self.encoder, self.decoder = (module_json.build(s, most) for s in self.specs_)
             self.specs_ = None
         super().unpack(path, tensors, header, net)
 

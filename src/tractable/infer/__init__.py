@@ -1,7 +1,7 @@
 """Inferring what is not a parameter: inputs, hidden states, derivatives, optima."""
 
 from tractable.errors import UnsupportedLayer
-from tractable.infer.black_box import BlackBoxOptimizer
+from tractable.infer.bayes_opt import BlackBoxOptimizer
 from tractable.infer.derivatives import Derivatives, derivatives
 from tractable.infer.filtering import Filter
 from tractable.infer.imputation import Imputation, impute

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tractable import sequential as walk
 from tractable.errors import UnsupportedLayer
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
+from tractable.infer import message_passing
 from tractable.learners import TAGI
 from tractable.moments import bilinear, input_derivative, maps
 from tractable.moments.input_derivative import (
@@ -92,12 +92,12 @@ def derivatives(
     >>> bool((slope.mean[0] == model.posterior["weight"].loc).all())
     True
     """
-    model = observation.trained(model)
+    model = message_passing.trained(model)
     if order not in (1, 2):
         raise ValueError(f"order must be 1, or 2 (means only); got {order}")
     if sums not in SUMS:
         raise ValueError(f"sums must be one of {', '.join(SUMS)}; got {sums!r}")
-    state = observation.prior(model, x, sigma)
+    state = message_passing.prior(model, x, sigma)
     with torch.no_grad():
         return run(chain(model), state, order, sums)
 

@@ -6,8 +6,8 @@ the state after the last step, conditioned on the observation, is carried on.
 
 Exact: one unit, linear where it is, given the weights: then ``Filter`` is the Kalman filter.
 Approximate: units of a state count as independent of each other, of the weights, and of the state
-before; with several units that hear of one observation the gain of ``tractable.infer.observation``
-damps the step.
+before; with several units that hear of one observation the gain of
+``tractable.infer.message_passing`` damps the step.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
-from tractable.infer.observation import Observation
+from tractable.infer import message_passing
+from tractable.infer.message_passing import Observation
 from tractable.learners import TAGI
 from tractable.predictive import Predictive
 from tractable.rules.recurrent_steps import States, unroll_recurrent
@@ -156,7 +156,7 @@ class Heard:
         for name, layers in self.nodes.items():
             after = [
                 [
-                    observation.posterior(
+                    message_passing.posterior(
                         Gaussian.wrap(part.loc.detach(), part.variance.detach()),
                         self._message(part.loc), self._message(part.variance), seen,
                     )

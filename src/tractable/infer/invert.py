@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
+from tractable.infer import message_passing
 from tractable.learners import TAGI
 from tractable.predictive import Predictive
 
@@ -76,28 +76,28 @@ def invert(
     >>> bool(found.converged), round(found.input.loc.item(), 1)
     (True, 0.5)
     """
-    model = observation.trained(model)
+    model = message_passing.trained(model)
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    observation.positive(tolerance, "tolerance")
+    message_passing.positive(tolerance, "tolerance")
     if sigma is None and not isinstance(prior, Gaussian):
         raise ValueError("the prior of the input needs a variance: give sigma, or a Gaussian")
-    state = observation.prior(model, prior, sigma)
-    likelihood = observation.noisy(model.likelihood, sigma_v)
+    state = message_passing.prior(model, prior, sigma)
+    likelihood = message_passing.noisy(model.likelihood, sigma_v)
     smallest = tolerance * state.stddev
     targets: Tensor | None = None
     loc, variance = state.loc.clone(), state.variance.clone()
     used = torch.zeros(len(loc), dtype=torch.long, device=loc.device)
     active = torch.arange(len(loc), device=loc.device)
     for _ in range(steps):
-        root = observation.leaf(Gaussian.wrap(loc[active], variance[active]))
+        root = message_passing.leaf(Gaussian.wrap(loc[active], variance[active]))
         with torch.enable_grad():
             outputs = model.propagate(root)
         if targets is None:
             targets = likelihood.targets(model.format.targets(y), outputs.shape)
-        seen = observation.observe(likelihood, targets[active], outputs)
-        ((d_mu, d_var),) = observation.send(outputs, seen, [root])
-        found = observation.posterior(root, d_mu, d_var, seen)
+        seen = message_passing.observe(likelihood, targets[active], outputs)
+        ((d_mu, d_var),) = message_passing.send(outputs, seen, [root])
+        found = message_passing.posterior(root, d_mu, d_var, seen)
         still = ((found.loc - loc[active]).abs() <= smallest[active]).flatten(1).all(1)
         loc[active], variance[active] = found.loc, found.variance
         used[active] += 1

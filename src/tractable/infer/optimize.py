@@ -44,7 +44,7 @@ from torch import Tensor
 
 from tractable.errors import UnsupportedLayer
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
+from tractable.infer import message_passing
 from tractable.infer.derivatives import Chain, chain, run
 from tractable.learners import TAGI
 from tractable.moments.conditioning import published_shrinkage
@@ -116,17 +116,17 @@ def optimize(
     >>> bool((found.location.loc - 0.3).abs().max() < 0.1)
     True
     """
-    model = observation.trained(model)
+    model = message_passing.trained(model)
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    observation.positive(tolerance, "tolerance")
+    message_passing.positive(tolerance, "tolerance")
     if not min_step >= 0:
         raise ValueError(f"min_step must not be negative, got {min_step}")
     if not max_step > 0:
         raise ValueError(f"max_step must be positive (inf: any step), got {max_step}")
     if sigma is None and not isinstance(x0, Gaussian):
         raise ValueError("the starting points need a variance: give sigma, or a Gaussian")
-    state = observation.prior(model, x0, sigma)
+    state = message_passing.prior(model, x0, sigma)
     net = _smooth(model)
     box = limits(bounds, state.loc)
     _check_output(net, state, output)
@@ -152,8 +152,8 @@ def infer_optimum(
     model: TAGI, location: Gaussian, maximize: bool | None = True, *, output: int = 0
 ) -> Gaussian:
     """One iteration of eq. (3) or (4): line 10 of algorithm 1, between two updates of the model."""
-    model = observation.trained(model)
-    net, state = _smooth(model), observation.prior(model, location)
+    model = message_passing.trained(model)
+    net, state = _smooth(model), message_passing.prior(model, location)
     return _infer(net, state, maximize, output, None, min_step=0.0, max_step=math.inf)
 
 

@@ -8,7 +8,7 @@ learnt of a state goes back to the one before it, as a message through the step 
 
 Exact: one unit, linear where it is, given the weights: then it is the Rauch-Tung-Striebel smoother.
 Approximate: units of a state count as independent; with several of them the gain of
-``tractable.infer.observation`` damps the step.
+``tractable.infer.message_passing`` damps the step.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
+from tractable.infer import message_passing
 from tractable.infer.filtering import Heard, State, carrying, recurrent_layers, stacked
-from tractable.infer.observation import Observation
+from tractable.infer.message_passing import Observation
 from tractable.learners import TAGI
 
 
@@ -43,9 +43,9 @@ def smooth(model: TAGI, x: Any, y: Any, *, sigma: float | None = None) -> dict[s
         Of each recurrent layer by name its tensors (h, or h and c), each
         ``[steps, layers, rows, units]``.
     """
-    model = observation.trained(model)
+    model = message_passing.trained(model)
     layers = recurrent_layers(model.net)
-    prior = observation.prior(model, x, sigma)
+    prior = message_passing.prior(model, x, sigma)
     targets = model.format.targets(y)
     if targets.shape[:2] != prior.shape[:2]:
         raise InvalidInput(
@@ -83,17 +83,17 @@ class _Step:
     def of(
         cls, model: TAGI, layers: dict[str, nn.RNNBase], state: State | None, x: Gaussian, y: Tensor
     ) -> _Step:
-        before = None if state is None else _each(state, observation.leaf)
+        before = None if state is None else _each(state, message_passing.leaf)
         heard = Heard(model.net)
         with torch.enable_grad(), carrying(layers, before, heard):
-            z = model.propagate(observation.leaf(x))
+            z = model.propagate(message_passing.leaf(x))
         predicted = {
             name: [stacked(parts) for parts in zip(*nodes, strict=True)]
             for name, nodes in heard.nodes.items()
         }
         if _missing(y):
             return cls(before, predicted, _each(predicted, _cut))
-        seen = observation.observe(model.likelihood, model.likelihood.targets(y, z.shape), z)
+        seen = message_passing.observe(model.likelihood, model.likelihood.targets(y, z.shape), z)
         nodes = [part for all_ in heard.nodes.values() for parts in all_ for part in parts]
         ends = [moment for node in nodes for moment in (node.loc, node.variance)]
         told = torch.autograd.grad(
@@ -134,7 +134,7 @@ def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation)
     loc, variance, first, second = (
         t.detach().transpose(0, 1) for t in (part.loc, part.variance, d_mu, d_var)
     )
-    after = observation.posterior(Gaussian.wrap(loc, variance), first, second, seen)
+    after = message_passing.posterior(Gaussian.wrap(loc, variance), first, second, seen)
     return Gaussian.wrap(after.loc.transpose(0, 1), after.variance.transpose(0, 1))
 
 

@@ -3,7 +3,7 @@
 Messages from the observation run back through the network (section 2 of Nguyen & Goulet,
 "Analytically tractable hidden-states inference in Bayesian neural networks"); a state with
 moments ``mu`` and ``var`` becomes ``mu + var d_mu`` and ``var + var^2 d_var``, both messages
-first scaled by the gain of ``tractable.infer.observation``.
+first scaled by the gain of ``tractable.infer.message_passing``.
 
 A recurrent layer (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) has a state at every step, which hears what
 later steps say.  Where every step is observed (``likelihoods.PerStep``) they are smoothed, see
@@ -27,7 +27,7 @@ import torch
 
 from tractable.errors import did_you_mean
 from tractable.gaussian import Gaussian
-from tractable.infer import observation
+from tractable.infer import message_passing
 from tractable.infer.smoothing import smooth
 from tractable.learners import TAGI
 from tractable.likelihoods import PerStep
@@ -67,12 +67,12 @@ def states(
     >>> found["1"].shape
     torch.Size([1, 4])
     """
-    model = observation.trained(model)
+    model = message_passing.trained(model)
     wanted = [at] if isinstance(at, str) else list(at)
     if not wanted:
         raise ValueError("at names no state: give 'input' or names of submodules")
     _check_names(model, wanted)
-    likelihood = observation.noisy(model.likelihood, sigma_v)
+    likelihood = message_passing.noisy(model.likelihood, sigma_v)
     recurrent = [name for name in wanted if _is_recurrent(model.net, name)]
     smoothed: dict[str, Gaussian] = {}
     if recurrent and isinstance(likelihood, PerStep):
@@ -81,18 +81,18 @@ def states(
         wanted = [name for name in wanted if name not in smoothed]
         if not wanted:
             return smoothed
-    root = observation.leaf(observation.prior(model, x, sigma))
+    root = message_passing.leaf(message_passing.prior(model, x, sigma))
     with torch.enable_grad(), _captured(model.net, wanted) as called:
         outputs = model.propagate(root)
     called[INPUT] = [root]
     inner = {name: _single(name, called[name]) for name in wanted}
     targets = likelihood.targets(model.format.targets(y), outputs.shape)
-    seen = observation.observe(likelihood, targets, outputs)
+    seen = message_passing.observe(likelihood, targets, outputs)
     messages = iter(
-        observation.send(outputs, seen, [part for all_ in inner.values() for part in all_])
+        message_passing.send(outputs, seen, [part for all_ in inner.values() for part in all_])
     )
     found = {
-        name: [observation.posterior(part, *next(messages), seen) for part in parts]
+        name: [message_passing.posterior(part, *next(messages), seen) for part in parts]
         for name, parts in inner.items()
     }
     return smoothed | {name: _together(name in recurrent, parts) for name, parts in found.items()}

@@ -1,17 +1,17 @@
 """Learners: what changes parameters."""
 
 from tractable.errors import InvalidModelFile, NotFitted
-from tractable.learners.backprop import Backprop
-from tractable.learners.bbb import BayesByBackprop
-from tractable.learners.covered import Coverage, CoveredFunction, coverage
-from tractable.learners.ensemble import Ensemble
-from tractable.learners.heads import Output
-from tractable.learners.laplace import Laplace
 from tractable.learners.learner import Learner
-from tractable.learners.method import BatchPosition, Method, State
-from tractable.learners.network import Network
+from tractable.learners.methods.backprop import Backprop
+from tractable.learners.methods.base import BatchPosition, Method, State
+from tractable.learners.methods.ensemble import Ensemble
+from tractable.learners.methods.laplace.laplace import Laplace
+from tractable.learners.methods.tagi.tagi import TAGI
+from tractable.learners.methods.variational.bbb import BayesByBackprop
+from tractable.learners.network.functional import Network
+from tractable.learners.network.output_selection import Output
 from tractable.learners.outputs import EnsembleOutputs, GaussianOutputs, Outputs, SampledOutputs
-from tractable.learners.tagi import TAGI
+from tractable.learners.rule_coverage import Coverage, CoveredFunction, coverage
 from tractable.training import Callback, Checkpoint, EarlyStopping, fit_many
 
 __all__ = [

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile
-from tractable.learners import files
-from tractable.learners.copying import detached_copy
-from tractable.learners.locks import new_lock
-from tractable.learners.method import Method, State
-from tractable.learners.run import FitRun
-from tractable.learners.support import TrainingSupport, max_kept_rows
+from tractable.learners import serialization
+from tractable.learners.fit_loop import FitRun
+from tractable.learners.methods.base import Method, State
+from tractable.learners.network.locks import new_lock
+from tractable.learners.network.module_copy import detached_copy
+from tractable.learners.off_data.support import TrainingSupport, max_kept_rows
 from tractable.likelihoods import Likelihood
 from tractable.posterior import Posterior
-from tractable.training.batches import TensorFormat
 from tractable.training.callbacks import EpochRecord
+from tractable.training.data import TensorFormat
 from tractable.training.inputs import Inputs, distance_input
 
 
@@ -194,11 +194,11 @@ class Holder:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training changes, by name, as ``save`` writes it."""
         with self.lock:
-            return files.parts(self)[0]
+            return serialization.parts(self)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the learner to one file, atomically; ``load`` reads it."""
-        files.write(path, files.pack(self))
+        serialization.write(path, serialization.pack(self))
 
     @classmethod
     def load(
@@ -224,7 +224,7 @@ class Holder:
         Raises:
             InvalidModelFile: the file is damaged, foreign, or of another kind of learner.
         """
-        learner = files.load(path, net, likelihood, device=device, **options)
+        learner = serialization.load(path, net, likelihood, device=device, **options)
         if not isinstance(learner, cls):
             raise InvalidModelFile(
                 f"{path} holds a {type(learner).__name__!r} learner, not a {cls.__name__}"
@@ -236,7 +236,7 @@ class Holder:
         with self.lock:
             held = {name: value for name, value in vars(self).items() if name != "lock"}
             likelihood = copy.deepcopy(self.state.likelihood)
-            return {**held, "state": (likelihood, self.seed, *files.packed_state(self))}
+            return {**held, "state": (likelihood, self.seed, *serialization.packed_state(self))}
 
     def __setstate__(self, held: dict[str, Any]) -> None:
         """Take over what ``__getstate__`` gave."""
@@ -244,4 +244,4 @@ class Holder:
         vars(self).update(held)
         self.lock = new_lock(self)
         self.state = self.method.init(likelihood, seed)
-        files.restore_state(self, *packed)
+        serialization.restore_state(self, *packed)

@@ -1,7 +1,7 @@
 """The learner: one object that fits, updates, predicts, saves and loads, whatever the method.
 
-How to learn is the business of a ``Method`` (``tractable.learners.method``), what was learnt is in
-its state; everything around them is here, once.
+How to learn is the business of a ``Method`` (``tractable.learners.methods.base``), what was learnt
+is in its state; everything around them is here, once.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from tractable.learners import files
-from tractable.learners.checking import Checking
-from tractable.learners.method import BatchPosition, Method, OnBatch, State
-from tractable.learners.network import Network
+from tractable.learners import serialization
+from tractable.learners.fit_loop import FitRun
+from tractable.learners.input_checks import Checking
+from tractable.learners.methods.base import BatchPosition, Method, OnBatch, State
+from tractable.learners.network.functional import Network
+from tractable.learners.off_data.reservoir import kept_rows
+from tractable.learners.off_data.support import MAX_LABEL_COLUMNS, TrainingSupport
 from tractable.learners.outputs import Outputs
-from tractable.learners.reservoir import kept_rows
-from tractable.learners.run import FitRun
-from tractable.learners.support import MAX_LABEL_COLUMNS, TrainingSupport
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
 from tractable.training import holdout
-from tractable.training.batches import ArrayData, LoaderData, TensorFormat, as_inputs, as_tensor
 from tractable.training.callbacks import Callback, EpochRecord, run_callbacks, stops_on_history
+from tractable.training.data import ArrayData, LoaderData, TensorFormat, as_inputs, as_tensor
 from tractable.training.inputs import Inputs, distance_input, map_inputs, single_input
 from tractable.training.progress import Progress
 
@@ -58,7 +58,7 @@ class Learner(Checking):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the learner known to ``load``."""
         super().__init_subclass__(**arguments)
-        files.register(cls)
+        serialization.register(cls)
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Learner(Checking):
                 those of the run that wrote it.
             distance_aware: keep a random subset of the training rows (at most 1,000, which a saved
                 file then contains), so that predictions have a ``novelty`` and error bars grow
-                with the distance to the training data; see ``tractable.learners.support``.
+                with the distance to the training data; see ``tractable.learners.off_data.support``.
                 Without effect for integer inputs, several inputs, and networks that need all rows
                 of a batch together.
 
@@ -144,7 +144,7 @@ class Learner(Checking):
         self.method.warn_about_scale(source)
         run = FitRun.planned(epochs, source, len(self.history), fingerprint=resume is not None)
         if resume is not None and Path(resume).is_file():
-            run = files.resume(self, resume, run)
+            run = serialization.resume(self, resume, run)
         self.run, hooks = run, list(callbacks)
         if run.finished:
             return self

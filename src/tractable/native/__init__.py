@@ -1,8 +1,8 @@
 """The compiled kernel: TAGI on small dense networks, whole epochs in one call.
 
-It computes what ``tractable.learners.tagi_method`` computes with torch, for chains of linear layers
-and elementwise activations in float32 on the CPU; there calling torch is the whole cost.
-The torch path is the definition; ``tests/native`` hold the kernel to it.
+It computes what ``tractable.learners.methods.tagi.method`` computes with torch, for chains of
+linear layers and elementwise activations in float32 on the CPU; there calling torch is the whole
+cost. The torch path is the definition; ``tests/native`` hold the kernel to it.
 
 C++17, bound with pybind11: a maintained, header-only library that needs only a compiler at build
 time and nothing at run time.  torch's own C++ extensions would tie a wheel to one version of

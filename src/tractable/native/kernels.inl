@@ -1,7 +1,7 @@
 // The loops of kernels.hpp; included once per instruction set, after lanes.hpp.
 //
 // Equations: forward (8), (9), (14) and messages (11), (14) of Nguyen & Goulet (2022); the batch
-// rule of tractable/learners/batch_rule.py, which is the definition that this must agree with.
+// rule of tractable/learners/methods/tagi/batch_rule.py, which is the definition that this must agree with.
 
 constexpr int kBlock = 4;  // vectors of outputs treated at once: sums stay in registers
 

@@ -1,4 +1,4 @@
-// How far rows are from the nearest of a set of kept rows (tractable/learners/support.py).
+// How far rows are from the nearest of a set of kept rows (tractable/learners/off_data/support.py).
 #pragma once
 
 #include <cstddef>

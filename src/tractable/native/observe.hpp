@@ -62,7 +62,7 @@ struct Tally {
 };
 Tally tally(const Chain& chain, int batch, int width, Outputs z, Outputs d);
 
-// The scale of the step (tractable/learners/batch_rule.py, `plan`); `power` is sum v g^2.  Returns
+// The scale of the step (tractable/learners/methods/tagi/batch_rule.py, `plan`); `power` is sum v g^2.  Returns
 // whether it is finite.
 bool plan(const Chain& chain, const Tally& tally, double power, Change& change);
 

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from tractable.errors import InvalidModelFile
-from tractable.persistence.files import write_bytes
+from tractable.persistence.atomic import write_bytes
 
 FORMAT = 2
 LONGEST_HEADER = 10_000_000

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.report.charts import answer, draw, draw_calibration
 from tractable.report.pictures import picture_uri
 from tractable.report.results import Comparison, Results

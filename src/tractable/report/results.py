@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tractable.errors import InvalidResults
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.report import checks, sections
 from tractable.report.sections import Section
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tractable.diagnostics.result import DiagnosticResult, format_cell
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.plots.inline import inline
 from tractable.report.page import REPORT, environment
 

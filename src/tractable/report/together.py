@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tractable.errors import InvalidResults
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.report.page import REPORT, environment, verdict
 from tractable.report.results import RESULTS, Comparison, Results
 from tractable.report.words import number

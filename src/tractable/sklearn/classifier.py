@@ -20,7 +20,7 @@ from torch import Tensor
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Ordinal, Softmax
-from tractable.persistence import checks
+from tractable.persistence import validation
 from tractable.persistence.model_file import under_prefix
 from tractable.predictive import CategoricalPredictive, Predictive
 from tractable.sklearn import files
@@ -225,8 +225,8 @@ class Classifier(ClassifierMixin, Estimator):
         held = under_prefix(tensors, "classes/")
         if held:  # files of version 0.1 have none
             like = self.class_weights_
-            checks.check_same_tensors({"weights": like, "counts": like}, held, "classes")
-            checks.check_numbers(held, {"weights": "non-negative", "counts": "non-negative"})
+            validation.check_same_tensors({"weights": like, "counts": like}, held, "classes")
+            validation.check_numbers(held, {"weights": "non-negative", "counts": "non-negative"})
             if not bool(held["weights"].any()):
                 raise ValueError("the weights of the classes in the file are all zero")
             self.class_weights_, self.class_counts_ = held["weights"], held["counts"]

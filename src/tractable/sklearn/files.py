@@ -16,8 +16,8 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.errors import InvalidModelFile
-from tractable.learners import files as learner_files
-from tractable.persistence import checks, model_file
+from tractable.learners import serialization as learner_files
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 from tractable.priors import Prior, as_prior
 from tractable.sklearn.frames import Frame
@@ -116,10 +116,10 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         if entry.get("kind") != kind.__name__:
             raise InvalidModelFile(f"{path} holds a {entry.get('kind')}, not a {kind.__name__}")
         own = under_prefix(tensors, _PREFIX)
-        checks.check_numbers(own, {})
-        parameters = checks.require_type(entry["parameters"], dict, "parameters").items()
+        validation.check_numbers(own, {})
+        parameters = validation.require_type(entry["parameters"], dict, "parameters").items()
         hidden_layer_sizes = entry["parameters"].get("hidden_layer_sizes")
-        checks.require_at_most(
+        validation.require_at_most(
             len(hidden_layer_sizes) if isinstance(hidden_layer_sizes, list) else 1,
             MOST_LAYERS,
             "hidden_layer_sizes",
@@ -127,11 +127,11 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         # ``ordered`` is a flag or a list, ``calibrate`` may be "refit"; both are checked later.
         of_one_type = {n: v for n, v in parameters if n != "ordered" and v != "cv"}
         plain = {n: v for n, v in of_one_type.items() if not isinstance(v, dict)}
-        checks.check_arguments(kind, plain, "the estimator")
-        checks.check_finite(entry, "the estimator")
+        validation.check_arguments(kind, plain, "the estimator")
+        validation.check_finite(entry, "the estimator")
         estimator = kind(**{name: _from_json(name, value) for name, value in parameters})
         room = model_file.count_numbers(tensors)
-        estimator.n_features_in_ = checks.require_at_most(entry["features"], room, "features")
+        estimator.n_features_in_ = validation.require_at_most(entry["features"], room, "features")
         if entry["feature_names"] is not None:
             estimator.feature_names_in_ = _names(entry["feature_names"], estimator.n_features_in_)
         estimator.input_scaler_ = scaler(own, "inputs")
@@ -142,7 +142,9 @@ def unpacked(kind: type[Kind], path: str | Path, tensors: Tensors, header: Heade
         estimator.restore_chosen_state(entry.get("best_params"), under_prefix(own, "cv_results/"))
         estimator.learner_ = learner_files.unpack(path, tensors, header, None, None, device=None)
         estimator.check_restored()
-        checks.check_roundtrip(_of_estimator(tensors, header), _of_estimator(*packed(estimator)))
+        validation.check_roundtrip(
+            _of_estimator(tensors, header), _of_estimator(*packed(estimator))
+        )
     return estimator
 
 
@@ -179,7 +181,7 @@ def _clipped(given: Tensor | None, width: int) -> Array | None:
     if given is None:
         return None
     like = torch.empty(width, dtype=torch.int64)
-    checks.check_same_tensors({"n_clipped": like}, {"n_clipped": given}, "kind")
+    validation.check_same_tensors({"n_clipped": like}, {"n_clipped": given}, "kind")
     if bool((given < 0).any()):
         raise InvalidModelFile("the numbers of clipped values in the file are negative")
     return given.numpy()
@@ -189,9 +191,9 @@ def _columns(tensors: Tensors, entry: dict[str, Any], width: int) -> Columns | N
     """The model of the columns; files of before there was one hold none."""
     if not tensors:
         return None
-    groups = [checks.require_type(group, list, "levels") for group in entry["levels"]]
+    groups = [validation.require_type(group, list, "levels") for group in entry["levels"]]
     for column in (column for group in groups for column in group):
-        checks.require_at_most(column, width - 1, "a level")
+        validation.require_at_most(column, width - 1, "a level")
     return Columns.from_tensors(tensors, width, groups)
 
 
@@ -199,17 +201,17 @@ def _frame(given: Any, features: int, room: int) -> Frame | None:
     """How a data frame becomes numbers."""
     if given is None:
         return None
-    columns = [None if ls is None else checks.require_type(ls, list, "levels") for ls in given]
+    columns = [None if ls is None else validation.require_type(ls, list, "levels") for ls in given]
     if not isinstance(given, list) or len(columns) != features:
         raise InvalidModelFile(f"{len(columns)} columns of {features} features in the file")
-    checks.require_at_most(sum(len(ls) for ls in columns if ls is not None), room, "levels")
+    validation.require_at_most(sum(len(ls) for ls in columns if ls is not None), room, "levels")
     for level in (level for ls in columns if ls is not None for level in ls):
-        checks.require_type(level, str, "a level")
+        validation.require_type(level, str, "a level")
     return Frame(tuple(None if ls is None else tuple(ls) for ls in columns))
 
 
 def _names(given: Any, features: int) -> Array:
-    names = [checks.require_type(name, str, "a name of a feature") for name in given]
+    names = [validation.require_type(name, str, "a name of a feature") for name in given]
     if not isinstance(given, list) or len(names) != features:
         raise InvalidModelFile(f"{len(names)} names of {features} features in the file")
     return np.array(names, dtype=object)
@@ -239,7 +241,7 @@ def labels_to_json(classes: Array) -> dict[str, Any]:
 
 def labels_from_json(given: dict[str, Any], *, any_order: bool = False) -> Array:
     """Labels that ``labels_to_json`` gave; sorted, unless another order was stated."""
-    dtype, values = str(given["dtype"]), checks.require_type(given["values"], list, "labels")
+    dtype, values = str(given["dtype"]), validation.require_type(given["values"], list, "labels")
     longest = max((len(value) for value in values if isinstance(value, str)), default=1)
     text = re.fullmatch(r"[<>=|]?U(\d{1,9})", dtype)
     if not (dtype in _LABELS or (text and int(text[1]) <= max(longest, 64))):
@@ -274,5 +276,5 @@ def _from_json(name: str, value: Any) -> Any:
     if name == "prior" and isinstance(value, dict):
         return as_prior(value)
     if name == "class_weight" and isinstance(value, list):
-        return {label: checks.require_type(weight, float, name) for label, weight in value}
+        return {label: validation.require_type(weight, float, name) for label, weight in value}
     return tuple(value) if isinstance(value, list) else value

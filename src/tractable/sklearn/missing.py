@@ -35,7 +35,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from tractable.persistence import checks
+from tractable.persistence import validation
 
 DRAWS = 32
 """Completions of a row that a prediction mixes."""
@@ -272,8 +272,8 @@ class Columns:
             "table": like.new_empty(columns, KNOTS),
             "kind": torch.empty(columns, dtype=torch.int64),
         }
-        checks.check_same_tensors(wanted, tensors, "missing")
-        checks.check_numbers(tensors, {})
+        validation.check_same_tensors(wanted, tensors, "missing")
+        validation.check_numbers(tensors, {})
         found = cls(**tensors, groups=tuple(tuple(group) for group in groups))
         matrix, kind = found.covariance, found.kind
         own = found._own

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tractable.data import Standardizer
 from tractable.learners import Learner
-from tractable.persistence import checks
+from tractable.persistence import validation
 from tractable.persistence.model_file import under_prefix
 from tractable.predictive import LogScale, Predictive
 from tractable.sklearn import few, files, logarithm, tails
@@ -283,14 +283,14 @@ class Regressor(RegressorMixin, Estimator):
         self.target_log_transform_ = None
         if "target_log_transform" in values:
             name = "target_log_transform"
-            given = checks.require_type(values[name], list, name)
-            shift, top = (checks.require_type(number, float, name) for number in given)
+            given = validation.require_type(values[name], list, name)
+            shift, top = (validation.require_type(number, float, name) for number in given)
             if not 0 < shift <= top:
                 raise ValueError(
                     f"no scale of a logarithm has a shift of {shift} and ends at {top}"
                 )
             self.target_log_transform_ = LogScale(shift, top)
-        self.epistemic_scale_ = checks.require_type(
+        self.epistemic_scale_ = validation.require_type(
             values.get("epistemic_scale", 1.0), float, "epistemic_scale"
         )
         if not 0 < self.epistemic_scale_ <= 1:
@@ -302,8 +302,8 @@ class Regressor(RegressorMixin, Estimator):
         held = under_prefix(tensors, "noise/")
         if held:
             like = torch.empty(self.n_outputs_, columns + 2, dtype=torch.float64)
-            checks.check_same_tensors({"coefficients": like}, held, "noise")
-            checks.check_numbers(held, {})
+            validation.check_same_tensors({"coefficients": like}, held, "noise")
+            validation.check_numbers(held, {})
             self.noise_model_ = NoiseModel(held["coefficients"])
         self.noise_scale_mixture_ = None
         if "noise_scale_mixture" in tensors:
@@ -319,8 +319,10 @@ class Regressor(RegressorMixin, Estimator):
 def _positive(tensors: dict[str, Tensor], name: str, length: int) -> Tensor:
     """A vector of positive numbers in a file."""
     held = {name: tensors[name]}
-    checks.check_same_tensors({name: torch.empty(length, dtype=torch.float64)}, held, "estimator")
-    checks.check_numbers(held, {})
+    validation.check_same_tensors(
+        {name: torch.empty(length, dtype=torch.float64)}, held, "estimator"
+    )
+    validation.check_numbers(held, {})
     if not bool((held[name] > 0).all()):
         raise ValueError(f"{name} in the file is not positive everywhere")
     return held[name]

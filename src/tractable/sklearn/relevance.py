@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tractable.learners import Ensemble, Learner
-from tractable.learners.support import rms_column_slopes
+from tractable.learners.off_data.support import rms_column_slopes
 
 LEAST = 1e-3
 """Of a factor, so that no column is lost for good."""

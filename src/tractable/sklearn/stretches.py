@@ -1,10 +1,10 @@
 """How fast error bars should grow off the data: measured on stretches of it that are held out.
 
-Away from the training rows the variance grows by the squared slope of the fitted function times
-the square of the distance (``tractable.learners.support``), which is right if the function goes on
-as it did.  Where it does not, as between the corners of a grid, a factor is wanted.  It is found by
-cutting stretches out of the data: copies are fitted without the rows of a slab across the inputs,
-and the factor is the one under which those rows are most likely.
+Away from the training rows the variance grows by the squared slope of the fitted function times the
+square of the distance (``tractable.learners.off_data.support``), which is right if the function
+goes on as it did.  Where it does not, as between the corners of a grid, a factor is wanted.  It is
+found by cutting stretches out of the data: copies are fitted without the rows of a slab across the
+inputs, and the factor is the one under which those rows are most likely.
 
 * A slab is a window of a quarter of the rows in the order of one column (drawn half of the time by
   how steep the function is along it), or of a random direction weighed by the slopes, in turns.

@@ -14,7 +14,7 @@ from tractable.data import Standardizer
 from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import Categorical, Likelihood, Normal, Ordinal
 from tractable.likelihoods.categorical import Link
-from tractable.persistence import checks
+from tractable.persistence import validation
 from tractable.predictive import LogScale
 from tractable.sklearn import doubt as doubts
 from tractable.sklearn import logarithm, noise, stretches, tails
@@ -158,17 +158,17 @@ class _ByTAGI(Estimator):
         """See ``Estimator``."""
         if values is None:
             return
-        checks.require_type(values, dict, "best_params")
+        validation.require_type(values, dict, "best_params")
         self.best_params_, self.cv_results_ = _setting(values), []
-        given = checks.require_type(values.get("cv_results", []), list, "cv_results")
+        given = validation.require_type(values.get("cv_results", []), list, "cv_results")
         if set(tensors) != {f"{k}" for k in range(len(given))}:
             raise ValueError(f"the file has {len(tensors)} scores of {len(given)} settings")
         for number, one in enumerate(given):
             scores = tensors[f"{number}"]
             if scores.ndim != 1 or scores.dtype is not torch.float64:
                 raise ValueError(f"the scores of setting {number} in the file are damaged")
-            factor = checks.require_type(one["noise_scale"], float, "noise_scale")
-            n_estimators = checks.require_type(one["n_estimators"], int, "n_estimators")
+            factor = validation.require_type(one["noise_scale"], float, "noise_scale")
+            n_estimators = validation.require_type(one["n_estimators"], int, "n_estimators")
             self.cv_results_.append(Tried(_setting(one), scores, factor, n_estimators))
 
     def check_restored(self) -> None:
@@ -211,11 +211,11 @@ class _ByTAGI(Estimator):
 
 def _setting(values: dict[str, Any]) -> Setting:
     """A setting in a file."""
-    hidden_layer_sizes = checks.require_type(
+    hidden_layer_sizes = validation.require_type(
         values["hidden_layer_sizes"], list, "hidden_layer_sizes"
     )
     *sizes, epochs, rounds = [
-        checks.require_type(n, int, "a number")
+        validation.require_type(n, int, "a number")
         for n in (*hidden_layer_sizes, values["epochs"], values["rounds"])
     ]
     return Setting(tuple(sizes), epochs, rounds)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods.base import HeldOut, Likelihood
-from tractable.training.batches import ArrayData, LoaderData
+from tractable.training.data import ArrayData, LoaderData
 from tractable.training.inputs import Inputs
 from tractable.training.parallel import fit_many
 

@@ -1,8 +1,9 @@
 """Rows of inputs: one tensor, or several that a network takes together.
 
 ``Inputs`` is either.  Both have a length, take row numbers, slices and masks in brackets, and are
-split into batches; what runs a network (``tractable.learners.network``) hands several tensors over
-by position or by name.  So nothing between the user and the network asks which of the two it has.
+split into batches; what runs a network (``tractable.learners.network.functional``) hands several
+tensors over by position or by name.  So nothing between the user and the network asks which of the
+two it has.
 """
 
 from __future__ import annotations

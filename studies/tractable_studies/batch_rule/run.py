@@ -4,7 +4,7 @@ The true noise is 0.02 of the target's deviation.  It is inferred along with the
 default of ``Normal()``), or given from the start, which is much harder: a wrong first guess is then
 contradicted with great force.  Every network sees the same data for the same number of passes.
 ``published`` sums messages (with its variances kept positive), ``damped`` scales the step as a
-whole; see ``tractable.learners.batch_rule``.
+whole; see ``tractable.learners.methods.tagi.batch_rule``.
 
     python -m tractable_studies.batch_rule.run
     python -m tractable_studies.batch_rule.run --depth 2 --batch-size 32
@@ -24,7 +24,7 @@ from torch import nn
 import tractable as tr
 from tractable.cli.output import print_line, print_table
 from tractable.errors import NonFiniteUpdate
-from tractable.learners.batch_rule import BATCH_RULES
+from tractable.learners.methods.tagi.batch_rule import BATCH_RULES
 from tractable.report.results import Chart, Comparison
 from tractable_studies.batch_rule import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings

@@ -19,7 +19,7 @@ import torch
 from torch.distributions import Distribution
 
 from tractable.cli.output import print_line
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 
 #: Rollouts of 2,048 steps between checkpoints.
 EVERY = 10

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from tractable.cli.output import print_line, print_table
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 from tractable.report.results import Chart, Comparison
 from tractable_studies.control import STUDY
 from tractable_studies.framework.options import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 
 
 class Finished:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 from tractable.report.page import write_report
 from tractable.report.provenance import command, commit, peak_memory_mib, versions
 from tractable.report.results import (

@@ -24,7 +24,7 @@ from tractable.cli.output import print_line
 from tractable.data import mnist
 from tractable.diagnostics import Capacity, capacity
 from tractable.likelihoods import Categorical, Softmax
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord

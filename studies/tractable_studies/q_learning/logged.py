@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tractable.agents import Exploration, QAgent, evaluate_policy
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 from tractable_studies.q_learning.ours import ONE_PASS
 
 ENV = "CartPole-v1"

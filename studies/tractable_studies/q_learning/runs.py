@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tractable.agents import evaluate_policy
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 from tractable_studies.q_learning import baselines, ours
 
 EVALUATED = 20

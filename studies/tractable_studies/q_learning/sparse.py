@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tractable.agents import DeepSea, Exploration, QAgent
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 
 SIZE = 10
 EPISODES = 1_000

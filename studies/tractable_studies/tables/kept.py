@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 
 FILE = "folds.json"
 

@@ -23,7 +23,7 @@ import torch
 
 from tractable.cli.output import print_line, print_table
 from tractable.data import uci
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.report.calibration import LEVELS, covered, of_intervals
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor

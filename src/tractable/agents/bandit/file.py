@@ -15,9 +15,9 @@ from tractable.agents.bandit.policies import BanditPolicy, current
 from tractable.agents.bandit.policies import policy as policy_of
 from tractable.agents.bandit.replay import BanditReplay
 from tractable.errors import InvalidModelFile
-from tractable.learners import Learner, files
+from tractable.learners import Learner, serialization
 from tractable.likelihoods import Likelihood
-from tractable.persistence import checks, model_file
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def save(agent: Bandit, path: str | Path) -> None:
 
 def packed(agent: Bandit) -> tuple[Tensors, Header]:
     """Return an agent as named tensors and JSON values."""
-    own, learner = files.pack(agent.learner)
+    own, learner = serialization.pack(agent.learner)
     tensors = with_prefix(own, "learner/") | with_prefix(agent.history.state(), "history/")
     tensors["generator"] = agent.generator.get_state()
     place: dict[str, int] = {}
@@ -97,15 +97,15 @@ def _agent(
         if header.get("learner") != _KIND:
             raise InvalidModelFile(f"{path} holds a {header.get('learner')!r}, not a bandit agent")
         header = _with_current_names(header)
-        learner = files.unpack(
+        learner = serialization.unpack(
             path, under_prefix(tensors, "learner/"), header["of"], net, likelihood,
             device=device, **options,
         )  # fmt: skip
-        arguments = dict(checks.check_finite(header["agent"], "agent"))
+        arguments = dict(validation.check_finite(header["agent"], "agent"))
         replay, found = arguments.pop("replay"), arguments.pop("policy")
         _check_sizes(learner, arguments, model_file.count_numbers(tensors))
         if "n_samples" in found:
-            checks.require_at_most(found["n_samples"], MAX_SAMPLES, "n_samples")
+            validation.require_at_most(found["n_samples"], MAX_SAMPLES, "n_samples")
         agent = kind(
             learner,
             policy_of(found if policy is None else policy),
@@ -115,12 +115,12 @@ def _agent(
         agent.generator.set_state(tensors["generator"])
         agent.history = BanditHistory.restore(under_prefix(tensors, "history/"))
         seed = header["env_seed"]
-        agent.env_seed = None if seed is None else checks.require_type(seed, int, "env_seed")
+        agent.env_seed = None if seed is None else validation.require_type(seed, int, "env_seed")
         if agent.replay is not None:
             held = {k: t.to(learner.device) for k, t in under_prefix(tensors, "replay/").items()}
             _check_memory(learner, held, agent.n_features + agent.n_actions)
             agent.replay.restore(held, header["replay"])
-        checks.check_roundtrip(
+        validation.check_roundtrip(
             _of_agent(tensors, header, policy), _of_agent(*packed(agent), policy)
         )
     return agent
@@ -153,7 +153,11 @@ def resume(agent: Bandit, path: str | Path) -> None:
         policy = current(header["agent"]["policy"])
     pairs = (
         ("agent", described(found) | {"policy": policy}, described(agent)),
-        ("learner", files.identity(found.learner)["options"], files.identity(learner)["options"]),
+        (
+            "learner",
+            serialization.identity(found.learner)["options"],
+            serialization.identity(learner)["options"],
+        ),
     )
     for what, theirs, mine in pairs:
         for key, value in mine.items():
@@ -191,16 +195,16 @@ def _renamed(entries: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
     """Check the numbers of actions and features against the network before rows are allocated."""
-    actions = checks.require_at_most(
+    actions = validation.require_at_most(
         arguments["n_actions"], max(MAX_ACTIONS, isqrt(room)), "n_actions"
     )
-    width = actions + checks.require_at_most(arguments["n_features"], room, "n_features")
+    width = actions + validation.require_at_most(arguments["n_features"], room, "n_features")
     learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
 
 
 def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
     """Raise if the replay buffer holds rows that the learner cannot have been trained on."""
-    checks.check_numbers(held, {})
+    validation.check_numbers(held, {})
     if not held:
         return
     x, y = held["inputs"], held["targets"]

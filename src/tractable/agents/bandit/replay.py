@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from tractable.learners import BatchPosition, Learner
-from tractable.persistence.checks import require_at_most
-from tractable.training.batches import ArrayData
+from tractable.persistence.validation import require_at_most
+from tractable.training.data import ArrayData
 
 _FIRST_ROWS = 64  # initial size of the buffer, which then doubles up to its buffer_size
 

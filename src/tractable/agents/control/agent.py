@@ -44,7 +44,7 @@ from tractable.agents.control.settings import ControlSettings
 from tractable.errors import EnvironmentFault
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
-from tractable.learners.engines import Snapshot
+from tractable.learners.methods.tagi.engines import Snapshot
 from tractable.likelihoods import Normal
 from tractable.training import Progress
 

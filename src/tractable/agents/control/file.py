@@ -17,7 +17,7 @@ from tractable.agents.control.settings import ControlSettings
 from tractable.agents.renamed import current
 from tractable.errors import InvalidModelFile
 from tractable.learners import TAGI
-from tractable.persistence import checks, model_file
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
         _check_length(env, len(actions))
         options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
-            for key, value in checks.check_finite(header["options"], "options").items()
+            for key, value in validation.check_finite(header["options"], "options").items()
         }
         stated = {key: value for key, value in options.items() if (key, value) != _UNLIMITED}
-        checks.check_arguments(ControlSettings, stated, "the agent")
+        validation.check_arguments(ControlSettings, stated, "the agent")
         _check_sizes(options, model_file.count_numbers(tensors))
         agent = kind(env, **options)
         for name in ("policy", "value"):
@@ -85,13 +85,13 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
                 f"{name} network",
             )
         scales = under_prefix(tensors, "scales/")
-        checks.check_same_tensors(_scales(agent), scales, "observation")
-        checks.check_numbers(scales, {"counts": "non-negative"})
+        validation.check_same_tensors(_scales(agent), scales, "observation")
+        validation.check_numbers(scales, {"counts": "non-negative"})
         agent.normalizer.restore({key: tensor.numpy() for key, tensor in scales.items()})
-        agent.steps = checks.require_at_most(header["steps"], 1 << 60, "steps")
+        agent.steps = validation.require_at_most(header["steps"], 1 << 60, "steps")
         for learner in (agent.policy_learner, agent.value_learner):
             learner.fitted = agent.steps > 0
-        sigma = float(checks.require_type(header["target_std"], (int, float), "target_std"))
+        sigma = float(validation.require_type(header["target_std"], (int, float), "target_std"))
         if not 0 < sigma < float("inf"):
             raise InvalidModelFile(f"target_std in {path} is {sigma}, expected a positive number")
         agent.set_target_std(sigma)
@@ -100,7 +100,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             {str(key): float(value) for key, value in record.items()}
             for record in header["training_log"]
         ]
-        seed = checks.require_type(header["episode_seed"], int, "episode_seed")
+        seed = validation.require_type(header["episode_seed"], int, "episode_seed")
         if not agent.episode.resume(seed, actions, tensors["episode/observation"].numpy()):
             raise InvalidModelFile(
                 f"the episode in {path} cannot be resumed: the environment is not reproducible "
@@ -108,7 +108,7 @@ def load(kind: type[TAGIControl], path: str | Path, env: Any) -> TAGIControl:
             )
         agent.rng.bit_generator.state = json.loads(header["rng"])
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
-        checks.check_roundtrip((tensors, entries), packed(agent))
+        validation.check_roundtrip((tensors, entries), packed(agent))
     return agent
 
 
@@ -118,8 +118,8 @@ def _scales(agent: TAGIControl) -> Tensors:
 
 
 def _restore_network(learner: TAGI, tensors: Tensors, what: str) -> None:
-    checks.check_same_tensors(learner.method.learnt(learner.state), tensors, what)
-    checks.check_numbers(tensors, learner.method.domains)
+    validation.check_same_tensors(learner.method.learnt(learner.state), tensors, what)
+    validation.check_numbers(tensors, learner.method.domains)
     learner.method.restore(learner.state, tensors)
 
 
@@ -135,11 +135,11 @@ def _check_length(env: Any, steps: int) -> None:
 
 def _check_sizes(options: dict[str, Any], room: int) -> None:
     for name in ("policy_hidden_layer_sizes", "value_hidden_layer_sizes"):
-        widths = [checks.require_at_most(width, room, name) for width in options.get(name, ())]
+        widths = [validation.require_at_most(width, room, name) for width in options.get(name, ())]
         weights = sum(into * out for into, out in pairwise([1, *widths, 1]))
-        checks.require_at_most(weights, room, f"the size of {name}")
+        validation.require_at_most(weights, room, f"the size of {name}")
     for name in ("n_steps", "batch_size", "epochs"):
-        checks.require_at_most(options.get(name, 0), MOST_STEPS, name)
+        validation.require_at_most(options.get(name, 0), MOST_STEPS, name)
 
 
 _UNRESTRAINED = {"saturation_penalty": 0.0, "forget_rate": 0.0, "max_kl": None}

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tractable.learners import TAGI
-from tractable.learners.batch_rule import forget
+from tractable.learners.methods.tagi.batch_rule import forget
 
 
 def forget_some(policy: TAGI, share: float) -> None:

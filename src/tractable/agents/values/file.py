@@ -17,8 +17,8 @@ from tractable.agents.values.critic import Critic
 from tractable.agents.values.settings import QSettings
 from tractable.agents.values.table import Exploration
 from tractable.errors import InvalidModelFile
-from tractable.learners import Learner, files
-from tractable.persistence import checks, model_file
+from tractable.learners import Learner, serialization
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def packed(agent: QAgent) -> tuple[Tensors, Header]:
     for k, critic in enumerate(agent.critics):
         for name, learner in (("learner", critic.learner), ("target", critic.target)):
             if learner is not None:
-                own, header = files.pack(learner)
+                own, header = serialization.pack(learner)
                 tensors |= with_prefix(own, f"{name}/{k}/")
                 (learners if name == "learner" else targets).append(header)
     tensors |= with_prefix(_arrays(agent), "arrays/")
@@ -103,7 +103,7 @@ def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) 
         arrays = {name: t.numpy() for name, t in under_prefix(tensors, "arrays/").items()}
         check_length(env, len(arrays["episode_actions"]))
         options = _options(header, arrays, model_file.count_numbers(tensors))
-        critics = checks.require_type(header["critics"], list, "critics")
+        critics = validation.require_type(header["critics"], list, "critics")
         if len(critics) != options.get("n_critics", 1):
             raise InvalidModelFile(
                 f"{path} holds {len(critics)} networks, its options ask for "
@@ -121,14 +121,14 @@ def load(kind: type[QAgent], path: str | Path, env: Any, net: nn.Module | None) 
                 agent.critics[k] = Critic(learners[k], agent.actions, target)
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
         again = packed(agent)
-        checks.check_roundtrip((_own(tensors), entries), (_own(again[0]), again[1]))
+        validation.check_roundtrip((_own(tensors), entries), (_own(again[0]), again[1]))
     return agent
 
 
 def _learner(
     path: str | Path, tensors: Tensors, prefix: str, header: Header, net: nn.Module | None
 ) -> Learner:
-    return files.unpack(path, under_prefix(tensors, prefix), header, net, None, device=None)
+    return serialization.unpack(path, under_prefix(tensors, prefix), header, net, None, device=None)
 
 
 def _own(tensors: Tensors) -> Tensors:
@@ -138,21 +138,22 @@ def _own(tensors: Tensors) -> Tensors:
 
 def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any]:
     """Return the constructor arguments; raise if one exceeds what the file has data for."""
-    options = dict(checks.check_finite(header["options"], "options"))
+    options = dict(validation.check_finite(header["options"], "options"))
     exploration = options.pop("exploration")
-    seed = checks.require_type(options.pop("seed"), int, "seed")
+    seed = validation.require_type(options.pop("seed"), int, "seed")
     options["hidden_layer_sizes"] = tuple(
-        checks.require_at_most(w, room, "hidden_layer_sizes") for w in options["hidden_layer_sizes"]
+        validation.require_at_most(w, room, "hidden_layer_sizes")
+        for w in options["hidden_layer_sizes"]
     )
     stated = {k: v for k, v in options.items() if v is not None or k not in _MAY_BE_NONE}
-    checks.check_arguments(QSettings, stated, "the agent")
+    validation.check_arguments(QSettings, stated, "the agent")
     for name in ("train_freq", "batch_size", "epochs", "n_critics", "gradient_steps"):
-        checks.require_at_most(options[name], MOST_STEPS, name)
+        validation.require_at_most(options[name], MOST_STEPS, name)
     for name, array in (
         ("buffer_size", "latest_rewards"),
         ("priority_buffer_size", "surprising_rewards"),
     ):
-        checks.require_at_most(options[name], len(arrays.get(array, ())), name)
+        validation.require_at_most(options[name], len(arrays.get(array, ())), name)
     if exploration is not None:
         options["exploration"] = Exploration(**exploration)
     return {"seed": seed, **options}
@@ -161,8 +162,10 @@ def _options(header: Header, arrays: dict[str, Any], room: int) -> dict[str, Any
 def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     mine = _arrays(agent)
     mine["episode_actions"] = torch.from_numpy(arrays["episode_actions"])
-    checks.check_same_tensors(mine, {k: torch.from_numpy(a) for k, a in arrays.items()}, "agent")
-    checks.check_numbers(
+    validation.check_same_tensors(
+        mine, {k: torch.from_numpy(a) for k, a in arrays.items()}, "agent"
+    )
+    validation.check_numbers(
         {k: torch.from_numpy(a) for k, a in arrays.items()}, {"counts": "non-negative"}
     )
     agent.normalizer.restore(arrays)
@@ -170,20 +173,22 @@ def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     held, following, kept = header["places"]
     if teacher.latest is not None:
         _fill(teacher.latest.rows, arrays, "latest_", agent.actions)
-        teacher.latest.held = checks.require_at_most(held, len(teacher.latest.rows), "held")
-        teacher.latest.next = checks.require_at_most(
+        teacher.latest.held = validation.require_at_most(held, len(teacher.latest.rows), "held")
+        teacher.latest.next = validation.require_at_most(
             following, len(teacher.latest.rows) - 1, "next"
         )
     if teacher.priority_buffer is not None:
         _fill(teacher.priority_buffer.rows, arrays, "surprising_", agent.actions)
         teacher.priority_buffer.surprise[:] = arrays["surprise"]
-        teacher.priority_buffer.held = checks.require_at_most(
+        teacher.priority_buffer.held = validation.require_at_most(
             kept, len(teacher.priority_buffer.rows), "kept"
         )
-    agent.steps = checks.require_at_most(header["steps"], 1 << 60, "steps")
-    teacher.horizons = checks.require_at_most(header["horizons"], 1 << 60, "horizons")
+    agent.steps = validation.require_at_most(header["steps"], 1 << 60, "steps")
+    teacher.horizons = validation.require_at_most(header["horizons"], 1 << 60, "horizons")
     teacher.target_std, teacher.pessimism = (
-        float(checks.require_type(checks.check_finite(header[name], name), (int, float), name))
+        float(
+            validation.require_type(validation.check_finite(header[name], name), (int, float), name)
+        )
         for name in ("target_std", "pessimism")
     )
     if not teacher.target_std > 0 or not teacher.pessimism >= 0:
@@ -197,8 +202,8 @@ def _restore(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     ]
     head, seed = header["held"]
     agent.held = (
-        checks.require_at_most(head, len(agent.critics) - 1, "held"),
-        checks.require_at_most(seed, 2**31, "held"),
+        validation.require_at_most(head, len(agent.critics) - 1, "held"),
+        validation.require_at_most(seed, 2**31, "held"),
     )
     _resume(agent, arrays, header)
 
@@ -208,7 +213,7 @@ def _resume(agent: QAgent, arrays: dict[str, Any], header: Header) -> None:
     actions = arrays["episode_actions"].tolist()
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions outside the action space")
-    seed = checks.require_type(header["episode_seed"], int, "episode_seed")
+    seed = validation.require_type(header["episode_seed"], int, "episode_seed")
     if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
             "the episode cannot be resumed: the environment is not reproducible from the same "

@@ -15,8 +15,8 @@ from tractable.agents.control.environment import known_environment, open_environ
 from tractable.agents.renamed import current
 from tractable.agents.values.file import MOST_STEPS, check_length
 from tractable.errors import InvalidModelFile
-from tractable.learners import files
-from tractable.persistence import checks, model_file
+from tractable.learners import serialization
+from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def packed(agent: PolicyAgent) -> tuple[Tensors, Header]:
     tensors = _own(agent)
     critic = None
     if agent.critic is not None:
-        own, critic = files.pack(agent.critic.learner)
+        own, critic = serialization.pack(agent.critic.learner)
         tensors |= with_prefix(own, "critic/")
     spec = getattr(agent.env, "spec", None)
     return tensors, {
@@ -85,7 +85,7 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
         options = _options(kind, header, tensors)
         made: Any = kind
         if header["critic"] is not None:
-            learner = files.unpack(
+            learner = serialization.unpack(
                 path, under_prefix(tensors, "critic/"), header["critic"], None, None, device=None
             )
             options["critic"] = lambda *_, **__: learner
@@ -93,32 +93,32 @@ def load(kind: type[PolicyAgent], path: str | Path, env: Any, net: nn.Module | N
         _restore(agent, tensors, header, actions)
         entries = {key: value for key, value in header.items() if key not in ("format", "env")}
         mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
-        checks.check_roundtrip((mine, entries), (_own(agent), packed(agent)[1]))
+        validation.check_roundtrip((mine, entries), (_own(agent), packed(agent)[1]))
     return agent
 
 
 def _options(kind: type[PolicyAgent], header: Header, tensors: Tensors) -> dict[str, Any]:
     """Return the constructor arguments; raise if one exceeds what the file has data for."""
-    options = dict(checks.check_finite(header["options"], "options"))
+    options = dict(validation.check_finite(header["options"], "options"))
     room = model_file.count_numbers(tensors)
     hidden_layer_sizes = [
-        checks.require_at_most(width, room, "hidden_layer_sizes")
+        validation.require_at_most(width, room, "hidden_layer_sizes")
         for width in options["hidden_layer_sizes"]
     ]
-    checks.check_network_size([1, *hidden_layer_sizes, 1], 1, tensors)
-    checks.check_arguments(kind, options, "the agent")
+    validation.check_network_size([1, *hidden_layer_sizes, 1], 1, tensors)
+    validation.check_arguments(kind, options, "the agent")
     for name in ("n_steps", "batch_size", "epochs", "episodes_per_update"):
-        checks.require_at_most(options.get(name, 1), MOST_STEPS, name)
+        validation.require_at_most(options.get(name, 1), MOST_STEPS, name)
     for name in ("weigh_by_confidence", "weigh_by_discount"):
-        checks.require_type(options.get(name, False), bool, name)
+        validation.require_type(options.get(name, False), bool, name)
     return {**options, "hidden_layer_sizes": tuple(hidden_layer_sizes)}
 
 
 def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list[int]) -> None:
     mine = {name: t for name, t in tensors.items() if not name.startswith("critic/")}
     wanted = _own(agent) | {"arrays/episode_actions": tensors["arrays/episode_actions"]}
-    checks.check_same_tensors(wanted, mine, "agent")
-    checks.check_numbers(mine, {})
+    validation.check_same_tensors(wanted, mine, "agent")
+    validation.check_numbers(mine, {})
     with torch.no_grad():
         for name, parameter in agent.actor.parameters.items():
             parameter.copy_(tensors[f"actor/{name}"])
@@ -132,14 +132,14 @@ def _restore(agent: PolicyAgent, tensors: Tensors, header: Header, actions: list
             agent.actor.optimizer.state[one] = state
     arrays = {name: t.numpy() for name, t in under_prefix(tensors, "arrays/").items()}
     agent.normalizer.restore(arrays)
-    agent.steps = checks.require_at_most(header["steps"], 1 << 60, "steps")
+    agent.steps = validation.require_at_most(header["steps"], 1 << 60, "steps")
     agent.episodes = [(int(s), float(r), int(n)) for s, r, n in header["episodes"]]
     agent.training_log = [
         {str(k): float(v) for k, v in record.items()} for record in header["training_log"]
     ]
     if any(not 0 <= action < agent.actions for action in actions):
         raise InvalidModelFile("the episode in the file has actions outside the action space")
-    seed = checks.require_type(header["episode_seed"], int, "episode_seed")
+    seed = validation.require_type(header["episode_seed"], int, "episode_seed")
     if not agent.episode.resume(seed, actions, arrays["episode_observation"]):
         raise InvalidModelFile(
             "the episode cannot be resumed: the environment is not reproducible from the same "

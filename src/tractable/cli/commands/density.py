@@ -24,7 +24,7 @@ from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
 from tractable.generative.columns import Columns
 from tractable.generative.em import Mixture
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 from tractable.report import RESULTS, Picture, Results, Section, write_report
 from tractable.report.provenance import command, peak_memory_mib, versions
 from tractable.report.words import number

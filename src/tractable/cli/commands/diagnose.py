@@ -31,7 +31,7 @@ from tractable.diagnostics import (
     summary,
 )
 from tractable.likelihoods import Categorical, Likelihood, Normal, Softmax
-from tractable.persistence.files import write_text
+from tractable.persistence.atomic import write_text
 from tractable.report.provenance import command, versions
 from tractable.report.study import StudyPage, write_study
 from tractable.report.words import duration

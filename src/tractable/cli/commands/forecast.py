@@ -26,7 +26,7 @@ from tractable.cli.tables.reader import TextTable
 from tractable.errors import InvalidInput, TractableError
 from tractable.forecast import Backtest, Forecast, Forecaster
 from tractable.forecast.scaling import TRANSFORMS, Transform, forward
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 from tractable.report import (
     RESULTS,
     Calibration,

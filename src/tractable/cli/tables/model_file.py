@@ -15,9 +15,9 @@ from tractable.cli.errors import UsageError
 from tractable.cli.tables.columns import Column
 from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS
 from tractable.errors import InvalidModelFile
-from tractable.persistence import checks
 from tractable.persistence import model_file as storage
-from tractable.persistence.checks import require_type
+from tractable.persistence import validation
+from tractable.persistence.validation import require_type
 from tractable.sklearn.files import packed, unpacked
 
 FORMAT = 1
@@ -122,7 +122,7 @@ def read(path: Path) -> TableModel:
         )
         if model.missing not in ("infer", "refuse", "drop", "mean"):
             raise InvalidModelFile(f"{path} is a damaged model file: missing {model.missing!r}")
-        checks.check_roundtrip(({}, entry), ({}, model.entry()))
+        validation.check_roundtrip(({}, entry), ({}, model.entry()))
     return model
 
 

@@ -26,7 +26,7 @@ from tractable.errors import InvalidModelFile
 from tractable.generative import Generative
 from tractable.generative import files as generative_files
 from tractable.persistence import model_file as storage
-from tractable.persistence.checks import require_type
+from tractable.persistence.validation import require_type
 
 Array = npt.NDArray[np.float64]
 

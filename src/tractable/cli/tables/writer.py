@@ -17,7 +17,7 @@ from tractable.cli.folder import write_problem
 from tractable.cli.tables import reader
 from tractable.cli.tables.columns import numeric_column
 from tractable.cli.tables.formats import DATE_FORMATS, infer_date_format, parse_date, parse_number
-from tractable.persistence.files import atomic_file
+from tractable.persistence.atomic import atomic_file
 
 _NEEDS = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 _TEXT = ("", ".csv", ".txt", ".gz")

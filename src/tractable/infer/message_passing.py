@@ -1,0 +1,154 @@
+"""One pass of inference to the input: moments forward, the message of an observation backward.
+
+The weights take part with their variances and get no message.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tractable.errors import NonFiniteMessage, NotFitted
+from tractable.gaussian import Gaussian
+from tractable.learners import TAGI
+from tractable.likelihoods import Categorical, Likelihood, Normal
+from tractable.likelihoods.base import limit_variance_message
+from tractable.moments import conditioning
+from tractable.training.inputs import single_input
+
+
+def trained(model: TAGI) -> TAGI:
+    """The model, if it is one that inference can run on."""
+    if not isinstance(model, TAGI):
+        raise TypeError(
+            f"inference needs a TAGI model, whose weights are Gaussian; got {type(model).__name__}"
+        )
+    if not model.fitted:
+        raise NotFitted("the model has seen no data: call fit or update first")
+    return model
+
+
+def positive(value: float, name: str) -> float:
+    """A finite number above zero."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value}")
+    return float(value)
+
+
+def prior(model: TAGI, x: Any, sigma: float | None = None) -> Gaussian:
+    """The prior of the input: a ``Gaussian``, or a tensor known up to ``sigma`` (None: exactly)."""
+    if sigma is not None:
+        positive(sigma, "sigma")
+    if isinstance(x, Gaussian):
+        if sigma is not None:
+            raise ValueError("a Gaussian input brings its own variance: leave sigma out")
+        moved = model.format.inputs(x)
+        assert isinstance(moved, Gaussian)
+        return Gaussian.wrap(moved.loc.detach(), moved.variance.detach())
+    loc = single_input(model.format.inputs(x), "inferring an input")
+    if not loc.is_floating_point():
+        raise TypeError(f"an input of {loc.dtype} has no Gaussian: row numbers cannot be inferred")
+    return Gaussian.wrap(loc, torch.full_like(loc, 0.0 if sigma is None else sigma**2))
+
+
+def noisy(likelihood: Likelihood, sigma_v: float | None) -> Likelihood:
+    """The likelihood with another observation noise, where it has one to choose."""
+    if sigma_v is None:
+        return likelihood
+    positive(sigma_v, "sigma_v")
+    if isinstance(likelihood, Normal):
+        return Normal(sigma_v).to(likelihood.noise_mean.device)
+    if isinstance(likelihood, Categorical) and likelihood.link == "normal":
+        changed = Categorical(likelihood.classes, likelihood.tree, "normal", sigma_v)
+        return changed.to(likelihood.paths.device)
+    raise ValueError(
+        f"sigma_v is the noise of a normal link, and {likelihood} has none to choose: leave it out"
+    )
+
+
+def leaf(x: Gaussian) -> Gaussian:
+    """The same Gaussian at the root of a new graph, ready to receive messages."""
+    return Gaussian.wrap(x.loc.detach().requires_grad_(), x.variance.detach().requires_grad_())
+
+
+def send(outputs: Gaussian, seen: Observation, to: list[Gaussian]) -> list[tuple[Tensor, Tensor]]:
+    """Carry a message from the outputs back to the given states of their graph."""
+    ends = [moment for state in to for moment in (state.loc, state.variance)]
+    found = torch.autograd.grad(
+        [outputs.loc, outputs.variance], ends, [seen.d_mu, seen.d_var], allow_unused=True
+    )
+    full = [torch.zeros_like(end) if d is None else d for d, end in zip(found, ends, strict=True)]
+    return list(zip(full[::2], full[1::2], strict=True))
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A message at the outputs: what it is made of, row by row."""
+
+    d_mu: Tensor
+    d_var: Tensor
+    variance: Tensor
+    """Of the outputs."""
+
+    @property
+    def values(self) -> Tensor:
+        """Number of observed values in each row."""
+        return (self.d_var < 0).flatten(1).sum(1).clamp_min(1).to(self.d_mu.dtype)
+
+    def gain(self, state: Gaussian, d_mu: Tensor) -> Tensor:
+        """The share of a message to ``state`` that its outputs can account for, row by row.
+
+        Moments forward treat the units of a layer as independent, though all depend on the same
+        input; the variance that the input gives to an output is then too small, and the step,
+        divided by it, too long.  Along the step itself that variance is known: ``lambda = sum v g^2
+        / sum d^2`` with messages d at the outputs and g at the state.  As in
+        ``tractable.learners.methods.tagi.batch_rule`` the gain is ``min(1, c / (lambda + s2))``,
+        where c is the variance the message was divided by and s2 the part of it that is noise.
+
+        Exact: the mean, for one output whose variance comes from this state and the noise.  It
+        is 1 wherever the independence was true.
+        """
+        weight = conditioning.observed_power(self.d_mu, self.d_var)
+        power = _row_sums(state.variance * d_mu * d_mu)
+        return conditioning.damping(weight, self.d_var, self.variance, power, _row_sums)
+
+
+def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Observation:
+    """The message of targets to the outputs."""
+    with torch.no_grad():
+        mean, variance = outputs.loc.detach(), outputs.variance.detach()
+        d_mu, d_var = likelihood.messages(targets, mean, variance)
+        return Observation(d_mu, limit_variance_message(d_var, variance), variance)
+
+
+def posterior(
+    state: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation, damped: bool = True
+) -> Gaussian:
+    """The state after its message, scaled by the gain; the variance stays positive."""
+    with torch.no_grad():
+        n = seen.values
+        if damped:
+            gain = seen.gain(state, d_mu)
+            n = (n * gain).clamp_min(1)
+            d_mu, d_var = d_mu * _rows(gain, d_mu), d_var * _rows(gain, d_mu)
+        mean, variance = conditioning.condition(
+            state.loc, state.variance, d_mu, d_var, _rows(n, d_mu)
+        )
+    if not bool(torch.isfinite(mean).all() & torch.isfinite(variance).all()):
+        raise NonFiniteMessage(
+            "the observation sent a message that is not finite: (a) it is too far from what the "
+            "model expects, (b) the noise is too small, or (c) the input is out of range"
+        )
+    return Gaussian.wrap(mean.detach(), variance.detach())
+
+
+def _row_sums(values: Tensor) -> Tensor:
+    return values.flatten(1).sum(1)
+
+
+def _rows(per_row: Tensor, like: Tensor) -> Tensor:
+    return per_row.reshape(-1, *[1] * (like.ndim - 1))

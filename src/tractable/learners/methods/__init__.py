@@ -1,0 +1,1 @@
+"""Learning methods: the interface ``Method`` and its implementations, one class per method."""

@@ -1,0 +1,232 @@
+"""Backprop: one set of weights, of greatest likelihood (eq. 1) or posterior density (eq. 2).
+
+With ``prior=Normal`` the log prior is an L2 penalty, with ``Laplace`` an L1 penalty.  With
+``mc_dropout`` the network's dropout layers stay active when predicting, and a prediction averages
+over their masks (Gal & Ghahramani, "Dropout as a Bayesian approximation", 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tractable.learners.learner import Learner
+from tractable.learners.methods.base import BatchPosition, TensorDict
+from tractable.learners.methods.gradient import (
+    DROPOUT,
+    GradientMethod,
+    GradientState,
+    OptimizerOptions,
+    Schedule,
+)
+from tractable.learners.methods.optimizers import Factory
+from tractable.learners.network.functional import Network
+from tractable.learners.network.reset import reset_parameters
+from tractable.likelihoods import Likelihood
+from tractable.posterior import Posterior, flat
+from tractable.priors import Prior, as_prior
+from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
+
+Init = Literal["fresh", "net"]
+
+
+class BackpropMethod(GradientMethod):
+    """See ``Backprop``; the only vector of a state is that of the weights."""
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        *,
+        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None,
+        mc_dropout: bool,
+        init: Init,
+        lr: float,
+        optimizer: Factory,
+        schedule: Schedule,
+        n_weight_samples: int,
+    ) -> None:
+        super().__init__(
+            network, likelihood, OptimizerOptions(lr, optimizer, schedule, n_weight_samples)
+        )
+        if init not in ("fresh", "net"):
+            raise ValueError(f"init must be 'fresh' or 'net', got {init!r}")
+        if mc_dropout and not self.drops:
+            raise ValueError("mc_dropout needs a network with dropout layers")
+        self.prior = None if prior is None else as_prior(prior)
+        self.mc_dropout, self.scheme = mc_dropout, init
+        self.draws_masks = mc_dropout
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        prior = None
+        if self.prior is not None:
+            prior = self.prior.config() or {"name": "of the user's own"}
+        return {
+            "prior": prior,
+            "mc_dropout": self.mc_dropout,
+            "init": self.scheme,
+            **self.descent.options(),
+        }
+
+    def init(self, likelihood: Likelihood, seed: int) -> GradientState:
+        """See ``Method``."""
+        state = GradientState(likelihood, self.network.initial_buffers(), seed)
+        module = self.network.module
+        if self.scheme == "fresh":
+            with self.chance.seeded(state.generator):
+                reset_parameters(module)
+        named = dict(module.named_parameters())
+        first = flat([named[name].detach() for name in self.network.shapes])
+        self.descent.start(state, [first], self.network)
+        return state
+
+    # --- the objective -----------------------------------------------------------------------
+
+    def divergence_share(self, position: BatchPosition) -> float:
+        """See ``GradientMethod``."""
+        return position.share
+
+    def gradients(
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """See ``GradientMethod``."""
+        w = state.vectors[0].detach()
+        leaves = [part.requires_grad_() for part in self.network.split(w)]
+        with self.holding(leaves, buffers):
+            log_likelihood, z = self.log_likelihood(state, leaves, buffers, x, y)
+            minus = log_likelihood.new_full((), -1.0)
+            gradients = torch.autograd.grad(log_likelihood, leaves, minus, allow_unused=True)
+        parts = zip(gradients, leaves, strict=True)
+        d_w = flat([torch.zeros_like(leaf) if g is None else g for g, leaf in parts])
+        return log_likelihood.detach(), z, [self.with_prior(state, d_w, weight)]
+
+    def with_prior(self, state: GradientState, d_w: Tensor, weight: float) -> Tensor:
+        """The gradient of the batch, with the prior's share in it and zero where pruned."""
+        if self.prior is not None:
+            d_w.sub_(self.prior.score(state.vectors[0].detach()), alpha=weight)
+        if state.kept is not None:
+            d_w.mul_(state.kept)
+        return d_w
+
+    def end_epoch(self, state: GradientState) -> EpochRecord:
+        """See ``Method``."""
+        record = super().end_epoch(state)
+        if self.prior is not None:
+            log_prior = self.prior.log_prob(state.vectors[0].detach())
+            record["log_prior"] = float(log_prior.sum(dtype=torch.float64))
+        return record
+
+    # --- predicting --------------------------------------------------------------------------
+
+    def weights(
+        self, state: GradientState, n_weight_samples: int, generator: torch.Generator
+    ) -> Iterator[list[Tensor]]:
+        """See ``GradientMethod``; one set of weights, under as many masks."""
+        weights = self.network.split(state.vectors[0].detach())
+        for _ in range(n_weight_samples if self.mc_dropout else 1):
+            yield weights
+
+    def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
+        """See ``GradientMethod``; dropout stays active with ``mc_dropout``."""
+        if not self.mc_dropout:
+            return super().evaluate(state, weights, x)
+        module = self.network.module.eval()
+        layers = [layer for layer in module.modules() if isinstance(layer, DROPOUT)]
+        for layer in layers:
+            layer.train()
+        try:
+            return self.run(weights, state.buffers, x, train=False)
+        finally:
+            for layer in layers:
+                layer.eval()
+
+    def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
+        """The one function that is known, or one per mask with ``mc_dropout``."""
+        drawn = super().sample(state, x, n, generator)
+        return drawn if self.mc_dropout else drawn.expand(n, *drawn.shape[1:])
+
+    def posterior(self, state: GradientState) -> Posterior:
+        """The weights, as Gaussians without variance."""
+        loc = state.vectors[0].detach().clone()
+        variance = float("inf") if self.prior is None else self.prior.variance
+        shapes = self.network.shapes
+        return Posterior(shapes, loc, torch.zeros_like(loc), dict.fromkeys(shapes, variance))
+
+    # --- state -------------------------------------------------------------------------------
+
+    def keep(self, state: GradientState, kept: Tensor) -> None:
+        """See ``GradientMethod``."""
+        state.kept = kept if state.kept is None else kept & state.kept
+        state.vectors[0].detach().mul_(state.kept)
+
+    def learnt(self, state: GradientState) -> TensorDict:
+        """See ``Method``."""
+        (w,) = state.vectors
+        kept = torch.ones_like(w, dtype=torch.bool) if state.kept is None else state.kept
+        buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
+        return {**self.named(w, "loc"), **buffers, "kept": kept}
+
+    def restore(self, state: GradientState, learnt: TensorDict) -> None:
+        """See ``Method``."""
+        vector = flat([learnt[f"loc/{name}"] for name in self.network.shapes])
+        self.descent.start(state, [vector], self.network)
+        kept = learnt["kept"].bool()
+        state.kept = None if bool(kept.all()) else kept
+        state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
+
+
+class Backprop(Learner):
+    """Learn one set of weights.
+
+    Args:
+        net: any module.
+        likelihood: how observations depend on the network's outputs.
+        prior: ``None`` for the maximum-likelihood estimate, or a prior for the MAP estimate.
+        mc_dropout: keep dropout active when predicting.
+        init: ``"fresh"``: every layer's own ``reset_parameters``, with this learner's seed;
+            ``"net"``: the network's weights as they are, for example trained ones.
+        lr: learning rate.
+        optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
+        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"``, or a class of
+            ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
+            k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
+            one epoch has the rate ``lr`` throughout, and so have online updates.
+        n_weight_samples: dropout masks that a prediction averages over, with ``mc_dropout``.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator for first weights, order of rows and draws.
+
+    Exact: the gradient of the log likelihood of a batch.  Approximate: the weights have no
+    variance (with ``mc_dropout``, only that of the masks).
+    """
+
+    method_class = BackpropMethod
+    method: BackpropMethod
+    state: GradientState
+
+    def __init__(
+        self,
+        net: nn.Module,
+        likelihood: Likelihood,
+        *,
+        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None = None,
+        mc_dropout: bool = False,
+        init: Init = "fresh",
+        lr: float = 1e-3,
+        optimizer: Factory = "Adam",
+        schedule: Schedule = "cosine",
+        n_weight_samples: int = 50,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
+            mc_dropout=mc_dropout, init=init, lr=lr, optimizer=optimizer, schedule=schedule,
+            n_weight_samples=n_weight_samples,
+        )  # fmt: skip

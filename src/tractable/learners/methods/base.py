@@ -1,0 +1,283 @@
+"""What a learning method is: the one interface between learners and the rest of the library.
+
+A **method** is a network, a likelihood and the options of a way to learn; it does not change.
+Everything that learning changes is in a **state**, which is plain data: a copied state is a twin,
+a list of states an ensemble, a written state a checkpoint.  ``tractable.Learner`` owns the rest:
+the loop, the checks, the callbacks, the hold-out, the lock and the file.
+
+To write a method, derive from ``Method`` and supply, in this order: ``options``, ``init``,
+``update``, ``outputs``, ``sample``, ``input_gradient``, ``posterior``, ``learnt``, ``restore``;
+then a learner is two lines (see ``docs/developer/learner.md`` and
+``learners/methods/laplace/laplace.py``):
+
+    class Mine(Learner):
+        method_class = MyMethod
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tractable.learners.network.functional import Network
+from tractable.learners.outputs import Outputs
+from tractable.likelihoods import Likelihood
+from tractable.likelihoods.base import HeldOut
+from tractable.persistence import validation
+from tractable.persistence.validation import Domain
+from tractable.posterior import Posterior
+from tractable.training.callbacks import EpochRecord
+from tractable.training.data import ArrayData, LoaderData
+from tractable.training.inputs import Inputs
+
+TensorDict = dict[str, Tensor]
+OnBatch = Callable[[int], object]
+
+MAX_WEIGHT_SAMPLES = 1_000_000
+"""The greatest number of draws that a file may ask for."""
+
+
+@dataclass(frozen=True)
+class BatchPosition:
+    """Where in a fit a batch stands; an online update has none."""
+
+    share: float
+    """Rows of the batch over rows of an epoch."""
+    progress: float
+    """Epochs done over epochs to do."""
+    batch: int
+    """Number of the batch in its epoch, from 0."""
+    batches: int
+    """Number of batches in an epoch."""
+
+
+@dataclass
+class State:
+    """What every method's state has; a method adds fields of its own."""
+
+    likelihood: Likelihood
+    """A copy of its own, with what was learnt about the noise."""
+    buffers: TensorDict
+    """Buffers of the network: running statistics."""
+    seed: int
+    """Seed of the random number generator for first weights, order of rows and draws."""
+    generator: torch.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(self.seed)
+
+
+S = TypeVar("S", bound=State)
+
+
+class Method(ABC, Generic[S]):
+    """A network and the options of a way to learn it.
+
+    Args:
+        network: the user's module as a function of its parameters and buffers.
+        likelihood: as the user gave it, to look at; the one that is learnt is in the state.
+    """
+
+    parallel: bool = False
+    """Whether learning releases Python, so that threads help."""
+
+    online: bool = False
+    """Whether one pass over a stream is enough: updates do not forget and need no rehearsal."""
+
+    by_rows: bool = False
+    """Whether the method runs the network on single rows of a batch."""
+
+    domains: ClassVar[dict[str, Domain]] = {}
+    """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
+
+    def __init__(self, network: Network, likelihood: Likelihood) -> None:
+        self.network, self.likelihood = network, likelihood
+
+    # --- to supply -------------------------------------------------------------------------
+
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """The constructor's own arguments, as JSON values."""
+
+    @abstractmethod
+    def init(self, likelihood: Likelihood, seed: int) -> S:
+        """The state before any data; ``likelihood`` is the state's own."""
+
+    @abstractmethod
+    def update(self, state: S, x: Inputs, y: Tensor, position: BatchPosition | None) -> None:
+        """Learn from one batch of checked rows, or raise and leave the state as it was.
+
+        ``position`` is None for an online update.
+        """
+
+    @abstractmethod
+    def outputs(self, state: S, x: Inputs, *, batch_size: int | None = None) -> Outputs:
+        """What is known of the network's outputs at some rows (at most so many at once)."""
+
+    @abstractmethod
+    def sample(self, state: S, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
+        """Outputs of ``n`` functions drawn from what is known, ``[n, rows, ...]``.
+
+        Within a draw all rows see the same weights.
+        """
+
+    @abstractmethod
+    def input_gradient(self, state: S, x: Tensor, y: Tensor) -> Tensor:
+        """Derivative in ``x`` of each row's log predictive density of ``y``.
+
+        A method that returns something near it says so in its own docstring.
+        """
+
+    @abstractmethod
+    def posterior(self, state: S) -> Posterior:
+        """What is known about the parameters."""
+
+    @abstractmethod
+    def learnt(self, state: S) -> TensorDict:
+        """What was learnt, by name: ``init`` and ``restore`` make the same state of it."""
+
+    @abstractmethod
+    def restore(self, state: S, learnt: TensorDict) -> None:
+        """Take over what ``learnt`` gave, names, shapes and numbers checked; keep no alias."""
+
+    # --- with a default --------------------------------------------------------------------
+
+    def copied(self, state: S) -> S:
+        """An independent state that goes on in the same way."""
+        twin = self.init(copy.deepcopy(state.likelihood), state.seed)
+        self.restore(twin, {name: tensor.clone() for name, tensor in self.learnt(state).items()})
+        tensors, values = self.training(state)
+        self.restore_training(twin, {k: t.clone() for k, t in tensors.items()}, values)
+        twin.generator = torch.Generator().manual_seed(state.generator.initial_seed())
+        twin.generator.set_state(state.generator.get_state())
+        return twin
+
+    def backup(self, state: S) -> tuple[Any, ...]:
+        """What ``undo`` needs to take an update back."""
+        tensors, values = self.training(state)
+        return (
+            {name: tensor.clone() for name, tensor in self.learnt(state).items()},
+            {name: tensor.clone() for name, tensor in tensors.items()},
+            copy.deepcopy(values),
+            {name: tensor.clone() for name, tensor in state.likelihood.named_buffers()},
+            state.generator.get_state(),
+        )
+
+    def undo(self, state: S, backup: tuple[Any, ...]) -> None:
+        """Bring a state back to where ``backup`` was taken."""
+        learnt, tensors, values, noise, generator = backup
+        self.restore(state, learnt)
+        self.restore_training(state, tensors, values)
+        state.likelihood.set_buffers(noise)
+        state.generator.set_state(generator)
+
+    def update_within(self, state: S, x: Inputs, y: Tensor, memory_rows: float) -> None:
+        """An online update after which about the last ``memory_rows`` rows are remembered."""
+        raise TypeError(
+            f"{type(self).__name__} has no memory to state: only TAGI forgets in closed form"
+        )
+
+    def learn_epoch(
+        self,
+        state: S,
+        source: ArrayData | LoaderData,
+        order: Tensor | None,
+        progress: float,
+        tell: OnBatch,
+    ) -> bool:
+        """Learn every row once, in one go; False where that is left to ``update``, batch by batch.
+
+        Args:
+            state: the state to change.
+            source: the rows, in batches.
+            order: the order in which to learn the rows; as they stand if None.
+            progress: epochs done over epochs to do.
+            tell: called with the number of batches done since the last call.
+        """
+        return False
+
+    def batches_of(
+        self, state: S, source: ArrayData | LoaderData, order: Tensor | None = None
+    ) -> Iterator[tuple[Inputs, Tensor]]:
+        """The batches of one pass, inputs and targets checked."""
+        for x, y in source.epoch(order):
+            if isinstance(source, LoaderData):
+                y = state.likelihood.targets(y, self.output_shape(state, x))
+            yield x, y
+
+    def end_epoch(self, state: S) -> EpochRecord:
+        """Called after every epoch of ``fit``: metrics for its record."""
+        return {}
+
+    def end_fit(self, state: S, source: ArrayData | LoaderData) -> EpochRecord:
+        """Called once after the last epoch of ``fit``, with its rows: metrics for the last record.
+
+        For what is to be computed at the weights that were found, such as a curvature.  A
+        checkpoint is from before this call, and a resumed run makes it again: the result may
+        depend on nothing but the state and the rows.  A replay memory calls it after every pass.
+        """
+        return {}
+
+    def update_noise_from_statistics(self, state: S) -> None:
+        """Set a noise that is learnt from what was seen since the last time (``end_epoch`` does).
+
+        For learning without epochs, as from a replay memory.
+        """
+
+    def step_schedule(self, state: S) -> None:
+        """Step a schedule of the learning rate, if there is one (``end_epoch`` does)."""
+
+    def rescale_noise(self, state: S, scale: float) -> None:
+        """Multiply the noise variance by a factor."""
+        state.likelihood.rescale(scale)
+
+    def held_out_scale(self, state: S, held_out: list[HeldOut]) -> float:
+        """The factor on the noise variance that suits held-out rows."""
+        return state.likelihood.held_out_scale(held_out)
+
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """Log density of each row that was held out, to compare fits by."""
+        return likelihood.held_out_log_prob(y, mean, variance)
+
+    def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
+        """Look at the rows of a fit before it begins, and warn of what would spoil it."""
+
+    def predictive_likelihood(self, state: S) -> Likelihood:
+        """The likelihood with the noise that a prediction has."""
+        return state.likelihood
+
+    def prune(self, state: S, fraction: float, per_layer: bool) -> None:
+        """Set the least certain weights to exactly zero with zero variance, for good."""
+        raise TypeError(f"{type(self).__name__} cannot be pruned")
+
+    def output_shape(self, state: S, x: Inputs) -> torch.Size:
+        """Shape of the network's output for these rows."""
+        return self.outputs(state, x).moments()[0].shape
+
+    def scoring_options(self) -> dict[str, Any]:
+        """Options of ``outputs`` for the validation rows of every epoch."""
+        return {}
+
+    @classmethod
+    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
+        """Refuse options of a file that would cost more than the file can need."""
+        for name in ("n_weight_samples", "n_train_samples"):
+            if name in options:
+                validation.require_at_most(options[name], MAX_WEIGHT_SAMPLES, name)
+
+    def training(self, state: S) -> tuple[TensorDict, Any]:
+        """What more is needed to go on training bit for bit: named tensors and JSON values."""
+        return {}, None
+
+    def restore_training(self, state: S, tensors: TensorDict, values: Any) -> None:
+        """Take over what ``training`` gave."""
+        if tensors or values is not None:
+            raise TypeError(f"{type(self).__name__} has no training state to take over")

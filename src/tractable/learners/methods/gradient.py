@@ -1,0 +1,400 @@
+"""What the gradient methods share: flat parameters, an optimizer, and predictions by draws.
+
+A method keeps its parameters in a few flat vectors and supplies the gradient of its objective for
+one batch.  The objective of a batch of B rows is ``(w KL - sum of log p(y|z)) / B``, where w is the
+batch's share of the divergence (or of the log prior): the scale of the gradient, and so of the
+learning rate, does not depend on the size of the batch.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import NonFiniteGradient
+from tractable.learners.methods import optimizers
+from tractable.learners.methods.base import BatchPosition, Method, State, TensorDict
+from tractable.learners.methods.optimizers import Factory
+from tractable.learners.network.functional import Network
+from tractable.learners.network.rng import PREDICTION_SEED, ForwardRng
+from tractable.learners.outputs import Outputs, SampledOutputs
+from tractable.likelihoods import Likelihood
+from tractable.persistence import validation
+from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs, is_uncertain
+
+Schedule = Literal["constant", "cosine"] | Factory
+
+DROPOUT = (
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
+)  # fmt: skip
+_VALIDATION_DRAWS = 10
+_NOISE_ROWS = 500.0
+"""Rows of a stream that a learnable noise is averaged over, at most."""
+_NOISE_DRAWS = 5
+"""Draws of the weights for the moments of the outputs that a noise is learnt from."""
+
+
+@dataclass
+class GradientState(State):
+    """Vectors that an optimizer moves."""
+
+    vectors: list[Tensor] = field(init=False)
+    """What is learnt: flat, leaves of autograd."""
+    optimizer: torch.optim.Optimizer = field(init=False)
+    scheduler: Any = None
+    rows: float = 0.0
+    """Rows that the divergence is shared by: of an epoch, then of updates."""
+    log_likelihood: float = 0.0
+    """Summed since the last epoch ended."""
+    statistics: Tensor | None = None
+    """What the noise is to be set from, summed since it was set last."""
+    kept: Tensor | None = None
+    """After pruning, which weights may change."""
+    memory: TensorDict = field(default_factory=dict)
+    """Vectors to work in: new memory in every step would cost more than the sums."""
+
+    def scratch(self, name: str, size: int | None = None) -> Tensor:
+        """A vector to write to."""
+        if name not in self.memory:
+            like = self.vectors[0].detach()
+            self.memory[name] = like.new_empty(like.numel() if size is None else size)
+        return self.memory[name]
+
+
+@dataclass(frozen=True)
+class OptimizerOptions:
+    """How the gradient is followed.
+
+    Args:
+        lr: learning rate.
+        optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
+        schedule: schedule of the learning rate.
+        n_weight_samples: sets of weights that a prediction averages over.
+    """
+
+    lr: float
+    optimizer: Factory
+    schedule: Schedule
+    n_weight_samples: int
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise ValueError(f"lr must be a positive number, got {self.lr}")
+        if self.n_weight_samples < 1:
+            raise ValueError(f"n_weight_samples must be at least 1, got {self.n_weight_samples}")
+
+    def options(self) -> dict[str, Any]:
+        """As JSON values."""
+        schedule = self.schedule
+        if schedule not in ("constant", "cosine"):
+            schedule = optimizers.factory_config(schedule, torch.optim.lr_scheduler)
+        return {
+            "lr": self.lr,
+            "optimizer": optimizers.factory_config(self.optimizer, torch.optim),
+            "schedule": schedule,
+            "n_weight_samples": self.n_weight_samples,
+        }
+
+    def start(self, state: GradientState, vectors: list[Tensor], like: Network) -> None:
+        """Take the vectors to learn and make a new optimizer for them."""
+        state.vectors = [v.detach().to(like.device, like.dtype).requires_grad_() for v in vectors]
+        state.optimizer = optimizers.make_optimizer(self.optimizer, state.vectors, self.lr)
+        state.scheduler, state.memory = None, {}
+        if self.schedule not in ("constant", "cosine"):
+            home = torch.optim.lr_scheduler
+            state.scheduler = optimizers.resolve_factory(self.schedule, home, "schedule")(
+                state.optimizer
+            )
+
+
+class GradientMethod(Method[GradientState]):
+    """A method that follows the gradient of an objective."""
+
+    draws_masks = False
+    """Whether dropout stays active when predicting."""
+
+    def __init__(self, network: Network, likelihood: Likelihood, descent: OptimizerOptions) -> None:
+        super().__init__(network, likelihood)
+        self.descent = descent
+        layers = network.module.modules()
+        self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
+        self.chance = ForwardRng(network.device, self.drops)
+
+    # --- what a gradient method supplies ---------------------------------------------------
+
+    @abstractmethod
+    def gradients(
+        self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Log-likelihood of the batch, outputs, and the gradient of each vector.
+
+        The gradients are of ``weight * divergence - log-likelihood``, summed over the batch.
+        """
+
+    @abstractmethod
+    def weights(
+        self, state: GradientState, n_weight_samples: int, generator: torch.Generator
+    ) -> Iterator[list[Tensor]]:
+        """Draws of all parameters, to predict with."""
+
+    @abstractmethod
+    def keep(self, state: GradientState, kept: Tensor) -> None:
+        """Set all entries that are not kept to zero, without variance, for good."""
+
+    @abstractmethod
+    def divergence_share(self, position: BatchPosition) -> float:
+        """The weight of the divergence in a batch."""
+
+    # --- the network -----------------------------------------------------------------------
+
+    def run(self, weights: list[Tensor], buffers: TensorDict, x: Inputs, train: bool) -> Tensor:
+        """The network's output with these weights."""
+        if is_uncertain(x):
+            raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
+        with self.holding(weights, buffers):
+            return self.network.run(x, train=train)
+
+    def holding(self, weights: list[Tensor], buffers: TensorDict) -> AbstractContextManager[None]:
+        """The network with these weights inside the block, for a backward pass as well."""
+        named = dict(zip(self.network.shapes, weights, strict=True))
+        return self.network.holding({**named, **buffers})
+
+    def log_likelihood(
+        self, state: GradientState, weights: list[Tensor], buffers: TensorDict, x: Inputs, y: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Log likelihood of a batch under these weights, with dropout; and the outputs."""
+        with self.chance.lent(state.generator, train=True):
+            z = self.run(weights, buffers, x, train=True)
+        return state.likelihood.log_prob(y, z).sum(), z
+
+    # --- learning --------------------------------------------------------------------------
+
+    def update(
+        self, state: GradientState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
+        """See ``Method``; online, a learnable noise is updated as well."""
+        noise: TensorDict = {}
+        if position is None and state.likelihood.has_learnable_noise:
+            noise = updated_noise(
+                state.likelihood, y, self.outputs(state, x, n_weight_samples=_NOISE_DRAWS)
+            )
+        self.follow(state, x, y, position)
+        state.likelihood.set_buffers(noise)
+
+    def follow(
+        self, state: GradientState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
+        """One step along the gradient of a batch, or raise and leave the state as it was."""
+        before = state.generator.get_state()
+        rows, weight = self.shared_by(state, len(x), position)
+        buffers = {name: b.clone() for name, b in state.buffers.items()}
+        log_likelihood, z, gradients = self.gradients(state, x, y, buffers, weight)
+        try:
+            self.step(state, float(log_likelihood), gradients, len(x), position)
+        except NonFiniteGradient:
+            state.generator.set_state(before)
+            raise
+        state.rows, state.buffers = rows, buffers
+        if position is not None:
+            state.log_likelihood += float(log_likelihood)
+            seen = state.likelihood.sufficient_statistics(y, z.detach())
+            if seen is not None:
+                state.statistics = seen if state.statistics is None else state.statistics + seen
+
+    def shared_by(
+        self, state: GradientState, rows: int, position: BatchPosition | None
+    ) -> tuple[float, float]:
+        """Rows that the divergence is shared by, and the weight of it in a batch of ``rows``."""
+        if position is None:
+            return state.rows + rows, rows / (state.rows + rows)
+        return rows / position.share, self.divergence_share(position)
+
+    def step(
+        self,
+        state: GradientState,
+        log_likelihood: float,
+        gradients: list[Tensor],
+        rows: int,
+        position: BatchPosition | None,
+    ) -> None:
+        """Follow the gradients of a batch, unless they are not finite."""
+        if not math.isfinite(log_likelihood + sum(float(g.sum()) for g in gradients)):
+            raise NonFiniteGradient(_NON_FINITE)
+        if self.descent.schedule == "cosine":
+            done = position.progress if position is not None else 0.0
+            for group in state.optimizer.param_groups:
+                group["lr"] = self.descent.lr * 0.5 * (1 + math.cos(math.pi * done))
+        for vector, gradient in zip(state.vectors, gradients, strict=True):
+            vector.grad = gradient.div_(rows)
+        state.optimizer.step()
+        for vector in state.vectors:
+            vector.grad = None
+        if state.kept is not None:
+            self.keep(state, state.kept)  # an optimizer's momentum must not move them again
+
+    def end_epoch(self, state: GradientState) -> EpochRecord:
+        """See ``Method``."""
+        record = {"log_likelihood": state.log_likelihood}
+        self.update_noise_from_statistics(state)
+        self.step_schedule(state)
+        return record
+
+    def update_noise_from_statistics(self, state: GradientState) -> None:
+        """The noise of greatest likelihood, by the residuals seen since the last time."""
+        statistics, state.statistics, state.log_likelihood = state.statistics, None, 0.0
+        if statistics is not None:
+            state.likelihood.m_step(statistics)
+
+    def step_schedule(self, state: GradientState) -> None:
+        """See ``Method``."""
+        if state.scheduler is not None:
+            state.scheduler.step()
+
+    # --- predicting ------------------------------------------------------------------------
+
+    def outputs(
+        self,
+        state: GradientState,
+        x: Inputs,
+        *,
+        batch_size: int | None = None,
+        n_weight_samples: int | None = None,
+    ) -> SampledOutputs:
+        """The outputs of draws of the weights, the same at every call and for all rows."""
+        if n_weight_samples is not None and n_weight_samples < 1:
+            raise ValueError(f"n_weight_samples must be at least 1, got {n_weight_samples}")
+        generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
+        number = self.descent.n_weight_samples if n_weight_samples is None else n_weight_samples
+        return SampledOutputs(self.drawn(state, x, number, generator, batch_size), state.likelihood)
+
+    def drawn(
+        self,
+        state: GradientState,
+        x: Inputs,
+        n_weight_samples: int,
+        generator: torch.Generator,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Outputs of draws of the weights, stacked in front of the rows."""
+        found = []
+        lent = self.chance.lent(generator, train=False, always=self.draws_masks)
+        with torch.set_grad_enabled(x.requires_grad), lent:
+            for weights in self.weights(state, n_weight_samples, generator):
+                rows = x.split(batch_size or len(x))
+                parts = [self.evaluate(state, weights, part) for part in rows]
+                found.append(parts[0] if len(parts) == 1 else torch.cat(parts))
+        return torch.stack(found)
+
+    def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
+        """Outputs for a prediction, under one draw of the weights."""
+        return self.run(weights, state.buffers, x, train=False)
+
+    def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
+        """See ``Method``."""
+        with torch.no_grad():
+            return self.drawn(state, x, n, generator)
+
+    def input_gradient(
+        self, state: GradientState, x: Tensor, y: Tensor, *, n_weight_samples: int | None = None
+    ) -> Tensor:
+        """Gradient of the log of the mean over all draws: a learner is attacked as it predicts."""
+        leaf = x.detach().clone().requires_grad_()
+        log_prob = (
+            self.outputs(state, leaf, n_weight_samples=n_weight_samples).predictive().log_prob(y)
+        )
+        return torch.autograd.grad(log_prob.sum(), leaf)[0]
+
+    def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
+        """See ``Method``."""
+        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), lent:
+            weights = self.network.split(state.vectors[0])
+            return self.run(weights, state.buffers, x, train=False).shape
+
+    def scoring_options(self) -> dict[str, Any]:
+        """Fewer draws will do to watch a training."""
+        return {"n_weight_samples": min(self.descent.n_weight_samples, _VALIDATION_DRAWS)}
+
+    # --- state -----------------------------------------------------------------------------
+
+    def prune(self, state: GradientState, fraction: float, per_layer: bool) -> None:
+        """See ``Method``."""
+        self.keep(state, self.posterior(state).pruning_mask(fraction, per_layer=per_layer))
+
+    def named(self, vector: Tensor, kind: str) -> TensorDict:
+        """The parts of a vector, each with the name of its parameter."""
+        parts = self.network.split(vector.detach())
+        return {f"{kind}/{n}": part for n, part in zip(self.network.shapes, parts, strict=True)}
+
+    def training(self, state: GradientState) -> tuple[TensorDict, Any]:
+        """See ``Method``."""
+        tensors, values = optimizers.optimizer_state(state.optimizer)
+        schedule = None if state.scheduler is None else _plain(state.scheduler.state_dict())
+        if state.statistics is not None:
+            tensors["statistics"] = state.statistics
+        return tensors, {"optimizer": values, "schedule": schedule, "rows": state.rows}
+
+    def restore_training(self, state: GradientState, tensors: TensorDict, values: Any) -> None:
+        """See ``Method``."""
+        tensors = {name: tensor.to(self.network.device) for name, tensor in tensors.items()}
+        state.statistics = tensors.pop("statistics", None)
+        if state.statistics is not None:
+            _check_statistics(state.statistics, state.likelihood)
+        made_by = self.descent.optimizer
+        optimizers.restore_optimizer(made_by, state.optimizer, tensors, values["optimizer"])
+        if state.scheduler is not None and values["schedule"] is not None:
+            usual = _plain(state.scheduler.state_dict())
+            for key, value in values["schedule"].items():
+                optimizers.check_value(value, usual[key], key)
+            state.scheduler.load_state_dict(values["schedule"])
+        state.rows = float(values["rows"])
+        if not 0 <= state.rows < math.inf:
+            raise ValueError(f"rows must be a number from 0, got {state.rows}")
+
+
+def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
+    """Refuse statistics of which no noise of this likelihood can be made."""
+    twin = copy.deepcopy(likelihood)
+    twin.m_step(statistics)
+    validation.check_same_tensors(
+        dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise"
+    )
+    twin.check_buffers(twin.state_dict())
+
+
+def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> TensorDict:
+    """Return the buffers of a likelihood after one online step of its noise; empty if it is given.
+
+    Approximate: the noise is an average over about the last 500 rows.  It contains the errors that
+    the network made on these rows before it learnt them, except for the part that the variance of
+    ``outputs`` explains.
+
+    Args:
+        likelihood: the likelihood; it is not changed.
+        y: targets of some rows.
+        outputs: outputs at these rows, from before they are learnt.
+    """
+    with torch.no_grad():
+        return likelihood.update_noise(y, *outputs.moments(), memory_rows=_NOISE_ROWS)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """The part of a scheduler's state that JSON can hold."""
+    kinds = (bool, int, float, str, list, tuple, type(None))
+    return {key: value for key, value in values.items() if isinstance(value, kinds)}
+
+
+_NON_FINITE = (
+    "the gradient is not finite, so the step was not made: (a) inputs or targets are too large "
+    "(standardise them), (b) the learning rate is too high, or (c) the noise of the likelihood is "
+    "far too small for the residuals"
+)

@@ -1,0 +1,1 @@
+"""The Laplace approximation: a Gaussian posterior from the curvature at the MAP estimate."""

@@ -1,0 +1,159 @@
+"""The curvature of a log-likelihood around some weights, and the Gaussian that a prior makes of it.
+
+Near the weights w* the network is taken as linear, ``f(x) + J(x) (w - w*)``.  Then the curvature
+H, the generalised Gauss-Newton matrix, sums ``J' L J`` over the rows, with L the second derivative
+of ``-log p(y|f)`` in f; and with a Normal prior of precision delta the posterior is a Gaussian of
+precision ``H + delta``.  What depends on delta is had from the eigenvalues h of H.
+
+Source: MacKay, "A practical Bayesian framework for backpropagation networks" (1992); Ritter, Botev
+& Barber, "A scalable Laplace approximation for neural networks" (2018); Immer, Korzepa & Bauer,
+"Improving predictions of Bayesian neural nets via local linearization" (2021); Daxberger et al.,
+"Laplace redux: effortless Bayesian deep learning" (2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tractable.errors import NonFiniteGradient
+from tractable.likelihoods import Likelihood
+from tractable.training.data import ArrayData
+from tractable.training.inputs import Inputs
+
+BOUNDS = (1e-6, 1e8)
+"""Of a prior precision that is tuned."""
+_STEPS = 100
+
+
+class Curvature:
+    """A positive semi-definite matrix, as its diagonal (the rest is zero) or in full.
+
+    Args:
+        matrix: ``[n]`` or ``[n, n]``, in double precision.
+
+    >>> half = Curvature(torch.tensor([3.0, 0.0])).root(1.0)
+    >>> half * half
+    tensor([0.2500, 1.0000])
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix, self.full = matrix, matrix.ndim == 2
+
+    @cached_property
+    def spectrum(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues (what rounding made negative is zero), and eigenvectors if in full."""
+        values, axes = torch.linalg.eigh(self.matrix) if self.full else (self.matrix, self.matrix)
+        return values.clamp_min(0), axes
+
+    def __add__(self, other: Curvature) -> Curvature:
+        """That of all rows of both."""
+        return Curvature(self.matrix + other.matrix)
+
+    def __matmul__(self, vector: Tensor) -> Tensor:
+        """The product with a vector."""
+        return self.matrix @ vector if self.full else self.matrix * vector
+
+    def root(self, delta: float) -> Tensor:
+        """R with ``R R'`` the covariance; of a diagonal, the standard deviations."""
+        h, axes = self.spectrum
+        scale = (h + delta).rsqrt()
+        return axes * scale if self.full else scale
+
+    def variances(self, delta: float) -> Tensor:
+        """Of each weight by itself."""
+        squares = self.root(delta).square()
+        return squares.sum(1) if self.full else squares
+
+    def spread(self, jacobian: Tensor, delta: float) -> Tensor:
+        """``J R``: what unit noise does to outputs; its squares sum to their variances."""
+        root = self.root(delta).to(jacobian.dtype)
+        return jacobian @ root if self.full else jacobian * root
+
+    def masked(self, kept: Tensor) -> Curvature:
+        """That of some weights given that the others are known."""
+        kept = kept.to(self.matrix.dtype)
+        return Curvature(self.matrix * (kept.outer(kept) if self.full else kept))
+
+    def solve(self, vector: Tensor, delta: float) -> Tensor:
+        """The covariance times a vector."""
+        h, axes = self.spectrum
+        if not self.full:
+            return vector / (h + delta)
+        return axes @ ((axes.T @ vector) / (h + delta))
+
+    def log_occam(self, weights: Tensor, delta: float) -> float:
+        """Log of the prior density of the weights times the volume of the Gaussian around them."""
+        squares = delta * float(weights.square().sum())
+        volume = float((self.spectrum[0] + delta).log().sum())
+        return 0.5 * (len(weights) * math.log(delta) - squares - volume)
+
+    def best_delta(self, weights: Tensor, slope: Tensor | None = None) -> float:
+        """The prior precision of greatest evidence: ``delta |w|^2 = sum of h / (h + delta)``.
+
+        Found by repeating that equation, half a step in logarithms at a time, lest it swings.
+
+        Args:
+            weights: w, where the curvature was taken.
+            slope: the gradient there of the negative log-likelihood, for the evidence at the mode
+                that each delta leads to, rather than at w.
+
+        Source: MacKay, "Bayesian interpolation" (1992), section 4.
+        """
+        h, axes = self.spectrum
+        target = None if slope is None else self @ weights - slope
+        if target is not None and self.full:
+            target = axes.T @ target
+        delta = h.new_ones(())
+        for _ in range(_STEPS):
+            w = weights if target is None else target / (h + delta)
+            best = (h / (h + delta)).sum() / w.square().sum().clamp_min(1e-30)
+            delta = (delta * best).sqrt().clamp(*BOUNDS)
+        return float(delta)
+
+
+class CurvatureStatistics(NamedTuple):
+    """What rows say of weights."""
+
+    curvature: Curvature
+    slope: Tensor
+    """Gradient of the negative log-likelihood."""
+    log_likelihood: float
+
+
+def gauss_newton(
+    linearized: Callable[[Inputs], tuple[Tensor, Tensor]],
+    likelihood: Likelihood,
+    pairs: Iterable[tuple[Inputs, Tensor]],
+    like: Tensor,
+    rows_at_once: Callable[[Inputs], int],
+) -> CurvatureStatistics:
+    """The generalised Gauss-Newton curvature of rows: the sum of ``J' L J``.
+
+    Args:
+        linearized: outputs of some rows, and their derivative J in the weights.
+        likelihood: L is the second derivative of its ``-log p(y|z)`` in the outputs.
+        pairs: batches of rows.
+        like: a matrix or diagonal of the wanted shape.
+        rows_at_once: number of rows of a batch of inputs that fit in memory.
+
+    Exact: but for the rows where the likelihood is not log-concave (``Likelihood.curvature``).
+    """
+    matrix, slope, total = torch.zeros_like(like), like.new_zeros(len(like)), 0.0
+    batches = (ArrayData(x, y, rows_at_once(x)).epoch(None) for x, y in pairs)
+    for x, y in chain.from_iterable(batches):
+        z, jacobian = linearized(x)
+        first, second = likelihood.curvature(y, z)
+        left, right = jacobian.flatten(0, 1), (second @ jacobian).flatten(0, 1)
+        matrix += left.T @ right if like.ndim == 2 else (left * right).sum(0)
+        slope -= first.flatten() @ left
+        total += float(likelihood.log_prob(y, z).sum(dtype=torch.float64))
+    if not math.isfinite(total + float(matrix.sum()) + float(slope.sum())):
+        raise NonFiniteGradient("the curvature is not finite: inputs or targets are too large")
+    return CurvatureStatistics(Curvature(matrix), slope, total)

@@ -1,0 +1,271 @@
+"""Laplace: a Gaussian around the most probable weights, from the curvature there.
+
+The weights are learnt as by ``Backprop`` with a Normal prior; what the curvature is and what
+follows from it is said in ``tractable.learners.methods.laplace.curvature``, with the sources.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tractable.errors import InvalidModelFile, NonFiniteGradient
+from tractable.learners.learner import Learner
+from tractable.learners.methods.backprop import BackpropMethod, Init
+from tractable.learners.methods.base import BatchPosition, TensorDict
+from tractable.learners.methods.gradient import GradientState, Schedule, updated_noise
+from tractable.learners.methods.laplace.curvature import (
+    Curvature,
+    CurvatureStatistics,
+    gauss_newton,
+)
+from tractable.learners.methods.laplace.posthoc import PostHoc
+from tractable.learners.methods.optimizers import Factory
+from tractable.learners.network.functional import Network, last_layer
+from tractable.learners.outputs import GaussianOutputs, in_batches
+from tractable.likelihoods import Likelihood
+from tractable.persistence.validation import Domain, require_at_most
+from tractable.posterior import Posterior, trainable_shapes
+from tractable.priors import Normal
+from tractable.training.callbacks import EpochRecord
+from tractable.training.data import ArrayData, LoaderData
+from tractable.training.inputs import Inputs
+
+Structure = Literal["diagonal", "last_layer"]
+
+_AT_ONCE = 1 << 22  # numbers of Jacobians
+
+
+@dataclass
+class LaplaceState(GradientState):
+    """The weights, as ``Backprop`` has them, and the Gaussian around them."""
+
+    curvature: Curvature = field(init=False)
+    """H, of the rows learnt."""
+    delta: float = 1.0
+    """Precision of the prior."""
+
+
+class LaplaceMethod(PostHoc[LaplaceState]):
+    """See ``Laplace``."""
+
+    by_rows = True
+    domains: ClassVar[dict[str, Domain]] = {"diagonal": "non-negative", "delta": "non-negative"}
+
+    def __init__(
+        self, network: Network, likelihood: Likelihood, *, structure: Structure,
+        prior_precision: float | None, refine: int, **descent: Any,
+    ) -> None:  # fmt: skip
+        first = 1.0 if prior_precision is None else float(prior_precision)
+        if not (math.isfinite(first) and first > 0):
+            raise ValueError(f"prior_precision must be a positive number, got {prior_precision}")
+        if structure not in ("diagonal", "last_layer"):
+            raise ValueError(f"structure must be 'diagonal' or 'last_layer', got {structure!r}")
+        point = partial(
+            BackpropMethod, prior=Normal(first**-0.5), mc_dropout=False, n_weight_samples=1
+        )
+        super().__init__(point(network, likelihood, **descent))
+        self.own = {"structure": structure, "prior_precision": prior_precision, "refine": refine}
+        self.first, self.full = first, structure == "last_layer"
+        self.steps = refine if self.full else 0
+        self.size = last_layer(network.shapes) if self.full else network.size
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        of_mode = self.mode.options()
+        return self.own | {name: of_mode[name] for name in ("init", "lr", "optimizer", "schedule")}
+
+    def init(self, likelihood: Likelihood, seed: int) -> LaplaceState:
+        """The prior's Gaussian, around the first weights."""
+        state = LaplaceState(likelihood, {}, seed, delta=self.first)
+        vars(state).update(vars(self.mode.init(likelihood, seed)))
+        none = torch.zeros(self.size, dtype=torch.float64, device=self.network.device)
+        state.curvature = Curvature(none.diag() if self.full else none)
+        return state
+
+    def update(
+        self, state: LaplaceState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
+        """In a fit, a step of the optimizer; online, the rows' curvature is added to H as well.
+
+        Online, a last layer steps to its mode given the rows (as an extended Kalman filter does),
+        and the layers before it stay; a diagonal makes a step of the optimizer.  A learnable noise
+        is updated from the errors of the outputs at the mode.
+        """
+        if position is not None:
+            self.mode.update(state, x, y, position)
+            return
+        noise: TensorDict = {}
+        if state.likelihood.has_learnable_noise:
+            noise = updated_noise(state.likelihood, y, self.outputs(state, x, spread=False))
+        found = self.survey(state, ArrayData(x, y, len(x)))
+        if not self.full:
+            self.mode.follow(state, x, y, None)
+        state.curvature = state.curvature + found.curvature
+        if self.full:
+            self.move(state, found.slope)
+        state.likelihood.set_buffers(noise)
+
+    def end_fit(self, state: LaplaceState, source: ArrayData | LoaderData) -> EpochRecord:
+        """The Gaussian of these rows in place of the one before, and the prior's precision."""
+        found = self.survey(state, source)
+        state.delta = self.first
+        if self.own["prior_precision"] is None:
+            slope = found.slope if self.steps else None
+            state.delta = found.curvature.best_delta(self.weights(state), slope)
+        for _ in range(self.steps):
+            state.curvature, before, w = found.curvature, found, self.weights(state)
+            self.move(state, found.slope + state.delta * w)
+            try:
+                found = self.survey(state, source)
+            except NonFiniteGradient:  # so far that the likelihood overflows
+                after = -math.inf
+            else:
+                squares = self.weights(state).square().sum() - w.square().sum()
+                after = found.log_likelihood - 0.5 * state.delta * float(squares)
+            if after < before.log_likelihood:  # downhill: take it back
+                found = before
+                state.vectors[0].detach()[-self.size :].copy_(w)
+        state.curvature = found.curvature
+        occam = found.curvature.log_occam(self.weights(state), state.delta)
+        return {"log_evidence": found.log_likelihood + occam, "prior_precision": state.delta}
+
+    def survey(self, state: LaplaceState, source: ArrayData | LoaderData) -> CurvatureStatistics:
+        """What rows say of the Gaussian weights; as many at once as memory allows."""
+        if isinstance(source, ArrayData):
+            source = ArrayData(source.x, source.y, len(source))
+        linearized, rows = partial(self.linearized, state), partial(self.rows_at_once, state)
+        pairs, like = self.batches_of(state, source), state.curvature.matrix
+        return gauss_newton(linearized, state.likelihood, pairs, like, rows)
+
+    def move(self, state: LaplaceState, slope: Tensor) -> None:
+        """Newton's step of the Gaussian weights, for this gradient of the objective."""
+        step = state.curvature.solve(slope, state.delta)
+        state.vectors[0].detach()[-self.size :].sub_(step)
+        if state.kept is not None:
+            self.mode.keep(state, state.kept)
+
+    def weights(self, state: LaplaceState) -> Tensor:
+        """A copy of those that are Gaussian, in double precision."""
+        return state.vectors[0].detach()[-self.size :].to(torch.float64, copy=True)
+
+    def linearized(self, state: LaplaceState, x: Inputs) -> tuple[Tensor, Tensor]:
+        """Outputs, and their derivative in the Gaussian weights."""
+        z, jacobian = self.network.linearized(state.vectors[0], state.buffers, x, self.size)
+        return z, jacobian if state.kept is None else jacobian * state.kept[-self.size :]
+
+    def rows_at_once(self, state: LaplaceState, x: Inputs) -> int:
+        """Rows whose Jacobians fit in memory."""
+        return max(1, _AT_ONCE // (self.size * self.output_shape(state, x[:1]).numel()))
+
+    def outputs(
+        self, state: LaplaceState, x: Inputs, *, batch_size: int | None = None, spread: bool = True
+    ) -> GaussianOutputs:
+        """Gaussians, in closed form; without ``spread``, the outputs at the mode alone."""
+        if not spread:
+            return self.at_mode(state, x, batch_size)
+
+        def moments(x: Inputs) -> tuple[Tensor, Tensor]:
+            z, jacobian = self.linearized(state, x)
+            wide = state.curvature.spread(jacobian, state.delta)
+            return z, wide.square().sum(-1).reshape(z.shape)
+
+        rows = min(batch_size or len(x), self.rows_at_once(state, x))
+        with torch.set_grad_enabled(x.requires_grad):
+            mean, variance = in_batches(moments, x, rows)
+        return GaussianOutputs(mean, variance, state.likelihood)
+
+    def sample(self, state: LaplaceState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
+        """Functions ``f(x) + J(x) (w - w*)``."""
+        noise = torch.randn(self.size, n, generator=generator, dtype=self.network.dtype)
+
+        def drawn(x: Inputs) -> tuple[Tensor]:
+            z, jacobian = self.linearized(state, x)
+            change = state.curvature.spread(jacobian, state.delta) @ noise.to(z)
+            return (z.unsqueeze(1) + change.mT.reshape(len(z), n, *z.shape[1:]),)
+
+        return in_batches(drawn, x, self.rows_at_once(state, x))[0].transpose(0, 1)
+
+    def posterior(self, state: LaplaceState) -> Posterior:
+        """Means and variances; before a last layer in full, weights have no variance."""
+        found = self.mode.posterior(state)
+        found.variance[-self.size :] = state.curvature.variances(state.delta)
+        found.variance *= 1 if state.kept is None else state.kept
+        found.prior_variance = dict.fromkeys(found.shapes, 1 / state.delta)
+        return found
+
+    def learnt(self, state: LaplaceState) -> TensorDict:
+        """See ``Method``."""
+        name, matrix = "full" if self.full else "diagonal", state.curvature.matrix
+        return self.mode.learnt(state) | {name: matrix, "delta": matrix.new_tensor(state.delta)}
+
+    def restore(self, state: LaplaceState, learnt: TensorDict) -> None:
+        """See ``Method``."""
+        if not float(learnt["delta"]) > 0:
+            raise InvalidModelFile("the precision of the prior in the file is not positive")
+        self.mode.restore(state, learnt)
+        state.delta = float(learnt["delta"])
+        state.curvature = Curvature(learnt["full" if self.full else "diagonal"].clone())
+
+    def prune(self, state: LaplaceState, fraction: float, per_layer: bool) -> None:
+        """See ``Method``; by size where a last layer in full is all that is uncertain."""
+        certain = self.mode.posterior(state) if self.full else self.posterior(state)
+        kept = certain.pruning_mask(fraction, per_layer=per_layer)
+        self.mode.keep(state, kept)
+        state.curvature = state.curvature.masked(kept[-self.size :])
+
+    @classmethod
+    def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
+        """See ``Method``; a last layer in full takes the square of its size."""
+        size = last_layer(trainable_shapes(net)) ** (1 + (options["structure"] != "diagonal"))
+        require_at_most(
+            size, max(t.numel() for t in tensors.values()), "the size of the last layer"
+        )
+
+
+class Laplace(Learner):
+    """Learn the most probable weights, then a Gaussian around them.
+
+    Args:
+        net: any module that ``torch.func.vmap`` takes.
+        likelihood: how observations depend on the network's outputs.
+        structure: ``"diagonal"``, all weights are Gaussian and independent (better on held-out rows
+            of UCI sets); or ``"last_layer"``, its weights in full, the others certain.
+        prior_precision: precision of the Normal prior; ``None`` for 1 while the mode is learnt, and
+            at the end of a fit that of greatest evidence (for the weights that are Gaussian).
+        refine: Newton steps that the last layer makes at the end of a fit, to reach its mode.
+        init: how the weights start, as for ``Backprop``.
+        lr: learning rate; ``optimizer`` and ``schedule`` say how it is used, as for ``Backprop``.
+        device: where to compute.
+        dtype: ``torch.float32`` or ``torch.float64``.
+        seed: seed of the random number generator.
+
+    ``fit`` makes the Gaussian of its rows after its last epoch, whose record has ``log_evidence``;
+    before any data it is the prior's, around the first weights.  ``update`` adds.
+    Exact: everything, for a network linear in its Gaussian weights, Normal noise, ``refine=1``.
+    Approximate: a linearised network, a quadratic log-likelihood, and the given structure.  Outputs
+    of a row are predicted as independent, without their covariance: together with the
+    approximation of ``Softmax`` itself this moves class probabilities by 0.01 to 0.03 on average,
+    and by up to 0.12, in three classes of two columns.
+    """
+
+    method_class = LaplaceMethod
+    method: LaplaceMethod
+    state: LaplaceState
+
+    def __init__(
+        self, net: nn.Module, likelihood: Likelihood, *, structure: Structure = "diagonal",
+        prior_precision: float | None = None, refine: int = 1, init: Init = "fresh",
+        lr: float = 1e-3, optimizer: Factory = "Adam", schedule: Schedule = "cosine",
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            net, likelihood, device=device, dtype=dtype, seed=seed, structure=structure,
+            prior_precision=prior_precision, refine=refine, init=init, lr=lr, optimizer=optimizer,
+            schedule=schedule,
+        )  # fmt: skip

@@ -1,0 +1,70 @@
+"""Methods that learn one set of weights as ``Backprop`` does, and then something around it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from tractable.learners.methods.backprop import BackpropMethod
+from tractable.learners.methods.base import Method, TensorDict
+from tractable.learners.methods.gradient import GradientState
+from tractable.learners.outputs import GaussianOutputs
+from tractable.training.callbacks import EpochRecord
+from tractable.training.inputs import Inputs
+
+P = TypeVar("P", bound=GradientState)
+
+
+class PostHoc(Method[P]):
+    """What concerns the weights alone is left to the method that learns them.
+
+    Args:
+        mode: learns the weights; the state is one of its states, with more fields.
+
+    ``outputs`` must take ``spread=False``, for those of the weights alone: see ``at_mode``.
+    """
+
+    def __init__(self, mode: BackpropMethod) -> None:
+        super().__init__(mode.network, mode.likelihood)
+        self.mode = mode
+
+    def end_epoch(self, state: P) -> EpochRecord:
+        """See ``Method``."""
+        return self.mode.end_epoch(state)
+
+    def update_noise_from_statistics(self, state: P) -> None:
+        """See ``Method``."""
+        self.mode.update_noise_from_statistics(state)
+
+    def step_schedule(self, state: P) -> None:
+        """See ``Method``."""
+        self.mode.step_schedule(state)
+
+    def input_gradient(self, state: P, x: Tensor, y: Tensor) -> Tensor:
+        """Through all that ``outputs`` depends on."""
+        leaf = x.detach().clone().requires_grad_()
+        log_prob = self.outputs(state, leaf).predictive().log_prob(y)
+        return torch.autograd.grad(log_prob.sum(), leaf)[0]
+
+    def at_mode(self, state: P, x: Inputs, batch_size: int | None) -> GaussianOutputs:
+        """The outputs of the weights alone."""
+        z = self.mode.outputs(state, x, batch_size=batch_size).values[0]
+        return GaussianOutputs(z, torch.zeros_like(z), state.likelihood)
+
+    def scoring_options(self) -> dict[str, Any]:
+        """What is around the weights is made at the end of a fit: until then they are watched."""
+        return {"spread": False}
+
+    def output_shape(self, state: P, x: Inputs) -> torch.Size:
+        """See ``Method``."""
+        return self.mode.output_shape(state, x)
+
+    def training(self, state: P) -> tuple[TensorDict, Any]:
+        """See ``Method``."""
+        return self.mode.training(state)
+
+    def restore_training(self, state: P, tensors: TensorDict, values: Any) -> None:
+        """See ``Method``."""
+        self.mode.restore_training(state, tensors, values)

@@ -1,0 +1,1 @@
+"""TAGI: Gaussian posteriors in closed form, without gradients."""

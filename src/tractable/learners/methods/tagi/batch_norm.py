@@ -1,0 +1,116 @@
+"""Running statistics of batch normalisation, as they are at the weights that were learnt.
+
+While a network learns, its running statistics are an average over the last ten batches or so, each
+at the weights of its time.  Where a rate of learning goes to zero, the weights stand still in the
+end and nothing is wrong with that.  TAGI's go on moving, and a mean that is a twentieth of a
+deviation off, layer after layer, is enough to spoil every prediction.  So after an epoch the
+statistics are made anew, in large batches of the rows that were seen last.  What is learnt does not
+depend on them, except from batches of one row, which are normalised by them.
+
+Source: Wu & Johnson, "Rethinking 'Batch' in BatchNorm" (2021), section 3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from tractable.gaussian import Gaussian
+from tractable.learners.methods.base import TensorDict
+from tractable.learners.network.functional import Network
+from tractable.training.inputs import Inputs, tensors_of
+
+_LAYERS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_ROWS = 4096  # that the statistics are made of
+_NUMBERS = 1 << 24  # that these may be, so that large images do not fill the memory
+_AT_ONCE = 512  # rows
+
+
+class RecentBatches:
+    """The rows that were seen last, as many as statistics need.
+
+    >>> recent = RecentBatches()
+    >>> for _ in range(3):
+    ...     recent.add(torch.zeros(3000, 2))
+    >>> recent.rows
+    6000
+    """
+
+    def __init__(self) -> None:
+        self.batches: deque[Inputs] = deque()
+        self.rows = 0
+
+    def add(self, x: Inputs) -> None:
+        """Keep a batch, and no earlier ones that are not needed beside it."""
+        self.batches.append(x)
+        self.rows += len(x)
+        oldest = self.batches[0]
+        others = self.rows - len(oldest)
+        numbers = others * sum(part[0].numel() for part in tensors_of(oldest))
+        if others >= _ROWS or numbers >= _NUMBERS:
+            self.batches.popleft()
+            self.rows = others
+
+    def large(self) -> list[Inputs]:
+        """The rows in even batches of some hundreds; as they came, where they cannot be joined."""
+        kept = list(self.batches)
+        parts = [x for x in kept if isinstance(x, Tensor) and not isinstance(x, Gaussian)]
+        if len(parts) < len(kept) or len({x.shape[1:] for x in parts}) > 1:
+            return kept
+        joined = torch.cat(parts)
+        return list(joined.tensor_split(-(-len(joined) // _AT_ONCE)))
+
+
+def batch_norm_layers(network: Network) -> dict[str, nn.Module]:
+    """The layers of a network whose statistics are averages over batches, by name."""
+    return {
+        name: layer
+        for name, layer in network.module.named_modules()
+        if isinstance(layer, _LAYERS) and layer.running_mean is not None
+    }
+
+
+def refreshed_batch_norm(
+    network: Network,
+    buffers: TensorDict,
+    recent: RecentBatches,
+    run: Callable[[TensorDict, Inputs], object],
+) -> TensorDict:
+    """Buffers with the statistics of recent rows, each batch of which counts the same.
+
+    Args:
+        network: the network.
+        buffers: its buffers, which are not changed.
+        recent: rows.
+        run: runs the network on rows as in training, and changes the buffers that it is given.
+    """
+    layers = batch_norm_layers(network)
+    fresh = {name: buffer.clone() for name, buffer in buffers.items()}
+    for name in layers:
+        fresh[_of(name, "num_batches_tracked")].zero_()
+    with network.lock, _averaging(layers):
+        for x in recent.large():
+            run(fresh, x)
+    made = {_of(name, part) for name in layers for part in ("running_mean", "running_var")}
+    return {name: fresh[name] if name in made else old for name, old in buffers.items()}
+
+
+@contextmanager
+def _averaging(layers: dict[str, nn.Module]) -> Iterator[None]:
+    """Inside the block running statistics are averages of all batches, as torch has them."""
+    before = {name: layer.momentum for name, layer in layers.items()}
+    try:
+        for layer in layers.values():
+            layer.momentum = None  # type: ignore[assignment]
+        yield
+    finally:
+        for name, layer in layers.items():
+            layer.momentum = before[name]
+
+
+def _of(layer: str, part: str) -> str:
+    return f"{layer}.{part}" if layer else part

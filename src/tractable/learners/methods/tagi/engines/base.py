@@ -1,0 +1,109 @@
+"""What carries out TAGI's sums.  What is computed is the same but for rounding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.learners.methods.base import OnBatch, State
+from tractable.learners.methods.tagi.batch_norm import RecentBatches
+from tractable.likelihoods.gate import OutlierGate
+from tractable.posterior import Posterior
+from tractable.training.data import ArrayData, LoaderData
+from tractable.training.inputs import Inputs
+
+EngineName = Literal["auto", "torch", "native"]
+ENGINES: tuple[EngineName, ...] = ("auto", "torch", "native")
+
+Floats = NDArray[np.float32]
+Snapshot = Callable[[Floats], tuple[Floats, Floats]]
+Slopes = tuple[Tensor, Tensor, Tensor]
+
+NON_FINITE = (
+    "a message is not finite, so the update was not made: (a) inputs or targets are too large "
+    "for the dtype (standardise them), (b) the noise is far too small for the residuals, or "
+    "(c) a custom likelihood or rule divides by zero"
+)
+
+
+@dataclass
+class TAGIState(State):
+    """Gaussian weights, with the noise and the running statistics."""
+
+    posterior: Posterior = field(init=False)
+    """The posterior of all parameters; its vectors are changed in place."""
+    gate: OutlierGate | None = None
+    """On values far from all that was expected, if there is one."""
+    start: Tensor | None = field(default=None, repr=False)
+    """Means that the weights began with, once a stream with a memory has asked for them."""
+    recent: RecentBatches | None = field(default=None, repr=False)
+    """Rows of the epoch under way that were seen last, where running statistics need them."""
+
+
+class Engine(ABC):
+    """Updates, outputs and draws of one network under one likelihood."""
+
+    name: EngineName
+    """Name of what computes: ``"torch"`` or ``"native"``."""
+    parallel: bool = False
+    """Whether learning releases Python, so that threads help."""
+
+    @abstractmethod
+    def update(
+        self,
+        state: TAGIState,
+        x: Inputs,
+        y: Tensor,
+        forget: float,
+        memory_rows: float | None = None,
+    ) -> None:
+        """Learn a batch and forget a share of all information, or raise and change nothing.
+
+        Args:
+            state: changed.
+            x: inputs.
+            y: targets.
+            forget: share of the information about the weights.
+            memory_rows: rows that the noise is to be inferred from, or None for all.
+        """
+
+    @abstractmethod
+    def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the network's outputs."""
+
+    @abstractmethod
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
+        """Outputs of all rows under draws of the weights, ``[n, rows, ...]``."""
+
+    @abstractmethod
+    def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
+        """Mean and variance of the outputs with the parameters of now, for arrays of rows.
+
+        Args:
+            state: as it is now.
+            noise: standard normals, one for each parameter: the weights are then the draw
+                ``mean + std * noise``, and nothing is left to be unsure of.
+        """
+
+    def learn_epoch(
+        self,
+        state: TAGIState,
+        source: ArrayData | LoaderData,
+        order: Tensor | None,
+        forget: float,
+        tell: OnBatch,
+    ) -> bool:
+        """Learn every row once, if the engine has a way of its own; whether it has."""
+        return False
+
+    def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
+        """Mean, variance and curvature of the only output by every input; None: cannot."""
+        return None

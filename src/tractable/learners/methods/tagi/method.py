@@ -1,0 +1,378 @@
+"""TAGI: closed-form Gaussian inference of the weights, without gradients.
+
+One update: moments forward through the network, messages backward from the likelihood to every
+parameter (carried by autograd, see ``tractable.rules``), and the batch rule that turns summed
+messages into new means and variances.  An engine carries it out
+(``tractable.learners.methods.tagi.engines``).
+
+Source: Goulet, Nguyen & Amiri, "Tractable approximate Gaussian inference for Bayesian neural
+networks" (2021); Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian
+neural networks" (2022), section 2 and appendix B.1, B.2.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tractable.gaussian import Gaussian
+from tractable.learners.methods.base import BatchPosition, Method, OnBatch, TensorDict
+from tractable.learners.methods.tagi import engines
+from tractable.learners.methods.tagi.batch_norm import (
+    RecentBatches,
+    batch_norm_layers,
+    refreshed_batch_norm,
+)
+from tractable.learners.methods.tagi.batch_rule import BATCH_RULES, BatchRule
+from tractable.learners.methods.tagi.engines import EngineName, TAGIState, TorchEngine
+from tractable.learners.methods.tagi.initialization import (
+    INITS,
+    Init,
+    PriorScale,
+    make_prior,
+    reinit_names,
+)
+from tractable.learners.methods.tagi.robustness import Robustness
+from tractable.learners.methods.transfer import TransferredPrior
+from tractable.learners.network.functional import Network
+from tractable.learners.network.module_copy import refuse_scripted
+from tractable.learners.outputs import GaussianOutputs, chunks, joined
+from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
+from tractable.likelihoods.base import HeldOut
+from tractable.likelihoods.gate import OutlierGate
+from tractable.persistence import validation
+from tractable.persistence.validation import Domain
+from tractable.posterior import Posterior, flat
+from tractable.rules.activation import MODES, Mode
+from tractable.training.callbacks import EpochRecord
+from tractable.training.data import ArrayData, LoaderData
+from tractable.training.inputs import Inputs, tensors_of
+
+
+class TAGIMethod(Method[TAGIState]):
+    """See ``TAGI``."""
+
+    online = True
+
+    domains: ClassVar[dict[str, Domain]] = {"variance": "non-negative"}
+
+    def __init__(
+        self,
+        network: Network,
+        likelihood: Likelihood,
+        *,
+        init: Init,
+        gain: float | None,
+        prior_variance_ratio: float | None,
+        scale_by_layer_size: bool | None,
+        residual_gain: float | None,
+        reinit: Sequence[str],
+        prior: Any,
+        prior_scale: float,
+        moments: Mode,
+        batch_rule: BatchRule,
+        epoch_forgetting: float,
+        compile: bool,
+        engine: EngineName,
+        robust: bool,
+    ) -> None:
+        super().__init__(network, likelihood)
+        refuse_scripted(network.module)
+        if moments not in MODES:
+            raise ValueError(f"moments must be one of {', '.join(MODES)}; got {moments!r}")
+        if batch_rule not in BATCH_RULES:
+            raise ValueError(
+                f"batch_rule must be one of {', '.join(BATCH_RULES)}; got {batch_rule!r}"
+            )
+        if not 0 <= epoch_forgetting <= 1:
+            raise ValueError(f"epoch_forgetting must lie between 0 and 1, got {epoch_forgetting}")
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
+        self.scheme, self.moments = init, moments
+        self.start = PriorScale.of(
+            network,
+            likelihood,
+            init,
+            gain,
+            prior_variance_ratio,
+            scale_by_layer_size,
+            residual_gain,
+        )
+        self.reinit, self.prior_scale = _check_reinit(init, reinit, prior), float(prior_scale)
+        self.inherited = None
+        if prior is not None:
+            new = reinit_names(network, self.reinit)
+            self.inherited = TransferredPrior.of(prior, network.shapes, new, self.prior_scale)
+        self.batch_rule, self.epoch_forgetting, self.compile = batch_rule, epoch_forgetting, compile
+        self.asked_engine, self.robust = engine, bool(robust)
+        self.guard = Robustness.of(network, likelihood, batch_rule, self.robust)
+        self.eager = TorchEngine(network, moments, batch_rule, self.guard)
+        self.engine = engines.choose_engine(self.eager, likelihood, engine=engine, compile=compile)
+        self.parallel = self.engine.parallel
+        self.normalises = bool(batch_norm_layers(network))
+
+    def options(self) -> dict[str, Any]:
+        """See ``Method``."""
+        return {
+            "init": self.scheme,
+            "gain": self.start.gain,
+            "prior_variance_ratio": self.start.prior_variance_ratio,
+            "scale_by_layer_size": self.start.scale_by_layer_size,
+            "residual_gain": self.start.residual_gain,
+            "reinit": self.reinit,
+            "prior": None if self.inherited is None else self.inherited.config(),
+            "prior_scale": self.prior_scale,
+            "moments": self.moments,
+            "batch_rule": self.batch_rule,
+            "epoch_forgetting": self.epoch_forgetting,
+            "compile": self.compile,
+            # A file must load on a machine without the kernel.
+            "engine": "torch" if self.asked_engine == "torch" else "auto",
+            "robust": self.robust,
+        }
+
+    def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
+        """The prior, with means drawn or brought along."""
+        state = TAGIState(likelihood, self.network.initial_buffers(), seed)
+        if self.guard.gate:
+            state.gate = OutlierGate(
+                len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1
+            )
+        state.posterior = self._prior(state.generator)
+        return state
+
+    def _prior(self, generator: torch.Generator) -> Posterior:
+        reinit = self.reinit if self.scheme == "net" else ()
+        with self.network.lock:  # another thread may have put Gaussians into its places
+            found = make_prior(self.network, self.scheme, self.start, reinit, generator)
+        if self.inherited is not None:
+            self.inherited.put_into(found)
+        return found
+
+    def _first_means(self, state: TAGIState) -> Tensor:
+        """Where the weights began; of a prior that a file only names, where they are now."""
+        if self.inherited is not None and self.inherited.gaussians is None:
+            return state.posterior.loc.clone()
+        return self._prior(torch.Generator().manual_seed(state.seed)).loc
+
+    def update(
+        self, state: TAGIState, x: Inputs, y: Tensor, position: BatchPosition | None
+    ) -> None:
+        """See ``Method``."""
+        rate = 0.0
+        if position is not None:
+            rate = self.epoch_forgetting * position.share * (1 - position.progress)
+        self.engine.update(state, x, y, rate)
+        if position is not None and self.normalises:
+            state.recent = state.recent or RecentBatches()
+            state.recent.add(x)
+
+    def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory_rows: float) -> None:
+        """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
+
+        To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
+        ``r v/v0`` of the way back to where they began.  They move a tenth of that, slowly enough
+        to cost no accuracy.  Without it, units that die (a ReLU of a negative mean passes no
+        message) stay dead, and a stream that goes on changing kills all of them.
+        """
+        rate = -math.expm1(len(x) * math.log1p(-1 / memory_rows))
+        self.engine.update(state, x, y, rate, memory_rows)
+        if state.start is None:
+            state.start = self._first_means(state)
+        posterior = state.posterior
+        share = torch.div(posterior.variance, posterior.flat_prior_variance, out=posterior.scratch)
+        posterior.loc.lerp_(state.start, share.mul_(_RETURN * rate))
+
+    def learn_epoch(
+        self,
+        state: TAGIState,
+        source: ArrayData | LoaderData,
+        order: Tensor | None,
+        progress: float,
+        tell: OnBatch,
+    ) -> bool:
+        """By the engine in one go, where it can."""
+        return self.engine.learn_epoch(
+            state, source, order, self.epoch_forgetting * (1 - progress), tell
+        )
+
+    def end_epoch(self, state: TAGIState) -> EpochRecord:
+        """See ``Method``; running statistics become those of the weights as they are."""
+        if state.recent is not None:
+            leaves = state.posterior.leaves
+
+            def run(buffers: TensorDict, x: Inputs) -> None:
+                with torch.no_grad(), self.eager.chance.lent(state.generator, train=True):
+                    self.eager.run(*leaves, buffers, x, train=True)
+
+            state.buffers = refreshed_batch_norm(self.network, state.buffers, state.recent, run)
+            state.recent = None
+        return super().end_epoch(state)
+
+    def outputs(
+        self, state: TAGIState, x: Inputs, *, batch_size: int | None = None, doubt: float = 1.0
+    ) -> GaussianOutputs:
+        """Moments, in closed form; ``doubt`` is a factor on the variance."""
+        parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
+        mean, variance = joined(parts)
+        return GaussianOutputs(mean, variance if doubt == 1 else doubt * variance, state.likelihood)
+
+    def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
+        """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
+        return self.engine.sample(state, x, n, generator)
+
+    def input_gradient(self, state: TAGIState, x: Tensor, y: Tensor) -> Tensor:
+        """Return the evidence's message to the mean of the input.
+
+        Exact: the derivative of the log evidence through the means.  Approximate: the variances of
+        all units are held fixed, as a change of the mean of the input leaves them in the equations
+        of the messages.
+        """
+        leaf = x.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            z = self.propagate(state, leaf)
+        with torch.no_grad():
+            messages = state.likelihood.messages(y, z.loc.detach(), z.variance.detach())
+        return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
+
+    def posterior(self, state: TAGIState) -> Posterior:
+        """The posterior of all parameters; the object follows later updates."""
+        return state.posterior
+
+    def learnt(self, state: TAGIState) -> TensorDict:
+        """See ``Method``."""
+        tensors: TensorDict = {}
+        for name, gaussian in state.posterior.gaussians().items():
+            tensors[f"loc/{name}"] = gaussian.loc
+            tensors[f"variance/{name}"] = gaussian.variance
+        return tensors | {f"buffer/{name}": b for name, b in state.buffers.items()}
+
+    def restore(self, state: TAGIState, learnt: TensorDict) -> None:
+        """See ``Method``."""
+        shapes = self.network.shapes
+        state.posterior = Posterior(
+            shapes,
+            flat([learnt[f"loc/{name}"] for name in shapes]),
+            flat([learnt[f"variance/{name}"] for name in shapes]),
+            state.posterior.prior_variance,
+        )
+        state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
+
+    def training(self, state: TAGIState) -> tuple[TensorDict, Any]:
+        """See ``Method``; what the gate has learnt."""
+        if state.gate is None:
+            return {}, None
+        return {"surprise": state.gate.level, "surprises": state.gate.log}, None
+
+    def restore_training(self, state: TAGIState, tensors: TensorDict, values: Any) -> None:
+        """See ``Method``; a file from a learner without a gate leaves it as at the start."""
+        gate = state.gate
+        if gate is None or not tensors:
+            return
+        own = {"surprise": gate.level, "surprises": gate.log}
+        validation.check_same_tensors(own, tensors, "gate")
+        validation.check_numbers(tensors, {})
+        if bool((tensors["surprise"] < 1).any()) or not 0 <= float(tensors["surprises"][0]) < 2**53:
+            raise ValueError("the gate of the file has numbers that it cannot have")
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+    def held_out_scale(self, state: TAGIState, held_out: list[HeldOut]) -> float:
+        """See ``Method``; a few wild rows must not set the scale."""
+        if self.guard.gate:
+            return state.likelihood.held_out_scale(held_out, outliers=True)
+        return super().held_out_scale(state, held_out)
+
+    def held_out_log_prob(
+        self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """See ``Method``; a few wild rows must not decide."""
+        return likelihood.held_out_log_prob(y, mean, variance, outliers=self.guard.gate)
+
+    def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
+        """Say so if the data come in raw units; a loader is not read to find out."""
+        numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
+        if not numbers or isinstance(source, LoaderData):
+            return
+        inputs = [("inputs", part) for part in tensors_of(source.x)]
+        for what, values in (*inputs, ("targets", source.y)):
+            size = _usual_size(values)
+            if size > _RAW:
+                warnings.warn(
+                    f"the {what} have values of about {size:.3g}, and TAGI's priors have the "
+                    f"scale of 1: standardise them (tractable.data.Standardizer), or use "
+                    f"tractable.sklearn.TAGIRegressor, which does",
+                    UserWarning,
+                    stacklevel=3,
+                )
+
+    def prune(self, state: TAGIState, fraction: float, per_layer: bool) -> None:
+        """See ``Method``; without variance no message moves a weight again."""
+        kept = state.posterior.pruning_mask(fraction, per_layer=per_layer)
+        state.posterior.loc.mul_(kept)
+        state.posterior.variance.mul_(kept)
+
+    def backup(self, state: TAGIState) -> tuple[Any, ...]:
+        """See ``Method``; an update draws nothing."""
+        noise = state.likelihood.named_buffers()
+        return (
+            state.posterior.loc.clone(),
+            state.posterior.variance.clone(),
+            dict(state.buffers),  # an update puts new tensors in their place
+            {name: tensor.clone() for name, tensor in noise},
+            {name: tensor.clone() for name, tensor in self.training(state)[0].items()},
+        )
+
+    def undo(self, state: TAGIState, backup: tuple[Any, ...]) -> None:
+        """See ``Method``."""
+        loc, variance, state.buffers, noise, gate = backup
+        state.posterior.loc.copy_(loc)
+        state.posterior.variance.copy_(variance)
+        state.likelihood.set_buffers(noise)
+        self.restore_training(state, gate, None)
+
+    def propagate(self, state: TAGIState, x: Tensor) -> Gaussian:
+        """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
+        locs, variances = ([part.detach() for part in parts] for parts in state.posterior.leaves)
+        return self.eager.run(locs, variances, state.buffers, x, train=False)
+
+
+_RETURN = 0.1
+"""Of the way that tempering would move the means back to where they began."""
+
+
+def _check_reinit(init: Init, reinit: Sequence[str], prior: Any) -> list[str]:
+    if isinstance(reinit, str):
+        raise TypeError(f"reinit is a list of names: [{reinit!r}]")
+    if prior is not None and init == "net":
+        raise ValueError("init='net' and prior= both say where the weights begin: give one")
+    if reinit and init != "net" and prior is None:
+        raise ValueError(
+            f"reinit={list(reinit)} says which parts begin anew beside weights that are kept: it "
+            f"goes with init='net' or prior=; with init={init!r} all are new"
+        )
+    return list(reinit)
+
+
+_RAW = 50.0
+"""From here on the usual size of a column's values is said to be in raw units."""
+_FEW_ROWS, _ENOUGH_ROWS = 10, 1000
+
+
+def _usual_size(values: Tensor) -> float:
+    """Median size of the values of the column where it is largest; 0 if not large, or of few rows.
+
+    Not a mean: one wild value does not make a unit.
+    """
+    loc = values.loc if isinstance(values, Gaussian) else values
+    if not loc.is_floating_point() or loc.numel() == 0 or len(loc) < _FEW_ROWS:
+        return 0.0
+    rows = loc.detach()[:_ENOUGH_ROWS]
+    if float(rows.abs().amax()) <= _RAW:
+        return 0.0  # the usual case, without sorting
+    return float(rows.reshape(len(rows), -1).abs().median(0).values.max())

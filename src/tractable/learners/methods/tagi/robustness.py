@@ -1,0 +1,57 @@
+"""What keeps one reading from wrecking a model, for a network under a likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from tractable.learners.methods.tagi.batch_rule import BatchRule
+from tractable.learners.network.functional import Network
+from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
+
+_ONE_LAYER = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Which guards are up.
+
+    Attributes:
+        limit: whether the length of a step is limited
+            (``tractable.learners.methods.tagi.batch_rule``).
+        gate: on values far from all that was expected (``tractable.likelihoods.gate``).
+        statistics: whether running statistics take in an odd batch slowly.
+    """
+
+    limit: bool = False
+    gate: bool = False
+    statistics: bool = False
+
+    @classmethod
+    def of(
+        cls, network: Network, likelihood: Likelihood, rule: BatchRule, robust: bool
+    ) -> Robustness:
+        """The guards that a network under a likelihood needs.
+
+        Classes have none: a wrong label moves a tree of decisions by a few deviations at most,
+        and a limit cuts most of the steps that are right.
+        """
+        if not robust or rule == "published":
+            return NOT_ROBUST
+        normal = isinstance(likelihood, Normal | HeteroscedasticNormal)
+        known = type(likelihood) is Normal and not likelihood.gates
+        return cls(
+            limit=normal and not _exact(network),
+            gate=type(likelihood) in (Normal, HeteroscedasticNormal) and not known,
+            statistics=True,
+        )
+
+
+NOT_ROBUST = Robustness()
+
+
+def _exact(network: Network) -> bool:
+    """Whether all parameters are those of one linear layer, so that no step is too long."""
+    owners = {name.rpartition(".")[0] for name in network.shapes}
+    return len(owners) == 1 and isinstance(network.module.get_submodule(owners.pop()), _ONE_LAYER)

@@ -1,0 +1,1 @@
+"""Bayes by Backprop: variational inference with a Gaussian posterior of the weights."""

@@ -1,0 +1,131 @@
+"""Bayes by Backprop: a Gaussian posterior of the weights, by the gradient of the ELBO.
+
+How it learns is in ``tractable.learners.methods.variational.method``, with the equations and the
+sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tractable.learners.learner import Learner
+from tractable.learners.methods.gradient import GradientState, Schedule
+from tractable.learners.methods.optimizers import Factory
+from tractable.learners.methods.variational.method import (
+    BBBMethod,
+    Divergence,
+    Estimator,
+    Init,
+    KLWeight,
+)
+from tractable.learners.network.rng import PREDICTION_SEED
+from tractable.likelihoods import Likelihood
+from tractable.posterior import Posterior
+from tractable.priors import Prior
+
+
+class BayesByBackprop(Learner):
+    """Learn Gaussian weights by the gradient of the evidence lower bound.
+
+    Args:
+        net: any module.
+        likelihood: how observations depend on the network's outputs.
+        prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or what another
+            fit found, its ``posterior`` or the learner itself: weights begin at its means, no
+            wider than it is and no wider than ``rho`` says.
+        prior_scale: factor on the variances of such a posterior.
+        reinit: names of modules that a posterior does not speak for: they begin anew, with the
+            prior ``Normal()``.
+        n_train_samples: draws per step.
+        estimator: ``"weights"`` draws weights, ``"local"`` the outputs of linear and convolutional
+            layers, with noise of its own for each row, which makes the gradient less noisy.
+        kl: ``"closed"`` form, ``"sampled"`` (eq. 9), or ``"auto"``: closed where the prior has it.
+        kl_weight: weight of the divergence in each batch.  ``"uniform"``: rows of the batch over
+            rows of an epoch; ``"blundell"``: ``2^(M-i) / (2^M - 1)`` in batch i of M; or a number.
+        init: ``"published"``: means uniform in (-0.2, 0.2); ``"he"``: normal with variance
+            2 / fan_in.  Offsets and scales of normalisation layers start at the network's own.
+        rho: range that rho is drawn from at first, uniformly.
+        lr: learning rate.
+        optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
+        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"``, or a class of
+            ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
+            k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
+            one epoch has the rate ``lr`` throughout, and so have online updates.
+        n_weight_samples: sets of weights that a prediction averages over.
+        device: device to compute on; by default the CPU.
+        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
+        seed: seed of the random number generator for first weights, order of rows and draws.
+
+    Exact: the gradient, in expectation over draws.  Approximate: independent Gaussian weights,
+    and a gradient and predictions by draws.
+    """
+
+    method_class = BBBMethod
+    method: BBBMethod
+    state: GradientState
+
+    def __init__(
+        self,
+        net: nn.Module,
+        likelihood: Likelihood,
+        *,
+        prior: Prior
+        | torch.distributions.Distribution
+        | Posterior
+        | Learner
+        | dict[str, Any]
+        | None = None,
+        prior_scale: float = 1.0,
+        reinit: Sequence[str] = (),
+        n_train_samples: int = 1,
+        estimator: Estimator = "weights",
+        kl: Divergence = "auto",
+        kl_weight: KLWeight = "uniform",
+        init: Init = "published",
+        rho: tuple[float, float] = (-5.0, -4.0),
+        lr: float = 1e-3,
+        optimizer: Factory = "Adam",
+        schedule: Schedule = "cosine",
+        n_weight_samples: int = 50,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
+            prior_scale=prior_scale, reinit=reinit, n_train_samples=n_train_samples,
+            estimator=estimator, kl=kl, kl_weight=kl_weight, init=init, rho=rho, lr=lr,
+            optimizer=optimizer, schedule=schedule, n_weight_samples=n_weight_samples,
+        )  # fmt: skip
+
+    def divergence(self, n_samples: int = 1, generator: torch.Generator | None = None) -> float:
+        """``KL(q || prior)`` of all weights, in nats (sampled if not in closed form).
+
+        Weights that were pruned are constants and add nothing.
+        """
+        with self.lock:
+            return self.method.divergence(self.state, n_samples, generator)
+
+    def elbo(self, X: Any, y: Any, *, n_samples: int = 100) -> float:
+        """The evidence lower bound of these data, in nats: an estimate without bias.
+
+        Args:
+            X: inputs.
+            y: targets.
+            n_samples: draws of the weights.
+        """
+        if n_samples < 1:
+            raise ValueError(f"samples must be at least 1, got {n_samples}")
+        x, targets = self.checked(X, y)
+        with self.lock:
+            z = self.method.outputs(
+                self.state, x, batch_size=1024, n_weight_samples=n_samples
+            ).values
+            log_prob = self.state.likelihood.log_prob
+            log_likelihood = sum(float(log_prob(targets, draw).sum()) for draw in z)
+            generator = torch.Generator().manual_seed(self.seed + PREDICTION_SEED)
+            return log_likelihood / n_samples - self.divergence(n_samples, generator)

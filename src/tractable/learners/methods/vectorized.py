@@ -1,0 +1,63 @@
+"""Several point estimates in one pass: the members of a small ensemble, by ``vmap``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tractable.errors import InvalidInput
+from tractable.learners.methods.backprop import BackpropMethod
+from tractable.learners.methods.base import BatchPosition, OnBatch
+from tractable.learners.methods.gradient import GradientState
+from tractable.training.data import ArrayData
+
+
+def run_epoch_vectorized(
+    method: BackpropMethod,
+    states: list[GradientState],
+    source: ArrayData,
+    orders: list[Tensor | None],
+    progress: float,
+    tell: OnBatch,
+) -> None:
+    """Learn every row once by every member, each in its own order, a batch of all at a time.
+
+    Exact: the same steps as one member after the other, but for rounding.
+    """
+    for batch, parts in enumerate(zip(*[source.epoch(order) for order in orders], strict=True)):
+        x, y = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
+        rows = x.shape[1]
+        position = BatchPosition(rows / len(source), progress, batch, source.batches)
+        found, gradient = _gradients(method, states, x, y)
+        for state, value, d_w in zip(states, found.tolist(), gradient, strict=True):
+            state.rows, weight = method.shared_by(state, rows, position)
+            method.step(state, value, [method.with_prior(state, d_w, weight)], rows, position)
+            state.log_likelihood += value
+        tell(1)
+
+
+def supports_vmap(method: BackpropMethod, state: GradientState, source: ArrayData) -> bool:
+    """Whether ``vmap`` takes the network: it has no checkpoints and asks for no values."""
+    if not isinstance(source.x, Tensor):
+        return False
+    one = (torch.stack([part[:1]] * 2) for part in (source.x, source.y))
+    try:
+        _gradients(method, [state, state], *one)
+    except (RuntimeError, IndexError, InvalidInput):
+        return False
+    return True
+
+
+def _gradients(
+    method: BackpropMethod, states: list[GradientState], x: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Log-likelihood of every member, and its gradient downhill."""
+    network, likelihood = method.network, states[0].likelihood
+
+    def log_likelihood(w: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        z = network(network.with_flat(w), x, train=True)
+        return likelihood.log_prob(y, z).sum()
+
+    leaf = torch.stack([s.vectors[0].detach() for s in states]).requires_grad_()
+    found = torch.func.vmap(log_likelihood)(leaf, x, y)
+    return found, torch.autograd.grad(-found.sum(), leaf)[0]

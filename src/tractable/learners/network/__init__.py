@@ -1,0 +1,1 @@
+"""Running the module of the user: as a function of its parameters, seeded, copied, inspected."""

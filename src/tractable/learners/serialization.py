@@ -1,0 +1,301 @@
+"""A learner as a file, and back: what is written, and what a file must fit.
+
+A file names its learner, network and likelihood; only those that are known here are built, and
+nothing is built before its size was compared with what the file holds.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tractable import likelihoods
+from tractable.errors import InvalidModelFile
+from tractable.learners.fit_loop import FitRun
+from tractable.learners.off_data.support import TrainingSupport
+from tractable.likelihoods import Likelihood
+from tractable.likelihoods.composite import current_config
+from tractable.persistence import model_file, module_json, validation
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
+
+if TYPE_CHECKING:
+    from tractable.learners.holder import Holder
+    from tractable.learners.learner import Learner
+
+_OWN = "tractable."
+_KINDS: dict[str, type[Learner]] = {}
+_ENTRIES = "dtype likelihood net history fitted flat_targets epoch scale plan training".split()
+_FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
+
+
+def register(kind: type[Learner]) -> None:
+    """Make a learner known to ``load``; the library's own keep their names."""
+    _KINDS[learner_name(kind)] = kind
+
+
+def learner_name(kind: type[Holder]) -> str:
+    """The name in a file: plain for the library's learners, with its module for a user's own."""
+    own = kind.__module__.startswith(_OWN)
+    return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def learner_class(name: Any) -> type[Learner]:
+    """The learner of that name, if it is defined here; nothing is imported to find it."""
+    found = _KINDS.get(str(name))
+    if found is None:
+        short = [kind for known, kind in _KINDS.items() if known.split(".")[-1] == name]
+        if len(short) != 1:
+            raise InvalidModelFile(f"a {name!r} learner is unknown here")
+        found = short[0]
+    return found
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
+    """Write what ``pack`` gave to one file, atomically."""
+    model_file.write(path, *packed)
+
+
+def pack(learner: Holder) -> tuple[Tensors, Header]:
+    """A learner as named tensors and JSON values, which may be a part of a larger file.
+
+    The tensors are copies: another thread may go on learning while they are written.
+    """
+    with learner.lock:
+        tensors, header = parts(learner)
+        copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        return copies, copy.deepcopy(header)
+
+
+def parts(learner: Holder) -> tuple[Tensors, Header]:
+    """The same without copies, for a look."""
+    tensors, values = packed_state(learner)
+    known = learner.support
+    if known is not None:
+        tensors |= with_prefix(known.tensors(), "support/")
+    header = {
+        "learner": learner_name(type(learner)),
+        **identity(learner),
+        "history": learner.history,
+        "fitted": learner.fitted,
+        "flat_targets": learner.flat_targets,
+        **learner.run.to_header(),
+        "training": values,
+    }
+    return tensors, header
+
+
+def identity(learner: Holder) -> dict[str, Any]:
+    """What a learner is, apart from what it has learnt, as JSON values."""
+    likelihood = learner.state.likelihood
+    return {
+        "options": {**learner.method.options(), "seed": learner.seed},
+        "dtype": str(learner.dtype).removeprefix("torch."),
+        "likelihood": {"name": type(likelihood).__name__, **likelihood.config()},
+        "net": module_json.describe(learner.net),
+    }
+
+
+def packed_state(learner: Holder) -> tuple[Tensors, Any]:
+    """Everything that training changes: tensors (not copied) and JSON values."""
+    method, state = learner.method, learner.state
+    more, values = method.training(state)
+    return {
+        **with_prefix(method.learnt(state), "state/"),
+        **with_prefix(state.likelihood.state_dict(), "likelihood/"),
+        "generator": state.generator.get_state(),
+        **with_prefix(more, "training/"),
+    }, values
+
+
+def restore_state(learner: Holder, tensors: Tensors, values: Any) -> None:
+    """Take over what ``packed_state`` gave, into a new state of the same method."""
+    method, state = learner.method, learner.state
+    learnt = {
+        name: tensor.to(learner.device) for name, tensor in under_prefix(tensors, "state/").items()
+    }
+    validation.check_same_tensors(method.learnt(state), learnt, "network")
+    validation.check_numbers(learnt, method.domains)
+    training = under_prefix(tensors, "training/")
+    validation.check_numbers(training, {word.partition("/")[0]: "not NaN" for word in training})
+    noise = under_prefix(tensors, "likelihood/")
+    validation.check_same_tensors(state.likelihood.state_dict(), noise, "likelihood")
+    state.likelihood.check_buffers(noise)
+    method.restore(state, learnt)
+    state.likelihood.load_state_dict(noise)
+    state.generator.set_state(tensors["generator"])
+    method.restore_training(state, training, values)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def load(
+    path: str | Path,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Learner:
+    """The learner that a file holds; see ``Learner.load``."""
+    return unpack(path, *model_file.read(path), net, likelihood, device=device, **options)
+
+
+def unpack(
+    path: str | Path,
+    tensors: Tensors,
+    header: Header,
+    net: nn.Module | None,
+    likelihood: Likelihood | None,
+    *,
+    device: torch.device | str | None,
+    **options: Any,
+) -> Learner:
+    """The learner that ``pack`` described; ``path`` is for error messages."""
+    with model_file.as_invalid_file(path):
+        kind = learner_class(header.get("learner"))
+        written = dict(validation.check_finite(header["options"], "options"))
+        validation.check_finite(header["likelihood"], "likelihood")
+        header = {**header, "likelihood": current_config(header["likelihood"])}
+        given = {"net": net, "likelihood": likelihood}
+        replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
+        if net is None:
+            if header["net"] is None:
+                raise InvalidModelFile(
+                    f"the architecture is not in {path} (it is not made of plain torch.nn layers "
+                    f"in nn.Sequential): give load(path, net=...)"
+                )
+            net = module_json.build(header["net"], model_file.count_numbers(tensors))
+        if likelihood is None:
+            likelihood = likelihood_of(dict(header["likelihood"]), tensors)
+        validation.check_arguments(kind, written, "the learner")
+        kind.method_class.check_file(written, net, tensors)
+        learner = kind(
+            net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**written, **options}
+        )
+        restore_state(learner, tensors, header["training"])
+        _take(learner, header)
+        learner.support = _support(learner, under_prefix(tensors, "support/"))
+        (held, entries), (packed, values) = _of_learner(tensors, header, replaced), parts(learner)
+        if options:  # one given in place of the file's may add a part of the state, or drop one
+            names = held.keys() & packed.keys()
+            held, packed = ({n: of[n] for n in names} for of in (held, packed))
+        validation.check_roundtrip((held, entries), (packed, values))
+    return learner
+
+
+def _support(learner: Learner, tensors: Tensors) -> TrainingSupport | None:
+    """Where the training rows were; files of before it was kept have none."""
+    if not tensors:
+        return None
+
+    def mean(x: Tensor) -> Tensor:
+        return learner.off_data_function(x.to(learner.device)).cpu()
+
+    return TrainingSupport.from_tensors(tensors, learner.dtype, mean).to(learner.device)
+
+
+def resume(learner: Learner, path: str | Path, planned: FitRun) -> FitRun:
+    """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
+    tensors, header = model_file.read(path)
+    with model_file.as_invalid_file(path):
+        written = FitRun.from_header(header)
+    problem = _other(learner, header) or planned.differs(written)
+    if problem is not None:
+        raise ValueError(f"cannot resume from {path}: {problem}")
+    with model_file.as_invalid_file(path):
+        twin = copy.deepcopy(learner)
+        twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
+        restore_state(twin, tensors, header["training"])
+        _take(twin, header)
+        twin.support = _support(twin, under_prefix(tensors, "support/"))
+        validation.check_roundtrip(_of_learner(tensors, header, set()), parts(twin))
+    learner.state, learner.history, learner.support = twin.state, twin.history, twin.support
+    learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
+    written.fingerprint = planned.fingerprint
+    return written
+
+
+def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
+    """What of a file must be found again in its learner, but for what the caller gave instead.
+
+    The file may be one of an estimator, which has more.
+    """
+    roots = ("state/", "likelihood/", "training/", "support/")
+    own = {k: t for k, t in tensors.items() if k == "generator" or k.startswith(roots)}
+    entries = {key: header[key] for key in _ENTRIES if key not in without}
+    options = header["options"].items()
+    entries["options"] = {key: value for key, value in options if key not in without}
+    return own, entries
+
+
+def _other(learner: Learner, header: Header) -> str | None:
+    """What in a checkpoint is not as in this learner, in words."""
+    name = learner_name(type(learner))
+    if header.get("learner") != name:
+        return f"it holds a {header.get('learner')!r} learner, this is a {name}"
+    mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
+    for what in ("dtype", "net", "options", "likelihood"):
+        theirs = header.get(what)
+        if what == "net" and None in (theirs, mine[what]):
+            continue  # a network that JSON cannot say: shapes are compared later
+        if theirs == mine[what]:
+            continue
+        if isinstance(theirs, dict) and what != "net":
+            for key, value in mine[what].items():
+                if theirs.get(key) != value:
+                    return f"its {what} has {key} = {theirs.get(key)!r}, this one {value!r}"
+        return f"its {what} is not the one of this learner"
+    return None
+
+
+def _take(learner: Learner, header: Header) -> None:
+    history = validation.require_type(header["history"], list, "history")
+    for record in history:
+        for value in validation.require_type(record, dict, "a record of the history").values():
+            validation.require_type(value, (int, float), "a value of the history")
+    learner.history = history
+    learner.fitted = validation.require_type(header["fitted"], bool, "fitted")
+    if header["flat_targets"] is not None:
+        learner.flat_targets = validation.require_type(header["flat_targets"], bool, "flat_targets")
+    learner.run = FitRun.from_header(header)
+
+
+def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihood:
+    """The likelihood that a file names, if it is known here and no larger than its tensors."""
+    name = str(config.pop("name"))
+    kind = getattr(likelihoods, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
+        raise InvalidModelFile(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
+    held = under_prefix(tensors, "likelihood/").values()
+    room = max([_FEW, *(size for tensor in held for size in tensor.shape)])
+    for key, value in _whole_numbers(config):
+        validation.require_at_most(value, room, key)
+    built: Likelihood = kind(**config)
+    return built
+
+
+def _whole_numbers(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Those in the arguments of a likelihood, and of the likelihoods it is made of."""
+    for key, value in values.items():
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, dict):
+                yield from _whole_numbers(inner)
+            elif isinstance(inner, int) and not isinstance(inner, bool):
+                yield key, inner
+
+
+def _dtype(name: Any) -> torch.dtype:
+    known = {"float32": torch.float32, "float64": torch.float64}
+    if name not in known:
+        raise InvalidModelFile(f"unknown dtype {name!r} in the file")
+    return known[name]
