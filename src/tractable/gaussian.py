@@ -1,9 +1,9 @@
-"""A tensor whose entries are independent Gaussians, and the table of rules that moves it.
+"""The tensor type ``Gaussian`` and the table of moment rules.
 
-``Gaussian`` is a ``torch.Tensor`` subclass, so ``torch.func.functional_call`` accepts it as a
-parameter and an unchanged ``nn.Module`` computes with it: every torch function the module calls
-arrives in ``__torch_function__``, which looks up the function's *moment rule*.  A rule takes the
-arguments of the function it stands for and returns the Gaussian of its result.
+``Gaussian`` is a subclass of ``torch.Tensor``, so ``torch.func.functional_call`` accepts it as a
+parameter, and an unchanged ``nn.Module`` computes with it: each torch function that the module
+calls arrives in ``__torch_function__``, which looks up the *moment rule* of the function.  A rule
+takes the arguments of the torch function and returns the Gaussian of its result.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ Rule = Callable[..., Any]
 View = Callable[[Tensor], Tensor]
 
 _RULES: dict[Any, Rule] = {}
+"""The moment rule of each torch function."""
 
 _messages_required: ContextVar[bool] = ContextVar("require_messages", default=False)
 
 
 @contextmanager
 def require_messages(required: bool = True) -> Iterator[None]:
-    """Within this block, if ``carried``, messages are wanted: what would cut them is refused.
+    """Within this block, a function through which messages cannot pass raises ``NoMomentRule``.
 
-    See ``tractable.rules.custom_function``.
+    Learning enters this block, prediction does not; see ``tractable.rules.custom_function``.
+
+    Args:
+        required: whether messages are required; False switches the check off inside a block.
     """
     token = _messages_required.set(required)
     try:
@@ -47,15 +51,15 @@ def require_messages(required: bool = True) -> Iterator[None]:
 
 
 class Gaussian(Tensor):
-    """Independent Gaussians ``N(loc, variance)``, one per entry.
+    """Independent Gaussians ``N(loc, variance)``, one for each entry.
 
-    The fields are called ``loc`` and ``variance`` because ``Tensor.mean`` and ``Tensor.var`` are
-    methods that modules call.
+    The fields are called ``loc``, ``variance`` and ``stddev``, as in ``torch.distributions``,
+    because ``Tensor.mean``, ``Tensor.var`` and ``Tensor.std`` are methods that modules call.
 
     Args:
-        loc: the means, a floating-point tensor.
-        variance: the variances, of the same shape (or a number or tensor that broadcasts to it);
-            finite and not negative.
+        loc: means, a tensor of dtype float32 or float64.
+        variance: variances, of the same shape, or a number or tensor that broadcasts to it; finite
+            and not negative.
 
     >>> Gaussian(torch.tensor([1.0, 2.0]), 0.5) + 1
     Gaussian(loc=tensor([2., 3.]), variance=tensor([0.5000, 0.5000]))
@@ -64,19 +68,19 @@ class Gaussian(Tensor):
     loc: Tensor
     variance: Tensor
     shared: SharedVariance | None = None
-    """What its positions have in common, where that is followed; see ``rules.shared_variance``."""
+    """Variance that the positions share, if known; see ``tractable.rules.shared_variance``."""
     view_origin: tuple[Gaussian, View] | None = None
-    """Of a view: what it is a view of, and how to take it again."""
+    """For a view: its base, and the function that takes the view of a tensor."""
     views: list[tuple[weakref.ref[Gaussian], View]] | None = None
-    """The views that were taken of this one."""
+    """The views of this object, and the functions that take them."""
 
     @staticmethod
     def __new__(cls, loc: Tensor, variance: Tensor | float) -> Gaussian:
-        """Check the moments, then wrap them."""
+        """Check the moments and wrap them."""
         if type(loc) is not Tensor and not isinstance(loc, torch.nn.Parameter):
             raise TypeError(f"loc must be a torch.Tensor, got {type(loc).__name__}")
         if loc.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"loc must be 32 or 64 bit floating point, got {loc.dtype}")
+            raise TypeError(f"loc must have dtype float32 or float64, got {loc.dtype}")
         if isinstance(variance, Gaussian):
             raise TypeError("variance must be a number or a torch.Tensor, got Gaussian")
         variance = torch.as_tensor(variance, dtype=loc.dtype, device=loc.device)
@@ -85,8 +89,8 @@ class Gaussian(Tensor):
                 variance = variance.expand(loc.shape).contiguous()
             except RuntimeError as error:
                 raise ValueError(
-                    f"variance of shape {tuple(variance.shape)} does not fit "
-                    f"loc of shape {tuple(loc.shape)}"
+                    f"variance has shape {tuple(variance.shape)}, which does not broadcast to the "
+                    f"shape {tuple(loc.shape)} of loc"
                 ) from error
         if not bool(torch.isfinite(loc).all()):
             raise ValueError("loc has NaN or infinite entries")
@@ -95,13 +99,16 @@ class Gaussian(Tensor):
         return cls.wrap(loc, variance)
 
     def __init__(self, loc: Tensor, variance: Tensor | float) -> None:
-        """Everything happens in ``__new__``; see the class docstring for the arguments."""
+        """Do nothing, because ``__new__`` has set the fields; it exists for the signature."""
 
     @classmethod
     def wrap(cls, loc: Tensor, variance: Tensor, shared: SharedVariance | None = None) -> Gaussian:
-        """The Gaussian of moments that are known to be valid (no checks: for rules).
+        """Return the Gaussian of moments that are known to be valid, without checks: for rules.
 
-        A rule that acts entry by entry hands on the ``shared`` of its input.
+        Args:
+            loc: means.
+            variance: variances, of the same shape.
+            shared: variance that positions share; see ``tractable.rules.shared_variance``.
         """
         self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
@@ -111,21 +118,39 @@ class Gaussian(Tensor):
         self.shared = shared
         return self
 
+    def with_moments(self, loc: Tensor, variance: Tensor) -> Gaussian:
+        """Return the result of an elementwise function of this Gaussian, for rules.
+
+        The variance that positions share is kept if the shape is, because a function that acts
+        entry by entry does not change the share.
+
+        Args:
+            loc: means of the result.
+            variance: variances of the result.
+        """
+        return Gaussian.wrap(loc, variance, self.shared if loc.shape == self.shape else None)
+
     @property
     def stddev(self) -> Tensor:
         """The standard deviations."""
         return self.variance.sqrt()
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        """Both moments, as tensors print."""
+        """Return both moments as torch prints tensors."""
         return f"Gaussian(loc={self.loc}, variance={self.variance})"
 
     def __format__(self, spec: str) -> str:
-        """As it prints; the moments have no common number format."""
+        """Format the representation; a number format does not apply to two moments."""
         return format(repr(self), spec)
 
     def as_view_of(self, base: Gaussian, view: View) -> Gaussian:
-        """Note that this is ``view`` of ``base``, so that changing one in place changes both."""
+        """Register this object as ``view`` of ``base``, so that in-place changes reach both; return
+        it.
+
+        Args:
+            base: the Gaussian that this is a view of.
+            view: function from a tensor of the shape of ``base`` to its view.
+        """
         self.view_origin = base, view
         if base.views is None:
             base.views = []
@@ -133,7 +158,12 @@ class Gaussian(Tensor):
         return self
 
     def assign_(self, other: Gaussian) -> Gaussian:
-        """Take the moments of ``other``, as a function in place does; views and bases follow."""
+        """Replace the moments by those of ``other``, in this object, its base and its views.
+
+        Raises:
+            NoMomentRule: the shape differs, or this is an expanded view (one entry in several
+                places).
+        """
         if other.shape != self.shape:
             raise NoMomentRule(
                 f"no moment rule for changing the shape of a Gaussian in place, from "
@@ -159,18 +189,24 @@ class Gaussian(Tensor):
     def set_moments(
         self, loc: Tensor, variance: Tensor, shared: SharedVariance | None = None
     ) -> None:
-        """Hold other moments, and so do the views."""
+        """Replace the moments in this object and its views.
+
+        Args:
+            loc: means.
+            variance: variances.
+            shared: variance that positions share.
+        """
         self.loc, self.variance, self.shared = loc, variance, shared
-        kept = []
-        for held, view in self.views or ():
-            seen = held()
-            if seen is not None:
-                seen.set_moments(view(loc), view(variance))
-                kept.append((held, view))
-        self.views = kept or None
+        alive = []
+        for reference, view in self.views or ():
+            part = reference()
+            if part is not None:
+                part.set_moments(view(loc), view(variance))
+                alive.append((reference, view))
+        self.views = alive or None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Gaussian:
-        """A copy that shares nothing, detached from any graph."""
+        """Return a copy that shares no memory, detached from any graph."""
         return Gaussian.wrap(self.loc.detach().clone(), self.variance.detach().clone())
 
     def __reduce_ex__(self, protocol: object) -> Any:
@@ -179,9 +215,9 @@ class Gaussian(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the moment rule of ``func``, or say that there is none."""
+        """Run the moment rule of ``func``, or raise ``NoMomentRule``."""
         if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
-            kwargs = _in_words_of_torch(kwargs)
+            kwargs = _normalize_keywords(kwargs)
         rule = _RULES.get(func)
         if rule is None:
             if func in _METADATA:
@@ -201,7 +237,7 @@ class Gaussian(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Nothing reaches the kernels below: rules work on the moments."""
+        """Raise ``NoMomentRule``: rules work on the moments, so no kernel gets a Gaussian."""
         raise NoMomentRule(
             f"no moment rule for {function_name(func)!r}, which was called from below the Python "
             f"functions of torch, for instance by torch.func.vmap. This is not supported for "
@@ -210,18 +246,21 @@ class Gaussian(Tensor):
 
 
 def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the moment rule of torch ``functions``.
+    """Register the decorated function as the moment rule of torch functions.
 
-    The rule is called with the very arguments of the torch function (any of which may be a
-    ``Gaussian``) and returns a ``Gaussian``.  Registering again replaces the rule.
+    The rule is called with the arguments of the torch function, any of which may be a ``Gaussian``,
+    and returns a ``Gaussian``.  It replaces a rule that was registered before.
+
+    Args:
+        functions: the torch functions, for example ``torch.exp, torch.Tensor.exp``.
 
     >>> @moment_rule(torch.negative)
     ... def negative(x):
     ...     return Gaussian.wrap(-x.loc, x.variance)
     """
     if not functions:
-        raise TypeError("moment_rule needs the torch function it is a rule for")
-    _fill_table()  # first, so that it does not replace the rule that is registered now
+        raise TypeError("moment_rule needs at least one torch function, got none")
+    _fill_table()  # first, so that the rules of the library do not replace this one
 
     def register(rule: Rule) -> Rule:
         for function in functions:
@@ -232,7 +271,7 @@ def moment_rule(*functions: Any) -> Callable[[Rule], Rule]:
 
 
 def _in_place_if_asked(function: Any, rule: Rule) -> Rule:
-    """The rule of ``F.relu`` and its kin, whose argument ``inplace`` changes their input."""
+    """Return the rule with support for the argument ``inplace`` of functions such as ``F.relu``."""
     code = getattr(function, "__code__", None)
     if code is None or "inplace" not in code.co_varnames[: code.co_argcount]:
         return rule
@@ -240,11 +279,11 @@ def _in_place_if_asked(function: Any, rule: Rule) -> Rule:
 
     @functools.wraps(rule)
     def run(*args: Any, **kwargs: Any) -> Any:
-        wanted = kwargs.pop("inplace", False)
+        inplace = kwargs.pop("inplace", False)
         if len(args) > position:
-            args, wanted = args[:position], args[position]
+            args, inplace = args[:position], args[position]
         z = rule(*args, **kwargs)
-        if wanted and isinstance(z, Gaussian) and z is not args[0]:
+        if inplace and isinstance(z, Gaussian) and z is not args[0]:
             return write_in_place(args[0], z)
         return z
 
@@ -252,9 +291,13 @@ def _in_place_if_asked(function: Any, rule: Rule) -> Rule:
 
 
 def write_in_place(target: Tensor, value: Gaussian) -> Gaussian:
-    """Make ``target`` hold ``value``, under all its names.
+    """Write ``value`` into ``target``, which is seen under all its names, bases and views; return
+    it.
 
-    A plain tensor becomes a Gaussian: torch fills tensors of zeros with states.
+    A plain tensor becomes a Gaussian, because modules of torch write states into tensors of zeros.
+
+    Raises:
+        NoMomentRule: ``target`` is a plain tensor that requires gradients or is not floating point.
     """
     if isinstance(target, Gaussian):
         return target.assign_(value)
@@ -284,28 +327,37 @@ def _convert(plain: Tensor, loc: Tensor, variance: Tensor) -> Gaussian:
 
 
 def _written(tensor: Tensor, entries: Tensor, values: Tensor) -> Tensor:
-    """``tensor`` with ``values`` at flat positions."""
+    """Return a copy of ``tensor`` with ``values`` at flat positions ``entries``."""
     flat = tensor.reshape(-1).index_put((entries,), values.reshape(-1))
     return flat.reshape(tensor.shape)
 
 
 def functions_with_rule() -> list[str]:
-    """The names of the torch functions that have a moment rule, sorted."""
+    """Return the names of the torch functions that have a moment rule, sorted."""
     _fill_table()
     return sorted({function_name(function) for function in _RULES})
 
 
 def torch_functions(name: str) -> tuple[Any, ...]:
-    """Every function of torch called ``name``: ``torch.x``, ``Tensor.x`` and ``F.x``."""
-    homes = (torch, Tensor, torch.nn.functional)
-    found = [f for home in homes if callable(f := getattr(home, name, None))]  # torch.float is not
+    """Return all functions of torch with this name: ``torch.x``, ``Tensor.x`` and ``F.x``.
+
+    Raises:
+        AttributeError: torch has no function of this name.
+    """
+    modules = (torch, Tensor, torch.nn.functional)
+    # callable() leaves out constants such as torch.float.
+    found = [f for module in modules if callable(f := getattr(module, name, None))]
     if not found:
         raise AttributeError(f"torch has no function called {name!r}")
     return tuple(found)
 
 
 def find_rule(function: Any) -> Rule | None:
-    """The moment rule of a torch function, or None."""
+    """Return the moment rule of a torch function, or None.
+
+    A function without a rule in the table may get one automatically, see
+    ``tractable.rules.fallback``.
+    """
     _fill_table()
     rule = _RULES.get(function)
     if rule is None:
@@ -323,17 +375,17 @@ def _find_rule(function: Any) -> Rule:
 
 
 def _fill_table() -> None:
-    """Register the rules of the library, which happens when they are first imported."""
+    """Import the rules of the library, which registers them."""
     importlib.import_module("tractable.rules")
 
 
 def _rules_module(name: str) -> Any:
-    """A module of the rules, which stand above this one and fill its table."""
+    """Return a module of ``tractable.rules``, imported late because it imports this one."""
     return importlib.import_module(f"tractable.rules.{name}")
 
 
 def function_name(function: Any) -> str:
-    """What a torch function is called; a property by its own name."""
+    """Return the name of a torch function or property, for messages."""
     name = getattr(function, "__name__", None)
     if name == "__get__":
         name = getattr(getattr(function, "__self__", None), "__name__", name)
@@ -342,8 +394,8 @@ def function_name(function: Any) -> str:
 
 def _no_rule_message(function: Any) -> str:
     name = function_name(function)
-    near = close_names(name.strip("_"), functions_with_rule())
-    hint = f" The nearest that have one: {', '.join(near)}." if near else ""
+    similar = close_names(name.strip("_"), functions_with_rule())
+    hint = f" Functions with a similar name that have one: {', '.join(similar)}." if similar else ""
     caller = _rules_module("custom_function").enclosing_function()
     where = f", which the autograd.Function {caller.__name__!r} calls" if caller else ""
     return (
@@ -352,10 +404,10 @@ def _no_rule_message(function: Any) -> str:
     )
 
 
-def _in_words_of_torch(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """``axis`` and ``keepdims``, which torch takes for ``dim`` and ``keepdim`` everywhere."""
-    words = {"axis": "dim", "keepdims": "keepdim"}
-    return {words.get(word, word): value for word, value in kwargs.items()}
+def _normalize_keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords with ``dim`` and ``keepdim`` for their synonyms in torch."""
+    names = {"axis": "dim", "keepdims": "keepdim"}
+    return {names.get(name, name): value for name, value in kwargs.items()}
 
 
 def _metadata() -> set[Any]:
@@ -371,8 +423,12 @@ def _metadata() -> set[Any]:
     ).split()
     getters = {getattr(Tensor, name).__get__ for name in properties if hasattr(Tensor, name)}
     return getters | {
-        getattr(home, name) for home in (torch, Tensor) for name in methods if hasattr(home, name)
+        getattr(owner, name)
+        for owner in (torch, Tensor)
+        for name in methods
+        if hasattr(owner, name)
     }
 
 
 _METADATA = _metadata()
+"""Properties and methods that do not depend on the values: evaluated by torch itself."""

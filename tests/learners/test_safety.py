@@ -154,13 +154,18 @@ def test_bad_arguments_are_refused(make, error):
         make()
 
 
-def test_an_unsupported_module_is_named():
-    class Cumulated(nn.Linear):
-        def forward(self, x):
-            return torch.cumprod(super().forward(x), -1)
+def test_a_function_without_a_moment_rule_is_named():
+    def sawtooth(x):  # invented, so that no rule can be added for it
+        if torch.overrides.has_torch_function_unary(x):
+            return torch.overrides.handle_torch_function(sawtooth, (x,), x)
+        return x
 
-    model = tr.TAGI(Cumulated(2, 3), tr.likelihoods.Normal())
-    with pytest.raises(tr.NoMomentRule, match="cumprod"):
+    class Sawtooth(nn.Linear):
+        def forward(self, x):
+            return sawtooth(super().forward(x))
+
+    model = tr.TAGI(Sawtooth(2, 3), tr.likelihoods.Normal())
+    with pytest.raises(tr.NoMomentRule, match="sawtooth"):
         model.predict(torch.ones(1, 2))
 
 

@@ -1,11 +1,11 @@
-"""Rules of the elementwise functions, and how a user adds one.
+"""Moment rules of elementwise functions, and the function to register more of them.
 
 Exact: linear functions; in the mode ``"exact"``, mean and variance where there is a closed form
-(relu and its kin, exp, sine, cosine); squares in both modes.
-Approximate: in the mode ``"linear"``, the tangent at the mean stands for the function; in the mode
-``"exact"``, sigmoid and tanh have bounded moments that are nearly right; in both, the result counts
-as Gaussian.  ``"auto"`` takes the tangent, but sine and cosine, whose tangent has no bound, are
-exact.
+(relu, leaky_relu, abs, exp, sine, cosine); squares in both modes.
+Approximate: in the mode ``"linear"``, the function is replaced by its tangent at the mean; in the
+mode ``"exact"``, sigmoid and tanh have bounded moments that are nearly exact; in both, the result
+is treated as Gaussian.  ``"auto"`` uses the tangent, except for sine and cosine, whose tangent is
+unbounded and which use the exact moments.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ _mode: ContextVar[Mode] = ContextVar("activation_moments", default="auto")
 
 @contextmanager
 def activation_moments(mode: Mode) -> Iterator[None]:
-    """Within this block activations use ``"linear"`` (eq. 10) or ``"exact"`` moments.
+    """Within this block activations use the moments of this mode.
 
-    ``"exact"`` applies where a closed form exists (relu, leaky_relu, abs, exp, sin, cos), and gives
-    sigmoid and tanh bounded moments, which are nearly so; other activations stay linearised.
-    ``"auto"`` is exact for sine and cosine only.
+    Args:
+        mode: ``"linear"``: the tangent (eq. 10).  ``"exact"``: a closed form where there is one
+            (relu, leaky_relu, abs, exp, sin, cos), bounded moments for sigmoid and tanh, the
+            tangent for others.  ``"auto"``: exact for sine and cosine, the tangent for others.
     """
     if mode not in MODES:
         raise ValueError(f"moments must be one of {', '.join(MODES)}; got {mode!r}")
@@ -47,14 +48,20 @@ def activation_moments(mode: Mode) -> Iterator[None]:
 
 
 def current_mode() -> Mode:
-    """The moments that are asked for, here and now."""
+    """Return the mode of the enclosing ``activation_moments`` block, ``"auto"`` without one."""
     return _mode.get()
 
 
 def elementwise(z: Gaussian, kernel: Kernel) -> Gaussian:
-    """The Gaussian of ``phi(z)``, where ``kernel(mu, var) -> mean, variance, J``."""
+    """Return the Gaussian of ``phi(z)``.
+
+    Args:
+        z: the input.
+        kernel: function from mean and variance of ``z`` to mean, variance and
+            ``J = cov(phi(z), z) / var(z)``.
+    """
     mean, variance = ElementwiseFunction.apply(z.loc, z.variance, kernel)
-    return Gaussian.wrap(mean, variance, z.shared)
+    return z.with_moments(mean, variance)
 
 
 def activation_rule(
@@ -63,14 +70,15 @@ def activation_rule(
     exact: act.Exact | None = None,
     exact_by_default: bool = False,
 ) -> Callable[..., Gaussian]:
-    """Register the moment rule of an elementwise torch function.
+    """Register the moment rule of an elementwise torch function and return it.
 
     Args:
-        functions: the torch functions, for instance ``torch.erf, torch.Tensor.erf``.
-        linear: maps the mean (and the function's own options) to ``(phi(mu), phi'(mu))``.
-        exact: maps mean and variance to ``(E[phi], var phi, cov(phi, z) / var)``, if there is a
-            closed form.
-        exact_by_default: whether ``"auto"`` moments are the exact ones.
+        functions: the torch functions, for example ``torch.erf, torch.Tensor.erf``.
+        linear: function from the mean (and the options of the torch function) to
+            ``(phi(mu), phi'(mu))``.
+        exact: function from mean and variance to ``(E[phi], var phi, cov(phi, z) / var)``, if there
+            is a closed form.
+        exact_by_default: whether the mode ``"auto"`` uses the exact moments.
 
     >>> import math, torch
     >>> rule = activation_rule(
@@ -99,11 +107,11 @@ def activation_rule(
 
 @moment_rule(*torch_functions("relu"))
 def relu(input: Gaussian, inplace: bool = False) -> Gaussian:
-    """``max(0, input)``; the linearised one has a carrier of its own, for speed."""
+    """Return ``max(0, input)``; the linearized one has its own autograd function, for speed."""
     if _mode.get() == "exact":
         return elementwise(input, act.exact_relu)
     mean, variance = ReLUFunction.apply(input.loc, input.variance)
-    return Gaussian.wrap(mean, variance, input.shared)
+    return input.with_moments(mean, variance)
 
 
 activation_rule(F.leaky_relu, linear=act.leaky_relu, exact=act.exact_leaky_relu)
@@ -133,12 +141,12 @@ activation_rule(
 def rrelu(
     input: Gaussian, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
 ) -> Gaussian:
-    """The slope below zero is the mean one: the weights are uncertain already."""
+    """Return ``leaky_relu`` with the mean slope: the weights are uncertain already."""
     return F.leaky_relu(input, (lower + upper) / 2)  # type: ignore[return-value]
 
 
 @moment_rule(F.glu)
 def glu(input: Gaussian, dim: int = -1) -> Gaussian:
-    """One half times the sigmoid of the other; the halves are taken as independent."""
+    """Return one half times the sigmoid of the other; the halves are treated as independent."""
     value, gate = input.chunk(2, dim)
     return value * gate.sigmoid()  # type: ignore[return-value]

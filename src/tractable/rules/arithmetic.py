@@ -1,8 +1,8 @@
-"""Rules of sums, differences and quotients.  Products are in ``bilinear``.
+"""Moment rules of sums, differences and quotients.  Products are in ``bilinear``.
 
-Exact: sums and differences of independent Gaussians and constants, scaling by constants.
-Approximate: two Gaussians are taken as independent, so the two branches of a residual
-connection lose their covariance; a quotient linearises the reciprocal of its divisor.
+Exact: sums and differences of independent Gaussians and constants, products with constants.
+Approximate: two Gaussians are treated as independent, so that the two branches of a residual
+connection lose their covariance; a quotient linearizes the reciprocal of its divisor.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.rules import shared_variance
-from tractable.rules.bilinear import moments_of, multiply, scaled
+from tractable.rules.bilinear import moments_of, multiply
 
 Operand = Gaussian | Tensor | float
 
 
 def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gaussian:
-    """``input + alpha * other`` or ``input - alpha * other``: the variances add either way."""
+    """Return ``input + alpha * other`` or ``input - alpha * other``; the variances add."""
     (x, var_x), (y, var_y) = moments_of(input), moments_of(other)
     loc = function(x, y, alpha=alpha)
     if var_y is not None and alpha != 1:
@@ -34,15 +34,14 @@ def _combine(function: Any, input: Operand, other: Operand, alpha: float) -> Gau
     assert isinstance(part, Gaussian)
     variance = var_y if var_x is None else var_x
     assert variance is not None
-    shared = part.shared if variance.shape == loc.shape else None
     # A view even where the shape is the same: the variance message to the sum must not be mixed
-    # with what its Gaussian part hears from elsewhere.
-    return Gaussian.wrap(loc, variance.expand(loc.shape).to(loc.dtype), shared)
+    # with the messages that its Gaussian part receives from elsewhere.
+    return part.with_moments(loc, variance.expand(loc.shape).to(loc.dtype))
 
 
 @moment_rule(*torch_functions("add"), Tensor.__add__, Tensor.__radd__)
 def add(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
-    """``input + alpha * other``."""
+    """Return ``input + alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
         return multiply(input, 1 + alpha)
     return _combine(torch.add, input, other, alpha)
@@ -50,7 +49,7 @@ def add(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
 
 @moment_rule(*torch_functions("sub"), *torch_functions("subtract"), Tensor.__sub__)
 def subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
-    """``input - alpha * other``."""
+    """Return ``input - alpha * other``."""
     if isinstance(input, Gaussian) and input is other:
         return multiply(input, 1 - alpha)
     return _combine(torch.sub, input, other, alpha)
@@ -58,14 +57,14 @@ def subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
 
 @moment_rule(Tensor.__rsub__, *torch_functions("rsub"))
 def reflected_subtract(input: Operand, other: Operand, alpha: float = 1) -> Gaussian:
-    """``other - alpha * input``."""
+    """Return ``other - alpha * input``."""
     return subtract(other, input, alpha=alpha)
 
 
 @moment_rule(*torch_functions("neg"), *torch_functions("negative"), Tensor.__neg__)
 def negate(input: Gaussian) -> Gaussian:
-    """``-input``."""
-    return Gaussian.wrap(-input.loc, input.variance.view_as(input.variance), input.shared)
+    """Return ``-input``."""
+    return input.with_moments(-input.loc, input.variance.view_as(input.variance))
 
 
 @moment_rule(
@@ -75,16 +74,16 @@ def negate(input: Gaussian) -> Gaussian:
     Tensor.__truediv__,
 )
 def divide(input: Operand, other: Operand, *, rounding_mode: Any = None) -> Gaussian:
-    """``input / other``."""
+    """Return ``input / other``."""
     if rounding_mode is not None:
         raise TypeError("rounding a Gaussian has no moment rule: rounding_mode must be None")
     if isinstance(other, Gaussian):
         return multiply(input, other.reciprocal())
     assert isinstance(input, Gaussian)
-    return scaled(input, input.loc / other, input.variance / other / other)
+    return input.with_moments(input.loc / other, input.variance / other / other)
 
 
 @moment_rule(Tensor.__rtruediv__, Tensor.__rdiv__)
 def reflected_divide(input: Gaussian, other: Operand) -> Gaussian:
-    """``other / input``."""
+    """Return ``other / input``."""
     return divide(other, input)

@@ -1,10 +1,9 @@
-"""Rules of attention; see ``tractable.moments.softmax``.
+"""Moment rules of attention; the formulas are in ``tractable.moments.softmax``.
 
-Exact: the variance that comes from keys, values and the mask, as the widths go to zero.
-Approximate: the softmax is linearised at the mean scores; the scores of one query are taken as
-independent about their common part; queries, keys and values that come from one input are taken as
-independent.  Dropout of attention is left out: the weights are uncertain
-already.
+Exact: the variance due to keys, values and the mask, in the limit of small variances.
+Approximate: the softmax is linearized at the mean scores; the scores of one query are treated as
+independent apart from their common part; queries, keys and values computed from one input are
+treated as independent.  Dropout is ignored, because the weights are uncertain already.
 """
 
 from __future__ import annotations
@@ -28,15 +27,16 @@ from tractable.rules.bilinear import moments_of
 from tractable.rules.fallback import python_body
 
 _MASKED = -1e30
-"""Instead of minus infinity, which would make NaN of a row with nothing to attend to."""
+"""Used instead of minus infinity, which would give NaN in a row without any visible key."""
 
 
 def _mask(mask: Any, is_causal: bool, query: Any, key: Any) -> Any:
+    """Return the mask as an additive tensor or Gaussian, None without one."""
     if is_causal:
         shape = query.shape[-2], key.shape[-2]
-        seen = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        visible = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
         return torch.zeros(shape, dtype=query.dtype, device=query.device).masked_fill(
-            ~seen, _MASKED
+            ~visible, _MASKED
         )
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
         return torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, _MASKED)
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Gaussian:
-    """``softmax(query key^T * scale + mask) value``, as one function."""
+    """Return ``softmax(query key^T * scale + mask) value``, as one node of the graph."""
     if enable_gqa:
         heads = query.shape[-3]
         key = key.repeat_interleave(heads // key.shape[-3], -3)
@@ -68,14 +68,18 @@ def scaled_dot_product_attention(
 
 
 class AttentionFunction(torch.autograd.Function):
-    """Scores, their softmax and the product with the values, as one node of the graph."""
+    """Scores, their softmax and the product with the values.
+
+    Shapes: mask ``[..., queries, keys]``, q ``[..., queries, features]``, k and v
+    ``[..., keys, features]``.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, factor: float, mask: Tensor | None, vm: Tensor | None, q: Tensor,
         vq: Tensor | None, k: Tensor, vk: Tensor | None, v: Tensor, vv: Tensor | None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Moments forward."""
+        """Return mean and variance, ``[..., queries, features]``."""
         scores = q @ k.mT * factor
         p = torch.softmax(scores if mask is None else scores + mask, -1)
         out = p @ v
@@ -91,10 +95,10 @@ class AttentionFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_mu: Tensor | None, d_var: Tensor | None) -> Any:
-        """Messages backward."""
+        """Return the messages to the mask, the queries, the keys and the values."""
         q, k, v, p, out = ctx.saved_tensors
         if d_mu is None or d_var is None:
-            raise RuntimeError("attention received one of its two messages: send both")
+            raise RuntimeError("attention received a message to the mean or to the variance only")
         (to_mask, to_vm), (to_v, to_vv) = attention_messages(p, v, out, d_mu, d_var)
         _, mask, vm, qs, vq, ks, vk, vs, vv = ctx.needs_input_grad
         d, dv = to_mask * ctx.factor, to_vm * ctx.factor**2
@@ -116,9 +120,9 @@ _composite = python_body(F.multi_head_attention_forward)
 
 @moment_rule(F.multi_head_attention_forward)
 def multi_head_attention_forward(*args: Any, **kwargs: Any) -> Any:
-    """The body of torch, which calls the rule above; weights, if wanted, are softmaxes."""
-    wanted = kwargs.pop("need_weights", True)
+    """Run the Python body of torch, which calls the rule above; requested weights are softmaxes."""
+    need_weights = kwargs.pop("need_weights", True)
     attended, _ = _composite(*args, **kwargs, need_weights=False)
-    if not wanted:
+    if not need_weights:
         return attended, None
     return attended, _composite(*args, **kwargs, need_weights=True)[1]

@@ -1,7 +1,7 @@
-"""The autograd functions that carry messages where autograd would carry gradients.
+"""Autograd functions whose backward propagates messages in place of gradients.
 
-Structural and linear functions with constant coefficients need none: their ordinary gradients
-with respect to ``loc`` and ``variance`` already are the messages.
+Functions that are linear with constant coefficients need none: their ordinary gradients with
+respect to ``loc`` and ``variance`` are the messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kernel = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 class BilinearFunction(torch.autograd.Function):
-    """``map(x, w) + b`` on moments; see ``tractable.moments.bilinear``."""
+    """``map(x, w) + b`` of moments; see ``tractable.moments.bilinear``."""
 
     @staticmethod
     def forward(
@@ -35,7 +35,7 @@ class BilinearFunction(torch.autograd.Function):
         mu_b: Tensor | None,
         var_b: Tensor | None,
     ) -> Moments:
-        """Moments forward."""
+        """Return mean and variance."""
         ctx.map = map
         ctx.save_for_backward(mu_x, mu_w)
         ctx.set_materialize_grads(False)
@@ -44,7 +44,7 @@ class BilinearFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
-        """Messages backward."""
+        """Return the messages to x, w and b."""
         d_mu, d_var = require_both(*messages)
         mu_x, mu_w = ctx.saved_tensors
         _, x, vx, w, vw, b, vb = ctx.needs_input_grad
@@ -55,14 +55,14 @@ class BilinearFunction(torch.autograd.Function):
 
 
 class ConvolutionSharedVariance(torch.autograd.Function):
-    """V of a convolution; see ``tractable.moments.shared_variance``."""
+    """Variance of the mean over positions of a convolution (``moments.shared_variance``)."""
 
     @staticmethod
     def forward(
         ctx: Any, map: Convolution, x: Tensor, incoming: Tensor | None, w: Tensor,
         var_w: Tensor | None, var_b: Tensor | None, out: torch.Size,
     ) -> Tensor:  # fmt: skip
-        """V forward."""
+        """Return the variance of the mean, ``[rows, channels, 1, ...]``."""
         found, squares, through = shared_variance.convolution(
             map, x, incoming, w, var_w, var_b, out
         )
@@ -73,7 +73,7 @@ class ConvolutionSharedVariance(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_var: Tensor) -> Any:
-        """Messages backward."""
+        """Return the variance messages to the input, weights and bias."""
         squares, through = ctx.saved_tensors
         d_in, d_w, d_b = shared_variance.convolution_messages(d_var, squares, through, ctx.groups)
         _, _, incoming, _, var_w, var_b, _ = ctx.needs_input_grad
@@ -84,11 +84,11 @@ class ConvolutionSharedVariance(torch.autograd.Function):
 
 
 class ElementwiseFunction(torch.autograd.Function):
-    """``phi(z)`` entry by entry; ``kernel`` gives its moments and ``J = cov(phi(z), z) / var``."""
+    """``phi(z)`` entry by entry; ``kernel`` returns mean, variance, ``J = cov(phi, z) / var``."""
 
     @staticmethod
     def forward(ctx: Any, mu: Tensor, var: Tensor, kernel: Kernel) -> Moments:
-        """Moments forward; the slope is kept."""
+        """Return mean and variance; the slope J is saved."""
         mean, variance, slope = kernel(mu, var)
         ctx.save_for_backward(slope)
         ctx.set_materialize_grads(False)
@@ -97,20 +97,21 @@ class ElementwiseFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
-        """``J d_mu`` and ``J^2 d_var``."""
+        """Return ``J d_mu`` and ``J^2 d_var``."""
         d_mu, d_var = require_both(*messages)
         (slope,) = ctx.saved_tensors
         return d_mu * slope, d_var * squared(slope), None
 
 
 class ReLUFunction(torch.autograd.Function):
-    """The linearised ReLU (eq. 48), whose slope need not be kept: it is where the output is
-    positive.  One pass over memory per moment and per message.
+    """The linearized ReLU (eq. 48), with one pass over memory for each moment and message.
+
+    Its slope is not saved, because it is 1 where the output is positive and 0 elsewhere.
     """
 
     @staticmethod
     def forward(ctx: Any, mu: Tensor, var: Tensor) -> Moments:
-        """Moments forward."""
+        """Return mean and variance."""
         mean = mu.clamp_min(0)
         ctx.save_for_backward(mean)
         ctx.set_materialize_grads(False)
@@ -119,7 +120,7 @@ class ReLUFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
-        """Messages pass where the mean is positive."""
+        """Return the messages where the mean is positive, zeros elsewhere."""
         d_mu, d_var = require_both(*messages)
         (mean,) = ctx.saved_tensors
         return _where_positive(d_mu, mean), _where_positive(d_var, mean)
@@ -130,12 +131,16 @@ def _where_positive(values: Tensor, condition: Tensor) -> Tensor:
 
 
 def squared(slope: Tensor) -> Tensor:
-    """``J^2``; booleans are their own square and cost a quarter of the memory."""
+    """Return ``J^2``; booleans are their own square and take a quarter of the memory."""
     return slope if slope.dtype == torch.bool else slope * slope
 
 
 def require_both(d_mu: Tensor | None = None, d_var: Tensor | None = None) -> Moments:
-    """The messages of mean and variance, which belong together."""
+    """Return the messages to mean and variance.
+
+    Raises:
+        RuntimeError: one of them is missing, so that the backward pass would ignore it.
+    """
     if d_mu is None or d_var is None:
         missing = "mean" if d_mu is None else "variance"
         raise RuntimeError(

@@ -1,7 +1,7 @@
-"""Rules of the products: linear layers, convolutions, matrix and elementwise products.
+"""Moment rules of products: linear layers, convolutions, matrix and elementwise products.
 
-Exact: mean and variance of every entry, for independent factors.
-Approximate: the entries of a result share factors and are correlated; from here on they count as
+Exact: mean and variance of each entry, for independent factors.
+Approximate: the entries of a result share factors and are correlated; they are treated as
 independent and Gaussian.
 """
 
@@ -25,17 +25,17 @@ Operand = Gaussian | Tensor
 
 
 def moments_of(x: Any) -> tuple[Any, Tensor | None]:
-    """Mean and variance; a constant has no variance."""
+    """Return mean and variance of an operand; the variance of a constant is None."""
     if isinstance(x, Gaussian):
         return x.loc, x.variance
     return x, None
 
 
 def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) -> Gaussian:
-    """``map(x, w) + b`` for any mixture of Gaussians and constants."""
+    """Return ``map(x, w) + b``, where each operand is a Gaussian or a constant."""
     if not isinstance(x, Gaussian) and not isinstance(w, Gaussian):
         if b is None:
-            raise TypeError("a product of two constants is not a Gaussian")
+            raise TypeError("a product of two constants is not a Gaussian: pass at least one")
         constant = map.apply(x, w, None)
         assert isinstance(b, Gaussian)
         shape = [1] * constant.ndim
@@ -46,14 +46,9 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
     return Gaussian.wrap(loc, variance, shared_variance.of_product(map, x, w, b, variance))
 
 
-def scaled(x: Gaussian, loc: Tensor, variance: Tensor) -> Gaussian:
-    """The moments of ``x`` times constants."""
-    return Gaussian.wrap(loc, variance, x.shared if loc.shape == x.shape else None)
-
-
 @moment_rule(F.linear)
 def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Gaussian:
-    """``input weight^T + bias``."""
+    """Return ``input weight^T + bias``."""
     if weight.dim() == 1 and bias is None:
         return matmul(input, weight)
     return product(Linear(), input, weight, bias)
@@ -88,7 +83,7 @@ def _convolution(dims: int, transposed: bool) -> Any:
             return convolve(F.pad(input, pads), weight, bias, stride, 0, dilation, groups)
         if isinstance(padding, str):
             raise ValueError(
-                f"padding must be 'valid', 'same' or a number for each dimension, got {padding!r}"
+                f"padding must be 'valid', 'same', an integer or a tuple, got {padding!r}"
             )
         geometry = Convolution(per_dim(stride), per_dim(padding), dilation, groups)
         return run(input, weight, bias, geometry)
@@ -127,7 +122,7 @@ for _dims, _plain, _transposed in (
 
 @moment_rule(*torch_functions("matmul"), Tensor.__matmul__)
 def matmul(input: Operand, other: Operand) -> Gaussian:
-    """``input @ other``; the two are taken as independent."""
+    """Return ``input @ other``; both are treated as independent."""
     x = input.unsqueeze(0) if input.dim() == 1 else input
     w = other.unsqueeze(-1) if other.dim() == 1 else other
     z: Any = product(MatMul(), x, w)
@@ -143,10 +138,10 @@ def _reflected_matmul(input: Operand, other: Operand) -> Gaussian:
 
 @moment_rule(*torch_functions("mul"), *torch_functions("multiply"), Tensor.__mul__, Tensor.__rmul__)
 def multiply(input: Operand | float, other: Operand | float) -> Gaussian:
-    """``input * other`` (eqs. 11 and 14).
+    """Return ``input * other`` (eqs. 11 and 14).
 
     Exact: by a constant, and of a Gaussian with itself.
-    Approximate: two different Gaussians are taken as independent.
+    Approximate: two different Gaussians are treated as independent.
     """
     if isinstance(input, Gaussian) and input is other:
         return square(input)
@@ -155,18 +150,18 @@ def multiply(input: Operand | float, other: Operand | float) -> Gaussian:
     x, c = (input, other) if isinstance(input, Gaussian) else (other, input)
     assert isinstance(x, Gaussian)
     # Not c * c first: it would overflow for integers and round to the precision of c.
-    return scaled(x, x.loc * c, x.variance * c * c)
+    return x.with_moments(x.loc * c, x.variance * c * c)
 
 
 @moment_rule(*torch_functions("square"))
 def square(input: Gaussian) -> Gaussian:
-    """``input ** 2``, whose first two moments are exact."""
+    """Return ``input ** 2``, whose first two moments are exact."""
     return elementwise(input, act.square)
 
 
 @moment_rule(torch.pow, Tensor.pow, Tensor.__pow__)
 def power(input: Gaussian, exponent: Any) -> Gaussian:
-    """``input ** exponent`` for a constant exponent; 1 and 2 are exact, others linearised."""
+    """Return ``input ** exponent`` for a constant exponent; exact for 1 and 2, else linearized."""
     if isinstance(exponent, Gaussian) or not isinstance(input, Gaussian):
         raise TypeError("a Gaussian exponent has no moment rule: the exponent must be a constant")
     if isinstance(exponent, int | float) and exponent == 1:

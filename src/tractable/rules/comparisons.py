@@ -1,7 +1,7 @@
-"""Questions about Gaussians that have a plain answer: it is that of their means.
+"""Moment rules of comparisons, index functions and constructors, which are evaluated at the means.
 
-Exact: shapes, types and what is made new of them.
-Approximate: comparisons, positions of the largest, tests for zero: the means stand for the values.
+Exact: shapes, dtypes and new tensors.
+Approximate: comparisons, indices of extremes, tests for zero: each value is taken to be its mean.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch.utils._pytree import tree_map
 
 from tractable.gaussian import Gaussian, Rule, moment_rule, torch_functions
 
-_ASKED = """
+_COMPARISONS = """
     eq ne lt le gt ge less less_equal greater greater_equal not_equal isnan isinf isfinite isneginf
     isposinf isreal signbit argmax argmin argsort nonzero count_nonzero equal allclose isclose any
     all logical_and logical_or logical_not logical_xor searchsorted bucketize is_nonzero
     is_same_size result_type
 """
-_NEW = """
+_CONSTRUCTORS = """
     zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones
     new_full new_empty new_tensor
 """
@@ -32,7 +32,7 @@ def _mean(value: Any) -> Any:
 
 
 def evaluate_at_means(function: Any) -> Rule:
-    """The rule that asks the function about the means."""
+    """Return the rule that calls the function with the means."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tree_map(_mean, (args, kwargs))
@@ -41,7 +41,7 @@ def evaluate_at_means(function: Any) -> Rule:
     return rule
 
 
-for _name in (_ASKED + _NEW).split():
+for _name in (_COMPARISONS + _CONSTRUCTORS).split():
     for _function in torch_functions(_name):
         moment_rule(_function)(evaluate_at_means(_function))
 for _name in _OPERATORS.split():

@@ -1,14 +1,14 @@
-"""What happens to an ``autograd.Function`` of the user's own that meets a Gaussian.
+"""Calls of a user's ``autograd.Function`` with Gaussian arguments.
 
-Torch runs its forward without a graph and takes its backward for the gradient.  That backward knows
-nothing of moments, so no message would pass, and nothing below would learn: in silence.  So, where
-messages are wanted, the first call of a Function compares its backward with the derivative of its
-forward, at the means.  If they are the same, the rules of what its forward calls carry the
-messages; a Function with another backward (a straight-through estimator, reversed gradients) is
-refused by name.
+Torch runs the forward of such a function without a graph and uses its backward for the gradient.
+That backward knows nothing about moments, so that no message would pass, silently.  Therefore,
+where messages are required, the first call of a function compares its backward with the
+derivative of its forward, at the means.  If they agree, the messages pass through the rules of the
+functions that its forward calls.  Otherwise (a straight-through estimator, reversed gradients) an
+error names the function.
 
 Exact: nothing is added to what the rules of the forward are exact in.
-Approximate: the comparison is made once, for the first arguments seen.
+Approximate: the comparison is made once, for the first arguments.
 """
 
 from __future__ import annotations
@@ -29,41 +29,45 @@ _agrees: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 def passes_messages() -> bool:
-    """Whether we are inside a Function that lets messages through; raise if it would cut them."""
-    frame = _applied()
+    """Return whether the call is inside an ``autograd.Function`` that messages can pass through.
+
+    Raises:
+        NoMomentRule: it is inside a function whose backward is not the derivative of its forward.
+    """
+    frame = _apply_frame()
     if frame is None:
         return False
     kind, args = frame.f_locals["cls"], frame.f_locals["args"]
     if kind not in _agrees:
-        _agrees[kind] = kind.__name__ == "CheckpointFunction" or _same(kind, args)
+        _agrees[kind] = kind.__name__ == "CheckpointFunction" or _backward_is_derivative(kind, args)
     if _agrees[kind]:
         return True
     raise NoMomentRule(
         f"no moment rule for {kind.__name__!r}, an autograd.Function whose backward is not the "
-        "derivative of its forward: messages would be cut. Call torch functions in its place"
+        "derivative of its forward, so that messages cannot pass: call torch functions instead"
     )
 
 
 def enclosing_function() -> Any:
-    """The Function whose forward is running, or None."""
-    frame = _applied()
+    """Return the ``autograd.Function`` whose forward is running, or None."""
+    frame = _apply_frame()
     return None if frame is None else frame.f_locals["cls"]
 
 
-def _applied() -> FrameType | None:
-    """The innermost call of a Function that we are inside."""
+def _apply_frame() -> FrameType | None:
+    """Return the frame of the innermost running ``autograd.Function.apply``."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code is not _APPLY:
         frame = frame.f_back
     return frame
 
 
-def _same(kind: Any, args: tuple[Any, ...]) -> bool:
-    """Whether backward is the derivative of forward, for these arguments."""
-    _agrees[kind] = True  # while it is asked
+def _backward_is_derivative(kind: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether backward is the derivative of forward, for these arguments."""
+    _agrees[kind] = True  # so that the calls below pass
     try:
         by_backward, by_forward = (_gradients(run, args) for run in (kind.apply, _forward(kind)))
-    except Exception:  # whatever a user's function may raise
+    except Exception:  # a user's function may raise anything
         return False
     pairs = zip(by_backward, by_forward, strict=True)
     return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in pairs)

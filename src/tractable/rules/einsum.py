@@ -1,8 +1,8 @@
-"""Products beyond layers: ``einsum``, ``addmm`` and its kin, outer and inner products.
+"""Moment rules of ``einsum``, of ``addmm`` and similar functions, and of outer and inner products.
 
-Exact: mean and variance of every entry, for independent factors.
-Approximate: entries of a result share factors and count as independent; so do the partial products
-of three or more factors.
+Exact: mean and variance of each entry, for independent factors.
+Approximate: the entries of a result share factors and are treated as independent, and so are the
+partial products of three or more factors.
 """
 
 from __future__ import annotations
@@ -23,36 +23,42 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True)
 class Contraction:
-    """``einsum`` of two tensors, no index of which is summed in one of them alone."""
+    """``einsum`` of two tensors, in which each summed index occurs in both.
+
+    Attributes:
+        x: indices of the first tensor.
+        w: indices of the second tensor.
+        z: indices of the result.
+    """
 
     x: str
     w: str
     z: str
 
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """See ``BilinearMap``."""
+        """Return the contraction of x and w, plus b."""
         z = torch.einsum(f"{self.x},{self.w}->{self.z}", x, w)
         return z if b is None else z + b
 
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
-        """See ``BilinearMap``."""
+        """Return the transposes, from z back to x, w and b."""
         to_x = torch.einsum(f"{self.z},{self.w}->{self.x}", d, w) if needs[0] else None
         to_w = torch.einsum(f"{self.z},{self.x}->{self.w}", d, x) if needs[1] else None
         return to_x, to_w, d if needs[2] else None
 
 
 def _spell_out(equation: str, operands: list[Any]) -> tuple[list[str], str]:
-    """The indices of every operand and of the result, without dots."""
+    """Return the indices of each operand and of the result, with letters for the ellipsis."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     free = [c for c in _LETTERS if c not in equation]
-    most = 0
+    n_dots = 0
     for i, (term, operand) in enumerate(zip(terms, operands, strict=True)):
         if "..." in term:
             hidden = operand.dim() - len(term.replace("...", ""))
-            most = max(most, hidden)
+            n_dots = max(n_dots, hidden)
             terms[i] = term.replace("...", "".join(free[-hidden:]) if hidden else "")
-    dots = "".join(free[-most:]) if most else ""
+    dots = "".join(free[-n_dots:]) if n_dots else ""
     if arrow:
         return terms, right.replace("...", dots)
     letters = "".join(terms)
@@ -60,22 +66,22 @@ def _spell_out(equation: str, operands: list[Any]) -> tuple[list[str], str]:
     return terms, dots + "".join(once)
 
 
-def _alone(operand: Any, term: str, kept: str) -> tuple[Any, str]:
-    """Sum over the indices that nothing else has, and take diagonals."""
-    wanted = "".join(dict.fromkeys(c for c in term if c in kept))
-    if wanted == term:
+def _reduced(operand: Any, term: str, kept: str) -> tuple[Any, str]:
+    """Sum over the indices that occur nowhere else, and take diagonals."""
+    remaining = "".join(dict.fromkeys(c for c in term if c in kept))
+    if remaining == term:
         return operand, term
-    equation = f"{term}->{wanted}"
+    equation = f"{term}->{remaining}"
     if isinstance(operand, Gaussian):
         loc, variance = (torch.einsum(equation, m) for m in (operand.loc, operand.variance))
-        return Gaussian.wrap(loc, variance), wanted
-    return torch.einsum(equation, operand), wanted
+        return Gaussian.wrap(loc, variance), remaining
+    return torch.einsum(equation, operand), remaining
 
 
 def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
     (x, left), (w, right) = (
-        _alone(x, terms[0], kept + terms[1]),
-        _alone(w, terms[1], kept + terms[0]),
+        _reduced(x, terms[0], kept + terms[1]),
+        _reduced(w, terms[1], kept + terms[0]),
     )
     z = "".join(dict.fromkeys(c for c in left + right if c in kept))
     if not isinstance(x, Gaussian) and not isinstance(w, Gaussian):
@@ -95,84 +101,84 @@ def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
 
 @moment_rule(torch.einsum)
 def einsum(equation: str, *operands: Any) -> Any:
-    """A sum of products; three or more factors are multiplied from left to right."""
+    """Return a sum of products; three or more factors are multiplied from left to right."""
     factors = list(operands[0] if isinstance(operands[0], list | tuple) else operands)
     terms, result = _spell_out(equation, factors)
     z, term = factors[0], terms[0]
     for i in range(1, len(factors)):
         kept = result + "".join(terms[i + 1 :])
         z, term = _pair(z, factors[i], (term, terms[i]), kept)
-    z, term = _alone(z, term, result)
+    z, term = _reduced(z, term, result)
     return z if term == result else z.permute([term.index(c) for c in result])
 
 
-def _weighed(z: Any, factor: Any) -> Any:
+def _times(z: Any, factor: Any) -> Any:
     return z if isinstance(factor, int | float) and factor == 1 else z * factor
 
 
-def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def _weighted_sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     if isinstance(beta, int | float) and beta == 0:
-        return _weighed(product, alpha)
-    return _weighed(input, beta) + _weighed(product, alpha)
+        return _times(product, alpha)
+    return _times(input, beta) + _times(product, alpha)
 
 
 @moment_rule(*torch_functions("addmm"))
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta input + alpha mat1 @ mat2``."""
-    return _added(input, mat1 @ mat2, beta, alpha)
+    """Return ``beta input + alpha mat1 @ mat2``."""
+    return _weighted_sum(input, mat1 @ mat2, beta, alpha)
 
 
 @moment_rule(*torch_functions("baddbmm"))
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmm``, for every matrix of a batch."""
-    return _added(input, batch1 @ batch2, beta, alpha)
+    """Return ``addmm`` for each matrix of a batch."""
+    return _weighted_sum(input, batch1 @ batch2, beta, alpha)
 
 
 @moment_rule(*torch_functions("addmv"))
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta input + alpha mat @ vec``."""
-    return _added(input, mat @ vec, beta, alpha)
+    """Return ``beta input + alpha mat @ vec``."""
+    return _weighted_sum(input, mat @ vec, beta, alpha)
 
 
 @moment_rule(*torch_functions("addbmm"))
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmm`` with the products of a batch summed."""
-    return _added(input, (batch1 @ batch2).sum(0), beta, alpha)
+    """Return ``addmm`` with the sum of the products of a batch."""
+    return _weighted_sum(input, (batch1 @ batch2).sum(0), beta, alpha)
 
 
 @moment_rule(*torch_functions("addr"))
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta input + alpha vec1 vec2^T``."""
-    return _added(input, outer(vec1, vec2), beta, alpha)
+    """Return ``beta input + alpha vec1 vec2^T``."""
+    return _weighted_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 @moment_rule(*torch_functions("addcmul"))
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """``input + value tensor1 tensor2``."""
-    return _added(input, tensor1 * tensor2, 1, value)
+    """Return ``input + value tensor1 tensor2``."""
+    return _weighted_sum(input, tensor1 * tensor2, 1, value)
 
 
 @moment_rule(*torch_functions("addcdiv"))
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """``input + value tensor1 / tensor2``."""
-    return _added(input, tensor1 / tensor2, 1, value)
+    """Return ``input + value tensor1 / tensor2``."""
+    return _weighted_sum(input, tensor1 / tensor2, 1, value)
 
 
 @moment_rule(*torch_functions("mm"), *torch_functions("bmm"))
 def matrix_product(input: Any, mat2: Any) -> Any:
-    """The product of two matrices, or of the matrices of two batches."""
+    """Return the product of two matrices, or of the matrices of two batches."""
     return matmul(input, mat2)
 
 
 @moment_rule(*torch_functions("mv"))
 def matrix_times_vector(input: Any, vec: Any) -> Any:
-    """The product of a matrix and a vector."""
+    """Return the product of a matrix and a vector."""
     return matmul(input, vec)
 
 
 @moment_rule(*torch_functions("dot"))
 def dot(input: Any, tensor: Any) -> Any:
-    """The inner product of two vectors."""
+    """Return the inner product of two vectors."""
     if input is tensor:
         return (input * input).sum()
     return matmul(input, tensor)
@@ -180,13 +186,13 @@ def dot(input: Any, tensor: Any) -> Any:
 
 @moment_rule(*torch_functions("vdot"))
 def vdot(input: Any, other: Any) -> Any:
-    """The inner product of two vectors, as ``dot``: they are real."""
+    """Return the inner product of two real vectors, as ``dot``."""
     return dot(input, other)
 
 
 @moment_rule(*torch_functions("inner"))
 def inner(input: Any, other: Any) -> Any:
-    """Products summed over the last dimension of both."""
+    """Return the sum of products over the last dimension of both."""
     return (
         input * other
         if not input.dim() or not other.dim()
@@ -196,13 +202,13 @@ def inner(input: Any, other: Any) -> Any:
 
 @moment_rule(*torch_functions("outer"), *torch_functions("ger"))
 def outer(input: Any, vec2: Any) -> Any:
-    """Every product of an entry with an entry."""
+    """Return the products of each entry with each entry."""
     return input.unsqueeze(1) * vec2.unsqueeze(0)
 
 
 @moment_rule(torch.tensordot)
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Products summed over pairs of dimensions."""
+    """Return the sum of products over pairs of dimensions."""
     if isinstance(dims, int):
         dims = (range(a.dim() - dims, a.dim()), range(dims))
     left, right = ([d % t.dim() for d in part] for part, t in zip(dims, (a, b), strict=True))
@@ -216,14 +222,14 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
 
 @moment_rule(F.bilinear)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """``input1^T weight input2 + bias`` for every output."""
+    """Return ``input1^T weight input2 + bias`` for each output."""
     z = einsum("...i,oij,...j->...o", input1, weight, input2)
     return z if bias is None else z + bias
 
 
 @moment_rule(torch.linalg.multi_dot, torch.chain_matmul)
 def multi_dot(*tensors: Any) -> Any:
-    """The product of several matrices, from left to right."""
+    """Return the product of several matrices, multiplied from left to right."""
     factors = tensors[0] if isinstance(tensors[0], list | tuple) else tensors
     z = factors[0]
     for factor in factors[1:]:
@@ -233,6 +239,6 @@ def multi_dot(*tensors: Any) -> Any:
 
 @moment_rule(Tensor.__rpow__)
 def reflected_power(input: Gaussian, other: Any) -> Any:
-    """``other ** input`` for a positive constant."""
+    """Return ``other ** input`` for a positive constant."""
     base = torch.as_tensor(other, dtype=input.dtype, device=input.device)
     return torch.exp(multiply(input, base.log()))

@@ -1,7 +1,7 @@
-"""Rule of the embedding look-up.
+"""Moment rules of embeddings.
 
-Exact: a row is taken as it is.
-Approximate: a row that is looked up twice is afterwards taken as two independent ones.
+Exact: a row of the table is returned as it is.
+Approximate: a row that is used twice is treated as two independent ones.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tractable.gaussian import Gaussian, moment_rule
 
 @moment_rule(F.embedding)
 def embedding(input: Tensor, weight: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
-    """Row ``input`` of ``weight``; messages to a row used several times add."""
+    """Return rows ``input`` of ``weight``; messages to a row that is used several times add."""
     if kwargs.get("max_norm") is not None:
-        raise TypeError("embedding with max_norm would change its Gaussian weight: use None")
+        raise TypeError("max_norm would change the Gaussian weight: use max_norm=None")
     if kwargs.get("scale_grad_by_freq"):
-        raise TypeError("scale_grad_by_freq would average messages, which add: use False")
+        raise TypeError("scale_grad_by_freq=True would average messages, which must add: use False")
     return Gaussian.wrap(
         F.embedding(input, weight.loc, *args, **kwargs),
         F.embedding(input, weight.variance, *args, **kwargs),
@@ -42,7 +42,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Gaussian:
-    """Sums, means or maxima of the rows of a bag."""
+    """Return sums, means or maxima of the rows of each bag."""
     if max_norm is not None or scale_grad_by_freq or isinstance(per_sample_weights, Gaussian):
         raise TypeError(
             "embedding_bag of a Gaussian needs max_norm=None, scale_grad_by_freq=False and "
@@ -50,7 +50,7 @@ def embedding_bag(
         )
     if mode == "max":
         if input.dim() != 2 or padding_idx is not None:
-            raise TypeError("embedding_bag of a Gaussian with mode='max' takes rows of equal size")
+            raise TypeError("embedding_bag of a Gaussian with mode='max' needs bags of equal size")
         return F.embedding(input, weight).amax(1)  # type: ignore[return-value]
     bags: dict[str, Any] = {"include_last_offset": include_last_offset, "padding_idx": padding_idx}
 

@@ -1,12 +1,13 @@
-"""The rule of a torch function that has none in the table, where its kind says what it must be.
+"""Automatic rules of torch functions that have none in the table.
 
-Three mechanisms, tried in this order: a function in place is the plain one, written back under all
-names of its target; what torch tags as pointwise is linearised with its derivative by autograd
-(``tangent``); a composite of ``torch.nn.functional`` runs its own Python body on Gaussians.
-Anything else has no rule, and is refused by name.
+Three kinds of functions get a rule, in this order: an in-place function uses the rule of the
+out-of-place one and writes the result into its target; a function that torch tags as pointwise is
+linearized with its derivative by autograd (``linearized``); a composite function of
+``torch.nn.functional`` executes its Python body with Gaussians.  All others have no rule.
 
-Exact: writing back.
-Approximate: whatever the rules that are found approximate; a body takes its steps as independent.
+Exact: in-place writes.
+Approximate: what the rules that are used approximate; the steps of a composite function are
+treated as independent.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from tractable.gaussian import (
 from tractable.rules.linearized import is_pointwise, pointwise
 from tractable.rules.structural import constant
 
-_BODIES = ("torch.nn.functional", "torch.functional")
-_NEVER = {"requires_grad_", "set_", "resize_", "resize_as_", "share_memory_", "rename_"}
+_COMPOSITE_MODULES = ("torch.nn.functional", "torch.functional")
+_UNSUPPORTED = {"requires_grad_", "set_", "resize_", "resize_as_", "share_memory_", "rename_"}
 
 
 def automatic_rule(function: Any) -> Rule | None:
-    """The rule that the kind of this function asks for, or None."""
-    return _written_back(function) or _pointwise(function) or _body(function)
+    """Return the automatic rule of a function, or None."""
+    return _in_place_rule(function) or _pointwise_rule(function) or _python_body(function)
 
 
-def _written_back(function: Any) -> Rule | None:
-    """``x.add_(y)``: the rule of ``x.add(y)``, whose result ``x`` then holds."""
+def _in_place_rule(function: Any) -> Rule | None:
+    """Return the rule of an in-place function: ``x.add_(y)`` uses that of ``x.add(y)``."""
     name = function_name(function)
-    if not name.endswith("_") or name.endswith("__") or name in _NEVER:
+    if not name.endswith("_") or name.endswith("__") or name in _UNSUPPORTED:
         return None
     try:
         candidates = torch_functions(name[:-1])
     except AttributeError:
         return None
     if getattr(Tensor, name, None) is function and hasattr(Tensor, name[:-1]):
-        # The method first: x.polygamma_(n) has another order of arguments than torch.polygamma.
+        # The method first, because x.polygamma_(n) and torch.polygamma differ in their order.
         candidates = (getattr(Tensor, name[:-1]), *candidates)
     rule = next((found for f in candidates if (found := find_rule(f)) is not None), None)
     if rule is None:
@@ -60,17 +61,20 @@ def _written_back(function: Any) -> Rule | None:
     return run
 
 
-def _pointwise(function: Any) -> Rule | None:
+def _pointwise_rule(function: Any) -> Rule | None:
     return pointwise(function) if is_pointwise(function_name(function)) else None
 
 
-def _body(function: Any) -> Rule | None:
-    """The Python of a composite function, without its question whether a rule takes over."""
+def _python_body(function: Any) -> Rule | None:
+    """Return the Python body of a composite function, which runs on Gaussians.
+
+    Torch's own check whether ``__torch_function__`` takes over is switched off inside.
+    """
     plain = inspect.unwrap(function) if callable(function) else function
-    if not isinstance(plain, FunctionType) or plain.__module__ not in _BODIES:
+    if not isinstance(plain, FunctionType) or plain.__module__ not in _COMPOSITE_MODULES:
         return None
-    if plain.__globals__["__name__"] not in _BODIES:
-        # A wrapper of two functions (``torch.unique``), which would ask for this rule again.
+    if plain.__globals__["__name__"] not in _COMPOSITE_MODULES:
+        # A wrapper of two functions (``torch.unique``), which would look this rule up again.
         return None
     names = {n: lambda *_: False for n in plain.__globals__ if n.startswith("has_torch_function")}
     body = FunctionType(
@@ -85,8 +89,12 @@ def _body(function: Any) -> Rule | None:
 
 
 def python_body(function: Any) -> Rule:
-    """The Python body of a function of ``torch.nn.functional``, to be run on Gaussians."""
-    body = _body(function)
+    """Return the Python body of a function of ``torch.nn.functional``, to be run on Gaussians.
+
+    Raises:
+        TypeError: the function has no Python body.
+    """
+    body = _python_body(function)
     if body is None:
         raise TypeError(f"{function_name(function)} has no Python body")
     return body

@@ -1,11 +1,11 @@
-"""Rules of interpolation: up- and downsampling, and sampling at the points of a grid.
+"""Moment rules of up- and downsampling, and of sampling at the points of a grid.
 
-Up- and downsampling is a matrix along each dimension, found by interpolating unit vectors; the
-variance takes the squares of its entries.
+Up- and downsampling is a matrix along each dimension, which is found by interpolating unit vectors;
+the variance is multiplied by the squares of its entries.
 
-Exact: mean and variance of every entry, for independent ones; sampling at certain points.
-Approximate: neighbours share entries and count as independent; sampling at uncertain points is
-linearised in them.
+Exact: mean and variance of each entry, for independent ones; sampling at constant points.
+Approximate: neighboring results share entries and are treated as independent; sampling at uncertain
+points is linearized in the points.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _MODES = {"linear": "bilinear", "bilinear": "bilinear", "trilinear": "bilinear"}
 
 @lru_cache(maxsize=256)
 def _matrix(size: int, to: int | None, scale: float | None, options: tuple[Any, ...]) -> Tensor:
-    """The matrix of interpolation along one dimension, outputs by inputs, in double precision."""
+    """Return the matrix of one dimension, ``[outputs, inputs]``, in double precision."""
     mode, align_corners, recompute, antialias = options
-    # Four columns, all alike: with a single one torch's antialiasing repeats its first row.
+    # Four equal columns, because with a single one torch's antialiasing repeats its first row.
     units = torch.eye(size, dtype=torch.float64).reshape(size, 1, size, 1).repeat(1, 1, 1, 4)
     if mode == "area":
         assert to is not None
@@ -58,7 +58,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Gaussian:
-    """Values between the entries, as weighted sums of their neighbours."""
+    """Return weighted sums of neighboring entries."""
     dims = input.dim() - 2
     options = (mode, align_corners, recompute_scale_factor, antialias)
 
@@ -82,7 +82,7 @@ def interpolate(
 
 @moment_rule(F.affine_grid)
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
-    """Points of a grid under affine maps, which are linear in the maps."""
+    """Return the points of a grid under affine maps, in which they are linear."""
     dims = len(size) - 2
     identity = torch.eye(dims, dims + 1, dtype=theta.dtype, device=theta.device).unsqueeze(0)
     points = F.affine_grid(identity, [1, *size[1:]], align_corners).flatten(1, -2)
@@ -98,7 +98,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Gaussian:
-    """Values of ``input`` at points; the uncertainty of both counts."""
+    """Return the values of ``input`` at points, with the uncertainty of both."""
     (x, var_x), (points, var_points) = moments_of(input), moments_of(grid)
 
     def plain(x: Tensor, points: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def grid_sample(
 
 
 def _slopes(plain: Any, x: Tensor, points: Tensor) -> Tensor:
-    """The derivative of every value in its own point: rows, channels, points, coordinates."""
+    """Return the derivatives in the points, ``[rows, channels, *points, coordinates]``."""
     points = points.clone().requires_grad_()
     with torch.enable_grad():
         z = plain(x, points)
@@ -131,7 +131,7 @@ def _slopes(plain: Any, x: Tensor, points: Tensor) -> Tensor:
 
 
 def _weights(plain: Any, x: Tensor, points: Tensor) -> Tensor:
-    """What each entry counts at each point: rows, points, entries."""
+    """Return the weight of each entry at each point, ``[rows, points, entries]``."""
     entries = x[0, 0].numel()
     units = torch.eye(entries, dtype=x.dtype, device=x.device).reshape(1, entries, *x.shape[2:])
     z = plain(units.expand(x.shape[0], *units.shape[1:]), points)

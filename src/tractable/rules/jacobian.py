@@ -1,11 +1,10 @@
-"""Rules of functions of whole matrices, by their dense Jacobian: for small ones only.
+"""Moment rules of functions of whole matrices, by their dense Jacobian: for small matrices only.
 
-Every entry of the result depends on every entry of the matrix, so the table of derivatives has as
-many entries as both together; it is refused where it would be large.
+Each entry of the result depends on each entry of the matrix, so the Jacobian has as many entries as
+the product of both sizes; a large one raises ``NoMomentRule``.
 
-Exact: the Jacobian at the means; the zero-variance limit.
-Approximate: the curvature over the width of the arguments; entries of the result count as
-independent.
+Exact: the Jacobian at the means; the limit of zero variance.
+Approximate: linearized at the means; the entries of the result are treated as independent.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MAX_ENTRIES = 4_000_000
 
 
 def linearize_by_jacobian(function: Any) -> Rule:
-    """The rule of a function of one Gaussian, from all its derivatives."""
+    """Return the rule of a function of one Gaussian, by its dense Jacobian."""
 
     def rule(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
         def plain(x: Tensor) -> Tensor:

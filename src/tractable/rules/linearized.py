@@ -1,17 +1,18 @@
-"""Functions that act entry by entry, or on one group of entries per output, by their tangent.
+"""Moment rules by linearization, for elementwise functions and for reductions.
 
-The derivative comes from autograd, so a function needs no formula here:
+The derivative is computed by autograd, so no formula is needed:
 
-* *pointwise*, of one Gaussian or several: what torch itself tags so (``torch.Tag.pointwise``), and
-  the names below that it does not tag, which the tests hold to a diagonal Jacobian;
-* *reductions*: each entry of an argument feeds one output (norms, variances, products, ...).
+* *pointwise* functions of one or several Gaussians: those that torch tags so
+  (``torch.Tag.pointwise``) and the names in ``UNTAGGED``, whose Jacobian the tests check to be
+  diagonal;
+* *reductions*: each entry of an argument contributes to one output (norms, variances, products).
 
 With ``J`` the derivative at the means (eq. 10): mean ``f(mu)``, variance ``J^2 var`` summed over
-what an output is made of, messages ``J d_mu`` and ``J^2 d_var``.
+the entries that contribute to an output, messages ``J d_mu`` and ``J^2 d_var``.
 
 Exact: for functions that are linear in all their Gaussians together.
-Approximate: the curvature over the width of the arguments; different arguments are taken as
-independent, the same Gaussian given twice is not.
+Approximate: the curvature within the width of the arguments; different arguments are treated as
+independent, the same Gaussian passed twice is not.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ UNTAGGED = """
     special_multigammaln softsign tanhshrink
 """
 _UNTAGGED = frozenset(UNTAGGED.split())
-_NOT_CURVES = frozenset({"equal", "rrelu", "max", "min", "clone", "frexp", "native_dropout"})
+_NOT_POINTWISE = frozenset({"equal", "rrelu", "max", "min", "clone", "frexp", "native_dropout"})
 
 
 @cache
 def is_pointwise(name: str) -> bool:
-    """Whether torch calls this function pointwise."""
-    if name in _NOT_CURVES or name.endswith("_backward"):
+    """Return whether a torch function of this name acts entry by entry."""
+    if name in _NOT_POINTWISE or name.endswith("_backward"):
         return False
     if name in _UNTAGGED:
         return True
@@ -53,14 +54,14 @@ def is_pointwise(name: str) -> bool:
 
 
 class TangentFunction(torch.autograd.Function):
-    """The tangent of a function whose every input entry feeds one entry of the output.
+    """The tangent of a function whose input entries each contribute to one entry of the output.
 
-    ``gather`` sums what belongs to one output; for pointwise functions it does nothing.
+    ``gather`` sums the entries that contribute to one output; it is None for pointwise functions.
     """
 
     @staticmethod
     def forward(ctx: Any, function: Function, gather: Any, n: int, *moments: Tensor) -> Any:
-        """Value, and the squared slopes on the variances."""
+        """Return the value at the means, and the variances times the squared slopes."""
         locs = [loc.detach().clone().requires_grad_() for loc in moments[:n]]
         with torch.enable_grad():
             value = function(*locs)
@@ -71,7 +72,7 @@ class TangentFunction(torch.autograd.Function):
                 slopes = [o if s is None else s for o, s in zip(slopes, found, strict=True)]
         variance = torch.zeros_like(value, requires_grad=False)
         for slope, var in zip(slopes, moments[n:], strict=True):
-            # A slope may be infinite, as the root's at zero: without variance it does not matter.
+            # A slope may be infinite (the square root at zero), which is harmless without variance.
             part = torch.where(var > 0, slope * slope * var, 0).to(value.dtype)
             variance = variance + (part if gather is None else gather(part))
         ctx.save_for_backward(*slopes)
@@ -82,7 +83,7 @@ class TangentFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_mu: Tensor | None, d_var: Tensor | None) -> Any:
-        """``J d_mu`` and ``J^2 d_var`` to every argument."""
+        """Return ``J d_mu`` and ``J^2 d_var`` for each argument."""
         slopes = ctx.saved_tensors
         if ctx.gather is not None:
             d_mu, d_var = (
@@ -94,7 +95,7 @@ class TangentFunction(torch.autograd.Function):
 
 
 def _spread(gather: Function, d: Tensor, like: Tensor) -> Tensor:
-    """From the outputs back to the entries that they are made of: the transpose of a sum."""
+    """Return messages to outputs, repeated for the entries that contribute to each."""
     entries = torch.zeros_like(like, requires_grad=True)
     with torch.enable_grad():
         (found,) = torch.autograd.grad(gather(entries), entries, d)
@@ -102,14 +103,20 @@ def _spread(gather: Function, d: Tensor, like: Tensor) -> Tensor:
 
 
 def tangent(function: Function, inputs: Sequence[Gaussian], gather: Any = None) -> Gaussian:
-    """The Gaussian of the tangent of ``function`` at the means of ``inputs``."""
+    """Return the Gaussian of the tangent of ``function`` at the means of ``inputs``.
+
+    Args:
+        function: function from the means of ``inputs`` to a tensor.
+        inputs: Gaussians, each entry of which contributes to one entry of the output.
+        gather: sums the entries that contribute to one output; None for pointwise functions.
+    """
     moments = [*(g.loc for g in inputs), *(g.variance for g in inputs)]
     return Gaussian.wrap(*TangentFunction.apply(function, gather, len(inputs), *moments))
 
 
 def pointwise(function: Any) -> Rule:
-    """The rule of a function that acts entry by entry on any number of Gaussians."""
-    floating: list[bool] = []  # once it is known that results are not booleans
+    """Return the rule of a function that acts entry by entry on any number of Gaussians."""
+    floating: list[bool] = []  # not empty once the results are known to be floating point
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = tree_flatten((args, kwargs))
@@ -134,9 +141,7 @@ def pointwise(function: Any) -> Rule:
             shape = torch.broadcast_shapes(*shapes)
             inputs = [Gaussian.wrap(g.loc.expand(shape), g.variance.expand(shape)) for g in inputs]
         z = tangent(of, inputs)
-        if len(inputs) == 1:  # what acts entry by entry leaves what positions have in common
-            z.shared = inputs[0].shared
-        return z
+        return inputs[0].with_moments(z.loc, z.variance) if len(inputs) == 1 else z
 
     return rule
 
@@ -144,7 +149,14 @@ def pointwise(function: Any) -> Rule:
 def reduction(
     function: Function, inputs: Sequence[Gaussian], dim: Any = None, keepdim: bool = False
 ) -> Gaussian:
-    """The tangent of a function that turns every group along ``dim`` into one number."""
+    """Return the tangent of a function that reduces the entries along ``dim`` to one number.
+
+    Args:
+        function: function from the means of ``inputs`` to a tensor.
+        inputs: Gaussians.
+        dim: reduced dimensions, all by default.
+        keepdim: whether the result keeps the reduced dimensions with size one.
+    """
     empty = dim is None or (isinstance(dim, tuple | list) and not dim)
 
     def gather(part: Tensor) -> Tensor:
@@ -158,7 +170,7 @@ def reduction(
 
 @moment_rule(*torch_functions("prelu"))
 def prelu(input: Any, weight: Any) -> Gaussian:
-    """``input`` above zero, ``weight input`` below, with one weight for all or per channel."""
+    """Return ``input`` above zero and ``weight input`` below; one weight, or one per channel."""
     if weight.numel() == 1:
         weight = weight.reshape([1] * input.dim())
     elif input.dim() > 1:
@@ -170,7 +182,7 @@ def prelu(input: Any, weight: Any) -> Gaussian:
 _prelu = pointwise(lambda x, w: torch.where(x > 0, x, w * x))
 
 
-_DIM_AT = {
+_POSITION_OF_DIM = {
     "norm": 2,
     "linalg_vector_norm": 2,
     "linalg_norm": 2,
@@ -205,20 +217,20 @@ def _named(name: str) -> tuple[Any, ...]:
     return torch_functions(name)
 
 
-for _name, _position in _DIM_AT.items():
+for _name, _position in _POSITION_OF_DIM.items():
     for _function in _named(_name):
         moment_rule(_function)(_reducer(_function, _position))
 
 
 @moment_rule(torch.var_mean)
 def var_mean(input: Gaussian, *args: Any, **kwargs: Any) -> tuple[Gaussian, Gaussian]:
-    """Variance over entries, and their mean."""
+    """Return the variance over entries, and their mean."""
     return _with_mean(input.var(*args, **kwargs), input, args, kwargs)
 
 
 @moment_rule(torch.std_mean)
 def std_mean(input: Gaussian, *args: Any, **kwargs: Any) -> tuple[Gaussian, Gaussian]:
-    """Standard deviation over entries, and their mean."""
+    """Return the standard deviation over entries, and their mean."""
     return _with_mean(input.std(*args, **kwargs), input, args, kwargs)
 
 

@@ -1,10 +1,9 @@
-"""Rules of the normalisation layers; see ``tractable.moments.norm``.
+"""Moment rules of normalization layers; the formulas are in ``tractable.moments.norm``.
 
-Exact: with running statistics, a scaling by constants and a product with uncertain weights;
-without variance, mean and message, which passes through the statistics of the batch or of the
-features.
-Approximate: the means make the statistics, of which the running ones are an average; a variance is
-scaled, and what entries share through the statistics counts on average only.
+Exact: with running statistics, a scaling by constants and a product with uncertain weights; without
+variance, the mean and its message, which passes through the statistics.
+Approximate: the statistics, of which the running ones are averages, are those of the means; a
+variance is scaled, and the dependence of entries through the statistics counts on average only.
 """
 
 from __future__ import annotations
@@ -28,24 +27,27 @@ from tractable.rules.bilinear import product
 
 Operand = Gaussian | Tensor
 
-_wary: ContextVar[bool] = ContextVar("wary_statistics", default=False)
-_ODD = 4.0
-"""Times the running variance that a batch may have before it counts for less."""
+_robust: ContextVar[bool] = ContextVar("robust_running_stats", default=False)
+_MAX_VARIANCE_RATIO = 4.0
+"""Multiple of the running variance above which a batch is down-weighted: two deviations."""
 
 
 @contextmanager
-def robust_running_stats(wary: bool) -> Iterator[None]:
-    """Within this block, if ``wary``, an odd batch moves the running statistics but little.
+def robust_running_stats(robust: bool) -> Iterator[None]:
+    """Within this block an outlying batch changes the running statistics only a little.
 
     The share of a batch in the statistics of a channel is ``momentum`` times
-    ``min(1, 4 v / (v_batch + (m_batch - m)^2))``: one wild input does not spoil them, and a true
-    change of scale is still followed, by a factor of 1.4 a batch.
+    ``min(1, 4 v / (v_batch + (m_batch - m)^2))``, so that one outlier does not spoil them, and a
+    change of scale is still followed, by a factor of 1.4 per batch.
+
+    Args:
+        robust: whether this applies inside the block.
     """
-    token = _wary.set(wary)
+    token = _robust.set(robust)
     try:
         yield
     finally:
-        _wary.reset(token)
+        _robust.reset(token)
 
 
 def _moments(x: Operand) -> norm.Moments:
@@ -53,22 +55,22 @@ def _moments(x: Operand) -> norm.Moments:
 
 
 def _operand(moments: norm.Moments, input: Operand) -> Operand:
-    """The result of normalising ``input``, in its shape."""
+    """Return the result of normalizing ``input``, in its shape."""
     loc, variance = moments
     loc = loc.reshape(input.shape)
     if variance is None:
         return loc
-    shared = input.shared if isinstance(input, Gaussian) else None
-    return Gaussian.wrap(loc, variance.reshape(input.shape), shared)
+    assert isinstance(input, Gaussian)
+    return input.with_moments(loc, variance.reshape(input.shape))
 
 
 def _affine(z: Any, weight: Any, bias: Any, shape: list[int] | None = None) -> Any:
-    """``z * weight + bias``, both in the given shape."""
+    """Return ``z * weight + bias``, both reshaped to ``shape``."""
     if isinstance(z, Gaussian) and weight is not None:
-        beside = [1] * (z.dim() - weight.dim()) + list(weight.shape)
+        reshaped = [1] * (z.dim() - weight.dim()) + list(weight.shape)
         if shape is not None:
-            beside = [len(weight) if size < 0 else size for size in shape]
-        return product(Scale(tuple(beside)), z, weight, bias)
+            reshaped = [len(weight) if size < 0 else size for size in shape]
+        return product(Scale(tuple(reshaped)), z, weight, bias)
     if weight is not None:
         z = z * (weight if shape is None else weight.reshape(shape))
     return z if bias is None else z + (bias if shape is None else bias.reshape(shape))
@@ -86,9 +88,11 @@ def batch_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Gaussian:
-    """Statistics over the batch when training (and into the running ones), else the running.
+    """Normalize by the statistics of the batch if training (and update the running ones), else by
+    those.
 
-    One value per channel has no spread: it is normalised by the running statistics, which stay.
+    A single value per channel has no variance: it is normalized by the running statistics, which
+    are not updated.
     """
     shape = [1, -1] + [1] * (input.dim() - 2)
     entries = input.numel() // input.shape[1]
@@ -99,20 +103,22 @@ def batch_norm(
         return _affine((input - running_mean.reshape(shape)) * scale, weight, bias, shape)
     z: Any
     if isinstance(input, Gaussian):
-        z, centre, scale = _by_channels(input, weight, bias, eps)
+        z, center, scale = _by_channels(input, weight, bias, eps)
     else:
-        z, centre, scale = norm.standardized_channels(input, eps)
+        z, center, scale = norm.standardized_channels(input, eps)
         z = _affine(z, weight, bias, shape)
     if running_mean is not None and running_var is not None:
-        seen = norm.spread(scale.detach(), eps) * (entries / max(entries - 1, 1))
-        _follow(running_mean, running_var, centre.detach(), seen, momentum, eps)
+        batch_variance = norm.spread(scale.detach(), eps) * (entries / max(entries - 1, 1))
+        _update_running_stats(
+            running_mean, running_var, center.detach(), batch_variance, momentum, eps
+        )
     return z
 
 
 def _by_channels(
     input: Gaussian, weight: Operand | None, bias: Operand | None, eps: float
 ) -> tuple[Gaussian, Tensor, Tensor]:
-    """Normalised by the statistics of the batch, times a weight, plus a bias; centre and scale."""
+    """Return the batch normalization, and the center and scale of each channel."""
     w = _moments(input.loc.new_ones(input.shape[1]) if weight is None else weight)
     b = (None, None) if bias is None else _moments(bias)
     loc, variance, *made = BatchNormFunction.apply(*_moments(input), *w, *b, eps)
@@ -121,14 +127,14 @@ def _by_channels(
 
 
 class BatchNormFunction(torch.autograd.Function):
-    """Channels normalised by the statistics of the batch, times w, plus b."""
+    """Channels normalized by the statistics of the batch, times w, plus b."""
 
     @staticmethod
     def forward(
         ctx: Any, mu: Tensor, var: Tensor, mu_w: Tensor, var_w: Tensor | None,
         mu_b: Tensor | None, var_b: Tensor | None, eps: float,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Moments forward; centre, scale and factor of each channel."""
+        """Return mean, variance, and the center, scale and variance factor of each channel."""
         mean, variance, squares, made = norm.channels((mu, var), (mu_w, var_w), (mu_b, var_b), eps)
         ctx.save_for_backward(mu, squares, mu_w, *made)
         ctx.set_materialize_grads(False)
@@ -138,7 +144,7 @@ class BatchNormFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
-        """Messages backward."""
+        """Return the messages to the input, w and b."""
         x, vx, w, vw, b, vb, _ = ctx.needs_input_grad
         d_mu, d_var = require_both(*messages[:2]) if w or vw else messages[:2]
         mu, squares, mu_w, *made = ctx.saved_tensors
@@ -148,17 +154,24 @@ class BatchNormFunction(torch.autograd.Function):
         return dx, dvx, dw, dvw, db, dvb, None
 
 
-def _follow(
-    mean: Tensor, variance: Tensor, centre: Tensor, seen: Tensor, momentum: float, eps: float
+def _update_running_stats(
+    mean: Tensor,
+    variance: Tensor,
+    center: Tensor,
+    batch_variance: Tensor,
+    momentum: float,
+    eps: float,
 ) -> None:
-    """Move running statistics towards those of a batch, in place."""
+    """Move the running statistics towards those of a batch, in place."""
     with torch.no_grad():
         share: Any = momentum
-        if _wary.get():
-            odd = seen + (centre - mean) ** 2
-            share = momentum * (_ODD * (variance + eps) / (odd + eps)).clamp(max=1)
-        mean.lerp_(centre, share)
-        variance.lerp_(seen, share)
+        if _robust.get():
+            deviation = batch_variance + (center - mean) ** 2
+            share = momentum * (_MAX_VARIANCE_RATIO * (variance + eps) / (deviation + eps)).clamp(
+                max=1
+            )
+        mean.lerp_(center, share)
+        variance.lerp_(batch_variance, share)
 
 
 @moment_rule(F.layer_norm, torch.layer_norm)
@@ -170,7 +183,7 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Gaussian:
-    """Statistics over the last dimensions of each sample."""
+    """Normalize by the statistics over the last dimensions of each sample."""
     kept = input.dim() - len(normalized_shape)
     flat = input if len(normalized_shape) == 1 else input.flatten(kept)
     z = _operand(norm.standardized(*_moments(flat), eps), input)
@@ -186,7 +199,7 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Gaussian:
-    """Statistics over groups of channels of each sample."""
+    """Normalize by the statistics over groups of channels of each sample."""
     grouped = input.reshape(input.shape[0], num_groups, -1)
     z = _operand(norm.standardized(*_moments(grouped), eps), input)
     return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
@@ -204,17 +217,19 @@ def instance_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Gaussian:
-    """Statistics over the positions of each channel and sample, or running ones."""
+    """Normalize by statistics over the positions of each channel and sample, or by running ones."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     flat = input.flatten(2)
     if running_mean is not None and running_var is not None:
         loc = _moments(flat)[0].detach()
-        spread, centre = torch.var_mean(loc, -1)
-        _follow(running_mean, running_var, centre.mean(0), spread.mean(0), momentum, eps)
+        spread, center = torch.var_mean(loc, -1)
+        _update_running_stats(
+            running_mean, running_var, center.mean(0), spread.mean(0), momentum, eps
+        )
     z = _operand(norm.standardized(*_moments(flat), eps), flat).reshape(input.shape)
     if isinstance(z, Gaussian):
-        z.shared = None  # their mean is zero, whatever the weights
+        z.shared = None  # the mean over positions is zero for any weights
     return _affine(z, weight, bias, [1, -1] + [1] * (input.dim() - 2))
 
 
@@ -225,7 +240,7 @@ def rms_norm(
     weight: Operand | None = None,
     eps: float | None = None,
 ) -> Gaussian:
-    """Divided by the root of the mean square over the last dimensions of each sample."""
+    """Divide by the root mean square over the last dimensions of each sample."""
     loc, variance = _moments(input)
     small = torch.finfo(loc.dtype).eps if eps is None else eps
     dims = list(range(-len(normalized_shape), 0))
@@ -236,7 +251,7 @@ def rms_norm(
 def local_response_norm(
     input: Gaussian, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Gaussian:
-    """Divided by ``s^beta`` with ``s = k + alpha * mean of squares of the neighboring channels``.
+    """Divide by ``s^beta`` with ``s = k + alpha * mean square of the neighboring channels``.
 
     The Jacobian is ``s_i^-beta (delta_ij - c x_i x_j / s_i)`` with ``c = 2 alpha beta / size``.
     """
@@ -251,7 +266,7 @@ def local_response_norm(
 
 
 def _over_channels(x: Tensor, size: int) -> Tensor:
-    """Sums over ``size`` neighboring channels, as ``local_response_norm`` takes them."""
+    """Return sums over ``size`` neighboring channels, as ``local_response_norm`` takes them."""
     rows = x.reshape(x.shape[0], 1, x.shape[1], -1)
     rows = F.pad(rows, (0, 0, size // 2, (size - 1) // 2))
     return F.avg_pool2d(rows, (size, 1), stride=1, divisor_override=1).reshape(x.shape)

@@ -1,9 +1,9 @@
-"""Rules of the pooling functions; see ``tractable.moments.pool``.
+"""Moment rules of pooling; the formulas are in ``tractable.moments.pool``.
 
 Exact: averages of independent entries, and of all positions of a layer that shares its weights.
-Approximate: averages of some positions that share weights
-(``tractable.moments.shared_variance``); the maximum is the entry of greatest mean, with that
-entry's variance; overlapping windows share entries and count as independent.
+Approximate: averages of some positions that share weights (``tractable.moments.shared_variance``);
+the maximum is the entry with the largest mean, with its variance; overlapping windows share entries
+and are treated as independent.
 """
 
 from __future__ import annotations
@@ -58,36 +58,45 @@ def _windows(
     inside: Tensor | float,
     weight: Tensor | float,
     dims: int,
-    few: int = 1,
+    max_windows: int = 1,
 ) -> Gaussian:
-    """Means over windows whose weights add up to ``inside``, each entry having ``weight``.
+    """Return means over windows.
 
-    What all positions have in common says little of the neighbours in a small window: where there
-    are more than ``few`` windows, their entries count as independent (as published), and only the
-    mean over all of them is handed on.
+    The variance that all positions share says little about neighbors in a small window.  If there
+    are more than ``max_windows`` windows, their entries are treated as independent (as published),
+    and only the variance of the mean over all of them is kept.
+
+    Args:
+        input: the input.
+        loc: means of the result.
+        average: the same averages of the variances.
+        inside: sum of the weights of each window.
+        weight: weight of each entry of a window.
+        dims: number of pooled dimensions, the last ones.
+        max_windows: see above.
     """
     if input.shared is None:
         return Gaussian.wrap(loc, average * weight)
     at = tuple(range(input.ndim - dims, input.ndim))
-    if loc.shape[-dims:].numel() > few:
+    if loc.shape[-dims:].numel() > max_windows:
         variance = average * weight
     else:
         pooled = shared_variance.pooled_of(input)
         if pooled is None or pooled.dims != at:
             return Gaussian.wrap(loc, average * weight)
         variance = shared_variance.averaged(input, pooled, average, inside, weight)[0]
-    whole = inside.mean() if isinstance(inside, Tensor) else inside
-    return Gaussian.wrap(loc, variance, shared_variance.of_windows(input, variance, whole, at))
+    total = inside.mean() if isinstance(inside, Tensor) else inside
+    return Gaussian.wrap(loc, variance, shared_variance.of_windows(input, variance, total, at))
 
 
-_FEW = 4
-"""Windows of adaptive pooling at most, for each to hold a fair share of all positions."""
+_MAX_ADAPTIVE_WINDOWS = 4
+"""Windows of adaptive pooling for which each contains a large share of all positions."""
 
 
 def _window_sums(
     x: Tensor, function: Any, dims: int, options: tuple[Any, ...]
 ) -> tuple[Tensor, Tensor]:
-    """``A(1) = n a`` and the weight ``a`` that all n entries of a window share."""
+    """Return the sum of the weights of each window, and the weight of each of its entries."""
     ones = x.new_ones((1, 1, *x.shape[-dims:]))
     with torch.no_grad():
         shared = function(ones, *options)
@@ -112,7 +121,15 @@ def _adaptive_average(function: Any, dims: int) -> Any:
         for dim in range(-dims, 0):
             one = adaptive_weights(input.shape[dim], loc.shape[dim], loc)
             weight = weight * one.reshape([-1] + [1] * (-dim - 1))
-        return _windows(input, loc, function(input.variance, output_size), 1.0, weight, dims, _FEW)
+        return _windows(
+            input,
+            loc,
+            function(input.variance, output_size),
+            1.0,
+            weight,
+            dims,
+            _MAX_ADAPTIVE_WINDOWS,
+        )
 
     return rule
 

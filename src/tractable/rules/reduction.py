@@ -1,8 +1,8 @@
-"""Rules of ``sum`` and ``mean``.
+"""Moment rules of ``sum`` and ``mean``.
 
 Exact: for independent entries.
-Approximate: covariances between entries, where there are any, are dropped; but for what positions
-that share weights have in common, see ``tractable.moments.shared_variance``.
+Approximate: covariances between entries are ignored, except those of positions that share weights
+(``tractable.moments.shared_variance``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tractable.rules.shared_variance import SharedVariance
 
 @moment_rule(*torch_functions("sum"))
 def total(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
-    """Means add, variances add."""
+    """Return the sum: means add, variances add."""
     loc = input.loc.sum(*args, **kwargs)
     found = _over_positions(input, *args, **kwargs)
     if found is None:
@@ -30,7 +30,7 @@ def total(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
 
 @moment_rule(*torch_functions("mean"))
 def average(input: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
-    """The sum over n entries, divided by n: the variance by n squared."""
+    """Return the mean of n entries: the variance is that of the sum divided by n squared."""
     loc = input.loc.mean(*args, **kwargs)
     found = _over_positions(input, *args, **kwargs)
     if found is not None:
@@ -48,7 +48,10 @@ def _over_positions(
     axis: Any = None,
     out: Any = None,
 ) -> tuple[Tensor, SharedVariance | None] | None:
-    """Variance of a mean, and what its positions have in common; None if it is over none."""
+    """Return the variance of a mean over positions that share weights, and what the result shares.
+
+    None if the mean is not over such positions.
+    """
     pooled = shared_variance.pooled_of(input)
     if pooled is None or dtype is not None or input.numel() == 0:
         return None
@@ -68,7 +71,7 @@ def _mean_over(
     rest: tuple[int, ...],
     keepdim: bool,
 ) -> tuple[Tensor, SharedVariance | None]:
-    """Over the positions ``here`` first, then over the rest, which is independent."""
+    """Return the same for the positions ``here``, then for the independent entries of ``rest``."""
     windows = input.variance.mean(here, keepdim=True)
     count = count_of(input.shape, here)
     variance, whole = shared_variance.averaged(input, pooled, windows, 1.0, 1 / count)

@@ -1,7 +1,7 @@
-"""Functions that choose entries by their means: maxima, sorting, and what chooses by a mask.
+"""Moment rules of functions that select entries by their means: extremes, sorting, masks.
 
-Exact: when the order of the means is that of the values, and where the mask is given.
-Approximate: the variance of the competition between entries is dropped, as by max pooling.
+Exact: if the order of the means is that of the values, and if the mask is given.
+Approximate: the uncertainty of the selection is ignored, as in max pooling.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tractable.rules.bilinear import moments_of
 
 
 def _values_of_chosen(function: Any) -> Rule:
-    """``max(dim)``, ``sort``, ``topk``, ...: the values with their variances, and the indices."""
+    """Return the rule of ``max(dim)``, ``sort``, ``topk``: values with variances, and indices."""
 
     def rule(input: Gaussian, *args: Any, **kwargs: Any) -> Any:
         with torch.no_grad():
@@ -53,7 +53,7 @@ def _extreme(function: Any, of_two: Any, argument: Any) -> Rule:
             return of_two(input, second)
         if args or kwargs:
             return by_dim(input, *args, **kwargs)
-        # A copy: one entry is a view, and the largest entry of torch is none.
+        # A copy, because indexing returns a view and torch.max does not.
         return input.reshape(-1)[argument(input.loc.reshape(-1))].clone()
 
     return rule
@@ -69,7 +69,7 @@ for _name, _of_two, _argument in (
 
 @moment_rule(*torch_functions("median"), *torch_functions("nanmedian"))
 def median(input: Gaussian, *args: Any, **kwargs: Any) -> Any:
-    """The entry whose mean is the median of the means."""
+    """Return the entry whose mean is the median of the means."""
     if args or kwargs:
         return _values_of_chosen(torch.median)(input, *args, **kwargs)
     flat: Any = input.reshape(-1)
@@ -97,7 +97,7 @@ for _name, _argument in (("amax", torch.argmax), ("amin", torch.argmin)):
 
 @moment_rule(torch.where)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``; alone, the places where it holds."""
+    """Return ``input`` where the condition holds, else ``other``; or the indices where it holds."""
     if isinstance(condition, Gaussian):
         condition = condition.loc.detach()
     if input is None:
@@ -114,5 +114,5 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 @moment_rule(Tensor.where)
 def where_method(input: Any, condition: Any, other: Any) -> Any:
-    """``torch.where`` as a method of its second argument."""
+    """Return ``torch.where`` as a method of its second argument."""
     return where(condition, input, other)

@@ -1,8 +1,8 @@
-"""Rules of softmax and its logarithm, with their Jacobian; see ``tractable.moments.softmax``.
+"""Moment rules of softmax and its logarithm, by their Jacobian (``tractable.moments.softmax``).
 
-Exact: that the probabilities sum to one, so that what all inputs share does not count.
-Approximate: the tangent at the means stands for the function; the results count as independent,
-though they sum to one (attention has a rule of its own, which knows that they do).
+Exact: the probabilities sum to one, so a part that all inputs share has no effect.
+Approximate: linearized at the means; the results are treated as independent, although they sum to
+one (attention has a rule that takes this into account).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _cast(input: Gaussian, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
 
 
 def _dim(input: Gaussian, dim: int | None) -> int:
-    """Where none is given, torch takes the first of vectors and volumes, else the second."""
+    """Return ``dim``; the default of torch is 0 for one and three dimensions, else 1."""
     if dim is not None:
         return dim
     return 0 if input.dim() in (0, 1, 3) else 1
@@ -34,7 +34,7 @@ def _dim(input: Gaussian, dim: int | None) -> int:
 def softmax(
     input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Gaussian:
-    """Probabilities that sum to one along ``dim``."""
+    """Return probabilities that sum to one along ``dim``."""
     mu, var = _cast(input, _dtype(_stacklevel, dtype))
     dim = _dim(input, dim)
     p = torch.softmax(mu, dim)
@@ -45,7 +45,7 @@ def softmax(
 def log_softmax(
     input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Gaussian:
-    """The logarithms of such probabilities."""
+    """Return the logarithms of such probabilities."""
     mu, var = _cast(input, _dtype(_stacklevel, dtype))
     dim = _dim(input, dim)
     logs = torch.log_softmax(mu, dim)
@@ -53,7 +53,7 @@ def log_softmax(
 
 
 def _dtype(second: Any, dtype: Any) -> torch.dtype | None:
-    """``torch.softmax(x, 1, torch.float64)`` has the type where ``F.softmax`` has its level."""
+    """Return the dtype, which ``torch.softmax`` takes where ``F.softmax`` has ``_stacklevel``."""
     return second if isinstance(second, torch.dtype) else dtype
 
 
@@ -61,5 +61,5 @@ def _dtype(second: Any, dtype: Any) -> torch.dtype | None:
 def softmin(
     input: Gaussian, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Gaussian:
-    """The softmax of the negative."""
+    """Return the softmax of the negative."""
     return softmax(-input, dim, _stacklevel, dtype)

@@ -1,8 +1,12 @@
-"""Rules of the functions that only move entries, and of the ones that do nothing.
+"""Moment rules of functions that move, repeat or add up entries: torch's function of both moments.
 
-Exact: all of them, entry by entry.  Approximate: copies (``expand``, ``repeat``) are afterwards
-taken as independent, so a sum of copies has too small a variance.  Ordinary gradients through
-them already are messages.
+Such a function is linear with coefficients zero and one in all its tensors together.  It is applied
+to the means and to the variances, and ordinary gradients through it are the messages.  Constant
+tensors among its arguments have variance zero.
+
+Exact: for independent entries.
+Approximate: copies (``expand``, ``repeat``) and sums that share entries (cumulative ones,
+overlapping windows) are treated as independent, so a sum of copies has too small a variance.
 """
 
 from __future__ import annotations
@@ -28,38 +32,40 @@ from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of
 from tractable.rules.shared_variance import SharedVariance
 
-_MOVES = """
-    index_select expand expand_as broadcast_to repeat tile flip roll detach take_along_dim gather
-    masked_select diagonal ravel tril triu
-"""
 _VIEWS = """
     view reshape flatten unflatten permute transpose swapaxes movedim squeeze unsqueeze narrow
     select view_as reshape_as t adjoint
 """
-_MORE_MOVES = """
-    moveaxis swapdims unfold fold pixel_shuffle pixel_unshuffle channel_shuffle
-    native_channel_shuffle repeat_interleave rot90 fliplr flipud diag diag_embed diagflat take
-    atleast_1d atleast_2d atleast_3d as_strided cumsum trace squeeze_copy positive half bfloat16
-    type resolve_conj resolve_neg pin_memory unsafe_chunk unsafe_split im2col col2im view_as_real
-    alias_copy conj
+"""Functions that return views, in which positions stay positions."""
+_MOVES = """
+    index_select expand expand_as broadcast_to repeat tile flip roll detach take_along_dim gather
+    masked_select diagonal ravel tril triu moveaxis swapdims unfold fold pixel_shuffle
+    pixel_unshuffle channel_shuffle native_channel_shuffle repeat_interleave rot90 fliplr flipud
+    diag diag_embed diagflat take atleast_1d atleast_2d atleast_3d as_strided cumsum trace
+    squeeze_copy positive half bfloat16 type resolve_conj resolve_neg pin_memory im2col col2im
+    view_as_real alias_copy conj max_unpool1d max_unpool2d max_unpool3d
 """
-_SEVERAL = "hsplit vsplit dsplit unsafe_chunk unsafe_split"
-_FILL = """
+_COPIES = "contiguous clone to cpu cuda float double type_as"
+_SPLITS = """
+    chunk split unbind tensor_split split_with_sizes hsplit vsplit dsplit unsafe_chunk unsafe_split
+"""
+_JOINS = "stack hstack vstack dstack column_stack row_stack"
+_WRITES = """
     scatter_add index_copy index_put index_fill masked_fill masked_scatter select_scatter
     slice_scatter diagonal_scatter put fill
 """
-_JOINS = "vstack dstack column_stack row_stack hstack"
-_VALUES = {"masked_fill", "index_fill", "fill", "fill_"}
+_WRITE_ONE_VALUE = {"masked_fill", "index_fill", "fill", "fill_"}
 """Functions whose last argument is one value to be written."""
-_SAME = "contiguous clone to cpu cuda float double type_as"
 _DROPOUTS = "dropout alpha_dropout feature_dropout feature_alpha_dropout"
-_SPLITS = "chunk split unbind tensor_split split_with_sizes"
 
 
 def move(function: Any, follow: Any = None) -> Any:
-    """The rule of a function that moves entries; a view of torch is a view of Gaussians.
+    """Return the rule of a function that moves entries; a view of torch is a view of the Gaussian.
 
-    ``follow`` says what becomes of what the positions have in common; by default it is dropped.
+    Args:
+        function: the torch function.
+        follow: function from the input, the means of the result and the move to the variance that
+            the result's positions share.  Default: none.
     """
     alias = function_name(function) in ("detach", "data")  # which torch does not call views
 
@@ -86,7 +92,7 @@ def move(function: Any, follow: Any = None) -> Any:
 
 
 def is_view(part: Tensor, whole: Tensor) -> bool:
-    """Whether ``part``, made of ``whole``, shares its memory."""
+    """Return whether ``part``, computed from ``whole``, shares its memory."""
     return part is whole or part._is_view()  # noqa: SLF001  (torch has no public name)
 
 
@@ -101,14 +107,14 @@ def _kept(input: Gaussian, loc: Tensor, _: Any) -> SharedVariance | None:
 
 
 def _sliced(input: Any, index: Any) -> Any:
-    """``input[index]``; what positions have in common is followed through slices."""
+    """Return ``input[index]``; the variance that positions share is kept for slices."""
     parts = index if isinstance(index, tuple) else (index,)
     plain = all(p is None or p is ... or isinstance(p, int | slice) for p in parts)
     return (_item_followed if plain else _item)(input, index)
 
 
 def split(function: Any) -> Any:
-    """The rule of a function with several outputs, each of which moves entries."""
+    """Return the rule of a function with several outputs, each of which moves entries."""
 
     def rule(input: Gaussian, *args: Any, **kwargs: Any) -> tuple[Gaussian, ...]:
         locs = function(input.loc, *args, **kwargs)
@@ -128,9 +134,12 @@ def split(function: Any) -> Any:
 
 
 def join(function: Any, joined: Any = lambda *args, **kwargs: None) -> Any:
-    """The rule of a function that puts several tensors together.
+    """Return the rule of a function that joins several tensors.
 
-    ``joined`` says what the positions of the whole have in common; by default nothing.
+    Args:
+        function: the torch function.
+        joined: function from the parts, the variance and the other arguments to the variance that
+            the result's positions share.  Default: none.
     """
 
     def rule(tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Gaussian:
@@ -149,37 +158,15 @@ def _along(
 
 
 def constant(x: Tensor) -> Gaussian:
-    """A Gaussian without variance."""
+    """Return a Gaussian with variance zero."""
     return Gaussian.wrap(x, torch.zeros_like(x))
-
-
-for _name in _MOVES.split():
-    for _function in torch_functions(_name):
-        moment_rule(_function)(move(_function))
-for _names, _follow in ((_VIEWS, _viewed), (_SAME, _kept)):
-    for _name in _names.split():
-        for _function in torch_functions(_name):
-            moment_rule(_function)(move(_function, _follow))
-for _name in _SPLITS.split():
-    for _function in torch_functions(_name):
-        moment_rule(_function)(split(_function))
-_item, _item_followed = move(Tensor.__getitem__), move(Tensor.__getitem__, _viewed)
-moment_rule(Tensor.__getitem__)(_sliced)
-moment_rule(Tensor.__iter__)(split(torch.unbind))
-for _property in ("T", "mT"):
-    _getter = getattr(Tensor, _property).__get__
-    moment_rule(_getter)(move(_getter, _viewed))
-for _function in (torch.cat, torch.concat, torch.concatenate):
-    moment_rule(_function)(join(_function, _along))
-for _function in (torch.stack, torch.hstack):
-    moment_rule(_function)(join(_function))
 
 
 @moment_rule(F.pad)
 def pad(
     input: Gaussian, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Gaussian:
-    """Padding with a constant adds entries without variance; other modes copy entries."""
+    """Pad: a constant adds entries without variance, other modes copy entries."""
     variance = F.pad(input.variance, pad, mode, 0.0 if mode == "constant" else None)
     shared = shared_variance.resized(input, variance.shape)
     return Gaussian.wrap(F.pad(input.loc, pad, mode, value), variance, shared)
@@ -197,14 +184,14 @@ def pad(
 def dropout(
     input: Gaussian | Tensor, p: float = 0.5, training: bool = True, *args: Any, **kwargs: Any
 ) -> Any:
-    """The identity: the weights are uncertain already."""
+    """Return the input: the weights are uncertain already."""
     if not training or p == 0 or not isinstance(input, Gaussian):  # as torch
         return input
-    return Gaussian.wrap(input.loc, input.variance, input.shared)
+    return input.with_moments(input.loc, input.variance)
 
 
 def apply_to_both_moments(function: Any) -> Rule:
-    """The rule that applies a function to means and to variances."""
+    """Return the rule that applies a function to the means and to the variances."""
     name = function_name(function)
 
     def without_variance(value: Any) -> Any:
@@ -217,7 +204,7 @@ def apply_to_both_moments(function: Any) -> Rule:
     def rule(*args: Any, **kwargs: Any) -> Any:
         means = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, (args, kwargs))
         spreads = tree_map(without_variance, (args, kwargs))
-        if name in _VALUES:
+        if name in _WRITE_ONE_VALUE:
             spreads = _with_value_zero(*spreads)
         return Gaussian.wrap(function(*means[0], **means[1]), function(*spreads[0], **spreads[1]))
 
@@ -225,7 +212,7 @@ def apply_to_both_moments(function: Any) -> Rule:
 
 
 def _with_value_zero(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments with a variance of 0 for the value that is written.
+    """Return the arguments with a variance of zero for the value that is written.
 
     A Gaussian value has its variance here already; a number and a tensor of integers do not.
     """
@@ -240,36 +227,9 @@ def _zero_if_integer(value: Any) -> Any:
     return 0
 
 
-def _existing(names: str) -> Any:
-    for name in names.split():
-        try:
-            yield from torch_functions(name)
-        except AttributeError:  # an older torch
-            continue
-
-
-for _function in _existing(_MORE_MOVES):
-    moment_rule(_function)(move(_function))
-for _function in _existing(_SEVERAL):
-    moment_rule(_function)(split(_function))
-for _function in _existing(_FILL):
-    moment_rule(_function)(apply_to_both_moments(_function))
-for _function in _existing(_JOINS):
-    moment_rule(_function)(join(_function))
-for _property in ("H", "mH", "data", "real"):
-    _getter = getattr(Tensor, _property).__get__
-    moment_rule(_getter)(move(_getter))
-for _function in (
-    F.max_unpool1d,
-    F.max_unpool2d,
-    F.max_unpool3d,
-):
-    moment_rule(_function)(move(_function))
-
-
 @moment_rule(torch.block_diag)
 def block_diag(*tensors: Any) -> Any:
-    """Matrices along the diagonal of one, and zeros beside them."""
+    """Return a block-diagonal matrix."""
     return join(lambda parts: torch.block_diag(*parts))(tensors)
 
 
@@ -277,7 +237,7 @@ def block_diag(*tensors: Any) -> Any:
 def scatter(
     input: Any, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> Any:
-    """``input`` with the entries of ``src`` (or one number) written, added or multiplied in."""
+    """Return ``input`` with the entries of ``src`` (or a number) written, added or multiplied."""
     source = value if src is None else src
     if not isinstance(source, Tensor):
         source = torch.full(index.shape, source, dtype=input.dtype, device=input.device)
@@ -295,7 +255,7 @@ _scatter = apply_to_both_moments(torch.scatter)
 
 @moment_rule(*torch_functions("index_add"))
 def index_add(input: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1) -> Gaussian:
-    """``input``, with the rows of ``alpha source`` added at ``index``."""
+    """Return ``input`` with the rows of ``alpha source`` added at ``index``."""
     (x, var_x), (y, var_y) = moments_of(input), moments_of(source)
     variance = torch.zeros_like(x) if var_x is None else var_x
     if var_y is not None:
@@ -307,7 +267,7 @@ def index_add(input: Any, dim: int, index: Tensor, source: Any, *, alpha: float 
 def scatter_reduce(
     input: Any, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True
 ) -> Gaussian:
-    """Sums, means, products and extremes of what falls together; the last ones by the means."""
+    """Return sums, means, products or extremes of entries with one index; extremes by the means."""
     x, y = (g if isinstance(g, Gaussian) else constant(g) for g in (input, src))
 
     def spread(x: Tensor, y: Tensor) -> Tensor:
@@ -317,7 +277,7 @@ def scatter_reduce(
 
 
 def scattered(function: Any, x: Gaussian, y: Gaussian, dim: int, index: Tensor) -> Gaussian:
-    """The tangent of a function that sends each entry of ``y`` to one place of ``x``."""
+    """Return the tangent of a function that sends each entry of ``y`` to one entry of ``x``."""
     cut = tuple(slice(0, n) for n in index.shape)
     y = y[cut]  # type: ignore[assignment]
     locs = [x.loc.detach().clone().requires_grad_(), y.loc.detach().clone().requires_grad_()]
@@ -331,7 +291,7 @@ def scattered(function: Any, x: Gaussian, y: Gaussian, dim: int, index: Tensor) 
 
 @moment_rule(Tensor.__setitem__)
 def assign(target: Tensor, index: Any, value: Any) -> None:
-    """``target[index] = value``, under all names of ``target``."""
+    """Set ``target[index] = value``, under all names of ``target``."""
     (x, var_x), (y, var_y) = moments_of(target), moments_of(value)
     loc = x.clone()
     variance = torch.zeros_like(x) if var_x is None else var_x.clone()
@@ -343,20 +303,20 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
 
 @moment_rule(Tensor.copy_)
 def copy(target: Tensor, source: Any, non_blocking: bool = False) -> Any:
-    """``target`` takes the values of ``source``."""
+    """Set ``target`` to the values of ``source``."""
     g = source if isinstance(source, Gaussian) else constant(source.to(target.dtype))
     return write_in_place(target, g.expand(target.shape))  # type: ignore[arg-type]
 
 
 @moment_rule(Tensor.zero_)
 def zero(target: Any) -> Any:
-    """All zeros, without variance."""
+    """Set all entries to zero, without variance."""
     return target.fill_(0.0)
 
 
 @moment_rule(torch.broadcast_tensors)
 def broadcast_tensors(*tensors: Any) -> list[Any]:
-    """All of the same shape."""
+    """Return the tensors, expanded to one shape."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     shape = torch.broadcast_shapes(*(t.shape for t in tensors))
@@ -365,7 +325,7 @@ def broadcast_tensors(*tensors: Any) -> list[Any]:
 
 @moment_rule(torch.meshgrid)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> list[Any]:
-    """Coordinates of a grid, each a copy of one axis."""
+    """Return the coordinates of a grid, each a copy of one axis."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     sizes = [t.numel() for t in tensors]
@@ -378,7 +338,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> list[Any]:
 
 @moment_rule(*torch_functions("diff"))
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbors, ``n`` times over: sums with binomial coefficients."""
+    """Return the ``n``-th differences of neighbors: sums with binomial coefficients."""
     if n == 0:
         return input.clone()
     parts = [part for part in (prepend, input, append) if part is not None]
@@ -387,3 +347,40 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     terms = range(n + 1 if left else 1)
     variance = sum(math.comb(n, k) ** 2 * z.variance.narrow(dim, k, left) for k in terms)
     return Gaussian.wrap(torch.diff(z.loc, n, dim), variance)
+
+
+# --- registration ------------------------------------------------------------------------------
+
+
+def _existing(names: str) -> Any:
+    """Yield the functions of these names; older versions of torch do not have all of them."""
+    for name in names.split():
+        try:
+            yield from torch_functions(name)
+        except AttributeError:
+            continue
+
+
+_item, _item_followed = move(Tensor.__getitem__), move(Tensor.__getitem__, _viewed)
+moment_rule(Tensor.__getitem__)(_sliced)
+moment_rule(Tensor.__iter__)(split(torch.unbind))
+for _function in _existing(_MOVES):
+    moment_rule(_function)(move(_function))
+for _function in _existing(_VIEWS):
+    moment_rule(_function)(move(_function, _viewed))
+for _function in _existing(_COPIES):
+    moment_rule(_function)(move(_function, _kept))
+for _function in _existing(_SPLITS):
+    moment_rule(_function)(split(_function))
+for _function in _existing(_JOINS):
+    moment_rule(_function)(join(_function))
+for _function in (torch.cat, torch.concat, torch.concatenate):
+    moment_rule(_function)(join(_function, _along))
+for _function in _existing(_WRITES):
+    moment_rule(_function)(apply_to_both_moments(_function))
+for _property in ("T", "mT"):
+    _getter = getattr(Tensor, _property).__get__
+    moment_rule(_getter)(move(_getter, _viewed))
+for _property in ("H", "mH", "data", "real"):
+    _getter = getattr(Tensor, _property).__get__
+    moment_rule(_getter)(move(_getter))

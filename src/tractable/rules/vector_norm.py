@@ -1,11 +1,11 @@
-"""Rules of functions that scale vectors to length one, and of distances and angles.
+"""Moment rules of functions that normalize vectors, and of distances and angles.
 
-The dependence of a scale on what it scales is kept: with ``y = x / |x|`` and ``g`` the gradient of
-the length ``|x|`` (which is ``y`` for the Euclidean length), the Jacobian is
-``(delta_kj - y_k g_j) / |x|``.
+The norm depends on the vector that it divides: with ``y = x / |x|`` and ``g`` the gradient of the
+norm ``|x|`` (which is ``y`` for the Euclidean norm), the Jacobian is ``(delta_kj - y_k g_j) /
+|x|``.
 
-Exact: the Jacobian at the means; the zero-variance limit.
-Approximate: the curvature over the width of the inputs; results of one vector count as
+Exact: the Jacobian at the means; the limit of zero variance.
+Approximate: the curvature within the width of the inputs; the entries of a vector are treated as
 independent.
 """
 
@@ -22,12 +22,12 @@ from tractable.rules.linearized import reduction
 
 
 def _scaled_variance(y: Tensor, slope: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:
-    """Variance of ``x / length``, whose Jacobian is ``(delta - y slope^T) / length``.
+    """Return the variance of ``x / length``, whose Jacobian is ``(delta - y slope^T) / length``.
 
-    ``slope`` is the gradient of the length; of the Euclidean one it is ``y``.
+    ``slope`` is the gradient of the norm, which is ``y`` for the Euclidean norm.
     """
     part = slope.square() * var
-    # By rounding a sum without its own largest term may fall below zero.
+    # Rounding may make a sum without its largest term negative.
     others = (part.sum(dims, keepdim=True) - part).clamp_min(0)
     own = var * (1 - y * slope).square()
     return (own + y.square() * others) / length.square()
@@ -45,7 +45,7 @@ def _gradient_of_length(x: Tensor, p: float, dim: Any, eps: float) -> Tensor:
 def normalize(
     input: Gaussian, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Any:
-    """``input`` divided by its length."""
+    """Return ``input`` divided by its norm."""
     if out is not None:  # spectral norm keeps the direction of the means
         return F.normalize(input.loc.detach(), p, dim, eps, out=out)
     length = torch.linalg.vector_norm(input.loc, p, dim, keepdim=True).clamp_min(eps)
@@ -56,7 +56,7 @@ def normalize(
 
 
 def _of_pair(function: Any, a: Any, b: Any, dim: int, keepdim: bool = False) -> Gaussian:
-    """The tangent of a function that makes one number of two vectors along ``dim``."""
+    """Return the tangent of a function that reduces two vectors along ``dim`` to one number."""
     if a is b:
         return reduction(lambda x: function(x, x), [a], dim, keepdim)
     a, b = torch.broadcast_tensors(a, b)
@@ -73,7 +73,7 @@ def _of_pair(function: Any, a: Any, b: Any, dim: int, keepdim: bool = False) -> 
 
 @moment_rule(*torch_functions("cosine_similarity"))
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Gaussian:
-    """The cosine of the angle between two vectors."""
+    """Return the cosine of the angle between two vectors."""
     return _of_pair(lambda a, b: F.cosine_similarity(a, b, dim, eps), x1, x2, dim)
 
 
@@ -81,7 +81,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Gaus
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Gaussian:
-    """The length of the difference of two vectors."""
+    """Return the norm of the difference of two vectors."""
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return F.pairwise_distance(a, b, p, eps, keepdim)
@@ -91,7 +91,7 @@ def pairwise_distance(
 
 @moment_rule(torch.cdist)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Gaussian:
-    """The lengths of all differences between two sets of vectors."""
+    """Return the norms of all differences between two sets of vectors."""
     return _of_pair(
         lambda a, b: torch.linalg.vector_norm(a - b, p, -1), x1.unsqueeze(-2), x2.unsqueeze(-3), -1
     )
@@ -99,7 +99,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
 
 @moment_rule(torch.norm_except_dim)
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
-    """The lengths of all slices along ``dim``."""
+    """Return the norms of all slices along ``dim``."""
     if dim == -1:
         return v.norm(pow)
     slices = v.transpose(0, dim)
@@ -109,6 +109,6 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
 
 @moment_rule(torch._weight_norm)  # noqa: SLF001  (torch has no public name)
 def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
-    """``g v / |v|``, slice by slice along ``dim``."""
+    """Return ``g v / |v|`` for each slice along ``dim``."""
     rest = [d for d in range(v.dim()) if d != dim]
     return normalize(v, dim=rest if dim >= 0 else list(range(v.dim()))) * g
