@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.attacks import infer as attack
+from tractable.attacks import tagi_attack as attack
 from tractable.infer import derivatives
 from tractable_studies.images.run import mnist_cnn
 
@@ -44,7 +44,9 @@ def attack_against_training(images: int) -> tuple[float, float]:
     model = tr.TAGI(mnist_cnn(), likelihood).update(x[:10], y[:10])
     far = (model.predict(x).labels + 1) % 10
     # A prior so narrow that no image is fooled: every iteration has all images.
-    few, more = (best_of(lambda n=n: attack(model, x, far, sigma=1e-6, steps=n), 2) for n in (2, 6))
+    few, more = (
+        best_of(lambda n=n: attack(model, x, far, input_std=1e-6, steps=n), 2) for n in (2, 6)
+    )
     return few + 98 * (more - few) / 4, 100 * best_of(lambda: model.update(x, y), 4)
 
 

@@ -39,7 +39,7 @@ def main() -> None:
     chosen = middle + 0.7 * reach * (2 * torch.rand(50, 2, generator=generator) - 1)
     targets = hand(chosen)
     found = tr.infer.invert(
-        model, targets, prior=torch.zeros(50, 2), sigma=1.0, steps=300, tolerance=0.005
+        model, targets, prior=torch.zeros(50, 2), input_std=1.0, steps=300, tolerance=0.005
     )
     reached = hand(middle + reach * found.input.loc)
     miss = (reached - targets).norm(dim=1)

@@ -37,7 +37,7 @@ def main() -> None:
 
     incomplete = torch.tensor([[1.0, float("nan")]]).double()
     generator = torch.Generator().manual_seed(0)
-    filled = tr.infer.impute(model, incomplete, draws=2_000, generator=generator)
+    filled = tr.infer.impute(model, incomplete, n_samples=2_000, generator=generator)
     y = filled.draws[:, 0, 1].double()
     print(f"y for x = 1: {y.mean():.2f} ± {y.std():.2f}, true 2.00 ± 0.30")
 

@@ -136,8 +136,8 @@ def test_inputs_outside_the_bounds_are_refused(clustered):
     with pytest.raises(ValueError, match=r"bounds must be \(lowest, highest\)"):
         attacks.fgsm(model, x, y, 0.1, bounds=(9.0, -9.0))
     images, _ = clusters()
-    with pytest.raises(InvalidInput, match=r"lies outside clip=\(-0.9, 0.9\)"):
-        attacks.infer(clustered, images, 1, clip=(-0.9, 0.9))
+    with pytest.raises(InvalidInput, match=r"lies outside bounds=\(-0.9, 0.9\)"):
+        attacks.tagi_attack(clustered, images, 1, bounds=(-0.9, 0.9))
 
 
 def test_bounds_of_single_precision_inputs_may_differ_by_rounding():
@@ -178,10 +178,15 @@ def test_inferred_images_are_within_the_budget_in_every_unit(clustered, unit, no
     model = clustered
     images, labels = clusters()
     clip = (float(images.min()), float(images.max()))
-    options = {"sigma": 0.1 * unit, "unit": unit, "steps": 10}
+    options = {"input_std": 0.1 * unit, "pixel_scale": unit, "steps": 10}
     for target, limits in itertools.product(((labels + 1) % 3, None), (None, clip)):
-        found = attacks.infer(
-            model, images, target, budget=attacks.Budget(size * unit, norm), clip=limits, **options
+        found = attacks.tagi_attack(
+            model,
+            images,
+            target,
+            budget=attacks.Budget(size * unit, norm),
+            bounds=limits,
+            **options,
         )
         change = (found.images.loc - images) * unit
         assert (sizes_of(change, norm) <= size * unit * (1 + 1e-5)).all()

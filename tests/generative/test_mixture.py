@@ -164,7 +164,7 @@ def test_impute_covers_and_beats_the_mean():
     x, new = clusters(2000), clusters(500, seed=3)
     model = GaussianMixture(2).fit(x)
     gone = holes(new)
-    found = tr.infer.impute(model, gone, draws=200)
+    found = tr.infer.impute(model, gone, n_samples=200)
     missing = np.isnan(gone)
     assert torch.equal(found.missing, torch.from_numpy(missing))
     mean, std = found.mean.numpy(), found.std.numpy()
@@ -177,7 +177,7 @@ def test_impute_covers_and_beats_the_mean():
     low, high = (part.numpy() for part in found.interval(0.9))
     inside = ((low <= new) & (new <= high))[missing].mean()
     assert inside == pytest.approx(0.9, abs=0.03)  # about 450 values: two standard errors
-    again = tr.infer.impute(model, gone, draws=200)
+    again = tr.infer.impute(model, gone, n_samples=200)
     assert torch.equal(again.draws, found.draws)
 
 
@@ -186,7 +186,7 @@ def test_impute_follows_the_conditional_normal():
     x = clusters(1000)
     model = GaussianMixture(1, prior_rows=0.0, held_out=0.0, dtype=torch.float64).fit(x)
     row = np.array([[1.0, NAN, 7.01]])
-    found = tr.infer.impute(model, row, draws=20_000)
+    found = tr.infer.impute(model, row, n_samples=20_000)
     covariance, mean = np.cov(x.T, bias=True), x.mean(0)
     slope = np.linalg.solve(covariance[np.ix_([0, 2], [0, 2])], covariance[[0, 2], 1])
     expected = mean[1] + slope @ (row[0, [0, 2]] - mean[[0, 2]])
@@ -237,7 +237,7 @@ def test_an_ensemble_fills_holes_better_and_its_intervals_hold_more():
     error, inside = {}, {}
     for members in (1, 8):
         model = GaussianMixture(5, members=members, held_out=0.0).fit(curved(100, 0))
-        found = tr.infer.impute(model, holed, draws=100)
+        found = tr.infer.impute(model, holed, n_samples=100)
         low, high = (part.numpy() for part in found.interval(0.9))
         inside[members] = ((low <= new) & (new <= high))[gone].mean()
         error[members] = math.sqrt(((found.mean.numpy() - new)[gone] ** 2).mean())
@@ -330,8 +330,8 @@ def test_the_interval_of_a_large_table():
 
 def test_impute_refuses_what_it_cannot_fill():
     model = GaussianMixture(1).fit(clusters(50))
-    with pytest.raises(ValueError, match="draws must be a whole number"):
-        tr.infer.impute(model, clusters(2), draws=0)
+    with pytest.raises(ValueError, match="n_samples must be an integer"):
+        tr.infer.impute(model, clusters(2), n_samples=0)
     with pytest.raises(TypeError, match="needs a model of rows"):
         tr.infer.impute(object(), clusters(2))
     with pytest.raises(InvalidInput, match="have 2 columns, and the model has 3"):
@@ -339,4 +339,4 @@ def test_impute_refuses_what_it_cannot_fill():
     with pytest.raises(ValueError, match="level must lie"):
         tr.infer.impute(model, clusters(2)).interval(1.5)
     with pytest.raises(ValueError, match="at least two draws"):
-        _ = tr.infer.impute(model, clusters(2), draws=1).std
+        _ = tr.infer.impute(model, clusters(2), n_samples=1).std

@@ -230,7 +230,7 @@ def test_the_noise_is_learnt_and_holes_are_drawn_from_the_conditional_normal():
     ).fit(x, epochs=40, batch_size=100)  # fmt: skip
     row = x[:1].clone()
     row[0, 0] = math.nan
-    found = tr.infer.impute(model, row, draws=1_500)
+    found = tr.infer.impute(model, row, n_samples=1_500)
     net = model.module()
     loading, noise = net.decoder.weight.detach(), net.log_noise.exp().detach()
     assert 0.1 < float(noise.mean()) < 0.5  # 0.25 in truth, and 1 before

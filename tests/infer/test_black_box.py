@@ -36,7 +36,7 @@ def test_points_stay_in_the_box_and_seeds_repeat():
 
 
 def test_values_of_points_not_asked_for_are_welcome():
-    search = BlackBoxOptimizer([(0, 1)], initial=2, epochs=5)
+    search = BlackBoxOptimizer([(0, 1)], n_initial=2, epochs=5)
     search.tell([0.5], 1.0)
     search.tell([0.6], 0.5)
     assert 0 <= search.ask()[0] <= 1
@@ -50,8 +50,8 @@ def test_bad_input():
         BlackBoxOptimizer([0, 1])
     with pytest.raises(ValueError, match="finite"):
         BlackBoxOptimizer([(0, np.inf)])
-    with pytest.raises(ValueError, match="initial must be at least 1"):
-        BlackBoxOptimizer([(0, 1)], initial=0)
+    with pytest.raises(ValueError, match="n_initial must be at least 1"):
+        BlackBoxOptimizer([(0, 1)], n_initial=0)
     search = BlackBoxOptimizer([(0, 1)])
     with pytest.raises(ValueError, match="no value was told"):
         _ = search.best_value

@@ -158,8 +158,8 @@ def test_covariance_with_the_input_agrees_with_monte_carlo():
 def test_rows_are_independent_and_variances_not_negative():
     model = mlp(nn.Tanh, nn.Tanh, inputs=2, width=8)
     x = torch.randn(5, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
-    together = derivatives(model, x, sigma=0.5)
-    alone = derivatives(model, x[3:4], sigma=0.5)
+    together = derivatives(model, x, input_std=0.5)
+    alone = derivatives(model, x[3:4], input_std=0.5)
     assert torch.allclose(together.variance[3:4], alone.variance)
     assert (together.variance >= 0).all()
 
@@ -246,8 +246,8 @@ def test_bad_arguments():
         derivatives(model, x, order=3)
     with pytest.raises(ValueError, match="sums must be one of"):
         derivatives(model, x, sums="paths")
-    with pytest.raises(ValueError, match="sigma must be a positive number, got 0"):
-        derivatives(model, x, sigma=0.0)
+    with pytest.raises(ValueError, match="input_std must be a positive number, got 0"):
+        derivatives(model, x, input_std=0.0)
     with pytest.raises(tr.learners.NotFitted):
         derivatives(tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)), x)
     with pytest.raises(TypeError, match="needs a TAGI model"):
@@ -262,7 +262,7 @@ def test_an_activation_that_is_used_twice_counts_twice():
     for first, second in ((act, act), (nn.Tanh(), nn.Tanh())):
         net = nn.Sequential(nn.Linear(2, 5), first, nn.Linear(5, 5), second, nn.Linear(5, 1))
         model = tr.TAGI(net, tr.likelihoods.Normal(0.1), dtype=F64, seed=3)
-        found.append(derivatives(model.fit(x, x.sum(1), epochs=2), x, sigma=0.1))
+        found.append(derivatives(model.fit(x, x.sum(1), epochs=2), x, input_std=0.1))
     assert torch.equal(found[0].mean, found[1].mean)
     assert torch.equal(found[0].variance, found[1].variance)
 

@@ -31,7 +31,7 @@ def bowl() -> tr.TAGI:
 )
 def test_the_six_rows_of_table_2(cubic, maximize, wanted):
     found = optimize(
-        cubic, [[0.25], [-0.25]], sigma=0.01, maximize=maximize, steps=300, bounds=(-2, 2)
+        cubic, [[0.25], [-0.25]], input_std=0.01, maximize=maximize, steps=300, bounds=(-2, 2)
     )
     assert (found.location.loc[:, 0] - torch.tensor(wanted)).abs().max() < 0.03
     assert (found.location.variance > 0).all()
@@ -40,9 +40,9 @@ def test_the_six_rows_of_table_2(cubic, maximize, wanted):
 def test_without_a_longest_step_equation_3_leaves_the_region_it_starts_in(cubic):
     """Newton's step from 0.25 is 1.9, that is 190 standard deviations."""
     start = torch.tensor([[0.25]])
-    one = optimize(cubic, start, sigma=0.01, maximize=None, steps=1, max_step=math.inf)
+    one = optimize(cubic, start, input_std=0.01, maximize=None, steps=1, max_step=math.inf)
     assert one.location.loc.item() > 1.5
-    bounded = optimize(cubic, start, sigma=0.01, maximize=None, steps=1, max_step=2.0)
+    bounded = optimize(cubic, start, input_std=0.01, maximize=None, steps=1, max_step=2.0)
     assert bounded.location.loc.item() == pytest.approx(0.27, abs=1e-6)
 
 
@@ -106,7 +106,7 @@ def test_algorithm_1_learns_and_optimises_in_turns():
 
 def test_several_dimensions_many_starts_and_the_result(bowl):
     starts = 2 * torch.rand(20, 2, generator=torch.Generator().manual_seed(1)) - 1
-    found = optimize(bowl, starts, sigma=0.1, maximize=False, bounds=[(-1, 1), (-1, 1)])
+    found = optimize(bowl, starts, input_std=0.1, maximize=False, bounds=[(-1, 1), (-1, 1)])
     assert found.trace.shape[1:] == (20, 2)
     assert torch.equal(found.trace[0], starts)
     assert torch.equal(found.trace[-1], found.location.loc)
@@ -118,11 +118,13 @@ def test_several_dimensions_many_starts_and_the_result(bowl):
 
 
 def test_bounds_hold_and_are_the_reason(bowl):
-    found = optimize(bowl, [[-0.5, 0.5]], sigma=0.2, maximize=False, bounds=[(-0.6, 0), (0.4, 1)])
+    found = optimize(
+        bowl, [[-0.5, 0.5]], input_std=0.2, maximize=False, bounds=[(-0.6, 0), (0.4, 1)]
+    )
     assert found.location.loc[0, 0] <= 0
     assert found.location.loc[0, 1] >= 0.4
     assert found.reason == ["bound"]
-    early = optimize(bowl, [[-0.9, 0.9]], sigma=0.01, maximize=False, steps=1)
+    early = optimize(bowl, [[-0.9, 0.9]], input_std=0.01, maximize=False, steps=1)
     assert early.reason == ["steps"]
 
 
@@ -141,7 +143,7 @@ def test_bad_input(bowl):
         optimize(bowl, x, 0.1, bounds=[(-1, 1), (1, -1)])
     with pytest.raises(ValueError, match="one such pair for each of 2 inputs"):
         optimize(bowl, x, 0.1, bounds=[(-1, 1)] * 3)
-    with pytest.raises(ValueError, match="sigma must be a positive number, got -1"):
+    with pytest.raises(ValueError, match="input_std must be a positive number, got -1"):
         optimize(bowl, x, -1.0)
     with pytest.raises(ValueError, match="need a variance"):
         optimize(bowl, x)

@@ -34,7 +34,7 @@ def test_numbers_are_proposed_and_the_rest_is_drawn():
 
 def test_maximising():
     study = optuna.create_study(
-        direction="maximize", sampler=TractableSampler(seed=0, epochs=10, initial=4)
+        direction="maximize", sampler=TractableSampler(seed=0, epochs=10, n_initial=4)
     )
     study.optimize(lambda trial: -((trial.suggest_float("x", 0, 10) - 7) ** 2), n_trials=20)
     assert study.best_value > -0.5

@@ -60,9 +60,9 @@ def test_hidden_units_that_share_the_input_do_not_make_the_step_too_long():
 def test_uncertain_weights_widen_the_output_and_weaken_the_message():
     model = chain()
     x = torch.tensor([[0.5]], dtype=F64)
-    sure = states(model, x, [[3.0]], sigma=1.0)["input"]
+    sure = states(model, x, [[3.0]], input_std=1.0)["input"]
     set_posterior(model, {"1.weight": (-1.3, 0.5)})
-    doubtful = states(model, x, [[3.0]], sigma=1.0)["input"]
+    doubtful = states(model, x, [[3.0]], input_std=1.0)["input"]
     assert (doubtful.loc - x).abs() < (sure.loc - x).abs()
     assert doubtful.variance > sure.variance
 
@@ -82,7 +82,7 @@ def test_residual_networks_and_convolutions_and_parameters_stay():
     before = residual.posterior.loc.clone(), residual.posterior.variance.clone()
     rng = torch.Generator().manual_seed(0)
     x, y = torch.rand(5, 3, generator=rng), torch.rand(5, 2, generator=rng)
-    found = states(residual, x, y, ["inner", "input"], sigma=0.1)
+    found = states(residual, x, y, ["inner", "input"], input_std=0.1)
     assert found["inner"].shape == (5, 4)
     assert (found["input"].variance <= 0.01).all()
     assert (found["input"].variance > 0).all()
@@ -97,7 +97,7 @@ def test_residual_networks_and_convolutions_and_parameters_stay():
     images = torch.rand(6, 1, 8, 8, generator=rng)
     cnn = tr.TAGI(net, likelihood).update(images[:4], [0, 1, 2, 1])
     buffers = {name: b.clone() for name, b in cnn.buffers.items()}
-    found = states(cnn, images[4:], [0, 2], ["input", "3"], sigma=0.1)
+    found = states(cnn, images[4:], [0, 2], ["input", "3"], input_std=0.1)
     assert found["3"].shape == (2, 4, 3, 3)
     assert all(torch.equal(b, cnn.buffers[name]) for name, b in buffers.items())
 
@@ -105,7 +105,7 @@ def test_residual_networks_and_convolutions_and_parameters_stay():
 def test_observing_a_label_makes_it_more_probable():
     model = classifier()
     x = torch.zeros(3, 2)
-    found = states(model, x, [0, 1, 2], sigma=0.3)["input"]
+    found = states(model, x, [0, 1, 2], input_std=0.3)["input"]
     rows = torch.arange(3)
     before, after = model.predict(x).probs[rows, rows], model.predict(found.loc).probs[rows, rows]
     assert (after > before).all()
@@ -137,10 +137,10 @@ def test_bad_input():
     with pytest.raises(ValueError, match="names no state"):
         states(model, x, [1.0], at=[])
     for sigma in (0.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="sigma must be a positive number"):
-            states(model, x, [1.0], sigma=sigma)
+        with pytest.raises(ValueError, match="input_std must be a positive number"):
+            states(model, x, [1.0], input_std=sigma)
     with pytest.raises(ValueError, match="brings its own variance"):
-        states(model, tr.Gaussian(x, 1.0), [1.0], sigma=1.0)
+        states(model, tr.Gaussian(x, 1.0), [1.0], input_std=1.0)
     with pytest.raises(ValueError, match="do not fit outputs"):
         states(model, x, [1.0, 2.0])
     with pytest.raises(tr.learners.NotFitted, match="seen no data"):
@@ -148,8 +148,8 @@ def test_bad_input():
     shared = tr.TAGI(Shared(), tr.likelihoods.Normal(0.1)).update([[0.0, 0.0]], [[0.0, 0.0]])
     with pytest.raises(ValueError, match="calls 'layer' 2 times"):
         states(shared, x, [[1.0, 1.0]], at=["layer"])
-    with pytest.raises(ValueError, match="none to choose"):
-        states(classifier(), x, [1], sigma=0.1, sigma_v=0.1)
+    with pytest.raises(ValueError, match="needs a normal likelihood or link"):
+        states(classifier(), x, [1], input_std=0.1, noise_std=0.1)
 
 
 @pytest.mark.parametrize("spread", [1e-8, 1.0, 1e6])
@@ -159,7 +159,7 @@ def test_one_linear_unit_is_conditioned_exactly_at_every_scale(slope, noise, spr
     """The posterior of the input in the information form, to the rounding of the prior."""
     model = regressor(nn.Linear(1, 1), sigma=noise)
     set_posterior(model, {"0.weight": (slope, 0.0), "0.bias": (0.5, 0.0)})
-    found = states(model, torch.tensor([[2.0]], dtype=F64), [[3.0]], sigma=spread)["input"]
+    found = states(model, torch.tensor([[2.0]], dtype=F64), [[3.0]], input_std=spread)["input"]
     precision = 1 / spread**2 + slope**2 / noise**2
     mean = (2.0 / spread**2 + slope * (3.0 - 0.5) / noise**2) / precision
     rounding = 8 * torch.finfo(F64).eps * spread**2

@@ -209,4 +209,4 @@ def test_what_needs_one_input_says_so():
     with pytest.raises(TypeError, match="an attack is for networks of one input"):
         tr.attacks.fgsm(model, both(x), y, 0.1)
     with pytest.raises(TypeError, match="inferring an input is for networks of one input"):
-        tr.infer.invert(model, y, both(x), sigma=1.0)
+        tr.infer.invert(model, y, both(x), input_std=1.0)

@@ -1,20 +1,20 @@
 """Attacks: inputs changed a little, so as to be misjudged.
 
-``fgsm``, ``pgd`` and ``robustness`` follow the gradient of what any learner predicts; ``infer``
-observes a wrong label at the output of a TAGI classifier and infers the image.
+``fgsm``, ``pgd`` and ``robustness`` follow the gradient of what any learner predicts;
+``tagi_attack`` observes a wrong label at the output of a TAGI classifier and infers the image.
 """
 
 from tractable.attacks.budget import Budget, Norm
 from tractable.attacks.gradient import fgsm, loss_gradient, pgd, robustness
-from tractable.attacks.inference import Attack, infer
+from tractable.attacks.inference import AttackResult, tagi_attack
 
 __all__ = [
-    "Attack",
+    "AttackResult",
     "Budget",
     "Norm",
     "fgsm",
-    "infer",
     "loss_gradient",
     "pgd",
     "robustness",
+    "tagi_attack",
 ]

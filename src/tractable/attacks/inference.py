@@ -1,6 +1,6 @@
 """Attacks by inference (Nguyen & Goulet, section 3).
 
-The image is the prior of the input, ``N(image, sigma^2)``.  A wrong label is observed at the
+The image is the prior of the input, ``N(image, input_std^2)``.  A wrong label is observed at the
 output, its message runs back to the pixels, and the posterior is the prior of the next
 iteration, until the network is fooled.  No loss, no learning rate.
 
@@ -48,7 +48,7 @@ DECIDED = 0.1
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackResult:
     """The result of an attack, one row per image.
 
     Attributes:
@@ -70,62 +70,62 @@ class Attack:
     l2: Tensor
 
 
-def infer(
+def tagi_attack(
     model: TAGI,
     images: Any,
     target: Any = None,
-    sigma: float = 0.03,
+    input_std: float = 0.03,
     steps: int = 100,
-    clip: tuple[float | Tensor, float | Tensor] | None = None,
+    bounds: tuple[float | Tensor, float | Tensor] | None = None,
     budget: Budget | float | None = None,
     *,
     label: Any = None,
-    sigma_v: float | None = None,
-    unit: float | Tensor = 1.0,
+    noise_std: float | None = None,
+    pixel_scale: float | Tensor = 1.0,
     min_step: float = 1.0,
-) -> Attack:
+) -> AttackResult:
     """Find images that look the same and that the network takes for something else.
 
     Args:
         model: a fitted ``TAGI`` model with a ``Categorical`` likelihood.
         images: one row per image, as the network takes them.
         target: the label wanted for each image, or one for all; None: any wrong one.
-        sigma: standard deviation of the prior on each pixel, in pixel units.
+        input_std: standard deviation of the prior on each pixel, in pixel units.
         steps: most iterations to make.
-        clip: lowest and highest valid value of ``images``; results are clamped to it.
+        bounds: lowest and highest valid value of ``images``; results are clamped to it.
         budget: a ``Budget``, or a number for the L-infinity norm.
         label: the true labels, for an untargeted attack; by default what the network says.
-        sigma_v: noise with which the label is observed, for models with a normal link; by
+        noise_std: noise with which the label is observed, for models with a normal link; by
             default 0.1 times the noise the model was trained with.
-        unit: pixel units per unit of ``images`` (the scale by which pixels were divided, when
-            they were standardised; it may differ between channels), so that ``sigma``,
+        pixel_scale: pixel units per unit of ``images`` (the scale by which pixels were divided,
+            when they were standardised; it may differ between channels), so that ``input_std``,
             ``budget`` and distortions are in pixel units.
         min_step: from the second iteration on, the largest change of a pixel in an iteration is at
             least this many standard deviations of its prior; 0 is as published.
 
     Returns:
-        An ``Attack``.
+        An ``AttackResult``.
 
     Raises:
-        InvalidInput: an entry of ``images`` lies outside ``clip``.
+        InvalidInput: an entry of ``images`` lies outside ``bounds``.
     """
     model = message_passing.trained(model)
     likelihood = _classifier(model)
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    message_passing.positive(sigma, "sigma")
+    message_passing.positive(input_std, "input_std")
     if not 0 <= min_step < math.inf:
         raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
     if budget is not None and not isinstance(budget, Budget):
         budget = Budget(float(budget))
     x = single_input(model.format.inputs(images), "an attack")
     if isinstance(x, Gaussian):
-        raise TypeError("images are tensors: the prior's variance is sigma")
-    pixel = torch.as_tensor(unit, dtype=x.dtype, device=x.device)
-    low_high = valid_range(clip, x, "clip")
-    observed_by = _observed_by(likelihood, sigma_v)
+        raise TypeError("images are tensors: the prior's standard deviation is input_std")
+    pixel = torch.as_tensor(pixel_scale, dtype=x.dtype, device=x.device)
+    low_high = valid_range(bounds, x, "bounds")
+    observed_by = _observed_by(likelihood, noise_std)
     wanted, avoid = _goal(model, likelihood, x, target, label)
-    loc, variance = x.clone(), ((sigma / pixel) ** 2).expand_as(x).contiguous().clone()
+    loc, variance = x.clone(), ((input_std / pixel) ** 2).expand_as(x).contiguous().clone()
     used = torch.zeros(len(x), dtype=torch.long, device=x.device)
     active = torch.arange(len(x), device=x.device)
     for step in range(steps):
@@ -150,7 +150,7 @@ def infer(
     labels = model.predict(loc).labels
     success = labels == wanted if avoid is None else labels != avoid
     change = ((loc - x) * pixel).flatten(1)
-    return Attack(
+    return AttackResult(
         Gaussian.wrap(loc, variance), wanted, labels, success, used,
         change.abs().amax(1), change.norm(dim=1),
     )  # fmt: skip
@@ -180,10 +180,10 @@ def _classifier(model: TAGI) -> Categorical:
     return model.likelihood
 
 
-def _observed_by(likelihood: Categorical, sigma_v: float | None) -> Categorical:
-    if sigma_v is None and likelihood.link == "normal":
-        sigma_v = 0.1 * likelihood.decision_noise**0.5
-    changed = message_passing.noisy(likelihood, sigma_v)
+def _observed_by(likelihood: Categorical, noise_std: float | None) -> Categorical:
+    if noise_std is None and likelihood.link == "normal":
+        noise_std = 0.1 * likelihood.decision_noise**0.5
+    changed = message_passing.noisy(likelihood, noise_std)
     assert isinstance(changed, Categorical)
     return changed
 

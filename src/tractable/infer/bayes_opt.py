@@ -32,14 +32,14 @@ class BlackBoxOptimizer:
     Args:
         bounds: lowest and highest value of each input, ``[inputs, 2]``.
         maximize: look for the largest value instead of the smallest.
-        initial: points of a scrambled Sobol sequence to ask for before the model is used; by
+        n_initial: points of a scrambled Sobol sequence to ask for before the model is used; by
             default two for each input, at least five and at most ten.
-        width: units of each of the two hidden layers.
-        noise: standard deviation of the noise of the model, in units of the normal scores.
+        hidden_size: units of each of the two hidden layers.
+        noise_std: standard deviation of the noise of the model, in units of the normal scores.
         epochs: how often to learn every value told, each time the model is learnt.
         seed: seed of the random number generator for all that is drawn.
 
-    >>> search = BlackBoxOptimizer([(-1, 1)], initial=3)
+    >>> search = BlackBoxOptimizer([(-1, 1)], n_initial=3)
     >>> for _ in range(12):
     ...     x = search.ask()
     ...     search.tell(x, (x[0] - 0.3) ** 2)
@@ -52,9 +52,9 @@ class BlackBoxOptimizer:
         bounds: Any,
         *,
         maximize: bool = False,
-        initial: int | None = None,
-        width: int = 64,
-        noise: float = 0.1,
+        n_initial: int | None = None,
+        hidden_size: int = 64,
+        noise_std: float = 0.1,
         epochs: int = 50,
         seed: int = 0,
     ) -> None:
@@ -69,14 +69,14 @@ class BlackBoxOptimizer:
         assert checked is not None
         self.low, self.high = checked
         inputs = len(box)
-        if initial is None:
-            initial = min(max(2 * inputs, 5), 10)
-        if initial < 1:
-            raise ValueError(f"initial must be at least 1, got {initial}")
+        if n_initial is None:
+            n_initial = min(max(2 * inputs, 5), 10)
+        if n_initial < 1:
+            raise ValueError(f"n_initial must be at least 1, got {n_initial}")
         self.maximize = maximize
-        self.initial = initial
-        self.width = width
-        self.noise = noise
+        self.n_initial = n_initial
+        self.hidden_size = hidden_size
+        self.noise_std = noise_std
         self.epochs = epochs
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
@@ -89,7 +89,7 @@ class BlackBoxOptimizer:
 
     def ask(self) -> Array:
         """The point to evaluate next."""
-        if len(self._y) < self.initial:
+        if len(self._y) < self.n_initial:
             unit = 2 * self.sobol.draw(1, dtype=torch.float64)[0] - 1
         else:
             unit = self._propose()
@@ -139,7 +139,7 @@ class BlackBoxOptimizer:
         order = scores.argsort()
         best = x[order[: max(3, len(x) // 10)]]
         found = optimize(
-            self.model, self._starts(best), sigma=0.1, maximize=False, steps=30,
+            self.model, self._starts(best), input_std=0.1, maximize=False, steps=30,
             tolerance=1e-3, bounds=(-1, 1), max_step=math.inf,
         )  # fmt: skip
         pool = torch.cat([found.location.loc, self._around(best, 200), self._uniform(100)])
@@ -154,11 +154,11 @@ class BlackBoxOptimizer:
         return pool[int(values.argmin())].double()
 
     def _learn(self, x: Tensor, scores: Tensor) -> TAGI:
-        sizes = (self.width, self.width)
+        sizes = (self.hidden_size, self.hidden_size)
         net = mlp(x.shape[1], sizes, 1, first_activation="tanh")
         seed = int(torch.randint(2**31, (1,), generator=self.generator))
         # Told values are exact: none is an outlier, and the steps need no limit.
-        model = TAGI(net, Normal(self.noise), dtype=torch.float32, seed=seed, robust=False)
+        model = TAGI(net, Normal(self.noise_std), dtype=torch.float32, seed=seed, robust=False)
         return model.fit(
             x,
             scores.unsqueeze(1),

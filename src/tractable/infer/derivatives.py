@@ -73,7 +73,7 @@ def derivatives(
     x: Any,
     order: int = 1,
     *,
-    sigma: float | None = None,
+    input_std: float | None = None,
     sums: Sums = "nodes",
 ) -> Derivatives:
     """Mean, variance and covariance of the derivative of every output by every input.
@@ -82,7 +82,7 @@ def derivatives(
         model: a fitted ``TAGI`` model of a supported network (see the module).
         x: a ``Gaussian``, or a tensor of means, ``[rows, inputs]``.
         order: 1, or 2 for the mean of second derivatives as well.
-        sigma: standard deviation of the inputs when ``x`` is a tensor; None: known exactly.
+        input_std: standard deviation of the inputs when ``x`` is a tensor; None: known exactly.
         sums: ``"nodes"`` adds up branches at every unit; ``"branches"`` drops the covariances
             between all branches, as published (same mean, another variance).
 
@@ -97,7 +97,7 @@ def derivatives(
         raise ValueError(f"order must be 1, or 2 (means only); got {order}")
     if sums not in SUMS:
         raise ValueError(f"sums must be one of {', '.join(SUMS)}; got {sums!r}")
-    state = message_passing.prior(model, x, sigma)
+    state = message_passing.prior(model, x, input_std)
     with torch.no_grad():
         return run(chain(model), state, order, sums)
 

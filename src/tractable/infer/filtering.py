@@ -86,7 +86,7 @@ class Filter:
         """
         rows, seen = self.model.checked(x, y)
         self._check(len(rows))
-        heard = Heard(self.model.net)
+        heard = StateMessages(self.model.net)
         with carrying(self.layers, self.state, heard):
             self.model.learn_batch(rows, seen, memory_rows=memory_rows)
         self.state = heard.posterior()
@@ -108,7 +108,7 @@ class Filter:
             )
 
 
-class Heard:
+class StateMessages:
     """The states after the last step, and the messages that reach them in a backward pass."""
 
     def __init__(self, net: nn.Module) -> None:
@@ -199,7 +199,7 @@ def recurrent_layers(net: nn.Module) -> dict[str, nn.RNNBase]:
 
 @contextmanager
 def carrying(
-    layers: dict[str, nn.RNNBase], state: State | None, heard: Heard | None = None
+    layers: dict[str, nn.RNNBase], state: State | None, heard: StateMessages | None = None
 ) -> Iterator[None]:
     """Within this block the layers start from ``state``; what they end in is told to ``heard``."""
     with ExitStack() as stack:

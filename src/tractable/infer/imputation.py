@@ -84,7 +84,7 @@ def impute(
     rows: Any,
     *,
     context: Any = None,
-    draws: int = 20,
+    n_samples: int = 20,
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Imputation:
@@ -96,19 +96,20 @@ def impute(
         model: a fitted model of ``tractable.generative`` that has conditional distributions.
         rows: a table with NaN where a value is missing.
         context: rows to condition on as well, for a model that was fitted with a context.
-        draws: how many times to fill every hole: 20 will do for a mean, a 90 % interval wants 200.
+        n_samples: how many times to fill every hole: 20 will do for a mean, a 90 % interval wants
+            200.
         generator: where to draw from; by default one with the model's seed.
         options: further arguments of the model's ``predict``.
 
     >>> import tractable as tr
     >>> x = torch.randn(500, 1, generator=torch.Generator().manual_seed(0))
     >>> model = tr.generative.GaussianMixture(1).fit(torch.cat([x, 2 * x + 0.1 * x.flip(0)], 1))
-    >>> found = impute(model, [[1.0, float("nan")]], draws=200)
+    >>> found = impute(model, [[1.0, float("nan")]], n_samples=200)
     >>> round(found.mean[0, 1].item()), found.std[0, 0].item()
     (2, 0.0)
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise ValueError(f"draws must be a whole number from 1, got {draws!r}")
+    if isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 1:
+        raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
     predict = getattr(model, "predict", None)
     predictive: Any = predict(context, **options) if callable(predict) else None
     if not hasattr(predictive, "complete"):
@@ -116,6 +117,6 @@ def impute(
             f"impute needs a model of rows, such as generative.GaussianMixture; got "
             f"{type(model).__name__}"
         )
-    filled = predictive.complete(rows, draws, generator)
+    filled = predictive.complete(rows, n_samples, generator)
     table = torch.as_tensor(rows).reshape(filled.shape[1:])
     return Imputation(filled, table.isnan())

@@ -50,8 +50,8 @@ def invert(
     prior: Any,
     steps: int = 100,
     *,
-    sigma: float | None = None,
-    sigma_v: float | None = None,
+    input_std: float | None = None,
+    noise_std: float | None = None,
     tolerance: float = 1e-3,
 ) -> Inversion:
     """Infer the input from the output.
@@ -59,10 +59,10 @@ def invert(
     Args:
         model: a fitted ``TAGI`` model.
         y: the outputs to explain, as ``fit`` takes targets.
-        prior: what is known of the inputs: a ``Gaussian``, or a tensor of means with ``sigma``.
+        prior: what is known of the inputs: a ``Gaussian``, or a tensor of means with ``input_std``.
         steps: most iterations to make.
-        sigma: standard deviation of the inputs when ``prior`` is a tensor.
-        sigma_v: noise of the observation, instead of the likelihood's own (normal links only).
+        input_std: standard deviation of the inputs when ``prior`` is a tensor.
+        noise_std: noise of the observation, instead of the likelihood's own (normal links only).
         tolerance: a row has converged when no mean moves by more than this share of its prior
             standard deviation.
 
@@ -72,7 +72,7 @@ def invert(
     >>> model = tr.TAGI(torch.nn.Linear(1, 1), tr.likelihoods.Normal(0.1), dtype=torch.float64)
     >>> for i in range(50):
     ...     _ = model.update([[i / 50]], [2 * i / 50])
-    >>> found = invert(model, [1.0], torch.zeros(1, 1), sigma=1.0)
+    >>> found = invert(model, [1.0], torch.zeros(1, 1), input_std=1.0)
     >>> bool(found.converged), round(found.input.loc.item(), 1)
     (True, 0.5)
     """
@@ -80,10 +80,10 @@ def invert(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     message_passing.positive(tolerance, "tolerance")
-    if sigma is None and not isinstance(prior, Gaussian):
-        raise ValueError("the prior of the input needs a variance: give sigma, or a Gaussian")
-    state = message_passing.prior(model, prior, sigma)
-    likelihood = message_passing.noisy(model.likelihood, sigma_v)
+    if input_std is None and not isinstance(prior, Gaussian):
+        raise ValueError("the prior of the input needs a variance: give input_std, or a Gaussian")
+    state = message_passing.prior(model, prior, input_std)
+    likelihood = message_passing.noisy(model.likelihood, noise_std)
     smallest = tolerance * state.stddev
     targets: Tensor | None = None
     loc, variance = state.loc.clone(), state.variance.clone()

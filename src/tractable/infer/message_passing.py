@@ -39,34 +39,34 @@ def positive(value: float, name: str) -> float:
     return float(value)
 
 
-def prior(model: TAGI, x: Any, sigma: float | None = None) -> Gaussian:
-    """The prior of the input: a ``Gaussian``, or a tensor known up to ``sigma`` (None: exactly)."""
-    if sigma is not None:
-        positive(sigma, "sigma")
+def prior(model: TAGI, x: Any, input_std: float | None = None) -> Gaussian:
+    """Return the prior of the input; a tensor gets the standard deviation ``input_std``."""
+    if input_std is not None:
+        positive(input_std, "input_std")
     if isinstance(x, Gaussian):
-        if sigma is not None:
-            raise ValueError("a Gaussian input brings its own variance: leave sigma out")
+        if input_std is not None:
+            raise ValueError("a Gaussian input brings its own variance: leave input_std out")
         moved = model.format.inputs(x)
         assert isinstance(moved, Gaussian)
         return Gaussian.wrap(moved.loc.detach(), moved.variance.detach())
     loc = single_input(model.format.inputs(x), "inferring an input")
     if not loc.is_floating_point():
         raise TypeError(f"an input of {loc.dtype} has no Gaussian: row numbers cannot be inferred")
-    return Gaussian.wrap(loc, torch.full_like(loc, 0.0 if sigma is None else sigma**2))
+    return Gaussian.wrap(loc, torch.full_like(loc, 0.0 if input_std is None else input_std**2))
 
 
-def noisy(likelihood: Likelihood, sigma_v: float | None) -> Likelihood:
+def noisy(likelihood: Likelihood, noise_std: float | None) -> Likelihood:
     """The likelihood with another observation noise, where it has one to choose."""
-    if sigma_v is None:
+    if noise_std is None:
         return likelihood
-    positive(sigma_v, "sigma_v")
+    positive(noise_std, "noise_std")
     if isinstance(likelihood, Normal):
-        return Normal(sigma_v).to(likelihood.noise_mean.device)
+        return Normal(noise_std).to(likelihood.noise_mean.device)
     if isinstance(likelihood, Categorical) and likelihood.link == "normal":
-        changed = Categorical(likelihood.classes, likelihood.tree, "normal", sigma_v)
+        changed = Categorical(likelihood.classes, likelihood.tree, "normal", noise_std)
         return changed.to(likelihood.paths.device)
     raise ValueError(
-        f"sigma_v is the noise of a normal link, and {likelihood} has none to choose: leave it out"
+        f"noise_std needs a normal likelihood or link, got {likelihood}: leave out noise_std"
     )
 
 

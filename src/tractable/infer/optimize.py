@@ -68,7 +68,7 @@ class Optimum:
         derivative: the derivative at the end, ``[starts, inputs]``.
         reason: for each start why it stopped: ``"converged"`` (the derivative is zero within two
             standard deviations), ``"bound"`` (it points out of the bounds), ``"stalled"`` (the
-            steps became smaller than the tolerance before that: a wider ``sigma`` may help) or
+            steps became smaller than the tolerance before that: a wider ``input_std`` may help) or
             ``"steps"`` (none were left).
     """
 
@@ -82,7 +82,7 @@ class Optimum:
 def optimize(
     model: TAGI,
     x0: Any,
-    sigma: float | None = None,
+    input_std: float | None = None,
     maximize: bool | None = True,
     steps: int = 100,
     tolerance: float = 1e-4,
@@ -97,8 +97,8 @@ def optimize(
     Args:
         model: a fitted ``TAGI`` model of a network that ``derivatives`` takes, the first
             activation Tanh or Sigmoid.
-        x0: starting points, ``[starts, inputs]``; a ``Gaussian``, or a tensor with ``sigma``.
-        sigma: standard deviation of the starting points when ``x0`` is a tensor.
+        x0: starting points, ``[starts, inputs]``; a ``Gaussian``, or a tensor with ``input_std``.
+        input_std: standard deviation of the starting points when ``x0`` is a tensor.
         maximize: True and False follow eq. (4) up and down; None follows eq. (3) to the nearest
             point where the derivative is zero.
         steps: most iterations to make.
@@ -112,7 +112,7 @@ def optimize(
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     >>> x = torch.linspace(-1, 1, 100).unsqueeze(1)
     >>> model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, -((x - 0.3) ** 2), progress=False)
-    >>> found = optimize(model, [[-0.8], [0.9]], sigma=0.1)
+    >>> found = optimize(model, [[-0.8], [0.9]], input_std=0.1)
     >>> bool((found.location.loc - 0.3).abs().max() < 0.1)
     True
     """
@@ -124,9 +124,9 @@ def optimize(
         raise ValueError(f"min_step must not be negative, got {min_step}")
     if not max_step > 0:
         raise ValueError(f"max_step must be positive (inf: any step), got {max_step}")
-    if sigma is None and not isinstance(x0, Gaussian):
-        raise ValueError("the starting points need a variance: give sigma, or a Gaussian")
-    state = message_passing.prior(model, x0, sigma)
+    if input_std is None and not isinstance(x0, Gaussian):
+        raise ValueError("the starting points need a variance: give input_std, or a Gaussian")
+    state = message_passing.prior(model, x0, input_std)
     net = _smooth(model)
     box = limits(bounds, state.loc)
     _check_output(net, state, output)

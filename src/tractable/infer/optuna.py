@@ -27,7 +27,7 @@ class TractableSampler(BaseSampler):
 
     Args:
         seed: seed of the random number generator for all that is drawn.
-        options: arguments of ``BlackBoxOptimizer``, such as ``initial`` or ``width``.
+        options: arguments of ``BlackBoxOptimizer``, such as ``n_initial`` or ``hidden_size``.
     """
 
     def __init__(self, seed: int = 0, **options: Any) -> None:

@@ -21,12 +21,14 @@ from torch import Tensor, nn
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
 from tractable.infer import message_passing
-from tractable.infer.filtering import Heard, State, carrying, recurrent_layers, stacked
+from tractable.infer.filtering import State, StateMessages, carrying, recurrent_layers, stacked
 from tractable.infer.message_passing import Observation
 from tractable.learners import TAGI
 
 
-def smooth(model: TAGI, x: Any, y: Any, *, sigma: float | None = None) -> dict[str, list[Gaussian]]:
+def smooth(
+    model: TAGI, x: Any, y: Any, *, input_std: float | None = None
+) -> dict[str, list[Gaussian]]:
     """The states of all steps given all observations; the weights stay as they are.
 
     The network is run one step after the other, each from the filtered state before; then what is
@@ -37,7 +39,7 @@ def smooth(model: TAGI, x: Any, y: Any, *, sigma: float | None = None) -> dict[s
         x: inputs, ``[rows, steps, ...]``; a ``Gaussian`` where they are uncertain.
         y: targets of every step, as the likelihood takes them; NaN (or -100) where missing, under
             ``likelihoods.PerStep``.
-        sigma: standard deviation of the inputs, where ``x`` is a tensor.
+        input_std: standard deviation of the inputs, where ``x`` is a tensor.
 
     Returns:
         Of each recurrent layer by name its tensors (h, or h and c), each
@@ -45,7 +47,7 @@ def smooth(model: TAGI, x: Any, y: Any, *, sigma: float | None = None) -> dict[s
     """
     model = message_passing.trained(model)
     layers = recurrent_layers(model.net)
-    prior = message_passing.prior(model, x, sigma)
+    prior = message_passing.prior(model, x, input_std)
     targets = model.format.targets(y)
     if targets.shape[:2] != prior.shape[:2]:
         raise InvalidInput(
@@ -84,7 +86,7 @@ class _Step:
         cls, model: TAGI, layers: dict[str, nn.RNNBase], state: State | None, x: Gaussian, y: Tensor
     ) -> _Step:
         before = None if state is None else _each(state, message_passing.leaf)
-        heard = Heard(model.net)
+        heard = StateMessages(model.net)
         with torch.enable_grad(), carrying(layers, before, heard):
             z = model.propagate(message_passing.leaf(x))
         predicted = {

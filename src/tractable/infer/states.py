@@ -42,8 +42,8 @@ def states(
     y: Any,
     at: Sequence[str] = (INPUT,),
     *,
-    sigma: float | None = None,
-    sigma_v: float | None = None,
+    input_std: float | None = None,
+    noise_std: float | None = None,
 ) -> dict[str, Gaussian]:
     """Infer states inside a trained network; the parameters stay as they are.
 
@@ -54,8 +54,8 @@ def states(
         at: the states wanted: ``"input"``, and names of submodules (``model.net``'s
             ``named_modules``), whose outputs are meant; of a recurrent layer in one direction the
             outputs of every step, ``[rows, steps, units]``.
-        sigma: standard deviation of the input when ``x`` is a tensor; None: known exactly.
-        sigma_v: noise of the observation, instead of the likelihood's own (normal links only).
+        input_std: standard deviation of the input when ``x`` is a tensor; None: known exactly.
+        noise_std: noise of the observation, instead of the likelihood's own (normal links only).
 
     Returns:
         The posterior of each state, by name.
@@ -63,7 +63,7 @@ def states(
     >>> import tractable as tr
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     >>> model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).update([[1.0]], [2.0])
-    >>> found = states(model, [[0.5]], [1.0], at=["input", "1"], sigma=0.1)
+    >>> found = states(model, [[0.5]], [1.0], at=["input", "1"], input_std=0.1)
     >>> found["1"].shape
     torch.Size([1, 4])
     """
@@ -72,16 +72,16 @@ def states(
     if not wanted:
         raise ValueError("at names no state: give 'input' or names of submodules")
     _check_names(model, wanted)
-    likelihood = message_passing.noisy(model.likelihood, sigma_v)
+    likelihood = message_passing.noisy(model.likelihood, noise_std)
     recurrent = [name for name in wanted if _is_recurrent(model.net, name)]
     smoothed: dict[str, Gaussian] = {}
     if recurrent and isinstance(likelihood, PerStep):
-        by_step = smooth(model, x, y, sigma=sigma)
+        by_step = smooth(model, x, y, input_std=input_std)
         smoothed = {name: _every_step(by_step[name][0]) for name in recurrent}
         wanted = [name for name in wanted if name not in smoothed]
         if not wanted:
             return smoothed
-    root = message_passing.leaf(message_passing.prior(model, x, sigma))
+    root = message_passing.leaf(message_passing.prior(model, x, input_std))
     with torch.enable_grad(), _captured(model.net, wanted) as called:
         outputs = model.propagate(root)
     called[INPUT] = [root]

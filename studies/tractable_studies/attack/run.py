@@ -29,8 +29,8 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable import attacks
-from tractable.attacks import Attack
-from tractable.attacks import infer as attack
+from tractable.attacks import AttackResult
+from tractable.attacks import tagi_attack as attack
 from tractable.cli.output import print_line, print_table
 from tractable.data import ImageData, cifar10, mnist
 from tractable.report.results import Chart, Comparison
@@ -74,7 +74,7 @@ class Images:
 
 def in_batches(
     model: tr.TAGI, images: Images, rows: Tensor, target: Tensor | None, **settings: Any
-) -> tuple[list[Attack], float]:
+) -> tuple[list[AttackResult], float]:
     """Attack some rows of the test set, batch by batch; the attacks and their seconds."""
     started, found = time.perf_counter(), []
     for part in range(0, len(rows), BATCH):
@@ -82,17 +82,17 @@ def in_batches(
         goal = None if target is None else target[part : part + BATCH]
         label = images.labels[these] if target is None else None
         found.append(
-            attack(model, images.x[these], goal, unit=images.unit, label=label, **settings)
+            attack(model, images.x[these], goal, pixel_scale=images.unit, label=label, **settings)
         )
     return found, time.perf_counter() - started
 
 
-def gather(parts: list[Attack], field: str) -> Tensor:
+def gather(parts: list[AttackResult], field: str) -> Tensor:
     """One field of all batches."""
     return torch.cat([getattr(part, field) for part in parts])
 
 
-def summary(parts: list[Attack], seconds: float) -> dict[str, float]:
+def summary(parts: list[AttackResult], seconds: float) -> dict[str, float]:
     """Success and distortion, in percent and pixel units."""
     success = gather(parts, "success")
     l2, linf = gather(parts, "l2"), gather(parts, "linf")
@@ -107,7 +107,7 @@ def summary(parts: list[Attack], seconds: float) -> dict[str, float]:
 
 
 def gradients(
-    model: tr.TAGI, images: Images, rows: Tensor, label: Tensor, rival: list[Attack],
+    model: tr.TAGI, images: Images, rows: Tensor, label: Tensor, rival: list[AttackResult],
     targeted: bool, steps: int,
 ) -> dict[str, dict[str, float]]:  # fmt: skip
     """Gradient attacks on the mean network, with the distortion that inference needed.
@@ -256,7 +256,7 @@ def compare(metrics: dict[str, Any], published: tuple[float, float, float]) -> l
     return rows
 
 
-def steps_chart(name: str, parts: list[Attack], most: int) -> Chart:
+def steps_chart(name: str, parts: list[AttackResult], most: int) -> Chart:
     """Share of the images that are misread, by the number of steps it took."""
     success, steps = gather(parts, "success"), gather(parts, "steps")
     counts = list(range(min(int(steps.max()), most) + 1))
@@ -290,14 +290,14 @@ def main(argv: Sequence[str] | None = None) -> Path:
     images = Images.of(DATA[options.data]())
     model = victim(options)
     chosen: dict[str, Any] = {
-        "sigma": options.sigma, "sigma_v": options.sigma_v, "steps": options.steps,
+        "input_std": options.sigma, "noise_std": options.sigma_v, "steps": options.steps,
     }  # fmt: skip
     more = settings(options, "data", "model", "rows", "test_rows", "plots", "all_targets")
     more["targets per image"] = 9 if options.all_targets else 1
     record = RunRecord(options.study, seeds=[options.seed], settings=more, argv=argv)
     record.metrics["error percent"] = error_percent(model, images, options.test_rows)
     if options.clip:
-        chosen["clip"] = images.clip
+        chosen["bounds"] = images.clip
     with Parts(2, "attacks") as parts:
         for name, (rows, goal) in aims(options, images).items():
             found, seconds = in_batches(model, images, rows, goal, **chosen)

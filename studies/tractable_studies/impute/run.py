@@ -78,7 +78,7 @@ def mixture(train: Array, test: Array, seed: int, members: int = 1) -> Filled:
         model = tr.generative.GaussianMixture(
             seed=seed, dtype=torch.float64, held_out=0.0, members=members
         ).fit(train)
-    found = tr.infer.impute(model, test, draws=DRAWS)
+    found = tr.infer.impute(model, test, n_samples=DRAWS)
     return found.mean.numpy(), np.stack([end.numpy() for end in found.interval(LEVEL)])
 
 

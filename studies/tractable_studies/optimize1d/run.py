@@ -98,7 +98,7 @@ def plot(model: tr.TAGI, x: Tensor, y: Tensor) -> Any:
     grid = torch.linspace(*BOX, 401).unsqueeze(1)
     line = grid[:, 0]
     predicted = model.predict(grid)
-    slope = derivatives(model, grid, sigma=SIGMA_X)
+    slope = derivatives(model, grid, input_std=SIGMA_X)
     sheet = Figure(figsize=(10, 7), layout="constrained")
     (a, b), (c, d) = sheet.subplots(2, 2)
     a.plot(x[:, 0], y[:, 0], ".", color="0.7", markersize=2)

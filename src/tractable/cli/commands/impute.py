@@ -62,7 +62,7 @@ def run(
         sys.stderr.write(f"note: {note}\n")
     held = held or _fitted(table, made, values, seed)
     generator = torch.Generator().manual_seed(seed)
-    found = infer.impute(held, values, draws=draws, generator=generator)
+    found = infer.impute(held, values, n_samples=draws, generator=generator)
     filled = (found.draws[0] if draw else _best(found, made)).double().numpy()
     header = list(table.header)
     lines: list[list[Any]] = [list(row) for row in table.rows]
