@@ -138,3 +138,113 @@ def test_the_mean_over_positions_of_a_multiple_added(alpha: float, kernel: int) 
     torch.testing.assert_close(variance_of_mean(found, (2, 3)), expected)
     pooled = F.adaptive_avg_pool2d(found, 1)
     torch.testing.assert_close(pooled.variance, expected.reshape(pooled.shape))
+
+
+@pytest.mark.parametrize("dim", [0, 2, -1])
+@pytest.mark.parametrize("power", [1, 2])
+def test_lengths_of_slices(dim: int, power: int) -> None:
+    x = drawn(2, 3, 4)
+
+    def function(v):
+        return torch.norm_except_dim(v, power, dim)
+
+    found = function(x)
+    torch.testing.assert_close(found.loc, function(x.loc))
+    torch.testing.assert_close(found.variance, by_jacobian(function, x))
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_lengths_of_a_whole_tensor_keep_as_many_dimensions(keepdim: bool) -> None:
+    x = drawn(2, 3, 4)
+
+    def function(v):
+        return torch.linalg.vector_norm(v, keepdim=keepdim)
+
+    found = function(x)
+    torch.testing.assert_close(found.loc, function(x.loc))
+    torch.testing.assert_close(found.variance, by_jacobian(function, x))
+
+
+@pytest.mark.parametrize("function", [torch.amax, torch.amin])
+def test_the_largest_entries_have_the_shape_of_torch(function) -> None:
+    x = drawn(2, 3, 4)
+    for dim in (1, (0, 2), ()):
+        found = function(x, dim)
+        assert torch.equal(found.loc, function(x.loc, dim))
+        at = (x.loc.unsqueeze(-1) == found.loc.reshape(-1)).nonzero()
+        assert found.variance.reshape(-1).tolist() == [
+            float(x.variance[tuple(at[at[:, -1] == k][0, :-1])]) for k in range(found.loc.numel())
+        ]
+
+
+def test_sequences_of_several_lengths_are_filled_without_variance() -> None:
+    x = drawn(3, 4, 2)
+    lengths = torch.tensor([4, 2, 1])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    found, sizes = torch.nn.utils.rnn.pad_packed_sequence(
+        packed, batch_first=True, padding_value=-7.0, total_length=5
+    )
+    assert torch.equal(sizes, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        assert torch.equal(found.loc[row, :length], x.loc[row, :length])
+        assert torch.equal(found.variance[row, :length], x.variance[row, :length])
+        assert bool((found.loc[row, length:] == -7).all())
+        assert not found.variance[row, length:].any()
+
+
+def test_states_whose_positions_are_in_other_dimensions() -> None:
+    """Of the transposed one the entries along the first dimension have weights of their own."""
+    tokens = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(7), dtype=D)
+    x, y = (F.linear(tokens, drawn(5, 3, seed=seed)) for seed in (8, 9))
+    found = variance_of_mean(x + y.transpose(1, 2), (1,))
+    own = y.transpose(1, 2).variance.mean(1, keepdim=True) / 5
+    torch.testing.assert_close(found, variance_of_mean(x, (1,)) + own)
+
+
+def test_pointwise_functions_leave_what_positions_share() -> None:
+    """Nearly linear: the mean over positions has the variance of that of its input."""
+    image = torch.randn(1, 2, 5, 5, generator=torch.Generator().manual_seed(4), dtype=D)
+    x = F.conv2d(image, drawn(3, 2, 3, 3, seed=5))
+    before = variance_of_mean(x, (2, 3))
+    torch.testing.assert_close(
+        variance_of_mean(torch.arctan(1e-3 * x), (2, 3)), 1e-6 * before, rtol=1e-3, atol=0
+    )
+
+
+@pytest.mark.parametrize("factor", [0.01, 100.0])
+def test_the_mean_over_positions_of_normalized_channels_has_no_unit(factor: float) -> None:
+    image = torch.randn(4, 2, 5, 5, generator=torch.Generator().manual_seed(4), dtype=D)
+    x = F.conv2d(image, drawn(3, 2, 3, 3, seed=5))
+    found = [
+        variance_of_mean(F.batch_norm(g, None, None, training=True, eps=1e-12), (2, 3))
+        for g in (x, x * factor)
+    ]
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=0)
+
+
+def test_a_convolution_of_which_only_the_bias_is_uncertain() -> None:
+    """It is the same at all positions."""
+    bias, image = drawn(3, seed=5), drawn(1, 2, 5, 5).loc
+    found = F.conv2d(image, drawn(3, 2, 3, 3, seed=6).loc, bias)
+    torch.testing.assert_close(found.mean((2, 3)).variance[0], bias.variance)
+
+
+@pytest.mark.parametrize("uncertain", [False, True], ids=["constant inputs", "uncertain inputs"])
+def test_a_linear_layer_of_which_only_the_bias_is_uncertain(uncertain: bool) -> None:
+    bias, x, weight = drawn(3, seed=5), drawn(1, 6, 5), drawn(3, 5, seed=6).loc
+    found = F.linear(x if uncertain else x.loc, weight, bias)
+    expected = bias.variance
+    if uncertain:
+        expected = expected + (x.variance[0].sum(0) @ weight.square().T) / 6**2
+    torch.testing.assert_close(found.mean(1).variance[0], expected)
+
+
+@pytest.mark.parametrize("which", ["mean", "variance"])
+def test_a_missing_message_is_named(which: str) -> None:
+    x, w = drawn(3, 4), drawn(2, 4, seed=1)
+    w.loc.requires_grad_()
+    w.variance.requires_grad_()
+    z = F.linear(x, w)
+    sent = z.variance if which == "mean" else z.loc
+    with pytest.raises(RuntimeError, match=f"no {which} message"):
+        sent.sum().backward()

@@ -40,7 +40,10 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
         assert isinstance(b, Gaussian)
         shape = [1] * constant.ndim
         shape[1 if isinstance(map, Convolution) else -1] = -1
-        return constant + b.reshape(shape)  # type: ignore[return-value]
+        z: Any = constant + b.reshape(shape)
+        return Gaussian.wrap(
+            z.loc, z.variance, shared_variance.of_product(map, x, w, b, z.variance)
+        )
     b_moments = (None, None) if b is None else moments_of(b)
     loc, variance = BilinearFunction.apply(map, *moments_of(x), *moments_of(w), *b_moments)
     return Gaussian.wrap(loc, variance, shared_variance.of_product(map, x, w, b, variance))

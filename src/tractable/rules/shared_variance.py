@@ -274,7 +274,8 @@ def _of_layer(
 ) -> SharedVariance | None:
     """Of variances only some are kept: waiting with all of them would cost memory, and time."""
     shape, count = variance.shape, at.count_of(variance.shape, dims)
-    if count < 2 or not (isinstance(w, Gaussian) or (isinstance(x, Gaussian) and x.shared)):
+    uncertain = isinstance(w, Gaussian) or isinstance(b, Gaussian)
+    if count < 2 or not (uncertain or (isinstance(x, Gaussian) and x.shared)):
         return None
     incoming, loc = _incoming(x, dims), _loc(x)
     (mu_w, var_w), var_b = (_loc(w), _variance(w)), _variance(b)
