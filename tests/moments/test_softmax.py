@@ -47,11 +47,31 @@ def test_attention_is_a_sum_over_keys(uncertain: str, seed: int) -> None:
         torch.testing.assert_close(found[query], expected, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("keys", [2, 4])
+def test_scores_of_uncertain_queries_and_keys(keys: int) -> None:
+    """With uncertain keys ``(q^2 + var q) var k`` is added, as for any product."""
+    p = torch.softmax(drawn(3, keys, seed=0), -1)
+    (q, vq), (k, vk) = ((drawn(n, 5, seed=n), drawn(n, 5, seed=n + 1).square()) for n in (3, keys))
+    factor = 0.3
+    alone = softmax.score_variance(p, (q, vq), (k, None), factor)
+    both = softmax.score_variance(p, (q, vq), (k, vk), factor)
+    expected = alone + factor**2 * (q.square() + vq) @ vk.mT
+    torch.testing.assert_close(both, expected)
+    only = softmax.score_variance(p, (q, None), (k, vk), factor)
+    torch.testing.assert_close(only, factor**2 * q.square() @ vk.mT)
+
+
 def test_the_mean_over_independent_positions() -> None:
-    variance = torch.rand(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    variance = torch.rand(2, 3, 2, 5, generator=torch.Generator().manual_seed(0))
     found = shared_variance.independent(variance, (2, 3))
-    torch.testing.assert_close(found, variance.sum((2, 3), keepdim=True) / 20**2)
+    torch.testing.assert_close(found, variance.sum((2, 3), keepdim=True) / 10**2)
     one = variance[:, :, :1]  # a dimension of size one has nothing to average
     torch.testing.assert_close(
         shared_variance.independent(one, (2, 3)), one.sum((2, 3), keepdim=True) / 5**2
     )
+
+
+def test_states_without_variance_have_nothing_to_share() -> None:
+    zeros = torch.zeros(1, 2, 3, 3)
+    share = shared_variance.pooled(zeros[:, :, :1, :1], zeros, (2, 3), 9).share
+    assert bool(torch.isfinite(share).all())

@@ -109,6 +109,7 @@ ONE_LAYER = {
     "three dimensions": (nn.Conv3d(2, 3, 2, padding=1), Pool((2, 3, 4)), (2, 2, 3, 4, 3)),
     "linear": (nn.Linear(4, 6), Pool(1), TOKENS),
     "linear over a grid": (nn.Linear(4, 6), Pool((1, 2)), (2, 3, 5, 4)),
+    "rows of positions": (nn.Conv2d(4, 6, 3), Through(lambda x: x.mean(2).mean(2)), IMAGE),
     "linear, summed": (nn.Linear(4, 6), Through(lambda x: x.sum(1) / 5), TOKENS),
 }  # fmt: skip
 
