@@ -46,7 +46,7 @@ def shown(tmp_path_factory):
     forecast_file(Series(data=_days(folder), time="day", target=("y",), horizon=7,
                          out=folder / "runs/ahead"))  # fmt: skip
     (folder / "runs/study").mkdir()
-    study = study_results(pictures=[])
+    study = study_results(images=[])
     study.write(folder / "runs/study/results.json")
     write_report(study, folder / "runs/study")
     write_index(folder / "runs", find_results(folder / "runs"))

@@ -226,7 +226,7 @@ def test_reports_of_nothing(call, tmp_path):
     (tmp_path / "empty").mkdir()
     refused(call("report", "empty"), "no results below empty")
     (tmp_path / "empty/results.json").write_text(json.dumps({"a": 1}))
-    refused(call("report", "empty"), "does not hold the results of a run")
+    refused(call("report", "empty"), "does not hold results")
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_reports_of_results_of_wrong_types(call, tmp_path, content):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/results.json").write_text(json.dumps({"experiment": "a", **content}))
     done = call("report", "runs")
-    refused(done, "runs/results.json", "does not hold results as they are now", "must be")
+    refused(done, "runs/results.json", "has an invalid value", "must be")
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["results.json"]
 
 
-def test_reports_show_no_pictures_from_elsewhere(call, tmp_path):
+def test_reports_show_no_images_of_other_folders(call, tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\nsecret")
     pictures = [{"file": "../secret.png"}, {"file": str(tmp_path / "secret.png")}]
@@ -250,5 +250,5 @@ def test_reports_show_no_pictures_from_elsewhere(call, tmp_path):
     (tmp_path / "runs/results.json").write_text(json.dumps(content))
     assert call("report", "runs").exit_code == 0
     page = (tmp_path / "runs/report.html").read_text()
-    assert "not shown" in page
+    assert "Not shown" in page
     assert "data:image" not in page

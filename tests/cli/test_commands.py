@@ -69,7 +69,7 @@ def test_report_joins_runs(call, houses, tmp_path):
     done = call("report", "runs")
     assert done.exit_code == 0, done.stderr
     page = (tmp_path / "runs/index.html").read_text()
-    assert "Learners side by side" in page
+    assert "Comparison of learners" in page
     assert 'href="tagi/report.html"' in page
     found = json.loads(call("report", "runs", "--json").stdout)
     assert len(found["runs"]) == 2

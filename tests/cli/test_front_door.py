@@ -164,7 +164,9 @@ def place(tmp_path_factory):
 def _quick(learner: str, task: str):
     """An estimator that chooses nothing: how good it is, is not the question here."""
     kind = estimator_class(learner, task)
-    return lambda **options: kind(**{"members": 1, "calibrate": False, "shrink": False, **options})
+    return lambda **options: kind(
+        **{"n_estimators": 1, "calibrate": False, "relevance": False, **options}
+    )
 
 
 GOOD = "48 rows to learn from, 12 held out to test; 4 columns"

@@ -1,4 +1,4 @@
-"""Pages: whole, self-contained, escaped, and true to the results."""
+"""Pages of results: complete, self-contained, escaped; reading and writing of result files."""
 
 import base64
 import json
@@ -11,20 +11,20 @@ import pytest
 from tests.report.pages import Page
 from tractable import errors
 from tractable.report import (
-    Bars,
+    BarData,
     Calibration,
     Chart,
     Comparison,
+    ImageFile,
     InvalidResults,
-    Picture,
-    Points,
     Results,
+    ScatterData,
     Section,
     find_results,
     write_index,
     write_report,
 )
-from tractable.report.charts import MOST_POINTS, draw
+from tractable.report.charts import MAX_POINTS, draw_chart
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -34,7 +34,7 @@ EVIL = "<script>alert('x')</script>\"&"
 
 def results(**more) -> Results:
     held = {
-        "experiment": "uci",
+        "name": "uci",
         "title": "Seven sets",
         "command": "tractable run uci --quick",
         "seeds": [1, 2],
@@ -45,7 +45,7 @@ def results(**more) -> Results:
         ],
         "charts": [Chart("Loss", "epoch", "loss", {"a": ([1, 2, 3], [3.0, None, 1.0])})],
         "calibration": Calibration("coverage", {"tagi": ([0.5, 0.9], [0.6, 0.8])}, {"tagi": 0.1}),
-        "pictures": [Picture("one.png", "first"), Picture("gone.png")],
+        "images": [ImageFile("one.png", "first"), ImageFile("gone.png")],
         "seconds": 75.0,
         "peak_memory_mib": 512.4,
         "commit": "abc123",
@@ -59,18 +59,18 @@ def page_of(folder, found: Results) -> tuple[Page, str]:
     return Page(text), text
 
 
-def test_a_report_says_what_was_run_and_found(tmp_path):
+def test_a_report_has_command_metrics_and_provenance(tmp_path):
     (tmp_path / "one.png").write_bytes(PNG)
     page, _ = page_of(tmp_path, results())
     for words in (
         "tractable run uci --quick", "1 min 15 s", "512 MiB", "1, 2", "abc123", "0.1.0",
-        "Beside the paper: 1 better, 1 worse", "▲ better", "▼ worse", "−0.32", "−1",
+        "Compared with the paper: 1 better, 1 worse", "▲ better", "▼ worse", "−0.32", "−1",
         "a note",         "Coverage of central intervals", "10 %", "gone.png",
     ):  # fmt: skip
         assert words in page.text, words
 
 
-def test_it_needs_nothing_else(tmp_path):
+def test_a_page_loads_nothing(tmp_path):
     (tmp_path / "one.png").write_bytes(PNG)
     page, text = page_of(tmp_path, results())
     assert not re.search(r"https?://", text)
@@ -88,11 +88,11 @@ def test_it_needs_nothing_else(tmp_path):
 
 def test_everything_is_escaped(tmp_path):
     found = results(
-        experiment=EVIL, title=EVIL, command=EVIL, commit=EVIL, notes=[EVIL],
+        name=EVIL, title=EVIL, command=EVIL, commit=EVIL, notes=[EVIL],
         comparison=[Comparison(EVIL, 1.0, 2.0, EVIL, better="smaller", learner=EVIL, note=EVIL)],
         charts=[Chart(EVIL, EVIL, EVIL, {EVIL: ([1], [2.0])})],
         calibration=Calibration("reliability", {EVIL: ([0.5], [0.5])}, {EVIL: 0.0}),
-        pictures=[Picture("one.png", EVIL), Picture(EVIL)],
+        images=[ImageFile("one.png", EVIL), ImageFile(EVIL)],
         settings={EVIL: EVIL}, metrics={EVIL: EVIL}, versions={EVIL: EVIL},
     )  # fmt: skip
     (tmp_path / "one.png").write_bytes(PNG)
@@ -107,7 +107,7 @@ def test_everything_is_escaped(tmp_path):
     Page(index)
 
 
-def test_a_chart_tells_its_values_to_those_who_do_not_see_it(tmp_path):
+def test_a_chart_has_a_table_of_its_values(tmp_path):
     page, _ = page_of(tmp_path, results())
     assert "first last lowest highest a 3 1 1 3" in page.text
     assert ("svg", "aria-label", "Loss: loss over epoch") in page.attributes
@@ -117,7 +117,7 @@ def test_a_chart_tells_its_values_to_those_who_do_not_see_it(tmp_path):
 def strokes(chart: Chart) -> list[str]:
     """The paths of the curves of one chart, in their colours."""
     found = re.findall(
-        r'<path d="([^"]*)" style="[^"]*stroke: var\(--plot-\d', draw(chart, "s").svg
+        r'<path d="([^"]*)" style="[^"]*stroke: var\(--plot-\d', draw_chart(chart, "s").svg
     )
     return [path for path in found if "C" not in path]  # dots are round
 
@@ -129,8 +129,8 @@ def test_a_gap_breaks_a_curve_and_long_ones_are_thinned():
     long = [float(v) for v in range(5000)]
     wave = [float(v % 7) for v in range(5000)]
     (path,) = strokes(Chart("t", "x", "y", {"a": (long, wave)}))
-    assert 100 < path.count("L") < MOST_POINTS
-    with pytest.raises(ValueError, match="2 places and 1 values"):
+    assert 100 < path.count("L") < MAX_POINTS
+    with pytest.raises(ValueError, match="2 x values and 1 y values"):
         Chart("t", "x", "y", {"a": ([1, 2], [1.0])})
 
 
@@ -153,12 +153,12 @@ def test_only_images_beside_the_results_are_shown(tmp_path):
         "../secret.png", str(tmp_path / "secret.png"), "below/two.png", "./one.png", "text.png",
         "notes.txt", "folder.png", "out.png", "..\\secret.png", "a\0.png", "", ".", "..",
     ]  # fmt: skip
-    found = results(pictures=[Picture(name) for name in [*refused, "one.png", "in.png"]])
+    found = results(images=[ImageFile(name) for name in [*refused, "one.png", "in.png"]])
     page, text = page_of(folder, found)
     assert len(page.values("src")) == 2
     assert page.values("alt") == ["one.png", "in.png"]
     assert text.count(base64.b64encode(PNG).decode()) == 2
-    assert "so not shown: ../secret.png, " in page.text
+    assert "next to the results: ../secret.png, " in page.text
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_only_images_beside_the_results_are_shown(tmp_path):
         (Comparison("a", None, 2.0, better="larger"), ""),
         (Comparison("a", 1.0, None, better="larger"), ""),
         (Comparison("a", 1.0, 1.0, better="larger"), "equal"),
-        (Comparison("a", 1.0, 1.2, better="larger", spread=0.3), "equal"),
-        (Comparison("a", 1.0, 1.5, better="larger", spread=0.3), "better"),
+        (Comparison("a", 1.0, 1.2, better="larger", std_error=0.3), "equal"),
+        (Comparison("a", 1.0, 1.5, better="larger", std_error=0.3), "better"),
         (Comparison("a", 0.9, 1.05, better="nearer", goal=1.0), "better"),
         (Comparison("a", 0.9, 1.05, better="nearer"), ""),
     ],
@@ -185,7 +185,7 @@ def test_an_index_joins_runs_and_compares_learners(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         found = results(
-            pictures=[],
+            images=[],
             comparison=[Comparison("RMSE", 2.5, rmse, better="smaller", learner=name)],
         )
         found.write(folder / "results.json")
@@ -200,8 +200,13 @@ def test_an_index_joins_runs_and_compares_learners(tmp_path):
     assert "bbb (bbb) 3 best" not in page.text
 
 
-def test_old_results_without_the_new_fields_have_a_page(tmp_path):
-    old = {"experiment": "uci", "figures": {"boston": {"rmse": 2.8}}, "seconds": 3.0}
+def test_former_names_of_fields_are_read(tmp_path):
+    old = {
+        "experiment": "uci", "figures": {"boston": {"rmse": 2.8}}, "seconds": 3.0,
+        "comparison": [{"name": "a", "paper": 1.0, "ours": 2.0, "spread": 0.5}],
+        "pictures": [{"file": "one.png"}],
+        "sections": [{"title": "a", "words": ["text"], "points": None}],
+    }  # fmt: skip
     (tmp_path / "results.json").write_text(json.dumps(old))
     found = Results.read(tmp_path / "results.json")
     page, _ = page_of(tmp_path, found)
@@ -209,7 +214,10 @@ def test_old_results_without_the_new_fields_have_a_page(tmp_path):
     found.write(tmp_path / "results.json")
     new = json.loads((tmp_path / "results.json").read_text())
     assert new["metrics"] == old["figures"]
-    assert "figures" not in new
+    assert not {"experiment", "figures", "pictures"} & set(new)
+    assert (new["name"], new["images"][0]["file"]) == ("uci", "one.png")
+    assert new["comparison"][0]["std_error"] == 0.5
+    assert new["sections"][0]["paragraphs"] == ["text"]
     assert Results.read(tmp_path / "results.json").metrics == old["figures"]
 
 
@@ -217,11 +225,11 @@ def test_old_results_without_the_new_fields_have_a_page(tmp_path):
     ("content", "words"),
     [
         ("{", "not a JSON file"),
-        ("[]", "does not hold the results"),
-        ('{"experiment": "a", "comparison": [{"nam": 1}]}', "as they are now"),
+        ("[]", "does not hold results"),
+        ('{"experiment": "a", "comparison": [{"nam": 1}]}', "has an invalid value"),
     ],
 )
-def test_foreign_files_are_refused(tmp_path, content, words):
+def test_other_files_are_refused(tmp_path, content, words):
     path = tmp_path / "results.json"
     path.write_text(content)
     with pytest.raises(errors.InvalidResults, match=words):
@@ -240,18 +248,18 @@ WRONG = [
     ({"seconds": True}, "seconds must be a number"),
     ({"seconds": 10**400}, "seconds must be a number that a float can hold"),
     ({"peak_memory_mib": [1]}, "peak_memory_mib must be a number"),
-    ({"threads": 1.5}, "threads must be a whole number"),
+    ({"threads": 1.5}, "threads must be an integer"),
     ({"seeds": 1}, "seeds must be a list"),
-    ({"seeds": ["1"]}, "seeds[0] must be a whole number"),
-    ({"title": 3}, "title must be a text"),
-    ({"command": ["a"]}, "command must be a text"),
-    ({"commit": {}}, "commit must be a text"),
+    ({"seeds": ["1"]}, "seeds[0] must be an integer"),
+    ({"title": 3}, "title must be a string"),
+    ({"command": ["a"]}, "command must be a string"),
+    ({"commit": {}}, "commit must be a string"),
     ({"notes": "one"}, "notes must be a list"),
-    ({"notes": [None]}, "notes[0] must be a text"),
+    ({"notes": [None]}, "notes[0] must be a string"),
     ({"settings": []}, "settings must be an object"),
     ({"figures": [1]}, "metrics must be an object"),
     ({"metrics": [1]}, "metrics must be an object"),
-    ({"versions": {"torch": 2.1}}, "versions['torch'] must be a text"),
+    ({"versions": {"torch": 2.1}}, "versions['torch'] must be a string"),
     ({"comparison": {}}, "comparison must be a list"),
     ({"comparison": None}, "comparison must be a list"),
     ({"comparison": ["a"]}, "comparison[0] must be an object"),
@@ -259,7 +267,7 @@ WRONG = [
     ({"comparison": [{**ROW, "ours": "2"}]}, "comparison[0].ours must be a number, got '2'"),
     ({"comparison": [{**ROW, "better": "more"}]}, "comparison[0].better must be"),
     ({"comparison": [{**ROW, "better": ["larger"]}]}, "comparison[0].better must be"),
-    ({"comparison": [{**ROW, "note": 1}]}, "comparison[0].note must be a text"),
+    ({"comparison": [{**ROW, "note": 1}]}, "comparison[0].note must be a string"),
     ({"charts": [3]}, "charts[0] must be an object"),
     ({"charts": [{**CHART, "log": "no"}]}, "charts[0].log must be true or false"),
     ({"charts": [{**CHART, "curves": [[1], [2]]}]}, "charts[0].curves must be an object"),
@@ -270,32 +278,37 @@ WRONG = [
     ({"calibration": []}, "calibration must be an object"),
     ({"calibration": {"kind": "odd", "curves": {}}}, "calibration.kind must be 'coverage' or"),
     ({"calibration": {"kind": "coverage", "curves": {}, "error": {"a": "1"}}}, "error['a'] must"),
-    ({"pictures": ["a.png"]}, "pictures[0] must be an object"),
-    ({"pictures": [{"file": 1}]}, "pictures[0].file must be a text"),
+    ({"pictures": ["a.png"]}, "images[0] must be an object"),
+    ({"pictures": [{"file": 1}]}, "images[0].file must be a string"),
 ]
 
 
 @pytest.mark.parametrize(("content", "words"), WRONG, ids=lambda value: str(value)[:40])
-def test_values_of_another_kind_are_refused_by_file_and_place(tmp_path, content, words):
+def test_values_of_the_wrong_type_are_refused_with_their_location(tmp_path, content, words):
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"experiment": "a", **content}))
     with pytest.raises(InvalidResults, match=re.escape(words)) as caught:
         find_results(tmp_path)
-    assert str(caught.value).startswith(f"{path} does not hold results as they are now: ")
+    assert str(caught.value).startswith(f"{path} has an invalid value: ")
+
+
+def test_json_files_of_other_programs_are_ignored(tmp_path):
+    (tmp_path / "package.json").write_text('{"name": "web", "version": "1.0", "seconds": "x"}')
+    assert find_results(tmp_path) == []
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"experiment": "\\ud800"}', "1" * 5000, b"\xff"])
-def test_what_cannot_be_read_or_written_again_is_refused(tmp_path, text):
+def test_files_that_cannot_be_decoded_are_refused(tmp_path, text):
     path = tmp_path / "results.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InvalidResults, match=re.escape(f"{path} is not a JSON file")):
         Results.read(path)
 
 
-def test_numbers_that_are_not_finite_are_missing_ones(tmp_path):
+def test_numbers_that_are_not_finite_are_stored_as_null(tmp_path):
     nan, inf = math.nan, math.inf
     made = results(
-        comparison=[Comparison("RMSE", nan, inf, spread=nan, better="smaller", learner="tagi")],
+        comparison=[Comparison("RMSE", nan, inf, std_error=nan, better="smaller", learner="tagi")],
         charts=[Chart("Loss", "epoch", "loss", {"a": ([1, nan, 3], [nan, 2.0, -inf])}, log=True)],
         calibration=Calibration("coverage", {"a": ([0.5, 0.9], [nan, 0.8])}, {"a": nan, "b": 0.1}),
         metrics={"rmse": nan},
@@ -323,16 +336,16 @@ def test_sections_with_numbers_that_are_not_finite(tmp_path, bad):
     places, values = [1.0, 2.0, bad, 3.0], [bad, 2.0, 2.5, 3.0]
     made = results(
         sections=[
-            Section("Points?", points=Points("x", "y", places, values, *ends)),
-            Section("Bars?", bars=Bars("cost", ["a", "b"], [bad, 1.0], [0.1, bad])),
-            Section("No point?", points=Points("x", "y", [bad], [1.0])),
+            Section("Points?", scatter=ScatterData("x", "y", places, values, *ends)),
+            Section("Bars?", bars=BarData("cost", ["a", "b"], [bad, 1.0], [0.1, bad])),
+            Section("No point?", scatter=ScatterData("x", "y", [bad], [1.0])),
         ]
     )
     made.write(tmp_path / "results.json")
     found = Results.read(tmp_path / "results.json")
-    assert found.sections[0].points.x == [1.0, 2.0, None, 3.0]
-    assert found.sections[0].points.low == [None, 0.5, 1.5, 2.0]
-    assert found.sections[1].bars == Bars("cost", ["a", "b"], [None, 1.0], [0.1, None])
+    assert found.sections[0].scatter.x == [1.0, 2.0, None, 3.0]
+    assert found.sections[0].scatter.low == [None, 0.5, 1.5, 2.0]
+    assert found.sections[1].bars == BarData("cost", ["a", "b"], [None, 1.0], [0.1, None])
     for each in (made, found):
         page, text = page_of(tmp_path, each)
         assert "<svg" in text
@@ -343,7 +356,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "results.json"
     results().write(path)
     before = path.read_text()
-    with pytest.raises(TypeError, match="plain values only"):
+    with pytest.raises(TypeError, match="JSON values"):
         results(metrics={"a": object()}).write(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

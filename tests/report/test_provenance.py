@@ -38,4 +38,4 @@ def test_versions_and_memory():
 
 def test_without_a_shell_the_command_is_a_module_and_its_arguments(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/usr/bin/other"])
-    assert provenance.command("a.b", ["--out", "/x/y z"]) == "python -m a.b --out 'y z'"
+    assert provenance.command_line("a.b", ["--out", "/x/y z"]) == "python -m a.b --out 'y z'"

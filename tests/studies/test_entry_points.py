@@ -25,7 +25,7 @@ WITH_DATA = {
 def run(name: str, arguments: str, folder) -> Results:
     studies.find(name).main()([*arguments.split(), "--out", str(folder)])
     results = Results.read(folder / "results.json")
-    assert results.experiment == name
+    assert results.name == name
     assert results.settings["quick"] is True
     assert results.comparison
     assert results.seconds > 0
@@ -45,7 +45,7 @@ def test_a_small_run(name, tmp_path):
         assert results.seeds == [3, 4]
         assert len(results.metrics["+0.25, eq. 3"]["located"]) == 2
         assert results.calibration.kind == "coverage"
-        assert [picture.file for picture in results.pictures] == ["optimize1d.png"]
+        assert [picture.file for picture in results.images] == ["optimize1d.png"]
 
 
 @pytest.mark.parametrize("name", WITH_DATA)

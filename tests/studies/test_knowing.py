@@ -17,7 +17,7 @@ SMALL = {
 def test_a_small_run(name, tmp_path, real_data):
     studies.find(name).main()(["--quick", *SMALL[name].split(), "--out", str(tmp_path)])
     results = Results.read(tmp_path / "results.json")
-    assert results.experiment == name
+    assert results.name == name
     assert results.comparison
     assert (tmp_path / "report.html").is_file()
     if name == "double-descent":

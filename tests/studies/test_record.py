@@ -25,7 +25,11 @@ def make(name: str) -> RunRecord:
 
 def committed() -> list[Path]:
     """All results in the folders of the studies."""
-    return sorted(p for p in ROOT.rglob("*.json") if "experiment" in json.loads(p.read_text()))
+    return sorted(
+        p
+        for p in ROOT.rglob("*.json")
+        if {"experiment", "metrics"} & set(json.loads(p.read_text()))
+    )
 
 
 def test_a_folder_of_its_own_gets_results_and_report(tmp_path):
@@ -49,18 +53,18 @@ def test_a_shared_folder_gets_a_file_for_each_study(tmp_path):
 def test_another_study_s_results_are_not_replaced(tmp_path):
     make("uci").write(tmp_path)
     assert make("blackbox").write(tmp_path) == tmp_path / "blackbox.json"
-    assert Results.read(tmp_path / RESULTS).experiment == "uci"
+    assert Results.read(tmp_path / RESULTS).name == "uci"
 
 
 @pytest.mark.parametrize("path", committed(), ids=lambda path: path.parent.name + "-" + path.stem)
 def test_committed_results_stay_valid(path):
     found = Results.read(path)
-    assert found.experiment in studies.names()
-    assert found.metrics  # called figures in files of version 0.1
+    assert found.name in studies.names()
+    assert found.metrics  # called figures in older files
 
 
 def test_every_study_has_committed_results_and_a_page_that_names_its_command():
-    assert {Results.read(path).experiment for path in committed()} == set(studies.names())
+    assert {Results.read(path).name for path in committed()} == set(studies.names())
     for name in studies.names():
         folder = ROOT / studies.find(name).module.split(".")[1]
         assert f"tractable run {name}" in (folder / "README.md").read_text()
@@ -102,7 +106,7 @@ def test_what_is_written_can_be_read(tmp_path):
     assert found.comparison == [Comparison("RMSE", 3.1, None, better="smaller")]
     assert found.metrics == {"values": [1.5, None]}
     assert found.charts[0].curves == {"a": [[1, 2], [2.0, 1.0]]}
-    assert found.pictures[0].file == "uci-one.png"
+    assert found.images[0].file == "uci-one.png"
     assert found.title.startswith("Seven UCI")
     assert found.command == "python -m tractable_studies.uci.run --seed 1"
     assert kept.learning_curves({"a": [{"epoch": 1}]}, "loss") is None
@@ -121,7 +125,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_nothing(tmp_path):
 
 def test_the_command_is_the_users(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/some/bin/tractable", "run", "uci", "--out", "/some/x/y"])
-    assert provenance.command("uci", ["--out", "/some/x/y"]) == "tractable run uci --out y"
+    assert provenance.command_line("uci", ["--out", "/some/x/y"]) == "tractable run uci --out y"
 
 
 def test_unknown_studies_get_the_nearest_names():

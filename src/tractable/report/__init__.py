@@ -1,27 +1,29 @@
-"""Results of runs as self-contained HTML pages: answers, *paper | ours*, curves, pictures."""
+"""Results of runs as JSON files and as self-contained HTML pages."""
 
 from tractable.errors import InvalidResults
+from tractable.report.index import find_results, write_index
 from tractable.report.page import write_report
 from tractable.report.results import (
     RESULTS,
+    BarData,
     Calibration,
     Chart,
     Comparison,
-    Picture,
+    ImageFile,
     Results,
+    ScatterData,
+    Section,
 )
-from tractable.report.sections import Bars, Points, Section
-from tractable.report.together import find_results, write_index
 
 __all__ = [
     "RESULTS",
-    "Bars",
+    "BarData",
     "Calibration",
     "Chart",
     "Comparison",
     "InvalidResults",
-    "Picture",
-    "Points",
+    "ImageFile",
+    "ScatterData",
     "Results",
     "Section",
     "find_results",

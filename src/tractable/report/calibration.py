@@ -1,4 +1,4 @@
-"""Calibration of trained models, as the report takes it."""
+"""Calibration curves of trained models."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tractable import metrics
 from tractable.predictive import Predictive
 from tractable.report.results import Calibration
 
-ROWS_OF_A_BIN = 15
-"""At least, where bins have equally many rows."""
-MOST_BINS = 10
+MIN_ROWS_PER_BIN = 15
+"""Minimum number of rows of a bin: fewer make the accuracy of a bin mostly noise."""
+MAX_BINS = 10
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-"""Of the central intervals whose coverage is measured."""
+"""Levels of the central intervals whose coverage is measured."""
 
 
-def of_classes(curves: Mapping[str, metrics.Reliability]) -> Calibration:
-    """Confidence against accuracy, in the bins that have rows."""
+def from_reliability(curves: Mapping[str, metrics.Reliability]) -> Calibration:
+    """Return confidence against accuracy, in the bins that have rows."""
     lines, errors = {}, {}
     for name, curve in curves.items():
         held = curve.count > 0
@@ -28,45 +28,47 @@ def of_classes(curves: Mapping[str, metrics.Reliability]) -> Calibration:
     return Calibration("reliability", lines, errors)
 
 
-def of_confidence(name: str, probabilities: Tensor, y: Tensor, ece: float) -> Calibration:
-    """The same of one model, in bins of equally many rows: with few rows others are mostly chance.
+def from_probabilities(name: str, probabilities: Tensor, y: Tensor, ece: float) -> Calibration:
+    """Return confidence against accuracy of one model, in bins with equal numbers of rows.
 
     Args:
-        name: of the model.
-        probabilities: of each class, one line a row.
-        y: the number of the true class of each row.
-        ece: its expected calibration error.
+        name: name of the model.
+        probabilities: class probabilities, ``[rows, classes]``.
+        y: index of the true class of each row.
+        ece: expected calibration error.
     """
     confidence, label = probabilities.double().max(-1)
     order = confidence.argsort()
-    bins = min(max(len(order) // ROWS_OF_A_BIN, 1), MOST_BINS)
+    bins = min(max(len(order) // MIN_ROWS_PER_BIN, 1), MAX_BINS)
     parts = order.tensor_split(bins)
-    right = (label == y).double()
+    correct = (label == y).double()
     stated = [float(confidence[part].mean()) for part in parts]
     return Calibration(
-        "reliability", {name: (stated, [float(right[part].mean()) for part in parts])}, {name: ece}
+        "reliability",
+        {name: (stated, [float(correct[part].mean()) for part in parts])},
+        {name: ece},
     )
 
 
-def of_intervals(shares: Mapping[str, list[float]]) -> Calibration:
-    """Coverage of the central intervals of ``LEVELS``; the error is the mean gap."""
-    lines = {name: (list(LEVELS), covered) for name, covered in shares.items()}
+def from_coverage(shares: Mapping[str, list[float]]) -> Calibration:
+    """Return the coverage of central intervals; the error is the mean absolute difference."""
+    lines = {name: (list(LEVELS), observed) for name, observed in shares.items()}
     errors = {
-        name: sum(abs(c - level) for c, level in zip(covered, LEVELS, strict=True)) / len(LEVELS)
-        for name, covered in shares.items()
+        name: sum(abs(c - level) for c, level in zip(observed, LEVELS, strict=True)) / len(LEVELS)
+        for name, observed in shares.items()
     }
     return Calibration("coverage", lines, errors)
 
 
-def covered(predictive: Predictive, y: object) -> list[float]:
-    """Share of the targets inside the central intervals of ``LEVELS``.
+def interval_coverage(predictive: Predictive, y: object) -> list[float]:
+    """Return the coverage of the central intervals of ``LEVELS``.
 
-    A count is inside if as many or fewer are likely enough, and fewer not too likely: two looks at
-    the distribution function serve all levels, where each end of an interval is a search.
+    For counts, the distribution function is evaluated at y and y - 1 only, instead of searching the
+    ends of the interval for each level.
     """
     if predictive.is_discrete:
-        seen = torch.as_tensor(y).to(predictive.mean).reshape(predictive.mean.shape)
-        upto, below = predictive.cdf(seen), predictive.cdf(seen - 1)
+        targets = torch.as_tensor(y).to(predictive.mean).reshape(predictive.mean.shape)
+        upto, below = predictive.cdf(targets), predictive.cdf(targets - 1)
         ends = [((1 - level) / 2, (1 + level) / 2) for level in LEVELS]
         return [float(((upto >= a) & (below < b)).double().mean()) for a, b in ends]
     return [metrics.coverage(predictive, y, level) for level in LEVELS]

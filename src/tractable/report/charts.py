@@ -1,4 +1,4 @@
-"""Charts of a run as the page holds them: drawn by ``tractable.plots``, with their numbers."""
+"""Charts and sections of a page, drawn as SVG by ``tractable.plots``."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from markupsafe import Markup
 
 from tractable import plots
 from tractable.plots.inline import Inline, inline
-from tractable.report.results import Calibration, Chart
-from tractable.report.sections import Section
+from tractable.report.results import Calibration, Chart, Section
 
-MOST_POINTS = 300
-"""Longer curves are thinned: a screen shows no more."""
+MAX_POINTS = 300
+"""Curves with more points are thinned: a screen shows no more."""
 
 Values = Sequence[float | None]
 
 
 @dataclass(frozen=True)
-class Summary:
-    """The values of one curve in short; None in all where it has none."""
+class CurveSummary:
+    """First, last, lowest and highest value of a curve; None if it has no finite values."""
 
     name: str
     first: float | None
@@ -31,66 +30,66 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A chart in a page.
+class ChartView:
+    """A chart of a page.
 
     Attributes:
-        title: above it.
+        title: heading of the chart.
         svg: the drawing.
-        key: name of each curve and a sample of its line.
-        values: what a reader who does not see the curves is told of them.
+        key: name of each curve, and a sample of its line for the legend.
+        values: summary of each curve, for readers who cannot see the drawing.
     """
 
     title: str
     svg: Markup
     key: list[tuple[str, Markup]]
-    values: list[Summary]
+    values: list[CurveSummary]
 
 
-def draw(chart: Chart, salt: str) -> Drawn:
-    """A chart of learning curves and the like; the salt tells it from others in the page."""
+def draw_chart(chart: Chart, salt: str) -> ChartView:
+    """Return a line chart; ``salt`` makes the ids in the SVG unique on the page."""
     scale = "log" if chart.log else "linear"
     made = inline(
         lambda ax: plots.lines(
             chart.curves, xlabel=chart.x_label, ylabel=chart.y_label, scale=scale,
-            most=MOST_POINTS, names=False, ax=ax,
+            most=MAX_POINTS, names=False, ax=ax,
         ),
         label=_label(chart), salt=salt,
     )  # fmt: skip
-    return _drawn(chart, made)
+    return _chart_view(chart, made)
 
 
 @dataclass(frozen=True)
-class Answered:
-    """A section in a page, with its drawings."""
+class SectionView:
+    """A section of a page, with its drawings."""
 
     title: str
-    words: Sequence[str]
+    paragraphs: Sequence[str]
     warnings: Sequence[str]
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     drawings: list[Markup]
 
     @property
-    def rows_named(self) -> bool:
-        """Whether the first cell of a row is but a number, and wants to be told what of."""
+    def has_numbered_rows(self) -> bool:
+        """Whether all first cells are numbers, so that they need the name of their column."""
         return all(row and row[0].isdecimal() for row in self.rows)
 
 
-def answer(part: Section, salt: str) -> Answered:
-    """A section with its drawings made; the salt tells them from others in the page."""
-    drawings, points, bars = [], part.points, part.bars
-    both = [] if points is None else _places(points.x, points.y)
-    if points is not None and both:
+def render_section(section: Section, salt: str) -> SectionView:
+    """Return a section with its drawings; ``salt`` makes the ids in the SVG unique on the page."""
+    drawings, scatter, bars = [], section.scatter, section.bars
+    finite = [] if scatter is None else _finite_pairs(scatter.x, scatter.y)
+    if scatter is not None and finite:
         x, y, low, high = (
-            [values[i] for i in both] if values else None
-            for values in map(_floats, (points.x, points.y, points.low, points.high))
+            [values[i] for i in finite] if values else None
+            for values in map(_floats, (scatter.x, scatter.y, scatter.low, scatter.high))
         )
         made = inline(
             lambda ax: plots.observed(
-                x, y, low, high, xlabel=points.x_label, ylabel=points.y_label, ax=ax
+                x, y, low, high, xlabel=scatter.x_label, ylabel=scatter.y_label, ax=ax
             ),
-            label=f"{points.y_label} over {points.x_label}", salt=f"{salt} points",
+            label=f"{scatter.y_label} over {scatter.x_label}", salt=f"{salt} scatter",
             size=(4.6, 4.2),
         )  # fmt: skip
         drawings.append(Markup(made.svg))
@@ -100,26 +99,28 @@ def answer(part: Section, salt: str) -> Answered:
                 bars.names, _floats(bars.values), _floats(bars.errors) or None,
                 xlabel=bars.x_label, ax=ax,
             ),
-            label=f"{part.title}: {bars.x_label}", salt=f"{salt} bars",
+            label=f"{section.title}: {bars.x_label}", salt=f"{salt} bars",
             size=(4.6, 0.9 + 0.3 * len(bars.values)),
         )  # fmt: skip
         drawings.append(Markup(made.svg))
-    return Answered(part.title, part.words, part.warnings, part.header, part.rows, drawings)
+    return SectionView(
+        section.title, section.paragraphs, section.warnings, section.header, section.rows, drawings
+    )
 
 
 def _floats(values: Values) -> list[float]:
-    """The values, NaN where one is missing or infinite: nothing is drawn there."""
+    """Return the values with NaN for missing and infinite ones, which are not drawn."""
     return [v if v is not None and math.isfinite(v) else math.nan for v in values]
 
 
-def _places(x: Values, y: Values) -> list[int]:
-    """Where both are finite."""
+def _finite_pairs(x: Values, y: Values) -> list[int]:
+    """Return the indices at which finite are finite."""
     pairs = zip(_floats(x), _floats(y), strict=True)
     return [i for i, pair in enumerate(pairs) if not any(map(math.isnan, pair))]
 
 
-def draw_calibration(calibration: Calibration, salt: str) -> Drawn:
-    """Stated against observed frequencies, with the diagonal on which they are equal."""
+def draw_calibration(calibration: Calibration, salt: str) -> ChartView:
+    """Return a chart of expected against observed frequencies, with the diagonal."""
     if calibration.kind == "coverage":
         labels = ("Coverage of central intervals", "level stated", "share observed")
     else:
@@ -131,22 +132,22 @@ def draw_calibration(calibration: Calibration, salt: str) -> Drawn:
         ),
         label=_label(chart), salt=salt, size=(4.6, 4.2),
     )  # fmt: skip
-    return _drawn(chart, made)
+    return _chart_view(chart, made)
 
 
 def _label(chart: Chart) -> str:
     return f"{chart.title}: {chart.y_label} over {chart.x_label}"
 
 
-def _drawn(chart: Chart, made: Inline) -> Drawn:
-    # What `inline` gives is markup, with every text in it escaped.
+def _chart_view(chart: Chart, made: Inline) -> ChartView:
+    # Markup, because `inline` escapes all text.
     key = [(name, Markup(sample)) for name, sample in made.key]
     values = [_summary(name, y) for name, (_, y) in chart.curves.items()]
-    return Drawn(chart.title, Markup(made.svg), key, values)
+    return ChartView(chart.title, Markup(made.svg), key, values)
 
 
-def _summary(name: str, values: Values) -> Summary:
+def _summary(name: str, values: Values) -> CurveSummary:
     held = [float(value) for value in values if value is not None and math.isfinite(value)]
     if not held:
-        return Summary(name, None, None, None, None)
-    return Summary(name, held[0], held[-1], min(held), max(held))
+        return CurveSummary(name, None, None, None, None)
+    return CurveSummary(name, held[0], held[-1], min(held), max(held))

@@ -1,4 +1,4 @@
-"""Where results come from: the command, the commit, the versions and the memory of a run."""
+"""Provenance of results: command line, commit, package versions and memory of a run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 
-def command(module: str = "", argv: Sequence[str] | None = None) -> str:
-    """The command line of this run, as a user would type it.
+def command_line(module: str = "", argv: Sequence[str] | None = None) -> str:
+    """Return the command line of this run, as a user would type it.
 
-    Absolute paths are cut to their last part: they belong to one machine.
+    Absolute paths are reduced to their last part, because they are specific to a machine.
 
     Args:
-        module: what ``python -m`` would start, if its ``main`` was called from Python.
-        argv: the arguments of that ``main``; None if they are those of the shell.
+        module: module whose ``main`` was called from Python.
+        argv: arguments of that ``main``; None if the shell passed them.
     """
     started = getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", None) or ""
     started = started.removesuffix(".__main__")
@@ -35,9 +35,9 @@ def command(module: str = "", argv: Sequence[str] | None = None) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree, with a mark if it had changes; None outside a checkout.
+    """Return the commit of the source tree, marked if it has changes; None outside a checkout.
 
-    A package that is installed below somebody else's checkout is not a part of it: None as well.
+    None as well if the package is installed inside the checkout of another project.
     """
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None
@@ -60,7 +60,7 @@ def _git(*words: str) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """What the run was computed with."""
+    """Return the versions of the package and its main dependencies."""
     return {
         "tractable": version("tractable"),
         "torch": version("torch"),
@@ -70,7 +70,7 @@ def versions() -> dict[str, str]:
 
 
 def peak_memory_mib() -> float | None:
-    """The largest resident size of this process so far; None where the system does not tell."""
+    """Return the peak resident memory of this process in MiB; None if unknown."""
     try:
         import resource
     except ImportError:  # not on Windows

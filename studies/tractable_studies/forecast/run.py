@@ -185,7 +185,7 @@ def compare(found: dict[str, dict[str, Metrics]]) -> list[Comparison]:
                 rows.append(Comparison(
                     f"{part}: log-likelihood, beside {name}", own[name]["log_likelihood"],
                     own["TAGI"]["log_likelihood"], better="larger", learner="TAGI",
-                    spread=own["spread"]["log_likelihood"],
+                    std_error=own["spread"]["log_likelihood"],
                 ))  # fmt: skip
     return rows
 
@@ -202,7 +202,7 @@ def _of_ett(part: str, horizon: int, own: Metrics, table: Any) -> list[Compariso
     rows = [
         Comparison(
             f"{what}: {measure}", dlinear[i], tagi[key], better="smaller", learner="TAGI",
-            spread=tagi[f"{key}_spread"],
+            std_error=tagi[f"{key}_spread"],
             note=f"{best}; Adam {adam_['mse']:.4f}/{adam_['mae']:.4f}" if i == 0 else "",
         )
         for i, (measure, key) in enumerate((("MSE", "mse"), ("MAE", "mae")))
@@ -213,7 +213,7 @@ def _of_ett(part: str, horizon: int, own: Metrics, table: Any) -> list[Compariso
     ))  # fmt: skip
     rows.append(Comparison(
         f"{what}: log-likelihood, beside Adam", adam_["log_likelihood"], tagi["log_likelihood"],
-        better="larger", learner="TAGI", spread=tagi["log_likelihood_spread"],
+        better="larger", learner="TAGI", std_error=tagi["log_likelihood_spread"],
         note=f"seasonal naive {tagi['naive']['log_likelihood']:.3f}",
     ))  # fmt: skip
     return rows

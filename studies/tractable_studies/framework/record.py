@@ -11,13 +11,13 @@ import torch
 
 from tractable.persistence.atomic import atomic_file
 from tractable.report.page import write_report
-from tractable.report.provenance import command, commit, peak_memory_mib, versions
+from tractable.report.provenance import command_line, commit, peak_memory_mib, versions
 from tractable.report.results import (
     RESULTS,
     Calibration,
     Chart,
     Comparison,
-    Picture,
+    ImageFile,
     Results,
     result_path,
 )
@@ -62,8 +62,8 @@ class RunRecord:
         self.earlier = 0.0
         self.started = time.time()
         self.commit = commit()
-        self.command = command(study.module, argv)
-        self._pictures: dict[str, Picture] = {}
+        self.command = command_line(study.module, argv)
+        self._images: dict[str, ImageFile] = {}
 
     def picture(self, folder: str | Path, figure: Any, part: str = "", caption: str = "") -> Path:
         """Save a matplotlib figure as ``<name>-<part>.png`` in the folder of the results."""
@@ -72,7 +72,7 @@ class RunRecord:
         path = folder / (f"{self.study.name}-{part}.png" if part else f"{self.study.name}.png")
         with atomic_file(path) as scratch:
             figure.savefig(scratch, dpi=DPI)
-        self._pictures[path.name] = Picture(path.name, caption or part.replace("-", " "))
+        self._images[path.name] = ImageFile(path.name, caption or part.replace("-", " "))
         return path
 
     def learning_curves(
@@ -92,7 +92,7 @@ class RunRecord:
     def results(self) -> Results:
         """Everything, as it is written."""
         return Results(
-            experiment=self.study.name,
+            name=self.study.name,
             title=f"{self.study.title} ({self.study.source})",
             command=self.command,
             seeds=self.seeds,
@@ -100,7 +100,7 @@ class RunRecord:
             comparison=self.comparison,
             charts=self.charts,
             calibration=self.calibration,
-            pictures=list(self._pictures.values()),
+            images=list(self._images.values()),
             notes=self.notes,
             metrics=self.metrics,
             seconds=round(self.earlier + time.time() - self.started, 2),

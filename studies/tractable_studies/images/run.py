@@ -23,7 +23,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.cli.output import print_line, print_table
 from tractable.data import Augmented, ImageData, cifar10, mnist
-from tractable.report.calibration import of_classes
+from tractable.report.calibration import from_reliability
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import (
     StudyOptions,
@@ -307,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     ]
     record.charts = charts(history)
     curve = tr.metrics.reliability(model.predict(sets.x_test), sets.y_test)
-    record.calibration = of_classes({"TAGI": curve})
+    record.calibration = from_reliability({"TAGI": curve})
     written = record.write(options.out)
     print_table(
         ["task", "published", "ours"],

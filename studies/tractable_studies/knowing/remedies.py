@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             record.comparison.append(
                 Comparison(
                     f"{name}: test NLL, {result.name}", found["none"].nll, result.nll,
-                    better="smaller", spread=result.gain_std_error, learner=result.name,
+                    better="smaller", std_error=result.gain_std_error, learner=result.name,
                     measure=name,
                     note=result.strength,
                 )

@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from tractable import adversarial, metrics, priors
+from tractable import attacks, metrics, priors
 from tractable.cli.output import print_line, print_table
 from tractable.data import mnist
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Callback, Checkpoint, Learner
 from tractable.likelihoods import Categorical, Softmax
-from tractable.report.calibration import of_classes
+from tractable.report.calibration import from_reliability
 from tractable.report.results import Chart, Comparison, Results, result_path
 from tractable_studies.framework.options import (
     StudyOptions,
@@ -168,7 +168,7 @@ def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict
     for epsilon in EPSILONS:
         moved = (x[rows] + epsilon * attacked[rows]).clamp(0, 1)
         foreign.append(metrics.accuracy(model.predict(moved, **few), y[rows]))
-    own = adversarial.robustness(model, x[rows], y[rows], EPSILONS, bounds=(0.0, 1.0), **few)
+    own = attacks.robustness(model, x[rows], y[rows], EPSILONS, bounds=(0.0, 1.0), **few)
     found: dict[str, Any] = {
         "epochs": len(model.history),
         "test_error_percent": 100 * metrics.error_rate(predictive, y),
@@ -219,7 +219,7 @@ def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
     cnn.fit(data.x, data.y, epochs=2, batch_size=BATCH, callbacks=[Checkpoint(path)], resume=path)
     error = metrics.error_rate(cnn.predict(data.x_test), data.y_test)
     print_line(f"the attacking CNN has a test error of {error:.2%}")
-    return adversarial.loss_gradient(cnn, data.x_test, data.y_test).sign()
+    return attacks.loss_gradient(cnn, data.x_test, data.y_test).sign()
 
 
 def compare(found: Mapping[str, Any], units: int) -> list[Comparison]:
@@ -313,7 +313,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         }
         record.comparison = compare(record.metrics, options.units)
         record.charts = charts(record.metrics)
-        record.calibration = of_classes(plots.reliability_of(record.metrics))
+        record.calibration = from_reliability(plots.reliability_of(record.metrics))
         plots.draw(models, record.metrics, record, options.out)
         path = record.write(options.out)
         print_table(HEADER, rows(record.metrics, options.units))

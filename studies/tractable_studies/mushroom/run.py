@@ -85,7 +85,7 @@ def compare(metrics: dict[str, Any], steps: int) -> list[Comparison]:
         made.append(
             Comparison(
                 f"cumulative regret, {NAMES[name]}", None, round(found["regret"], 1),
-                better="smaller", spread=found["regret_standard_error"], learner=NAMES[name],
+                better="smaller", std_error=found["regret_standard_error"], learner=NAMES[name],
                 measure="cumulative regret", note=note,
             )
         )  # fmt: skip

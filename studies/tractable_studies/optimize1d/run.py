@@ -31,7 +31,7 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.cli.output import print_line, print_table
 from tractable.infer import derivatives, optimize
-from tractable.report.calibration import covered, of_intervals
+from tractable.report.calibration import from_coverage, interval_coverage
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.progress import Parts
@@ -124,7 +124,7 @@ def plot(model: tr.TAGI, x: Tensor, y: Tensor) -> Any:
 def coverage(model: tr.TAGI, seed: int) -> list[float]:
     """Share of new observations inside central intervals."""
     x, y = data(2000, seed + 1_000_000)
-    return covered(model.predict(x), y)
+    return interval_coverage(model.predict(x), y)
 
 
 def steps_to(model: tr.TAGI, row: Row, most: int) -> Chart:
@@ -140,7 +140,7 @@ def compare(ends: dict[str, list[float]]) -> list[Comparison]:
     rows = []
     for row in ROWS:
         found = torch.tensor(ends[row.name], dtype=torch.float64)
-        spread = float(found.std()) if len(found) > 1 else None
+        std_error = float(found.std()) if len(found) > 1 else None
         rows.append(
             Comparison(
                 row.name,
@@ -148,7 +148,7 @@ def compare(ends: dict[str, list[float]]) -> list[Comparison]:
                 float(found.mean()),
                 better="nearer",
                 goal=row.truth,
-                spread=spread,
+                std_error=std_error,
                 learner="TAGI",
             )
         )
@@ -195,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
                 show_first(record, options, model, x, y)
             parts.step(f"seed {seed} located")
     mean_share = torch.tensor(shares, dtype=torch.float64).mean(0).tolist()
-    record.calibration = of_intervals({"TAGI": mean_share})
+    record.calibration = from_coverage({"TAGI": mean_share})
     record.comparison = compare({name: one.ends for name, one in found.items()})
     lines = table_2(record, found)
     path = record.write(options.out)
@@ -218,7 +218,7 @@ def table_2(record: RunRecord, found: dict[str, Found]) -> list[list[str]]:
     for row, compared in zip(ROWS, record.comparison, strict=True):
         ends = torch.tensor(found[row.name].ends, dtype=torch.float64)
         near = float(((ends - row.truth).abs() < 0.03).double().mean())
-        sd = compared.spread or 0.0
+        sd = compared.std_error or 0.0
         record.metrics[row.name] = {
             "paper": row.published,
             "truth": row.truth,

@@ -25,7 +25,7 @@ from tractable.cli.output import print_line, print_table
 from tractable.learners import TAGI, Backprop, BayesByBackprop, Checkpoint, Ensemble, Learner
 from tractable.likelihoods import Normal
 from tractable.predictive import NormalMixturePredictive
-from tractable.report.calibration import covered, of_intervals
+from tractable.report.calibration import from_coverage, interval_coverage
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import (
     StudyOptions,
@@ -165,7 +165,7 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
         "rmse": metrics.rmse(predictive, data.seen),
         "rmse_inside": float(residual[inside].mean().sqrt()),
         "coverage_90": metrics.coverage(predictive, data.seen),
-        "coverage_by_level": covered(predictive, data.seen),
+        "coverage_by_level": interval_coverage(predictive, data.seen),
         "band_5_95_inside": float(width[inside].mean()),
         "band_5_95_outside": float(width[~inside].mean()),
         "epochs": len(model.history),
@@ -314,7 +314,7 @@ def _finish(record: RunRecord, models: Mapping[str, Learner]) -> None:
     record.comparison = compare(record.metrics)
     record.charts = charts(record, models)
     shares = {name: found["coverage_by_level"] for name, found in record.metrics.items()}
-    record.calibration = of_intervals(shares)
+    record.calibration = from_coverage(shares)
     record.notes = ["Larger lppd is better; points outside [0, 0.5] count as much as those inside."]
 
 

@@ -69,17 +69,17 @@ def drift(sigma: float | None, seed: int, rows: int, turn: int) -> Metrics:
     """Coverage and error along a stream that turns, after the first tenth of it."""
     truth, generator, tests = worlds.turning(turn), _generator(seed), _generator(seed + 1)
     learner, step = worlds.model(sigma, 2, seed), max(rows // 100, 10)
-    covered, errors = [], []
+    interval_coverage, errors = [], []
     for first in range(0, rows, step):
         worlds.learn(learner, truth, step, 10, generator, MEMORY, first)
         x, y = worlds.observed(truth, 1000, first + step, tests)
-        covered.append(metrics.coverage(learner.predict(x), y, LEVEL))
+        interval_coverage.append(metrics.coverage(learner.predict(x), y, LEVEL))
         errors.append(worlds.rmse(learner, truth, first + step))
-    late = slice(len(covered) // 10, None)
+    late = slice(len(interval_coverage) // 10, None)
     return {
-        "coverage": float(np.mean(covered[late])),
-        "lowest": float(np.min(covered[late])),
-        "highest": float(np.max(covered[late])),
+        "coverage": float(np.mean(interval_coverage[late])),
+        "lowest": float(np.min(interval_coverage[late])),
+        "highest": float(np.max(interval_coverage[late])),
         "rmse": float(np.mean(errors[late])),
     }
 

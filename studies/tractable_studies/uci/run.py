@@ -24,7 +24,7 @@ import torch
 from tractable.cli.output import print_line, print_table
 from tractable.data import uci
 from tractable.persistence.atomic import write_text
-from tractable.report.calibration import LEVELS, covered, of_intervals
+from tractable.report.calibration import LEVELS, from_coverage, interval_coverage
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
 from tractable_studies.framework.options import (
@@ -60,7 +60,7 @@ def run_split(name: str, split: int, epochs: int | None = None, seed: int = 0) -
     model.fit(x.numpy(), y.numpy())
     seconds = time.perf_counter() - started
     predictive = model.predictive(x_test.numpy())
-    shares = covered(predictive, y_test)
+    shares = interval_coverage(predictive, y_test)
     return {
         "rmse": (predictive.mean - y_test).square().mean().sqrt().item(),
         "log_likelihood": predictive.log_prob(y_test).mean().item(),
@@ -94,7 +94,7 @@ def compare(metrics: dict[str, Any]) -> list[Comparison]:
                     paper,
                     found[key],
                     better=better,  # type: ignore[arg-type]
-                    spread=found.get(f"{key}_standard_error"),
+                    std_error=found.get(f"{key}_standard_error"),
                     learner="TAGI",
                 )
             )
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             record.metrics[name] = {"splits": count, **means, "published": list(PUBLISHED[name])}
             shares[name] = [means[f"coverage_{level}"] for level in LEVELS]
             record.comparison = compare(record.metrics)
-            record.calibration = of_intervals(shares)
+            record.calibration = from_coverage(shares)
             rows.append(row(name, means))
             path = record.write(options.out)
     print_table(HEADER, rows)

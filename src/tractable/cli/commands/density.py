@@ -25,9 +25,9 @@ from tractable.generative import GaussianMixture
 from tractable.generative.columns import Columns
 from tractable.generative.em import Mixture
 from tractable.persistence.atomic import atomic_file
-from tractable.report import RESULTS, Picture, Results, Section, write_report
-from tractable.report.provenance import command, peak_memory_mib, versions
-from tractable.report.words import number
+from tractable.report import RESULTS, ImageFile, Results, Section, write_report
+from tractable.report.formatting import format_number
+from tractable.report.provenance import command_line, peak_memory_mib, versions
 
 TABLE, PICTURE = "novelty.csv", "novelty.png"
 _FOLDS = 5
@@ -297,13 +297,13 @@ def _results(
         for i in order
     ]  # fmt: skip
     return Results(
-        experiment=f"density {choices.data.name}",
+        name=f"density {choices.data.name}",
         title=f"Unusual rows of {choices.data.name}",
-        command=command("tractable.cli"),
+        command=command_line("tractable.cli"),
         seeds=[choices.seed],
         settings={k: v for k, v in asdict(choices).items()
                   if v not in (None, ()) and k not in ("data", "out", "force")},
-        pictures=[Picture(PICTURE, "rows by their density, each under a model of the others")],
+        images=[ImageFile(PICTURE, "rows by their density, each under a model of the others")],
         notes=notes,
         metrics={
             "rows": len(table), "unusual_rows": strange,
@@ -323,7 +323,7 @@ def _answer(
     choices: Choices, made: RowTable, table: TextTable, scored: Scored, strange: int
 ) -> Section:
     """The rows that a person should look at first."""
-    share = number(100 * (1 - choices.level))
+    share = format_number(100 * (1 - choices.level))
     words = [
         f"{strange} of {len(table)} rows have a novelty above {choices.level:g}. Novelty is the "
         f"share of the other rows that are more likely than this one, each under a model that has "

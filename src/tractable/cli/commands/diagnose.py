@@ -32,9 +32,9 @@ from tractable.diagnostics import (
 )
 from tractable.likelihoods import Categorical, Likelihood, Normal, Softmax
 from tractable.persistence.atomic import write_text
-from tractable.report.provenance import command, versions
-from tractable.report.study import StudyPage, write_study
-from tractable.report.words import duration
+from tractable.report.diagnostics_page import DiagnosticsPage, write_diagnostics
+from tractable.report.formatting import format_duration
+from tractable.report.provenance import command_line, versions
 
 RESULTS = "diagnostics.json"
 KINDS = {
@@ -200,17 +200,17 @@ def diagnose(choices: Choices) -> tuple[str, dict[str, DiagnosticResult]]:
         recommendation = parts.recommendation()
         seconds = time.monotonic() - started
         facts = {
-            "command": command("tractable.cli"),
+            "command": command_line("tractable.cli"),
             "learner": choices.learner,
             "network": f"one hidden layer of {choices.hidden}",
             "rows": str(len(table.x)),
             "seed": str(choices.seed),
-            "time": duration(seconds),
+            "time": format_duration(seconds),
             "quick": "yes: fewer rows and fits than otherwise" if choices.quick else "no",
             **versions(),
         }
         title = f"{choices.target} of {choices.data.name}"
-        write_study(StudyPage(title, recommendation, found, table.notes, facts), folder)
+        write_diagnostics(DiagnosticsPage(title, recommendation, found, table.notes, facts), folder)
         held = {"recommendation": recommendation, "facts": facts, "notes": list(table.notes)}
         diagnostics = {name: result.to_dict() for name, result in found.items()}
         text = json_text.dumps({**held, "diagnostics": diagnostics}, indent=1, allow_nan=False)

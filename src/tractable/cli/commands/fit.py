@@ -18,8 +18,8 @@ from tractable.cli.tables.model_file import MODEL, TableModel, estimator_class
 from tractable.cli.tables.prepare import Choices, PreparedTable, prepare
 from tractable.errors import InvalidTarget
 from tractable.report import RESULTS, Chart, Comparison, Results, Section, write_report
-from tractable.report.provenance import command, peak_memory_mib, versions
-from tractable.report.words import number
+from tractable.report.formatting import format_number
+from tractable.report.provenance import command_line, peak_memory_mib, versions
 from tractable.sklearn.targets import NORMAL
 
 
@@ -87,7 +87,7 @@ def _show(results: Results) -> None:
 
 
 def _with_unit(row: Comparison) -> str:
-    return number(row.ours) + (f" {row.unit}" if row.unit and row.ours is not None else "")
+    return format_number(row.ours) + (f" {row.unit}" if row.unit and row.ours is not None else "")
 
 
 def fit(choices: Choices) -> Results:
@@ -132,9 +132,9 @@ def _results(choices: Choices, prepared: PreparedTable, estimator: Any, seconds:
     chosen = getattr(estimator, "best_params_", None)
     hidden = choices.hidden if chosen is None else chosen.hidden_layer_sizes
     return Results(
-        experiment=f"fit {choices.data.name}",
+        name=f"fit {choices.data.name}",
         title=f"{choices.target} of {choices.data.name}",
-        command=command("tractable.cli"),
+        command=command_line("tractable.cli"),
         seeds=[choices.seed],
         settings={
             "learner": f"{choices.learner} ({type(estimator).__name__})",

@@ -31,13 +31,13 @@ from tractable.report import (
     RESULTS,
     Calibration,
     Comparison,
-    Picture,
+    ImageFile,
     Results,
     Section,
     write_report,
 )
-from tractable.report.provenance import command, peak_memory_mib, versions
-from tractable.report.words import number
+from tractable.report.formatting import format_number
+from tractable.report.provenance import command_line, peak_memory_mib, versions
 
 MODEL, TABLE, PICTURE = "model.tr", "forecast.csv", "forecast.png"
 LEARNERS = {
@@ -120,7 +120,7 @@ def run(json: bool, **chosen: Any) -> None:
         return
     for note in results.notes:
         output.print_line(note)
-    rows = [[r.name, number(r.ours), r.note] for r in results.comparison]
+    rows = [[r.name, format_number(r.ours), r.note] for r in results.comparison]
     output.print_table(["forecasts of the past", "", ""], rows)
     header, lines = _lines(forecast, choices.level)
     shown = [[str(cell) for cell in line] for line in lines[:5]]
@@ -356,21 +356,21 @@ def _results(
     network = f"hidden layers of {layers} units" if layers else "a linear model"
     state = forecaster.state_
     return Results(
-        experiment=f"forecast {choices.data.name}",
+        name=f"forecast {choices.data.name}",
         title=f"The next {choices.horizon} steps of {', '.join(choices.target)}",
-        command=command("tractable.cli"),
+        command=command_line("tractable.cli"),
         seeds=[choices.seed],
         settings={k: str(v) if isinstance(v, Path) else v for k, v in asdict(choices).items()
                   if v not in (None, ()) and k not in ("data", "out", "force")},
         comparison=[
             Comparison(name, None, ours[key], better=better, goal=goal,  # type: ignore[arg-type]
-                       learner=choices.learner, note=f"seasonal naive: {number(naive[key])}")
+                       learner=choices.learner, note=f"seasonal naive: {format_number(naive[key])}")
             for name, key, better, goal in words
         ],
         calibration=Calibration(
             "coverage", {choices.learner: (levels, shares)}, {choices.learner: gap}
         ),
-        pictures=[Picture(PICTURE, "the end of the series, and what is forecast")],
+        images=[ImageFile(PICTURE, "the end of the series, and what is forecast")],
         notes=[
             f"{len(state.series_names)} series, a step of {state.grid.step_name}, a season of "
             f"{state.season_length}; scores are of {len(tested.origins)} forecasts of what a first "
@@ -393,7 +393,7 @@ def _answer(choices: Choices, found: dict[str, dict[str, float]], origins: int) 
     """The model beside repeating the last season, on the end of the series."""
     ours, naive = found["model"], found["seasonal naive"]
     rows = [
-        [name, *(f"{100 * v:.1f} %" if key == "coverage_90" else number(v)
+        [name, *(f"{100 * v:.1f} %" if key == "coverage_90" else format_number(v)
                  for v in (ours[key], naive[key])), better]
         for name, key, better in (
             ("mean absolute error", "mae", "smaller"), ("mean squared error", "mse", "smaller"),
@@ -403,8 +403,8 @@ def _answer(choices: Choices, found: dict[str, dict[str, float]], origins: int) 
     ]  # fmt: skip
     words = (
         f"Forecasts of 1 to {choices.horizon} steps were made at {origins} times at the end of the "
-        f"series that a first fit had not seen. They are off by {number(ours['mae'])} on average; "
-        f"repeating the last season is off by {number(naive['mae'])}."
+        f"series that a first fit had not seen. They are off by {format_number(ours['mae'])} on "
+        f"average; repeating the last season is off by {format_number(naive['mae'])}."
     )
     warnings = []
     if ours["mae"] >= naive["mae"]:
@@ -416,7 +416,7 @@ def _answer(choices: Choices, found: dict[str, dict[str, float]], origins: int) 
 def _next(choices: Choices, forecast: Forecast) -> Section:
     """The first steps of the forecast."""
     header, lines = _lines(forecast, choices.level)
-    shown = [[number(cell) for cell in line] for line in lines[:_STEPS]]
+    shown = [[format_number(cell) for cell in line] for line in lines[:_STEPS]]
     words = f"The next steps, and between what {100 * choices.level:g} % of them should lie"
     rest = f"; all {len(lines)} are in {TABLE}." if len(lines) > _STEPS else "."
     return Section("What comes next?", [words + rest], header, shown)

@@ -18,7 +18,7 @@ from tractable.cli.tables.columns import encode
 from tractable.cli.tables.model_file import TableModel
 from tractable.cli.tables.reader import TextTable
 from tractable.predictive import Predictive
-from tractable.report.words import number
+from tractable.report.formatting import format_number
 
 MISSING = ("infer", "mean", "refuse")
 UNKNOWN = ("missing", "refuse")
@@ -234,4 +234,7 @@ def _words(model: TableModel, parts: list[dict[str, float]], level: float) -> st
         return f"{start}{100 * sum(p['right'] for p in parts) / rows:.1f} % of the labels are right"
     rmse = (sum(part["square"] for part in parts) / rows) ** 0.5
     inside = 100 * sum(part["inside"] for part in parts) / rows
-    return f"{start}the RMSE is {number(rmse)}, and {100 * level:g} % intervals hold {inside:.1f} %"
+    return (
+        f"{start}the RMSE is {format_number(rmse)}, and {100 * level:g} % intervals hold "
+        f"{inside:.1f} %"
+    )

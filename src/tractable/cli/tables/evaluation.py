@@ -22,9 +22,14 @@ from sklearn.preprocessing import StandardScaler
 
 from tractable import metrics
 from tractable.predictive import Predictive
-from tractable.report.calibration import LEVELS, covered, of_confidence, of_intervals
+from tractable.report.calibration import (
+    LEVELS,
+    from_coverage,
+    from_probabilities,
+    interval_coverage,
+)
+from tractable.report.formatting import format_number
 from tractable.report.results import Calibration, Comparison
-from tractable.report.words import number
 from tractable.sklearn.ordered import positions
 
 Array = npt.NDArray[Any]
@@ -144,7 +149,7 @@ def evaluate_regression(
     """
     predictive = estimator.predictive(x)
     seen = torch.as_tensor(y)
-    shares = covered(predictive, seen)
+    shares = interval_coverage(predictive, seen)
     baselines = regression_baselines(*train, x, y)
     rmse, naive = metrics.rmse(predictive, seen), baselines[-1].metrics["rmse"]
     found: dict[str, Any] = {
@@ -157,7 +162,7 @@ def evaluate_regression(
         "coverage": {f"{level:g}": share for level, share in zip(LEVELS, shares, strict=True)},
         "baselines": {each.name: each.metrics for each in baselines},
     }
-    calibration = of_intervals({learner: shares})
+    calibration = from_coverage({learner: shares})
     inside = shares[LEVELS.index(0.9)]
 
     def row(name: str, key: str, better: Any) -> Comparison:
@@ -215,12 +220,12 @@ def evaluate_classification(
         _row("Brier score", found["brier"], learner, "smaller", note=_beside(baselines, "brier")),
         _row("expected calibration error", 100 * curve.ece, learner, "smaller", "%"),
     ]
-    calibration = of_confidence(learner, predictive.probs, seen, curve.ece)
+    calibration = from_probabilities(learner, predictive.probs, seen, curve.ece)
     return Evaluation(found, compared, rows, calibration, baselines, predictive)
 
 
 def _beside(baselines: Sequence[Baseline], key: str) -> str:
-    return ", ".join(f"{each.name}: {number(each.metrics[key])}" for each in baselines)
+    return ", ".join(f"{each.name}: {format_number(each.metrics[key])}" for each in baselines)
 
 
 def _row(

@@ -12,8 +12,8 @@ from tractable.cli.tables.evaluation import Baseline
 from tractable.cli.tables.importance import FeatureImportance
 from tractable.cli.tables.prepare import PreparedTable
 from tractable.predictive import Predictive
-from tractable.report import Bars, Points, Section
-from tractable.report.words import number
+from tractable.report import BarData, ScatterData, Section
+from tractable.report.formatting import format_number
 
 Array = npt.NDArray[Any]
 
@@ -55,15 +55,16 @@ def accuracy_section(
         warnings.append(f"It is no better than {what}: it found nothing in the columns.")
     elif own > (1 + _NEARLY) * rivals[0].metrics[key]:
         warnings.append(
-            f"A {rivals[0].name} is better here: {number(rivals[0].metrics[key])} beside "
-            f"{number(own)}."
+            f"A {rivals[0].name} is better here: {format_number(rivals[0].metrics[key])} beside "
+            f"{format_number(own)}."
         )
     if key == "rmse":
         share = 1 - (own / simple.metrics[key]) ** 2 if simple.metrics[key] else 0.0
         words = (
             f"On {rows} rows that it had not seen, predictions of {target} are off by "
-            f"{number(own)} (root mean square); always predicting the mean is off by "
-            f"{number(simple.metrics[key])}. It explains {100 * share:.0f} % of the variation."
+            f"{format_number(own)} (root mean square); always predicting the mean is off by "
+            f"{format_number(simple.metrics[key])}. It explains {100 * share:.0f} % of the "
+            f"variation."
         )
     else:
         words = (
@@ -78,7 +79,7 @@ def accuracy_section(
 def _cell(name: str, value: float | None) -> str:
     if value is None or not np.isfinite(value):
         return "–"
-    return f"{100 * value:.1f} %" if name in _SHARES else number(float(value))
+    return f"{100 * value:.1f} %" if name in _SHARES else format_number(float(value))
 
 
 def predicted_vs_observed(predictive: Predictive, y: Array, target: str) -> Section:
@@ -91,8 +92,8 @@ def predicted_vs_observed(predictive: Predictive, y: Array, target: str) -> Sect
     )
     some = slice(0, _MOST_POINTS)
     columns = [part[some].tolist() for part in (y, predictive.mean.numpy(), low, high)]
-    points = Points(f"observed {target}", f"predicted {target}", *columns)
-    return Section("Predicted and observed", [words], points=points)
+    points = ScatterData(f"observed {target}", f"predicted {target}", *columns)
+    return Section("Predicted and observed", [words], scatter=points)
 
 
 def confusion_section(probabilities: Array, y: Array, classes: Array, train: Array) -> Section:
@@ -135,11 +136,15 @@ def importance_section(found: Sequence[FeatureImportance], target: str, *, label
         )
         header = ["column", "change for one more unit", "unsure by"]
         rows = [
-            [m.name, f"{'+' if m.slope > 0 else ''}{number(m.slope)}", f"± {number(m.doubt)}"]
+            [
+                m.name,
+                f"{'+' if m.slope > 0 else ''}{format_number(m.slope)}",
+                f"± {format_number(m.doubt)}",
+            ]
             for m in shown
             if m.slope is not None
         ]
-    bars = Bars(
+    bars = BarData(
         f"added to {unit}", [m.name for m in shown], [m.cost for m in shown],
         [m.error for m in shown],
     )  # fmt: skip
@@ -154,8 +159,7 @@ def regression_rows(predictive: Predictive, y: Array, numbers: Sequence[int]) ->
 
     def lines(order: Array) -> list[list[str]]:
         return [
-            [str(numbers[i]), number(float(y[i])), number(float(mean[i])), number(float(std[i])),
-             f"{z[i]:.1f}"]
+            [str(numbers[i]), *(format_number(float(v[i])) for v in (y, mean, std)), f"{z[i]:.1f}"]
             for i in order[:_SHOWN]
         ]  # fmt: skip
 
@@ -211,7 +215,9 @@ def unusual_rows(predictive: Predictive, prepared: PreparedTable, estimator: Any
             f"mostly lie from each other (about one in ten does by chance); their error bars are "
             f"wider."
         )
-        rows = [[str(numbers[i]), number(float(far[i]))] for i in order[:_SHOWN] if far[i] > 0]
+        rows = [
+            [str(numbers[i]), format_number(float(far[i]))] for i in order[:_SHOWN] if far[i] > 0
+        ]
     at = 0
     for column in prepared.columns:
         wild = int(estimator.n_clipped_[at : at + column.width].sum())
@@ -238,7 +244,9 @@ def model_selection_section(estimator: Any) -> Section | None:
         mark = " (chosen)" if setting == best else ""
         weighed = "weighed" if setting.rounds else "as they are"
         nets = str(attempt.n_estimators)
-        rows.append([f"{setting.epochs} passes{mark}", layers, weighed, nets, number(attempt.mean)])
+        rows.append(
+            [f"{setting.epochs} passes{mark}", layers, weighed, nets, format_number(attempt.mean)]
+        )
     words = (
         "Rows set apart from the training rows chose, each setting fitted without them; a simpler "
         "one stands unless another is clearly better. Larger log-likelihoods are better."

@@ -1,4 +1,4 @@
-"""Numbers and times as a reader likes them."""
+"""Numbers and durations as text."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 
-def number(value: Any) -> str:
-    """A number for a reader: four digits, a true minus sign.
+def format_number(value: Any) -> str:
+    """Return a number with four significant digits and a minus sign.
 
-    >>> number(-0.123456), number(12000.0), number(None)
+    >>> format_number(-0.123456), format_number(12000.0), format_number(None)
     ('−0.1235', '12000', '–')
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -19,15 +19,15 @@ def number(value: Any) -> str:
     return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else str(value)
 
 
-def signed(value: float | None) -> str:
-    """A difference, with its sign."""
-    return number(value) if value is None or value <= 0 else f"+{number(value)}"
+def format_signed(value: float | None) -> str:
+    """Return a difference with its sign."""
+    return format_number(value) if value is None or value <= 0 else f"+{format_number(value)}"
 
 
-def duration(seconds: float) -> str:
-    """A time for a reader.
+def format_duration(seconds: float) -> str:
+    """Return a duration as text.
 
-    >>> duration(4.23), duration(75), duration(7500)
+    >>> format_duration(4.23), format_duration(75), format_duration(7500)
     ('4.2 s', '1 min 15 s', '2 h 5 min')
     """
     if seconds < 60:

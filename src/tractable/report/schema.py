@@ -1,4 +1,4 @@
-"""What a JSON file may hold: checks that return the value, or say where another was wanted."""
+"""Validation of JSON values: functions that return a value or raise an error that locates it."""
 
 from __future__ import annotations
 
@@ -11,121 +11,121 @@ from tractable.errors import InvalidResults
 
 T = TypeVar("T")
 Check = Callable[[Any, str], Any]
-"""Takes a value and where it stands; returns it, or raises ``WrongValue``."""
+"""Takes a value and its location; returns the value or raises ``InvalidValue``."""
 
 
-class WrongValue(InvalidResults):
-    """A value of another kind than is wanted there; whoever knows the file names it as well."""
+class InvalidValue(InvalidResults):
+    """A value of the wrong type in a file; the caller adds the name of the file."""
 
-    def __init__(self, where: str, wanted: str, got: Any) -> None:
+    def __init__(self, where: str, expected: str, got: Any) -> None:
         shown = repr(got)
         shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
-        super().__init__(f"{where} must be {wanted}, got {shown}")
+        super().__init__(f"{where} must be {expected}, got {shown}")
 
 
 def anything(value: Any, where: str) -> Any:
-    """Any value."""
+    """Return any value."""
     return value
 
 
-def text(value: Any, where: str) -> str:
-    """A text."""
+def string(value: Any, where: str) -> str:
+    """Return a string."""
     if not isinstance(value, str):
-        raise WrongValue(where, "a text", value)
+        raise InvalidValue(where, "a string", value)
     return value
 
 
-def flag(value: Any, where: str) -> bool:
-    """True or false."""
+def boolean(value: Any, where: str) -> bool:
+    """Return a boolean."""
     if not isinstance(value, bool):
-        raise WrongValue(where, "true or false", value)
+        raise InvalidValue(where, "true or false", value)
     return value
 
 
-def whole(value: Any, where: str) -> int:
-    """A whole number."""
+def integer(value: Any, where: str) -> int:
+    """Return an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise WrongValue(where, "a whole number", value)
+        raise InvalidValue(where, "an integer", value)
     return value
 
 
 def number(value: Any, where: str) -> float:
-    """A finite number."""
-    found = gap(value, where)
+    """Return a finite number."""
+    found = finite_or_none(value, where)
     if found is None:
-        raise WrongValue(where, "a finite number", value)
+        raise InvalidValue(where, "a finite number", value)
     return found
 
 
-def gap(value: Any, where: str) -> float | None:
-    """A number, or None for one that is missing or not finite."""
+def finite_or_none(value: Any, where: str) -> float | None:
+    """Return a number; None if it is missing or not finite."""
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise WrongValue(where, "a number", value)
+        raise InvalidValue(where, "a number", value)
     try:
         return value if math.isfinite(value) else None
     except OverflowError:  # an integer beyond the floats
-        raise WrongValue(where, "a number that a float can hold", value) from None
+        raise InvalidValue(where, "a number that a float can hold", value) from None
 
 
 def optional(check: Check) -> Check:
-    """What the check wants, or None."""
+    """Return a check that also accepts None."""
     return lambda value, where: None if value is None else check(value, where)
 
 
 def one_of(*known: str) -> Check:
-    """One of these texts."""
+    """Return a check for one of these strings."""
 
     def check(value: Any, where: str) -> Any:
         if not isinstance(value, str) or value not in known:
-            raise WrongValue(where, " or ".join(map(repr, known)), value)
+            raise InvalidValue(where, " or ".join(map(repr, known)), value)
         return value
 
     return check
 
 
 def list_of(check_entry: Check) -> Check:
-    """A list, each of whose entries passes the check."""
+    """Return a check for a list whose entries pass the check."""
 
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
-            raise WrongValue(where, "a list", value)
+            raise InvalidValue(where, "a list", value)
         return [check_entry(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
 
     return check
 
 
 def dict_of(check_entry: Check) -> Check:
-    """An object, each of whose values passes the check."""
+    """Return a check for an object whose values pass the check."""
 
     def check(value: Any, where: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise WrongValue(where, "an object", value)
+            raise InvalidValue(where, "an object", value)
         return {key: check_entry(entry, f"{where}[{key!r}]") for key, entry in value.items()}
 
     return check
 
 
 def numbers(value: Any, where: str) -> dict[str, float]:
-    """An object of numbers, without those that are missing or not finite."""
-    return {name: n for name, n in dict_of(gap)(value, where).items() if n is not None}
+    """Return an object of numbers, without missing and infinite ones."""
+    return {name: n for name, n in dict_of(finite_or_none)(value, where).items() if n is not None}
 
 
 def curve(value: Any, where: str) -> list[list[float | None]]:
-    """A pair of lists of numbers, equally long."""
+    """Return a pair of lists of numbers of equal length."""
     if not isinstance(value, list) or len(value) != 2:
-        raise WrongValue(where, "a pair of lists", value)
-    x, y = list_of(list_of(gap))(value, where)
+        raise InvalidValue(where, "a pair of lists", value)
+    x, y = list_of(list_of(finite_or_none))(value, where)
     if len(x) != len(y):
-        raise WrongValue(where, "a pair of equally long lists", [len(x), len(y)])
+        raise InvalidValue(where, "a pair of equally long lists", [len(x), len(y)])
     return [x, y]
 
 
 def record(cls: type[T], **checks: Check) -> Check:
-    """An object as an instance of a dataclass; there is a check for each of its fields."""
+    """Return a check that converts an object to a dataclass, given a check for each field."""
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-    needed = [
+    required = [
         f.name
         for f in fields(cls)  # type: ignore[arg-type]
         if f.default is MISSING and f.default_factory is MISSING
@@ -135,10 +135,10 @@ def record(cls: type[T], **checks: Check) -> Check:
     def check(value: Any, where: str) -> T:
         held = dict_of(anything)(value, where)
         for name in held.keys() - set(names):
-            raise WrongValue(where, f"an object of {', '.join(names)}", name)
-        for name in needed:
+            raise InvalidValue(where, f"an object of {', '.join(names)}", name)
+        for name in required:
             if name not in held:
-                raise WrongValue(where, f"an object with {name!r}", value)
+                raise InvalidValue(where, f"an object with {name!r}", value)
         inside = f"{where}." if where else ""
         return cls(**{name: checks[name](entry, f"{inside}{name}") for name, entry in held.items()})
 
