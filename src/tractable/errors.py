@@ -112,8 +112,8 @@ class EnvironmentFault(TractableError, RuntimeError):
         """Say where the agent went."""
         self.path = path
         self.args = (
-            f"the environment returned {self.what} at step {self.step}; the agent as it was at "
-            f"the end of the last horizon is saved in {path}",
+            f"the environment returned {self.what} at step {self.step}; the agent as it was after "
+            f"the last update is saved in {path}",
         )
 
 

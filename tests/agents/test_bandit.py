@@ -11,7 +11,7 @@ from torch import nn
 import tractable as tr
 from tests.agents.toss import ACTIONS, FEATURES, Toss, agent, learners, net, same, state
 from tractable.agents import Bandit, BanditReplay, EpsilonGreedy, Greedy
-from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
+from tractable.agents.bandit.policies import mean_rewards, output_samples, weight_samples
 
 
 @pytest.mark.parametrize("kind", ["tagi", "bbb", "backprop", "ensemble"])
@@ -54,8 +54,8 @@ def test_a_draw_is_shared_by_all_actions():
     learner = tr.TAGI(nn.Linear(FEATURES + ACTIONS, 1), tr.likelihoods.Normal(0.3))
     x = torch.tensor([[1.0, 2.0, 3.0, 0.0, 0.0]]).repeat(2, 1)
     generator = torch.Generator().manual_seed(0)
-    shared = weight_draws(learner, x, 50, generator)
-    apart = output_draws(learner, x, 50, generator)
+    shared = weight_samples(learner, x, 50, generator)
+    apart = output_samples(learner, x, 50, generator)
     assert torch.equal(shared[:, 0], shared[:, 1])
     assert shared[:, 0].std() > 0.1
     assert not torch.equal(apart[:, 0], apart[:, 1])
@@ -66,7 +66,7 @@ def test_draws_have_the_moments_of_the_posterior(kind):
     """For a linear network both draws have the mean and variance of the network's output."""
     learner = tr.TAGI(nn.Linear(FEATURES + ACTIONS, 1), tr.likelihoods.Normal(0.3))
     x = torch.tensor([[1.0, -2.0, 3.0, 1.0, 0.0], [1.0, -2.0, 3.0, 0.0, 1.0]])
-    draw = weight_draws if kind == "weights" else output_draws
+    draw = weight_samples if kind == "weights" else output_samples
     n = 5_000
     found = draw(learner, x, n, torch.Generator().manual_seed(0))
     mean, variance = (t.flatten() for t in learner.outputs(x).moments())
@@ -88,7 +88,7 @@ def test_an_ensemble_draws_one_of_its_members():
     learner = learners()["ensemble"]
     x = torch.randn(2, FEATURES + ACTIONS, generator=torch.Generator().manual_seed(3))
     members = torch.stack([mean_rewards(member, x) for member in learner.members])
-    draws = weight_draws(learner, x, 100, torch.Generator().manual_seed(0))
+    draws = weight_samples(learner, x, 100, torch.Generator().manual_seed(0))
     gaps = (draws[:, None] - members[None]).abs().amax(2)
     assert (gaps.amin(1) == 0).all()
     counts = gaps.argmin(1).bincount(minlength=3)

@@ -22,7 +22,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path, kind, policy, 
     first = agent(kind, POLICIES[policy])
     first.learn(
         Toss(length), 60, seed=3, progress=False, checkpoint=path, checkpoint_every=10,
-        callback=lambda _, step: step == 33,
+        callback=lambda _, record: record["steps"] == 33,
     )  # fmt: skip
     assert len(first.history) == 33
     second = agent(kind, POLICIES[policy])
@@ -39,8 +39,8 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
     class Killed(Exception):
         pass
 
-    def kill(_, step):
-        if step == 37:
+    def kill(_, record):
+        if record["steps"] == 37:
             raise Killed
 
     with pytest.raises(Killed):

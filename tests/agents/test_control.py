@@ -106,7 +106,7 @@ def test_actions_stay_in_the_box_and_keep_their_shape():
 def test_a_callback_stops():
     seen = []
     agent = TAGIControl(OneStep(), seed=0, **SMALL)
-    agent.learn(10_000, callback=lambda a: seen.append(a.steps) or len(seen) == 2)
+    agent.learn(10_000, callback=lambda a, _: seen.append(a.steps) or len(seen) == 2)
     assert seen == [256, 512]
 
 

@@ -6,16 +6,16 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.agents.control.advice import advise, message, observation
-from tractable.agents.control.normalizer import Normalizer, RunningMoments
-from tractable.agents.control.returns import n_step_targets
+from tractable.agents.control.policy_update import equivalent_observation, message, policy_target
+from tractable.agents.normalizer import Normalizer, RunningMoments
+from tractable.agents.returns import lambda_returns
 
 
 def test_full_returns_by_hand():
     """r = 1, 2, 3 with gamma 1/2; the state after the last is worth 8 +- 2."""
     none = np.zeros(3, bool)
     later = np.array([100.0, 100.0, 8.0]), np.array([9.0, 9.0, 4.0])
-    mean, variance = n_step_targets(
+    mean, variance = lambda_returns(
         np.array([1.0, 2.0, 3.0]), *later, none, none, gamma=0.5, td_lambda=1.0
     )
     assert mean.tolist() == [1 + 0.5 * (2 + 0.5 * 7), 2 + 0.5 * 7, 3 + 0.5 * 8]
@@ -28,7 +28,7 @@ def test_mixed_returns_with_an_end_and_a_time_limit_by_hand():
     next_variance = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     terminal = np.array([False, True, False, False, False])
     ends = np.array([False, False, False, True, False])
-    mean, variance = n_step_targets(
+    mean, variance = lambda_returns(
         rewards, next_mean, next_variance, terminal, ends, gamma=0.9, td_lambda=0.25
     )
     g4 = 5 + 0.9 * 50  # the horizon ends
@@ -47,11 +47,11 @@ def test_running_moments_are_those_of_all_rows():
     rows = rng.normal(3, 2, (1000, 4)) * [1, 10, 0.1, 0]
     seen = RunningMoments(4)
     for part in np.split(rows, [1, 2, 500, 500, 777]):
-        seen.include(part)
+        seen.update(part)
     np.testing.assert_allclose(seen.mean, rows.mean(0), rtol=1e-12)
     np.testing.assert_allclose(seen.variance, rows.var(0), rtol=1e-12)
     assert seen.count == 1000
-    assert seen.deviation[3] == 1  # a constant is not blown up
+    assert seen.std[3] == 1  # a constant is not blown up
 
 
 def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():
@@ -59,7 +59,7 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():
     rewards, done = rng.normal(1, 5, 300), rng.random(300) < 0.05
     scales = Normalizer(1, gamma=0.9)
     for part in (slice(0, 100), slice(100, 300)):
-        scales.include(np.zeros((1, 1)), rewards[part], done[part])
+        scales.update(np.zeros((1, 1)), rewards[part], done[part])
     discounted, value = [], 0.0
     for reward, end in zip(rewards, done, strict=True):
         value = reward + 0.9 * value
@@ -111,7 +111,7 @@ def test_the_observation_sends_the_message():
     variance = torch.rand(50, 3, generator=draw, dtype=torch.float64)
     d_var = -torch.rand(50, 3, generator=draw, dtype=torch.float64) / variance
     d_var[0], d_mu[0] = 0, 0  # nothing to say
-    seen = observation(mean, variance, d_mu, d_var)
+    seen = equivalent_observation(mean, variance, d_mu, d_var)
     likelihood = tr.likelihoods.Normal(1e-9, outputs=3)
     sent = likelihood.messages(likelihood.targets(seen, mean.shape), mean, variance)
     assert torch.allclose(sent[0], d_mu, rtol=1e-8, atol=1e-11)
@@ -127,7 +127,7 @@ def test_advice_points_uphill():
     value = tr.TAGI(net, tr.likelihoods.Normal(), gain=1.0).fit(x, y, epochs=20, progress=False)
     states = torch.zeros(2, 1)
     mean = torch.atanh(torch.tensor([[-0.4], [0.9]]))
-    advice = advise(value, states, mean, torch.full((2, 1), 0.05))
+    advice = policy_target(value, states, mean, torch.full((2, 1), 0.05))
     moved = advice.target.loc - mean
     assert moved[0] > 0 > moved[1]
     assert bool((advice.target.variance >= 0).all())

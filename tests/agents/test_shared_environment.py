@@ -18,7 +18,7 @@ from tractable.agents import (
     TAGIControl,
     evaluate_policy,
 )
-from tractable.agents.control.episode import Episode
+from tractable.agents.envs import Episode
 
 
 class Track(gymnasium.Env):
@@ -125,9 +125,9 @@ def test_evaluation_in_the_agents_environment_changes_nothing(name, seed):
 @pytest.mark.parametrize("name", AGENTS)
 def test_evaluation_within_a_callback_and_behind_wrappers(name):
     alone, shared = AGENTS[name](world(name)), AGENTS[name](world(name))
-    alone.learn(150, callback=lambda agent: evaluate_policy(agent, world(name), 1) is None)
+    alone.learn(150, callback=lambda agent, _: evaluate_policy(agent, world(name), 1) is None)
     wrapped = gymnasium.wrappers.TimeLimit(shared.env, 5)
-    shared.learn(150, callback=lambda agent: evaluate_policy(agent, wrapped, 1) is None)
+    shared.learn(150, callback=lambda agent, _: evaluate_policy(agent, wrapped, 1) is None)
     same(alone, shared)
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 import tractable as tr
 from tractable import native
-from tractable.agents.bandit.rewards import weight_draws
+from tractable.agents.bandit.policies import weight_samples
 
 NETS = {
     "linear": nn.Sequential(nn.Linear(3, 1)),
@@ -41,8 +41,8 @@ def _draw(model, x, samples, normals, instructions=""):
 def test_rows_vary_together_as_if_the_weights_were_drawn(name):
     samples = 20_000
     x = torch.randn(3, 3, generator=_generator(0))
-    found = weight_draws(_model(NETS[name]), x, samples, _generator(1)).double()
-    wanted = weight_draws(_model(NETS[name], "torch"), x, samples, _generator(2)).double()
+    found = weight_samples(_model(NETS[name]), x, samples, _generator(1)).double()
+    wanted = weight_samples(_model(NETS[name], "torch"), x, samples, _generator(2)).double()
     # Means and all products of two rows, within five standard errors of the difference.
     first, second = (torch.cat([z, (z[:, :, None] * z[:, None]).flatten(1)], 1)
                      for z in (found, wanted))  # fmt: skip
@@ -64,7 +64,7 @@ def test_one_layer_is_the_normal_that_it_should_be():
 
 def test_the_same_row_twice_has_one_output():
     x = torch.randn(1, 3, generator=_generator(0)).repeat(3, 1)
-    z = weight_draws(_model(NETS["tanh-relu"]), x, 100, _generator(1))
+    z = weight_samples(_model(NETS["tanh-relu"]), x, 100, _generator(1))
     assert z.std(0).min() > 0.1
     assert torch.allclose(z[:, :1].expand_as(z), z, atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_known_weights_leave_nothing_to_draw():
     model = _model(NETS["tanh-relu"])
     model.posterior.variance.zero_()
     x = torch.randn(5, 3, generator=_generator(0))
-    z = weight_draws(model, x, 2, _generator(1))
+    z = weight_samples(model, x, 2, _generator(1))
     assert torch.allclose(z, model.predict(x).mean.expand(2, -1), atol=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_instruction_sets_agree(width):
 def test_many_rows_are_drawn_through_their_weights():
     model = _model(NETS["tanh-relu"])
     assert model.method.engine.limits.drawn_together == 8
-    assert weight_draws(model, torch.zeros(9, 3), 4, _generator(0)).shape == (4, 9)
+    assert weight_samples(model, torch.zeros(9, 3), 4, _generator(0)).shape == (4, 9)
 
 
 @pytest.mark.parametrize(

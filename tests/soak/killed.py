@@ -88,7 +88,7 @@ def control(path: Path) -> str:
     left = HORIZONS * 32 - held.steps
     if left > 0:
         held.learn(left, callback=alive, checkpoint=path, checkpoint_every=1)
-    return digest(held.policy.state_dict() | {"value": held.value.posterior.loc})
+    return digest(held.policy_learner.state_dict() | {"value": held.value_learner.posterior.loc})
 
 
 KINDS = {run.__name__: run for run in (tagi, norm, bbb, ensemble, bandit, control)}

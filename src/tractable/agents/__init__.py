@@ -9,36 +9,36 @@ from tractable.agents.bandit import (
     BanditHistory,
     BanditPolicy,
     BanditReplay,
-    EpsilonGreedy,
     Greedy,
     Thompson,
 )
-from tractable.agents.control import ControlSettings, EnvironmentFault, TAGIControl, evaluate_policy
-from tractable.agents.values import (
-    MDP,
+from tractable.agents.base import Agent
+from tractable.agents.control import ControlSettings, TAGIControl
+from tractable.agents.deep_sea import DeepSea
+from tractable.agents.envs import evaluate_policy
+from tractable.agents.exploration import Boltzmann, EpsilonGreedy, Exploration
+from tractable.agents.mdp import MDP, PlanningResult
+from tractable.agents.parallel import train_seeds
+from tractable.agents.policy_gradient import (
     ActorCritic,
-    DeepSea,
-    Exploration,
-    PlanningResult,
+    ActorCriticSettings,
     PolicyGradient,
-    QAgent,
-    QSettings,
-    QTable,
-    best_baseline,
-    best_coefficient,
-    boltzmann,
-    discounted_returns,
-    returns_to_go,
-    train_seeds,
+    PolicyGradientSettings,
 )
+from tractable.agents.q_learning import QAgent, QSettings
+from tractable.agents.q_table import QTable
+from tractable.errors import EnvironmentFault
 
 __all__ = [
     "MDP",
     "ActorCritic",
+    "ActorCriticSettings",
+    "Agent",
     "Bandit",
     "BanditHistory",
     "BanditPolicy",
     "BanditReplay",
+    "Boltzmann",
     "ControlSettings",
     "DeepSea",
     "EnvironmentFault",
@@ -47,16 +47,12 @@ __all__ = [
     "Greedy",
     "PlanningResult",
     "PolicyGradient",
+    "PolicyGradientSettings",
     "QAgent",
     "QSettings",
     "QTable",
     "TAGIControl",
     "Thompson",
-    "best_baseline",
-    "best_coefficient",
-    "boltzmann",
-    "discounted_returns",
     "evaluate_policy",
-    "returns_to_go",
     "train_seeds",
 ]

@@ -119,16 +119,16 @@ def _tagi(
         agent = TAGIControl(env, seed=seed, **SETTINGS[method])
     started = time.process_time()
 
-    def note(agent: TAGIControl) -> None:
-        horizon = agent.steps // agent.settings.n_steps
-        if horizon % 50 == 0:
+    def note(agent: TAGIControl, _: dict[str, float]) -> None:
+        n_updates = agent.steps // agent.settings.n_steps
+        if n_updates % 50 == 0:
             timing.write_text(str(before + time.process_time() - started))
             print_line(
                 f"{method} {env} seed {seed}: step {agent.steps}, reward {agent.mean_reward():.0f}"
             )
 
     if agent.steps < steps:
-        agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint)
+        agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint, checkpoint_every=50)
     seconds = before + time.process_time() - started
     return agent.episodes, evaluate_policy(agent, env, EVALUATED, seed=EVALUATION_SEED), seconds
 

@@ -53,8 +53,8 @@ class Job:
         env = Mushroom()
         agent = make(self.agent, self.seed, env)
 
-        def callback(_: Bandit, step: int) -> None:
-            if step % _REPORT_EVERY == 0:
+        def callback(_: Bandit, record: dict[str, float]) -> None:
+            if record["steps"] % _REPORT_EVERY == 0:
                 report(_REPORT_EVERY)
 
         agent.learn(

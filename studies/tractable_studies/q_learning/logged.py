@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from tractable.agents import Exploration, QAgent, evaluate_policy
+from tractable.agents import EpsilonGreedy, QAgent, evaluate_policy
 from tractable.persistence.atomic import atomic_file
 from tractable_studies.q_learning.ours import ONE_PASS
 
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 def behaviour(seed: int) -> tuple[dict[str, Any], float]:
     """What a half-trained agent that takes one action in five by chance did, and its returns."""
     agent = QAgent(ENV, seed=seed, **ONE_PASS).learn(HALF_TRAINED)
-    agent.exploration = Exploration(0.2)
+    agent.exploration = EpsilonGreedy(0.2)
     env, rng = gymnasium.make(ENV), np.random.default_rng(seed)
     log: dict[str, list[Any]] = {
         name: []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tractable.agents import DeepSea, Exploration, QAgent
+from tractable.agents import DeepSea, EpsilonGreedy, QAgent
 from tractable.persistence.atomic import atomic_file
 
 SIZE = 10
@@ -37,7 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "surprising transitions": {**RAW, "thompson_scale": 1.0, "priority_buffer_size": 100},
     "ten heads": {**RAW, "n_critics": 10},
     "both": {**RAW, "n_critics": 10, "priority_buffer_size": 100},
-    "epsilon-greedy": {**RAW, "exploration": Exploration(0.1), "priority_buffer_size": 100},
+    "epsilon-greedy": {**RAW, "exploration": EpsilonGreedy(0.1), "priority_buffer_size": 100},
 }
 
 

@@ -14,21 +14,26 @@ from __future__ import annotations
 import copy
 import math
 import operator
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from tractable.agents.bandit import file, runner
+from tractable.agents.bandit import serialization
 from tractable.agents.bandit.history import BanditHistory
-from tractable.agents.bandit.policies import BanditPolicy, Thompson
-from tractable.agents.bandit.policies import policy as policy_of
+from tractable.agents.bandit.policies import BanditPolicy, Thompson, make_policy
 from tractable.agents.bandit.replay import BanditReplay
 from tractable.errors import InvalidInput
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import count_non_finite
+from tractable.training import Progress
+
+Callback = Callable[["Bandit", dict[str, float]], bool | None]
+"""Function called with the agent and a record of the step; returning True stops the run."""
 
 
 class Bandit:
@@ -94,7 +99,7 @@ class Bandit:
                 "set its size with replay=BanditReplay(buffer_size) instead"
             )
         self.learner = learner
-        self.policy = policy_of(Thompson() if policy is None else policy)
+        self.policy = make_policy(Thompson() if policy is None else policy)
         self.n_features, self.n_actions = n_features, n_actions
         self.replay = copy.deepcopy(replay)
         self.reward_scale = float(reward_scale)
@@ -183,7 +188,7 @@ class Bandit:
         total_timesteps: int,
         *,
         seed: int | None = None,
-        callback: runner.Callback | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
         progress: bool | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 2_500,
@@ -201,8 +206,8 @@ class Bandit:
                 ``"regret"`` and ``"oracle"`` (the best action).
             total_timesteps: length of the whole run, including the steps of earlier calls.
             seed: seed of the environment; default: drawn from the agent's generator.
-            callback: function called with the agent and the number of steps taken, after each
-                step; returning True stops the run.
+            callback: function or functions called after every step with the agent and a record
+                of the step (``steps``, ``reward``, ``regret``); returning True stops the run.
             progress: whether to show a progress bar with the time left; default: only in a
                 terminal.
             checkpoint: file to which the agent is saved; if it exists and this agent has not
@@ -212,11 +217,73 @@ class Bandit:
         Returns:
             The agent; its ``history`` holds the steps.
         """
-        runner.run(
-            self, env, total_timesteps, seed=seed, callback=callback, progress=progress,
-            checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-        )  # fmt: skip
-        return self
+        for name, value in (
+            ("total_timesteps", total_timesteps),
+            ("checkpoint_every", checkpoint_every),
+        ):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if checkpoint is not None and not len(self.history) and Path(checkpoint).is_file():
+            serialization.resume(self, checkpoint)
+        history = self.history
+        if len(history) >= total_timesteps:
+            return self
+        callbacks = [callback] if callable(callback) else list(callback or ())
+        context = self._replay_environment(env, seed)
+        with Progress(total_timesteps - len(history), repr(self.policy), progress) as bar:
+            while True:
+                context = self._step(env, context)
+                bar.advance()
+                record = {
+                    "steps": float(len(history)),
+                    "reward": history.rewards[-1],
+                    "regret": history.regrets[-1],
+                }
+                stops = [bool(call(self, record)) for call in callbacks]
+                is_last = any(stops) or len(history) >= total_timesteps
+                if checkpoint is not None and (is_last or len(history) % checkpoint_every == 0):
+                    self.save(checkpoint)
+                if is_last:
+                    return self
+
+    def _step(self, env: Any, context: Any) -> Any:
+        """Act, learn the reward, and record the step; return the next context."""
+        started = time.process_time()
+        context = copy.deepcopy(context)  # the next step may overwrite the environment's array
+        action = self.act(context)
+        next_context, reward, terminated, truncated, info = env.step(action)
+        self.update(context, action, float(reward))
+        self.history.seconds += time.process_time() - started
+        self.history.add(action, float(reward), info)
+        return env.reset()[0] if terminated or truncated else next_context
+
+    def _replay_environment(self, env: Any, seed: int | None) -> Any:
+        """Return the context of the next step: the first one, or that after the recorded steps."""
+        if getattr(env.action_space, "n", None) != self.n_actions:
+            raise ValueError(
+                f"the agent has {self.n_actions} actions, the environment {env.action_space}"
+            )
+        if not len(self.history):
+            drawn = int(torch.randint(2**31, (), generator=self.generator))
+            self.env_seed = drawn if seed is None else seed
+        elif seed is not None and seed != self.env_seed:
+            raise ValueError(
+                f"the current run uses the environment seed {self.env_seed}, not {seed}: set "
+                "agent.history = BanditHistory() to start a new run"
+            )
+        context = env.reset(seed=self.env_seed)[0]
+        steps = zip(self.history.actions, self.history.rewards, strict=True)
+        for number, (action, reward) in enumerate(steps):
+            context, repeated, terminated, truncated, _ = env.step(action)
+            if float(repeated) != reward:
+                raise ValueError(
+                    f"the environment does not repeat the run: step {number} gave reward {reward}, "
+                    f"now {repeated}; either (a) it is another environment, or (b) it is not "
+                    "determined by its seed and the actions"
+                )
+            if terminated or truncated:
+                context = env.reset()[0]
+        return context
 
     # --- checking ----------------------------------------------------------------------------
 
@@ -263,7 +330,7 @@ class Bandit:
 
     def save(self, path: str | Path) -> None:
         """Write the agent, its replay buffer and its history to one file, atomically."""
-        file.save(self, path)
+        serialization.save(self, path)
 
     @classmethod
     def load(
@@ -287,7 +354,9 @@ class Bandit:
             device: device of the learner.
             options: options of the learner; see ``Learner.load``.
         """
-        return file.load(cls, path, net, likelihood, policy=policy, device=device, **options)
+        return serialization.load(
+            cls, path, net, likelihood, policy=policy, device=device, **options
+        )
 
 
 def _refuse_non_finite(values: Tensor, what: str) -> None:

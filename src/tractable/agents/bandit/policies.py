@@ -1,4 +1,9 @@
-"""Policies: rules that choose an action from the posterior distribution of its reward.
+"""Policies of bandits: rules that choose an action from the posterior of its reward.
+
+Rewards are predicted by their posterior mean, or under samples of the posterior.  The functions for
+this take one row of inputs per action and return one number per action.  The expected reward given
+an output z is the mean of the likelihood at z.  Normal rewards and rewards of zero or one
+(``Bernoulli``) are therefore treated in the same way.
 
 Source: "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), section 2.7.
 """
@@ -11,13 +16,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tractable.agents.bandit.rewards import mean_rewards, output_draws, weight_draws
 from tractable.learners import Learner
+from tractable.likelihoods import Normal
 
 Space = Literal["weights", "outputs"]
-"""Quantities that Thompson sampling can draw."""
+"""Quantities that Thompson sampling can sample."""
 
-_DRAWS = {"weights": weight_draws, "outputs": output_draws}
 _RENAMED = {
     "Thompson": {"sample": "space", "samples": "n_samples"},
     "EpsilonGreedy": {"eps": "epsilon"},
@@ -61,39 +65,60 @@ class Greedy(BanditPolicy):
         return {}
 
 
-class EpsilonGreedy(BanditPolicy):
-    """Policy that takes a random action with probability ``epsilon``, else the greedy action.
+def mean_rewards(learner: Learner, x: Tensor) -> Tensor:
+    """Return the expected reward of each row, averaged over the posterior."""
+    with torch.no_grad():
+        return learner.outputs(x, batch_size=None).predictive().mean.reshape(len(x))
 
-    Args:
-        epsilon: probability between 0 (``Greedy``) and 1 (uniformly random actions).
+
+def weight_samples(
+    learner: Learner, x: Tensor, n_samples: int, generator: torch.Generator
+) -> Tensor:
+    """Return expected rewards under ``n_samples`` samples of the weights, ``[n_samples, rows]``.
+
+    All rows of ``x`` share the weights of a sample.  The learner's method defines what is sampled
+    (``Learner.sample``).
     """
+    with torch.no_grad():
+        outputs = learner.sample(x, n_samples, generator)
+        return _rewards(learner, outputs.flatten(0, 1)).reshape(n_samples, len(x))
 
-    def __init__(self, epsilon: float = 0.05) -> None:
-        if not 0 <= epsilon <= 1:
-            raise ValueError(f"epsilon is a probability and must be between 0 and 1, got {epsilon}")
-        self.epsilon = float(epsilon)
 
-    def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
-        """Return a uniformly random action or the one with the highest expected reward."""
-        if float(torch.rand((), generator=generator)) < self.epsilon:
-            return int(torch.randint(len(x), (), generator=generator))
-        return int(mean_rewards(learner, x).argmax())
+def output_samples(
+    learner: Learner, x: Tensor, n_samples: int, generator: torch.Generator
+) -> Tensor:
+    """Return expected rewards with each row's output sampled from its own Gaussian, by moments.
 
-    def config(self) -> dict[str, Any]:
-        """Return the constructor arguments as JSON values."""
-        return {"epsilon": self.epsilon}
+    Approximate: the outputs of two rows are sampled independently, although they share weights, so
+    that differences between actions have more variance than under the posterior.
+    """
+    with torch.no_grad():
+        mean, variance = learner.outputs(x, batch_size=None).moments()
+        shape = (n_samples, *mean.shape)
+        eps = torch.randn(shape, generator=generator, dtype=mean.dtype).to(mean.device)
+        z = mean + variance.sqrt() * eps
+        return _rewards(learner, z.flatten(0, 1)).reshape(n_samples, len(x))
+
+
+def _rewards(learner: Learner, z: Tensor) -> Tensor:
+    if isinstance(learner.state.likelihood, Normal):  # the common case, whose mean is the output
+        return z.reshape(len(z))
+    return learner.state.likelihood.predictive(z, torch.zeros_like(z)).mean.reshape(len(z))
+
+
+_SAMPLERS = {"weights": weight_samples, "outputs": output_samples}
 
 
 class Thompson(BanditPolicy):
-    """Thompson sampling: take the action that is best under a draw from the posterior.
+    """Thompson sampling: take the action that is best under a sample from the posterior.
 
-    With ``space="weights"``, the same draw of all weights is used for all actions.
-    ``space="outputs"`` draws each action's expected reward from the Gaussian given by the
+    With ``space="weights"``, the same sample of all weights is used for all actions.
+    ``space="outputs"`` samples each action's expected reward from the Gaussian given by the
     predicted moments.  That is closed form for ``TAGI`` and cheaper for large networks, but the
-    actions are drawn independently although they share weights.
+    actions are sampled independently although they share weights.
 
     Args:
-        n_samples: number of draws averaged before the actions are compared.  One is Thompson's
+        n_samples: number of samples averaged before the actions are compared.  One is Thompson's
             rule; two, as in the source, explore less (the variance is halved).
         space: what is sampled: ``"weights"`` or ``"outputs"``.
     """
@@ -101,40 +126,40 @@ class Thompson(BanditPolicy):
     def __init__(self, n_samples: int = 2, *, space: Space = "weights") -> None:
         if isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
-        if space not in _DRAWS:
-            raise ValueError(f"space must be one of {', '.join(_DRAWS)}; got {space!r}")
+        if space not in _SAMPLERS:
+            raise ValueError(f"space must be one of {', '.join(_SAMPLERS)}; got {space!r}")
         self.n_samples = n_samples
         self.space: Space = space
 
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
-        """Return the action with the highest mean reward over the draws."""
-        return int(_DRAWS[self.space](learner, x, self.n_samples, generator).mean(0).argmax())
+        """Return the action with the highest mean reward over the samples."""
+        return int(_SAMPLERS[self.space](learner, x, self.n_samples, generator).mean(0).argmax())
 
     def config(self) -> dict[str, Any]:
         """Return the constructor arguments as JSON values."""
         return {"n_samples": self.n_samples, "space": self.space}
 
 
-def current(config: dict[str, Any]) -> dict[str, Any]:
+def with_current_names(config: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration of a policy with arguments renamed to their current names.
 
-    >>> current({"name": "Thompson", "samples": 1, "sample": "outputs"})  # from an earlier file
+    >>> with_current_names({"name": "Thompson", "samples": 1, "sample": "outputs"})
     {'name': 'Thompson', 'n_samples': 1, 'space': 'outputs'}
     """
     renamed = _RENAMED.get(str(config.get("name")), {})
     return {renamed.get(key, key): value for key, value in config.items()}
 
 
-def policy(given: BanditPolicy | dict[str, Any]) -> BanditPolicy:
+def make_policy(given: BanditPolicy | dict[str, Any]) -> BanditPolicy:
     """Return a policy from an instance or from its configuration.
 
-    >>> policy({"name": "EpsilonGreedy", "epsilon": 0.1})
-    EpsilonGreedy(epsilon=0.1)
+    >>> make_policy({"name": "Thompson", "n_samples": 1})
+    Thompson(n_samples=1, space='weights')
     """
     if isinstance(given, BanditPolicy):
         return given
     if isinstance(given, dict):
-        arguments = current(given)
+        arguments = with_current_names(given)
         name = str(arguments.pop("name", ""))
         if name in BanditPolicy.kinds:
             return BanditPolicy.kinds[name](**arguments)

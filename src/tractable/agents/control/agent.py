@@ -1,7 +1,7 @@
 """Agent for continuous actions by Bayesian inference: algorithm 2.
 
 A policy network predicts a Gaussian over actions, from which actions are drawn.  A value network
-learns q(s, a) from n-step targets.  The policy is trained by inferring, in the value network, the
+learns q(s, a) from lambda-returns.  The policy is trained by inferring, in the value network, the
 action at which dq/da = 0.  Both networks are trained by TAGI, so there is no gradient, no learning
 rate and no exploration schedule: the policy's own uncertainty drives exploration and shrinks during
 training.
@@ -9,10 +9,10 @@ training.
 The implementation departs from the printed algorithm in these points, because the printed version
 did not learn: sigma_V is not added to the action (eq. 6); the policy's output is linear and the
 *drawn* output is squashed; eq. (4), with the expected sign (see
-``tractable.agents.control.advice``), replaces eq. (3); returns mix horizons (lambda); sigma_V falls
-by 2 % a horizon to its minimum; observations and rewards are scaled by running statistics; and the
-policy is regularized: it is pulled towards zero, forgets a little and takes steps of limited length
-(see ``tractable.agents.control.restraint``).
+``tractable.agents.control.policy_update``), replaces eq. (3); returns are mixed by lambda; sigma_V
+(``target_std``) falls by 2 % an update to its minimum; observations and rewards are scaled by
+running statistics; and the policy is regularized: saturated actions are penalized, the policy
+forgets a little, and its steps have limited length.
 
 Source: Nguyen & Goulet, "Analytically tractable hidden-states inference in Bayesian neural
 networks", section 5, algorithm 2, tables 7 to 9.
@@ -20,42 +20,42 @@ networks", section 5, algorithm 2, tables 7 to 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
-from tractable.agents.control import file
-from tractable.agents.control.advice import advise
-from tractable.agents.control.environment import box_action_space, open_environment
-from tractable.agents.control.episode import Episode
-from tractable.agents.control.horizon import Horizon
-from tractable.agents.control.metrics import METRICS, metrics
-from tractable.agents.control.networks import policy_net, value_net
-from tractable.agents.control.normalizer import Normalizer
-from tractable.agents.control.restraint import Before, forget_some
-from tractable.agents.control.returns import n_step_targets
+from tractable.agents import serialization
+from tractable.agents.base import ActionFunction, Agent, Metrics
+from tractable.agents.buffers import RolloutBuffer
+from tractable.agents.control.policy_update import (
+    METRICS,
+    PolicySnapshot,
+    decay_precision,
+    policy_metrics,
+    policy_target,
+)
 from tractable.agents.control.settings import ControlSettings
-from tractable.errors import EnvironmentFault
+from tractable.agents.envs import ObservationEncoder, box_action_space, open_environment
+from tractable.agents.returns import lambda_returns
+from tractable.agents.serialization import AgentFile
 from tractable.gaussian import Gaussian
 from tractable.learners import TAGI
 from tractable.learners.methods.tagi.engines import Snapshot
 from tractable.likelihoods import Normal
-from tractable.training import Progress
+from tractable.nn import mlp
+from tractable.persistence import validation
+from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 Array = NDArray[np.float64]
-Callback = Callable[["TAGIControl"], bool | None]
-"""Function called with the agent; returning True stops training."""
 
-_WATCHED = 8  # batches between two computations of the metrics
+_METRICS_EVERY = 8  # batches between two computations of the metrics
 
 
-class TAGIControl:
+class TAGIControl(Agent):
     """Agent for environments with continuous actions, trained by TAGI.
 
     Args:
@@ -66,6 +66,7 @@ class TAGIControl:
     Attributes:
         policy_learner: policy network; its outputs are squashed by tanh.
         value_learner: value network of scaled observations and squashed actions.
+        target_std: standard deviation of the value targets.
         normalizer: running statistics of observations and rewards.
         steps: number of environment steps so far.
         episodes: for every finished episode: the step at which it ended, its return and its
@@ -74,206 +75,105 @@ class TAGIControl:
             control).
     """
 
+    settings_class = ControlSettings
+    settings: ControlSettings
+
     def __init__(self, env: Any, *, seed: int = 0, **settings: Any) -> None:
-        self.settings = ControlSettings(**settings)
-        self.env = open_environment(env)
-        self.low, self.high = box_action_space(self.env)
-        self._middle, self._half = (self.high + self.low) / 2, (self.high - self.low) / 2
-        self.seed = seed
-        self.n_states = int(np.prod(self.env.observation_space.shape))
-        self.n_actions = int(np.prod(self.low.shape))
-        s = self.settings
-        self.policy_learner = TAGI(
-            policy_net(self.n_states, s.policy_hidden_layer_sizes, self.n_actions),
+        s = ControlSettings(**settings)
+        env = open_environment(env)
+        self.low, self.high = box_action_space(env)
+        self._center, self._half_width = (self.high + self.low) / 2, (self.high - self.low) / 2
+        super().__init__(
+            env, s, seed=seed, encoder=ObservationEncoder(env.observation_space),
+            scale_observations=s.scale_observations, scale_rewards=s.scale_rewards,
+        )  # fmt: skip
+        self.n_states, self.n_actions = self.encoder.n_entries, int(np.prod(self.low.shape))
+        # As in the published results, without outlier rejection: the targets are exact here.
+        options: dict[str, Any] = {"gain": s.gain, "robust": False}
+        self.policy_learner = TAGI(  # table 7, with a linear output
+            mlp(self.n_states, s.policy_hidden_layer_sizes, self.n_actions),
             Normal(1e-4, outputs=self.n_actions),
-            gain=s.gain,
             seed=seed,
-            robust=False,  # as in the published results, and targets are exact here
+            **options,
         )
+        # Table 8.  The first activation is tanh, so that the derivatives have a curvature.
+        n_inputs = self.n_states + self.n_actions
         self.value_learner = TAGI(
-            value_net(self.n_states + self.n_actions, s.value_hidden_layer_sizes),
+            mlp(n_inputs, s.value_hidden_layer_sizes, 1, first_activation="tanh"),
             Normal(s.target_std),
-            gain=s.gain,
             seed=seed + 1,
-            robust=False,
+            **options,
         )
-        self.normalizer = Normalizer(
-            self.n_states,
-            gamma=s.gamma,
-            scale_observations=s.scale_observations,
-            scale_rewards=s.scale_rewards,
-        )
-        self.rng = np.random.default_rng(seed)
-        self.episode = Episode(self.env, self.rng)
-        self.steps = 0
         self.target_std = s.target_std
-        self.episodes: list[tuple[int, float, int]] = []
-        self.training_log: list[dict[str, float]] = []
 
-    # --- acting --------------------------------------------------------------------------
+    # --- acting ------------------------------------------------------------------------------
 
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
-    ) -> tuple[NDArray[np.float32], None]:
-        """Return the action at an observation (or a batch), as in Stable-Baselines3.
+    @override
+    def _rollout_is_complete(self, n_steps: int, n_episodes: int) -> bool:
+        return n_steps >= self.settings.n_steps
 
-        Args:
-            observation: one observation or several rows.
-            state: ignored; the policy is not recurrent.
-            episode_start: ignored.
-            deterministic: use the mean of the policy instead of a draw.
+    @override
+    def _action_function(self) -> ActionFunction:
+        policy = self.policy_learner.snapshot()
 
-        Returns:
-            The action, inside the environment's box, and None.
-        """
-        raw = np.asarray(observation, dtype=np.float64)
-        shape = self.env.observation_space.shape
-        single = raw.shape == shape
-        if not single and raw.shape[1:] != shape:
-            raise ValueError(f"observations must have shape {shape}, got {raw.shape}")
-        if not np.isfinite(raw).all():
-            raise ValueError("the observation has NaN or infinite entries")
-        z = self._draw(
-            self.policy_learner.snapshot(), raw.reshape(-1, self.n_states), deterministic
-        )
-        action = self._to_box(np.tanh(z)).astype(np.float32)
-        return (action[0] if single else action), None
+        def act(observation: Array) -> tuple[Array, Array]:
+            squashed = np.tanh(self._policy_outputs(policy, observation[None])[0])
+            return squashed, self._to_box(squashed)
 
-    def _draw(self, policy: Snapshot, raw: Array, deterministic: bool = False) -> Array:
-        """Return outputs of the policy at raw observations: draws, or their means."""
-        mean, variance = policy(self.normalizer.observation(raw).astype(np.float32))
+        return act
+
+    @override
+    def _choose_actions(self, rows: Array, deterministic: bool) -> NDArray[np.float32]:
+        outputs = self._policy_outputs(self.policy_learner.snapshot(), rows, deterministic)
+        return self._to_box(np.tanh(outputs)).astype(np.float32)
+
+    def _policy_outputs(self, policy: Snapshot, rows: Array, deterministic: bool = False) -> Array:
+        """Return outputs of the policy at flat observations: samples, or their means."""
+        mean, variance = policy(self.inputs(rows))
         z = mean.astype(np.float64)
         if not deterministic:
             z += np.sqrt(variance) * self.rng.standard_normal(z.shape)
         return z
 
     def _to_box(self, squashed: Array) -> Array:
+        """Return squashed actions in the environment's box."""
         shape = (*squashed.shape[:-1], *self.low.shape)
-        stretched = self._middle + self._half * squashed.reshape(shape)
+        rescaled = self._center + self._half_width * squashed.reshape(shape)
         # Called once per step: np.clip takes several times as long.
-        return np.minimum(np.maximum(stretched, self.low), self.high)
+        return np.minimum(np.maximum(rescaled, self.low), self.high)
 
-    # --- learning ------------------------------------------------------------------------
+    # --- training ----------------------------------------------------------------------------
 
-    def learn(
-        self,
-        total_timesteps: int,
-        *,
-        callback: Callback | None = None,
-        progress: bool | None = False,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 50,
-    ) -> Self:
-        """Act and learn until the agent has taken ``total_timesteps`` more steps; return the agent.
-
-        Args:
-            total_timesteps: number of environment steps, rounded up to whole horizons.
-            callback: function called with the agent after every horizon; returning True stops
-                training.
-            progress: whether to show a progress bar; None: only in a terminal.
-            checkpoint: file to save the agent to, every ``checkpoint_every`` horizons and at
-                the end; an agent loaded from it continues with bit-identical results.
-            checkpoint_every: number of horizons between two checkpoints.
-
-        Raises:
-            EnvironmentFault: the environment returned NaN or infinite values.  The agent, in its
-                state at the end of the last horizon, is saved to the file that the error names.
-        """
-        if total_timesteps < 1:
-            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
-        if checkpoint_every < 1:
-            raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
-        horizon = self.settings.n_steps
-        horizons = -(-total_timesteps // horizon)
-        with Progress(horizons, "TAGIControl", progress) as bar:
-            for k in range(1, horizons + 1):
-                try:
-                    self._learn_horizon(self._collect())
-                except EnvironmentFault as fault:
-                    fault.saved_to(file.rescue(self, checkpoint))
-                    raise
-                bar.advance()
-                bar.report({"reward": self.mean_reward()})
-                stop = callback is not None and bool(callback(self))
-                if checkpoint is not None and (stop or k % checkpoint_every == 0 or k == horizons):
-                    self.save(checkpoint)
-                if stop:
-                    break
-        return self
-
-    def mean_reward(self, last: int = 100) -> float:
-        """Return the mean return of the last ``last`` episodes; NaN if none has ended yet."""
-        recent = [episode[1] for episode in self.episodes[-last:]]
-        return float(np.mean(recent)) if recent else float("nan")
-
-    def _collect(self) -> Horizon:
-        """Act for one horizon and return its steps."""
-        size = self.settings.n_steps
-        steps = Horizon.empty(size, self.n_states, self.n_actions)
-        episode, policy = self.episode, self.policy_learner.snapshot()
-        episode.take_up()
-        for t in range(size):
-            observation = episode.observation
-            z = self._draw(policy, observation[None])[0]
-            squashed = np.tanh(z)
-            reward, terminal, truncated = episode.step(self._to_box(squashed), self.steps + t)
-            steps.observations[t] = observation
-            steps.actions[t] = squashed
-            steps.rewards[t] = reward
-            steps.terminal[t], steps.ends[t] = terminal, truncated
-            steps.reached[t] = episode.observation
-            if terminal or truncated:
-                steps.finished.append((self.steps + t + 1, episode.total, episode.length))
-                episode.reset()
-        return steps
-
-    def _learn_horizon(self, seen: Horizon) -> None:
+    @override
+    def _train(self, rollout: RolloutBuffer) -> Metrics:
         s = self.settings
-        done = seen.terminal | seen.ends
-        self.normalizer.include(seen.observations, seen.rewards, done)
-        states = self.normalizer.observation(seen.observations)
-        rewards = self.normalizer.reward(seen.rewards)
-        inputs = np.concatenate([states, seen.actions], 1).astype(np.float32)
+        states = self.normalizer.observation(rollout.observations)
+        inputs = np.concatenate([states, rollout.actions], 1).astype(np.float32)
         mean, variance = self._values(inputs)
         # Values after each step: those of the next row; at the end of a segment, those of the
-        # observation that it reached.
+        # observation after the step.
         next_mean, next_variance = np.roll(mean, -1), np.roll(variance, -1)
-        cut = seen.ends.copy()
-        cut[-1] = not seen.terminal[-1]
-        if cut.any():
-            z = self._draw(self.policy_learner.snapshot(), seen.reached[cut])
-            reached = self.normalizer.observation(seen.reached[cut])
-            follow = np.concatenate([reached, np.tanh(z)], 1).astype(np.float32)
-            next_mean[cut], next_variance[cut] = self._values(follow)
-        target, target_variance = n_step_targets(
-            rewards,
-            next_mean,
-            next_variance,
-            seen.terminal,
-            cut,
-            gamma=s.gamma,
-            td_lambda=s.td_lambda,
-        )
-        watched = self._teach(torch.from_numpy(inputs), target, target_variance)
-        self.steps += len(rewards)
-        self.episodes += seen.finished
-        residual = target - mean
-        self.training_log.append(
-            {
-                "steps": float(self.steps),
-                "mean_reward": self.mean_reward(),
-                "target_std": self.target_std,
-                "target_variance": float(target.var()),
-                "value_error": float((residual**2).mean()),
-                "value_variance": float(variance.mean()),
-                **watched,
-            }
-        )
+        ends = rollout.segment_ends()
+        if ends.any():
+            last = rollout.next_observations[ends]
+            z = self._policy_outputs(self.policy_learner.snapshot(), last)
+            next_states = self.normalizer.observation(last)
+            next_inputs = np.concatenate([next_states, np.tanh(z)], 1).astype(np.float32)
+            next_mean[ends], next_variance[ends] = self._values(next_inputs)
+        target, target_variance = lambda_returns(
+            self.normalizer.reward(rollout.rewards), next_mean, next_variance, rollout.terminated,
+            ends, gamma=s.gamma, td_lambda=s.td_lambda,
+        )  # fmt: skip
+        network_metrics = self._train_networks(torch.from_numpy(inputs), target, target_variance)
+        metrics = {
+            "target_std": self.target_std,
+            "target_variance": float(target.var()),
+            "value_error": float(((target - mean) ** 2).mean()),
+            "value_variance": float(variance.mean()),
+            **network_metrics,
+        }
         self.set_target_std(max(self.target_std * s.target_std_decay, s.min_target_std))
+        return metrics
 
     def set_target_std(self, target_std: float) -> None:
         """Set the standard deviation of the value targets."""
@@ -283,12 +183,11 @@ class TAGIControl:
 
     def _values(self, inputs: NDArray[np.float32]) -> tuple[Array, Array]:
         """Return mean and variance of q."""
-        mean, variance = self.value_learner.outputs(
-            torch.from_numpy(inputs), batch_size=None
-        ).moments()
+        outputs = self.value_learner.outputs(torch.from_numpy(inputs), batch_size=None)
+        mean, variance = outputs.moments()
         return mean[:, 0].double().numpy(), variance[:, 0].double().numpy()
 
-    def _teach(self, inputs: Tensor, target: Array, variance: Array) -> dict[str, float]:
+    def _train_networks(self, inputs: Tensor, target: Array, variance: Array) -> Metrics:
         """Update both networks, batch by batch; return the metrics."""
         s = self.settings
         targets = Gaussian.wrap(
@@ -297,8 +196,9 @@ class TAGIControl:
         )
         before = None
         if s.max_kl is not None:
-            before = Before.of(self.policy_learner, inputs[:, : self.n_states].contiguous())
-        watched, certainty = [], []
+            states = inputs[:, : self.n_states].contiguous()
+            before = PolicySnapshot.from_policy(self.policy_learner, states)
+        found, certainty = [], []
         for _ in range(s.epochs):
             order = torch.from_numpy(self.rng.permutation(len(inputs)))
             for k, chosen in enumerate(order.split(s.batch_size)):
@@ -306,45 +206,41 @@ class TAGIControl:
                 # The rows were checked when they were collected: learn_batch instead of update.
                 self.value_learner.learn_batch(x, targets[chosen], memory_rows=s.memory_rows)
                 states = x[:, : self.n_states].contiguous()
-                mean, output_variance = self.policy_learner.outputs(
-                    states, batch_size=None
-                ).moments()
-                advice = advise(
-                    self.value_learner, states, mean, output_variance, s.saturation_penalty
-                )
-                self.policy_learner.learn_batch(states, advice.target, memory_rows=s.memory_rows)
-                certainty.append(advice.certainty)
-                if k % _WATCHED == 0:
-                    watched.append(metrics(mean, output_variance, advice))
-        found = dict(zip(METRICS, torch.stack(watched).mean(0).tolist(), strict=True))
-        found["certainty"] = float(torch.stack(certainty).mean())
+                moments = self.policy_learner.outputs(states, batch_size=None).moments()
+                update = policy_target(self.value_learner, states, *moments, s.saturation_penalty)
+                self.policy_learner.learn_batch(states, update.target, memory_rows=s.memory_rows)
+                certainty.append(update.certainty)
+                if k % _METRICS_EVERY == 0:
+                    found.append(policy_metrics(*moments, update))
+        metrics = dict(zip(METRICS, torch.stack(found).mean(0).tolist(), strict=True))
+        metrics["certainty"] = float(torch.stack(certainty).mean())
         if before is not None and s.max_kl is not None:
-            found["kl"] = before.limit(self.policy_learner, s.max_kl)
-        forget_some(self.policy_learner, s.forget_rate * found["certainty"])
-        return found
+            metrics["kl"] = before.limit_kl(self.policy_learner, s.max_kl)
+        decay_precision(self.policy_learner, s.forget_rate * metrics["certainty"])
+        return metrics
 
-    # --- state ---------------------------------------------------------------------------
+    # --- files -------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the agent to one file, atomically.
+    @override
+    def _pack(self) -> tuple[Tensors, Header]:
+        tensors: Tensors = {}
+        for name, learner in (("policy", self.policy_learner), ("value", self.value_learner)):
+            tensors |= with_prefix(learner.method.learnt(learner.state), f"{name}/")
+        return tensors, {"target_std": self.target_std}
 
-        The file holds the networks, the statistics, the generator and the current episode.
-        """
-        file.save(self, path)
-
+    @override
     @classmethod
-    def load(cls, path: str | Path, env: Any = None) -> Self:
-        """Read an agent that ``save`` wrote; it continues as if it had not been interrupted.
+    def _from_file(cls, env: Any, options: dict[str, Any], file: AgentFile) -> Self:
+        return cls(env, **options)
 
-        Args:
-            path: path of the file.
-            env: environment; default: created from the name in the file.  The interrupted episode
-                is replayed from its seed and its actions.
-        """
-        agent = file.load(cls, path, env)
-        assert isinstance(agent, cls)
-        return agent
-
-    def options(self) -> dict[str, Any]:
-        """Return the constructor arguments, except the environment, as JSON values."""
-        return {"seed": self.seed, **asdict(self.settings)}
+    @override
+    def _restore(self, file: AgentFile) -> None:
+        for name, learner in (("policy", self.policy_learner), ("value", self.value_learner)):
+            tensors = under_prefix(file.tensors, f"{name}/")
+            validation.check_same_tensors(
+                learner.method.learnt(learner.state), tensors, f"{name} network"
+            )
+            validation.check_numbers(tensors, learner.method.domains)
+            learner.method.restore(learner.state, tensors)
+            learner.fitted = self.steps > 0
+        self.set_target_std(serialization.restore_std(file.header["target_std"], "target_std"))

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from tractable.agents.settings import (
+    COUNT,
+    MEMORY_ROWS,
+    NON_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Domain,
+    check_domains,
+)
 
 
 @dataclass(frozen=True)
@@ -31,12 +39,12 @@ class ControlSettings:
             networks depend on (``Learner.update``); None: nothing is forgotten.
         saturation_penalty: precision, before it is multiplied by the certainty, with which every
             row observes that the policy's output is zero, so that actions do not saturate
-            (``advice``); 0 disables it.
+            (``policy_update``); 0 disables it.
         forget_rate: share, before it is multiplied by the certainty, of the weights' information
-            that the policy discards at each update, so that it keeps learning (``restraint``);
+            that the policy discards at each update, so that it keeps learning (``policy_update``);
             0 disables it.
         max_kl: maximum Kullback-Leibler divergence of the policies before and after an update
-            (``restraint``); None: no limit.
+            (``policy_update``); None: no limit.
     """
 
     n_steps: int = 1024
@@ -59,30 +67,21 @@ class ControlSettings:
 
     def __post_init__(self) -> None:
         """Raise if a setting is outside its domain."""
-        for wanted, (holds, names) in _DOMAINS.items():
-            for name in names:
-                value = getattr(self, name)
-                if not holds(value):
-                    raise ValueError(f"{name} must {wanted}, got {value!r}")
+        check_domains(self, _DOMAINS)
 
 
-def _none_or_above(least: float) -> Callable[[Any], bool]:
-    return lambda value: value is None or least < value < math.inf
-
-
-_DOMAINS: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
-    "be at least 1": (lambda value: value >= 1, ("n_steps", "batch_size", "epochs")),
-    "lie between 0 and 1": (
-        lambda value: 0 <= value <= 1,
-        ("gamma", "td_lambda", "target_std_decay"),
+_DOMAINS: dict[Domain, tuple[str, ...]] = {
+    COUNT: ("n_steps", "batch_size", "epochs"),
+    SHARE: ("gamma", "td_lambda", "target_std_decay"),
+    POSITIVE: ("target_std", "min_target_std", "gain"),
+    MEMORY_ROWS: ("memory_rows",),
+    NON_NEGATIVE: ("saturation_penalty",),
+    ("be at least 0 and below 1", lambda value: 0 <= value < 1): ("forget_rate",),
+    ("be positive and finite, or None", lambda value: value is None or 0 < value < math.inf): (
+        "max_kl",
     ),
-    "be positive": (lambda value: value > 0, ("target_std", "min_target_std", "gain")),
-    "be a number of rows above 1, or None": (_none_or_above(1), ("memory_rows",)),
-    "be at least 0 and finite": (lambda value: 0 <= value < math.inf, ("saturation_penalty",)),
-    "be at least 0 and below 1": (lambda value: 0 <= value < 1, ("forget_rate",)),
-    "be positive and finite, or None": (_none_or_above(0), ("max_kl",)),
-    "name at least one layer of at least one unit": (
-        lambda value: len(value) > 0 and min(value) >= 1,
-        ("policy_hidden_layer_sizes", "value_hidden_layer_sizes"),
+    ("name at least one layer of at least one unit", lambda value: min(value, default=0) >= 1): (
+        "policy_hidden_layer_sizes",
+        "value_hidden_layer_sizes",
     ),
 }
