@@ -1,27 +1,29 @@
-"""The variance of a mean over positions, where positions share the weights that made them.
+"""The variance of a mean over positions that share the weights they were computed with.
 
-The pixels of a feature map, or the steps of a sequence, are computed with the same weights: their
-errors are alike and hardly average out, so that a mean over P of them keeps far more than 1/P of
-their variance.  One number per row and channel says how much: ``V``, the variance of the mean over
-all positions.  It follows a network at the cost of a layer at a single position, because a mean
-over positions commutes with everything that is linear and the same at each of them.
+The pixels of a feature map, or the steps of a sequence, are computed with the same weights.  Their
+errors are similar and hardly average out, so a mean over P of them has far more than 1/P of their
+variance.  One number per row and channel describes this: ``V``, the variance of the mean over all
+positions.  It is propagated through the network at the cost of a layer at a single position,
+because a mean over positions commutes with everything that is linear and the same at each position.
 
-With ``a`` the mean over positions of the input's means (per offset k of a kernel), ``f`` the share
-of the positions where an offset lies inside the image, and weights ``N(mu, s)``:
+With ``a`` the mean over positions of the input means (for each offset k of a kernel), ``f`` the
+share of the positions at which an offset lies inside the image, and weights ``N(mu, s)``:
 
     V' = sum s (a^2 + f^2 V) + sum_c V (sum_k mu f)^2 + s_bias                     a layer
-    V = rho (mean sqrt v)^2 + (1 - rho) mean v / P          defines the common share rho, which
-                                                            functions of each entry do not change
+    V = rho (mean sqrt v)^2 + (1 - rho) mean v / P          defines the shared part rho, which
+                                                            elementwise functions do not change
     var = mean v (1/n + r (1 - 1/n)),  V = mean v (1/P + r (1 - 1/P))       a mean over n of P
 
 Messages: ``cov(mean z, w) = a var w`` is what the summed messages of the means give already.  The
-message of a variance goes back the way V came: ``a^2 d_var`` to a weight, where the squares of P
-messages would add up to less, by up to a factor P.
+message of a variance is propagated back along the computation of V: ``a^2 d_var`` to a weight,
+whereas the squares of P messages would add up to less, by up to a factor P.
 
-Exact: V of a layer on constant inputs; of one on uncertain inputs too, up to the borders of
-a convolution.
-Approximate: a function that acts entry by entry leaves the common share as it is; means over some
-of the positions take all pairs as equally correlated; correlations between channels are dropped.
+Shapes below: x ``[rows, channels, *positions]`` (sequences: ``[rows, *positions, features]``);
+V has size 1 in each dimension of positions, for example ``[rows, channels, 1, 1]``.
+
+Exact: V of a layer with constant inputs; with uncertain inputs, up to the borders of a convolution.
+Approximate: an elementwise function does not change the shared part; for means over some of the
+positions all pairs are equally correlated; correlations between channels are ignored.
 """
 
 from __future__ import annotations
@@ -41,46 +43,63 @@ from tractable.moments.maps import Convolution
 
 @dataclass(frozen=True)
 class PooledVariance:
-    """What is known of the mean over positions of a state."""
+    """The variance of the mean over the positions of a state.
+
+    Attributes:
+        variance: V, of size one in the dimensions of positions; messages pass back through it.
+        dims: dimensions of the state that contain positions, counted from the front.
+        compute_share: function that computes ``share``.
+    """
 
     variance: Tensor
-    """V, of size one where the positions were; messages go back through it."""
     dims: tuple[int, ...]
-    """The dimensions of the state that hold positions, from the front."""
-    measure: Callable[[], Tensor]
-    """Finds the share."""
+    compute_share: Callable[[], Tensor]
 
     @cached_property
     def share(self) -> Tensor:
-        """The share rho of the variance that the positions have in common, without a graph."""
-        return self.measure()
+        """The shared part rho of the variance, without a graph."""
+        return self.compute_share()
 
 
-def pooled(mean_variance: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> PooledVariance:
-    """What is known of ``count`` states, ``few`` of whose variances are given, and of V."""
+def pooled(
+    mean_variance: Tensor, sampled_variances: Tensor, dims: tuple[int, ...], count: int
+) -> PooledVariance:
+    """Return the pooled variance of a state.
+
+    Args:
+        mean_variance: V.
+        sampled_variances: variances of some of the positions.
+        dims: dimensions of positions.
+        count: number of positions.
+    """
     value = mean_variance.detach()
-    return PooledVariance(mean_variance, dims, lambda: _share(value, few, dims, count))
+    return PooledVariance(
+        mean_variance, dims, lambda: _share(value, sampled_variances, dims, count)
+    )
 
 
-def _share(value: Tensor, few: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
+def _share(value: Tensor, sampled_variances: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
     with torch.no_grad():
-        alone, together = _bounds(few, deviation(few), dims, count)
-        room = (together - alone).clamp_min(torch.finfo(few.dtype).eps * together)
-        return (value - alone) / torch.where(room > 0, room, 1)
+        alone, together = _bounds(sampled_variances, deviation(sampled_variances), dims, count)
+        range_ = (together - alone).clamp_min(torch.finfo(sampled_variances.dtype).eps * together)
+        return (value - alone) / torch.where(range_ > 0, range_, 1)
 
 
 def deviation(variance: Tensor) -> Tensor:
-    """The root, with the least normal number for zero: of zeros, torch's takes 40 times as long."""
+    """Return the square root, with the smallest normal number for zero.
+
+    The square root of zeros takes torch 40 times as long.
+    """
     return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt_()
 
 
-def count_of(shape: torch.Size, dims: tuple[int, ...]) -> int:
-    """How many positions there are."""
+def n_positions(shape: torch.Size, dims: tuple[int, ...]) -> int:
+    """Return the number of positions."""
     return math.prod(shape[dim] for dim in dims)
 
 
-def valued(value: Tensor, source: Tensor) -> Tensor:
-    """``value``, whose messages go to ``source`` in proportion to it."""
+def proportional(value: Tensor, source: Tensor) -> Tensor:
+    """Return ``value``, whose messages pass to ``source`` multiplied by ``value / source``."""
     if not source.requires_grad:
         return value
     with torch.no_grad():
@@ -91,22 +110,25 @@ def valued(value: Tensor, source: Tensor) -> Tensor:
 
 
 def sampled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Some 30 positions, evenly spread: enough for a mean of variances, and cheap."""
-    most = _SAMPLED[min(len(dims), len(_SAMPLED)) - 1]
+    """Return about 30 positions, evenly spaced: enough for a mean of variances, at a small cost."""
+    n_sampled = _SAMPLED[min(len(dims), len(_SAMPLED)) - 1]
     index: list[Any] = [slice(None)] * x.ndim
     for dim in dims:
-        step = (x.shape[dim] + most // 2) // most
+        step = (x.shape[dim] + n_sampled // 2) // n_sampled
         if step > 1:
             index[dim] = slice(step // 2, None, step)
     return x[tuple(index)].contiguous()
 
 
 _SAMPLED = (36, 6, 3)
-"""Positions along each dimension, for one, two and three dimensions."""
+"""Sampled positions along each dimension, for one, two and three dimensions."""
 
 
-def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...], count: int) -> Tensor:
-    """Variance of the mean of ``count`` states, some of whose (signed) deviations are given.
+def mean_variance_of_products(
+    deviation: Tensor, share: Tensor | float, dims: tuple[int, ...], count: int
+) -> Tensor:
+    """Return the variance of the mean of ``count`` values, of which some (signed) deviations are
+    given.
 
     ``rho (mean sd)^2 + (1 - rho) mean sd^2 / P``
     """
@@ -116,29 +138,38 @@ def loaded(deviation: Tensor, share: Tensor | float, dims: tuple[int, ...], coun
 def _bounds(
     variance: Tensor, deviation: Tensor, dims: tuple[int, ...], count: int
 ) -> tuple[Tensor, Tensor]:
-    """Variance of the mean of states that have nothing and all in common."""
+    """Return the variance of the mean if the values share nothing, and if they share all."""
     alone = variance.mean(dims, keepdim=True) / count
     return alone, deviation.mean(dims, keepdim=True).square()
 
 
 def _between(alone: Tensor, together: Tensor, share: Tensor | float) -> Tensor:
-    """Variance of the mean of states that have a share in common."""
+    """Return the variance of the mean of values with a shared part."""
     return torch.clamp_min(alone + share * (together - alone), 0)
 
 
 def independent(variance: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """V of a state whose positions are independent, or one and the same."""
+    """Return V of a state with independent positions; a dimension of size 1 is one position."""
     full = tuple(dim for dim in dims if variance.shape[dim] > 1)
     if not full:
         return variance
-    return variance.mean(full, keepdim=True) / count_of(variance.shape, full)
+    return variance.mean(full, keepdim=True) / n_positions(variance.shape, full)
 
 
-def mean_variance(few: Tensor, pooled: PooledVariance, count: int) -> Tensor:
-    """V of ``count`` states now, ``few`` of whose variances are given."""
+def mean_variance(sampled_variances: Tensor, pooled: PooledVariance, count: int) -> Tensor:
+    """Return V of a state from its present variances and its shared part.
+
+    Args:
+        sampled_variances: present variances of some of the positions.
+        pooled: the pooled variance when it was computed.
+        count: number of positions.
+    """
     with torch.no_grad():
-        value = _between(*_bounds(few, deviation(few), pooled.dims, count), pooled.share)
-    return valued(value, pooled.variance)
+        value = _between(
+            *_bounds(sampled_variances, deviation(sampled_variances), pooled.dims, count),
+            pooled.share,
+        )
+    return proportional(value, pooled.variance)
 
 
 def window_variance(
@@ -149,15 +180,15 @@ def window_variance(
     dims: tuple[int, ...],
     count: int,
 ) -> Tensor:
-    """Variance of the means over windows.
+    """Return the variances of means over windows.
 
     Args:
         average: the same means of the variances.
-        inside: the sum of the weights of each window (less than one where it is padded).
-        weight: the weight that each entry of a window has, ``1 / n``.
+        inside: sum of the weights of each window (less than one where it is padded).
+        weight: weight of each entry of a window, ``1 / n``.
         mean_variance: V.
-        dims: the dimensions that hold positions.
-        count: the number of all positions.
+        dims: dimensions of positions.
+        count: number of all positions.
     """
     extra = (inside - weight) / (1 - 1 / count)
     with torch.no_grad():
@@ -171,68 +202,90 @@ def window_variance(
 
 
 def linear(
-    mean: Tensor, incoming: Tensor | None, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+    mean: Tensor, input_v: Tensor | None, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
 ) -> Tensor:
-    """V of ``x w^T + b``, from the mean over positions of the means of x and V of x.
+    """Return V of ``x w^T + b``.
 
-    As in every rule, a message to a factor holds the squared *mean* of the other one.
+    As in every rule, a message to a factor contains the squared *mean* of the other factor.
+
+    Args:
+        mean: mean over positions of the means of x, ``[rows, 1, inputs]``.
+        input_v: V of x, of the same shape; None if x is constant.
+        w: means of the weights, ``[outputs, inputs]``.
+        var_w: variances of the weights, or None.
+        var_b: variances of the bias, ``[outputs]``, or None.
     """
     if var_w is not None:
         found = F.linear((mean * mean).detach(), var_w, var_b)
     else:
         found = w.new_zeros(()) if var_b is None else var_b
-    if incoming is None:
+    if input_v is None:
         return found
     if var_w is not None:
-        found = found + F.linear(incoming, var_w).detach()
-    return found + F.linear(incoming, (w * w).detach())
+        found = found + F.linear(input_v, var_w).detach()
+    return found + F.linear(input_v, (w * w).detach())
 
 
 def scaled(
-    mean: Tensor, incoming: Tensor, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
+    mean: Tensor, input_v: Tensor, w: Tensor, var_w: Tensor | None, var_b: Tensor | None
 ) -> Tensor:
-    """V of ``x w + b`` whose ``w`` and ``b`` are the same at all positions."""
-    found = incoming * (w * w).detach()
+    """Return V of ``x w + b``, where ``w`` and ``b`` are the same at all positions.
+
+    Args:
+        mean: mean over positions of the means of x.
+        input_v: V of x.
+        w: means of the factor.
+        var_w: variances of the factor, or None.
+        var_b: variances of the offset, or None.
+    """
+    found = input_v * (w * w).detach()
     if var_w is not None:
-        found = found + (mean * mean) * var_w + (incoming * var_w).detach()
+        found = found + (mean * mean) * var_w + (input_v * var_w).detach()
     return found if var_b is None else found + var_b
 
 
 def convolution(
     geometry: Convolution,
     x: Tensor,
-    incoming: Tensor | None,
+    input_v: Tensor | None,
     w: Tensor,
     var_w: Tensor | None,
     var_b: Tensor | None,
     out: torch.Size,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """V of a convolution of ``x``, whose means are given in full, with V of x.
+    """Return V of a convolution, and the factors ``a^2`` and ``(sum_k mu f)^2`` of its messages.
 
-    Also the two factors that messages go back by: ``a^2`` and ``(sum_k mu f)^2``.
+    Args:
+        geometry: stride, padding, dilation and groups.
+        x: means of the input, ``[rows, channels, *positions]``.
+        input_v: V of x, ``[rows, channels, 1, ...]``; None if x is constant.
+        w: means of the weights, ``[outputs, channels, *kernel]``.
+        var_w: variances of the weights, or None.
+        var_b: variances of the bias, ``[outputs]``, or None.
+        out: shape of the result.
     """
     kernel, groups = w.shape[2:], geometry.groups
-    met, inside = _shares(geometry, x.shape[2:], kernel, out[2:], x.dtype, x.device)
+    met, inside = _offset_shares(geometry, x.shape[2:], kernel, out[2:], x.dtype, x.device)
     squares = through = None
     if var_w is not None:
         squares = (x.flatten(2) @ met).square_().reshape(*x.shape[:2], *kernel)
-        found = _at_one_position(squares, var_w, var_b, groups)
+        found = _single_position(squares, var_w, var_b, groups)
     else:
         found = x.new_zeros(()) if var_b is None else var_b.reshape(-1, *[1] * len(kernel))
-    if incoming is None:
+    if input_v is None:
         return found, squares, None
     shape = *w.shape[:2], *[1] * len(kernel)
     through = (w.flatten(2) @ inside).square_().reshape(shape)
     if var_w is None:
-        return found + _at_one_position(incoming, through, None, groups), None, through
+        return found + _single_position(input_v, through, None, groups), None, through
     both = torch.add(through, (var_w.flatten(2) @ (inside * inside)).reshape(shape))
-    return found.add_(_at_one_position(incoming, both, None, groups)), squares, through
+    return found.add_(_single_position(input_v, both, None, groups)), squares, through
 
 
 def convolution_messages(
     d_var: Tensor, squares: Tensor | None, through: Tensor | None, groups: int
 ) -> tuple[Tensor | None, Tensor | None, Tensor]:
-    """Messages to V of the input, and to the variances of weights and bias."""
+    """Return the messages to V of the input, and to the variances of weights and bias."""
     d = d_var.flatten(1)
     if groups > 1:
         d_in = None if through is None else _back_to_input(d_var, through, groups)
@@ -246,36 +299,36 @@ def convolution_messages(
     return d_in, d_w, d.sum(0)
 
 
-def _at_one_position(x: Tensor, w: Tensor, b: Tensor | None, groups: int) -> Tensor:
-    """A convolution whose kernel is as large as its input."""
+def _single_position(x: Tensor, w: Tensor, b: Tensor | None, groups: int) -> Tensor:
+    """Return a convolution whose kernel is as large as its input, ``[rows, outputs, 1, ...]``."""
     ones = (1,) * (x.ndim - 2)
     if groups > 1:
-        return _one(x.ndim - 2, groups).apply(x, w, b)
+        return _single_position_map(x.ndim - 2, groups).apply(x, w, b)
     z = F.linear(x.flatten(1), w.flatten(1), b)
     return z.reshape(*z.shape, *ones)
 
 
 def _back_to_input(d: Tensor, w: Tensor, groups: int) -> Tensor:
     x = d.new_empty(d.shape[0], w.shape[1] * groups, *w.shape[2:])
-    found = _one(d.ndim - 2, groups).pull(d, x, w, (True, False, False))[0]
+    found = _single_position_map(d.ndim - 2, groups).pull(d, x, w, (True, False, False))[0]
     assert found is not None
     return found
 
 
 def _back_to_weight(d: Tensor, x: Tensor, groups: int) -> Tensor:
     w = d.new_empty(d.shape[1], x.shape[1] // groups, *x.shape[2:])
-    found = _one(d.ndim - 2, groups).pull(d, x, w, (False, True, False))[1]
+    found = _single_position_map(d.ndim - 2, groups).pull(d, x, w, (False, True, False))[1]
     assert found is not None
     return found
 
 
-def _one(dims: int, groups: int) -> Convolution:
-    """The convolution that has one position."""
+def _single_position_map(dims: int, groups: int) -> Convolution:
+    """Return the convolution with a single position."""
     return Convolution((1,) * dims, (0,) * dims, (1,) * dims, groups)
 
 
 @lru_cache(maxsize=64)
-def _shares(
+def _offset_shares(
     geometry: Convolution,
     size: torch.Size,
     kernel: torch.Size,
@@ -283,21 +336,26 @@ def _shares(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Tensor, Tensor]:
-    """The share of the output where an input meets an offset of the kernel; its sum, ``f``."""
+    """Return the shares of the outputs at which an input meets a kernel offset, and their sums
+    ``f``.
+
+    Shapes ``[*positions, *kernel]``, flattened to two dimensions, and ``[*kernel]``.
+    """
     met = torch.ones(1, 1, dtype=dtype, device=device)
     for d in range(len(kernel)):
-        way = geometry.stride[d], geometry.padding[d], geometry.dilation[d]
-        along = met.new_tensor(_meetings(size[d], kernel[d], out[d], *way))
+        steps = geometry.stride[d], geometry.padding[d], geometry.dilation[d]
+        along = met.new_tensor(_offset_shares_1d(size[d], kernel[d], out[d], *steps))
         met = torch.kron(met, along)
     return met.t().contiguous(), met.sum(1)
 
 
-def _meetings(
+def _offset_shares_1d(
     size: int, kernel: int, out: int, stride: int, padding: int, dilation: int
 ) -> tuple[tuple[float, ...], ...]:
-    """Per offset of the kernel along a dimension, the share of the output that meets each entry."""
-    ways = [[i + padding - dilation * k for i in range(size)] for k in range(kernel)]
+    """Return the same along one dimension, ``[kernel, size]``."""
+    # An input i meets the offset k in the output (i + padding - dilation k) / stride.
+    numerators = [[i + padding - dilation * k for i in range(size)] for k in range(kernel)]
     return tuple(
-        tuple(1 / out if way % stride == 0 and 0 <= way < stride * out else 0.0 for way in row)
-        for row in ways
+        tuple(1 / out if n % stride == 0 and 0 <= n < stride * out else 0.0 for n in row)
+        for row in numerators
     )

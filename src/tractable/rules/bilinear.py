@@ -17,7 +17,7 @@ from tractable.gaussian import Gaussian, moment_rule, torch_functions
 from tractable.moments import activation as act
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
-from tractable.rules import shared_variance
+from tractable.rules import shared_variance_products
 from tractable.rules.activation import elementwise
 from tractable.rules.autograd import BilinearFunction
 
@@ -42,11 +42,11 @@ def product(map: BilinearMap, x: Operand, w: Operand, b: Operand | None = None) 
         shape[1 if isinstance(map, Convolution) else -1] = -1
         z: Any = constant + b.reshape(shape)
         return Gaussian.wrap(
-            z.loc, z.variance, shared_variance.of_product(map, x, w, b, z.variance)
+            z.loc, z.variance, shared_variance_products.of_product(map, x, w, b, z.variance)
         )
     b_moments = (None, None) if b is None else moments_of(b)
     loc, variance = BilinearFunction.apply(map, *moments_of(x), *moments_of(w), *b_moments)
-    return Gaussian.wrap(loc, variance, shared_variance.of_product(map, x, w, b, variance))
+    return Gaussian.wrap(loc, variance, shared_variance_products.of_product(map, x, w, b, variance))
 
 
 @moment_rule(F.linear)

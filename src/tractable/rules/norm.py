@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import norm
 from tractable.moments.maps import Scale
-from tractable.rules import shared_variance
+from tractable.rules import shared_variance_products
 from tractable.rules.autograd import require_both
 from tractable.rules.bilinear import product
 
@@ -122,7 +122,7 @@ def _by_channels(
     w = _moments(input.loc.new_ones(input.shape[1]) if weight is None else weight)
     b = (None, None) if bias is None else _moments(bias)
     loc, variance, *made = BatchNormFunction.apply(*_moments(input), *w, *b, eps)
-    shared = shared_variance.of_channels(input, made, w, b[1], variance)
+    shared = shared_variance_products.of_channels(input, made, w, b[1], variance)
     return Gaussian.wrap(loc, variance, shared), made[0], made[1]
 
 

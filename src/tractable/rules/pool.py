@@ -81,10 +81,10 @@ def _windows(
     if loc.shape[-dims:].numel() > max_windows:
         variance = average * weight
     else:
-        pooled = shared_variance.pooled_of(input)
+        pooled = shared_variance.pooled_variance(input)
         if pooled is None or pooled.dims != at:
             return Gaussian.wrap(loc, average * weight)
-        variance = shared_variance.averaged(input, pooled, average, inside, weight)[0]
+        variance = shared_variance.window_means(input, pooled, average, inside, weight)[0]
     total = inside.mean() if isinstance(inside, Tensor) else inside
     return Gaussian.wrap(loc, variance, shared_variance.of_windows(input, variance, total, at))
 

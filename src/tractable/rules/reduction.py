@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule, torch_functions
-from tractable.moments.shared_variance import PooledVariance, count_of
+from tractable.moments.shared_variance import PooledVariance, n_positions
 from tractable.rules import shared_variance
 from tractable.rules.shared_variance import SharedVariance
 
@@ -52,7 +52,7 @@ def _over_positions(
 
     None if the mean is not over such positions.
     """
-    pooled = shared_variance.pooled_of(input)
+    pooled = shared_variance.pooled_variance(input)
     if pooled is None or dtype is not None or input.numel() == 0:
         return None
     dim = axis if dim is None else dim
@@ -73,16 +73,16 @@ def _mean_over(
 ) -> tuple[Tensor, SharedVariance | None]:
     """Return the same for the positions ``here``, then for the independent entries of ``rest``."""
     windows = input.variance.mean(here, keepdim=True)
-    count = count_of(input.shape, here)
-    variance, whole = shared_variance.averaged(input, pooled, windows, 1.0, 1 / count)
+    count = n_positions(input.shape, here)
+    variance, whole = shared_variance.window_means(input, pooled, windows, 1.0, 1 / count)
     if rest:
-        others = count_of(input.shape, rest)
+        others = n_positions(input.shape, rest)
         variance, whole = (v.mean(rest, keepdim=True) / others for v in (variance, whole))
     left = tuple(d for d in pooled.dims if d not in here)
     shared = None
     if left:
         kept = variance
-        shared = SharedVariance(lambda: shared_variance.state(whole, kept, left))
+        shared = SharedVariance(lambda: shared_variance.pooled_state(whole, kept, left))
     if keepdim:
         return variance, shared
     shape, gone = variance.shape, (*here, *rest)
