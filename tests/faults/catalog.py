@@ -78,7 +78,7 @@ FAULTS: list[Fault] = [
     ACTIVATION("variance of the rectified Gaussian loses a term", "alpha * f * (q - p) - f * f", "alpha * f * (q - p)"),
     ACTIVATION("slope of the cosine that of the sine", "_oscillating(mu.sin() * damp, var), -mu.sin() * damp", "_oscillating(mu.cos() * damp, var), -mu.sin() * damp"),
     ACTIVATION("variance of a square without the factor 2", "2 * var * var + 4 * (var * mu) * mu", "2 * var * var + 2 * (var * mu) * mu"),
-    DERIVATIVE("square of the covariance not doubled", "_AdjacentCovariance(weighed(j * j), [(2, _row((s * s).mul_(2)))])", "_AdjacentCovariance(weighed(j * j), [(2, _row(s * s))])"),
+    DERIVATIVE("square of the covariance not doubled", "_AdjacentCovariance(weighted(j * j), [(2, _row((s * s).mul_(2)))])", "_AdjacentCovariance(weighted(j * j), [(2, _row(s * s))])"),
     DERIVATIVE("covariance with the inputs loses its second term", "_row(g_low.mul_(low.jacobian))", "_row(g_low.mul_(low.jacobian) * 0)"),
     NORM("share taken by the statistics without the spread", "taken = (2 - eps * square) / n", "taken = (1 - eps * square) / n"),
     CELLS("update gate weighs the new state", "torch.lerp(n, now, rz[:, units:], out=h_t)", "torch.lerp(now, n, rz[:, units:], out=h_t)"),

@@ -48,7 +48,7 @@ def test_no_variance_needed_no_variance_pulled(
     assert spreads == (None, None, None)
 
 
-def test_two_constants_are_refused() -> None:
+def test_two_constants_raise() -> None:
     a = torch.ones(2, 2)
-    with pytest.raises(TypeError, match="two constants"):
+    with pytest.raises(TypeError, match="x and w are both constants"):
         bilinear.forward(MatMul(), (a, None), (a, None), (None, None))

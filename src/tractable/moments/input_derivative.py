@@ -1,33 +1,33 @@
 """Moments of the derivative of a chain of linear layers and activations.
 
-With ``z' = W a + b``, ``a = phi(z)``, the derivative of an output with respect to a state is a
-sum over the branches that join them, each a product of weights ``Y`` and slopes ``X = phi'(z)``:
+With ``z' = W a + b``, ``a = phi(z)``, the derivative of an output with respect to a state is a sum
+over the paths that join them, each a product of weights ``Y`` and slopes ``X = phi'(z)``:
 
     D(l) = D(l+1) Y(l) X(l)                                                            (34)
 
-so mean, variance and covariances pass from the last layer to the first by the product formulas
-(11), (12) and (14).  Kept are the covariances of a slope with the weight and the slope just
-below it, whose weight in a branch is ``r = E[Y(l+1)] E[D(l+2)]`` (36); layers further apart are
-independent (9).  All terms are separable in the two units a weight joins, so that every sum over
-branches is a few matrix products.
+so mean, variance and covariances propagate from the last layer to the first by the product formulas
+(11), (12) and (14).  The covariances of a slope with the weight and the slope just below it are
+kept, whose weight in a path is ``r = E[Y(l+1)] E[D(l+2)]`` (36); layers further apart are
+independent (9).  All terms are separable in the two units that a weight joins, so that each sum
+over paths is a few matrix products.
 
-Every smooth slope here is a quadratic of its activation, ``phi' = k + l a - a^2`` (tanh: k = 1,
-l = 0; sigmoid: k = 0, l = 1), with ``g = l - 2 E[a]``; tanh gives eqs. (39) to (47):
+Every smooth slope here is a quadratic function of its activation, ``phi' = k + l a - a^2`` (tanh:
+k = 1, l = 0; sigmoid: k = 0, l = 1), with ``g = l - 2 E[a]``; tanh gives eqs. (39) to (47):
 
     E[phi']          = k + l E[a] - E[a]^2 - var a                                     (40)
     var phi'         = var a (g^2 + 2 var a)                                           (41)
     cov(phi', u)     = g cov(a, u)                                             (42, 46, 47)
     cov(phi', phi'~) = g g~ c + 2 c^2,   c = cov(a, a~)                                (44)
 
-Piecewise linear ones have a constant slope, decided by the sign of the mean (48).
+Piecewise linear activations have a constant slope, decided by the sign of the mean (48).
 
-Exact: linear networks' means and variances; every mean without variances.
-Approximate: activations are linearised (10), products are treated as Gaussian, and when sums
-over branches are squared, either (``"branches"``, as published) covariances between branches
-are dropped, or (``"nodes"``) only those between branches that part at this very layer.
+Exact: means and variances of linear networks; all means without variances.
+Approximate: activations are linearized (10), products are treated as Gaussian, and when sums over
+paths are squared, either (``"branches"``, as published) covariances between paths are ignored, or
+(``"nodes"``) only those between paths that separate at this layer.
 
-Source: Nguyen & Goulet, appendix B, with the misprints of eqs. 19, 28, 29, 36, 38, 41, 43, 45,
-46 and 48 put right.
+Source: Nguyen & Goulet, appendix B, with the misprints of eqs. 19, 28, 29, 36, 38, 41, 43, 45, 46
+and 48 corrected.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ SUMS: tuple[Sums, ...] = ("nodes", "branches")
 
 @dataclass(frozen=True)
 class ActivationMoments:
-    """One layer: states ``z``, activations ``a`` and slopes ``phi'(z)``, one row per input.
+    """Moments of a layer: states ``z``, activations ``a``, slopes ``phi'(z)``; ``[rows, units]``.
 
-    ``k + l a - a^2`` at the mean is the jacobian, so that a smooth slope has the mean
-    ``J - var a``, and its own slope, ``phi'' = (l - 2 a) phi'``, the mean ``g (J - 3 var a)``.
-    What follows from these four is computed when asked for, anew each time: it is the caller's
-    to write into.
+    ``k + l a - a^2`` at the mean is the Jacobian, so that a smooth slope has the mean ``J - var
+    a``, and its own slope, ``phi'' = (l - 2 a) phi'``, the mean ``g (J - 3 var a)``.  The
+    properties return new tensors, which the caller may write into.
     """
 
     mean: Tensor
@@ -67,7 +66,7 @@ class ActivationMoments:
 
     @property
     def bend(self) -> Tensor | None:
-        """The factor g, or None where the slope is constant."""
+        """The factor g, or None if the slope is constant."""
         if self.linear is None:
             return None
         g = -2 * self.mean
@@ -75,46 +74,46 @@ class ActivationMoments:
 
     @property
     def slope(self) -> Tensor:
-        """E[phi'(z)] (40); where it is constant, the jacobian itself."""
+        """E[phi'(z)] (40); if it is constant, the Jacobian itself."""
         return self.jacobian if self.linear is None else self.jacobian - self.variance
 
     @property
     def slope_variance(self) -> Tensor | None:
-        """Variance of phi'(z) (41), or None where it is zero."""
+        """The variance of phi'(z) (41), or None if it is zero."""
         g = self.bend
         return None if g is None else g.square_().add_(self.variance, alpha=2).mul_(self.variance)
 
     @property
     def second(self) -> Tensor | None:
-        """E[phi''(z)], or None where it is zero."""
+        """E[phi''(z)], or None if it is zero."""
         g = self.bend
         return None if g is None else g.mul_(self.jacobian - 3 * self.variance)
 
 
 def linear(mu: Tensor, var: Tensor) -> ActivationMoments:
-    """``a = z``."""
+    """Return the moments of ``a = z``."""
     return ActivationMoments(mu, var, torch.ones_like(mu))
 
 
 def relu(mu: Tensor, var: Tensor) -> ActivationMoments:
-    """Slope 1 where the mean is positive, else 0 (48)."""
+    """Return the moments of the ReLU, with slope 1 if the mean is positive and else 0 (48)."""
     return leaky_relu(mu, var, 0.0)
 
 
 def leaky_relu(mu: Tensor, var: Tensor, negative_slope: float = 0.01) -> ActivationMoments:
-    """Slope 1 where the mean is positive, else ``negative_slope``."""
+    """Return the moments of the leaky ReLU, with slope 1 or ``negative_slope`` by the mean."""
     a, j = act.leaky_relu(mu, negative_slope)
     return ActivationMoments(a, (var * j).mul_(j), j)
 
 
 def tanh(mu: Tensor, var: Tensor) -> ActivationMoments:
-    """``phi' = 1 - a^2``."""
+    """Return the moments of tanh, with ``phi' = 1 - a^2``."""
     a, j = act.tanh(mu)
     return ActivationMoments(a, (var * j).mul_(j), j, 0.0)
 
 
 def sigmoid(mu: Tensor, var: Tensor) -> ActivationMoments:
-    """``phi' = a - a^2``."""
+    """Return the moments of the sigmoid, with ``phi' = a - a^2``."""
     a, j = act.sigmoid(mu)
     return ActivationMoments(a, (var * j).mul_(j), j, 1.0)
 
@@ -124,9 +123,9 @@ Slopes = Callable[[Tensor, Tensor], ActivationMoments]
 
 @dataclass(frozen=True)
 class GaussianWeights:
-    """Independent Gaussian weights of a linear layer, ``[outputs, inputs]``.
+    """Independent Gaussian weights Y of a linear layer, ``[outputs, inputs]``.
 
-    The matrices of ``pull`` are kept once they were asked for.
+    The matrices that ``pull`` needs are computed once.
     """
 
     mean: Tensor
@@ -144,37 +143,40 @@ class GaussianWeights:
 
     @cached_property
     def adjacent(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The matrices in the three terms of the covariance between neighbours."""
+        """The matrices in the three terms of the covariance of adjacent slopes."""
         return self.variance, self.square, self.square * self.mean
 
     @cached_property
     def adjacent_mean(self) -> list[Tensor]:
-        """Each of them times E[Y]."""
+        """Each of these matrices times E[Y]."""
         return [matrix * self.mean for matrix in self.adjacent]
 
     @cached_property
     def adjacent_products(self) -> list[list[Tensor]]:
-        """Each of them times each, those that come twice in a square doubled."""
+        """The products of these matrices; those that occur twice in a square are doubled."""
         return [[(1 if a is b else 2) * a * b for b in self.adjacent] for a in self.adjacent]
 
 
 @dataclass(frozen=True)
 class PathSums:
-    """Sums over the branches from a unit to an output, ``[rows, outputs, units]``.
+    """Sums over the paths from a unit to an output, ``[rows, outputs, units]``.
 
-    With the mean E and variance of one branch and its weight ``r``: the sums of E, r and the
-    variances, and those of the products E^2, r^2 and E r.
+    Attributes:
+        mean: sum of the means E of the paths.
+        rest: sum of the weights r of the paths.
+        variance: sum of the variances of the paths.
+        products: sums of E^2, r^2 and E r; None stands for the products of the sums themselves, as
+            for ``"nodes"``.
     """
 
     mean: Tensor
     rest: Tensor
     variance: Tensor
     products: tuple[Tensor, Tensor, Tensor] | None = None
-    """None: the products of the sums themselves, as for nodes."""
 
 
 def start(last: ActivationMoments) -> PathSums:
-    """The derivative of the last layer's activations with respect to its states."""
+    """Return the derivative of the last layer's activations with respect to its states."""
     eye = torch.eye(last.mean.shape[-1], dtype=last.mean.dtype, device=last.mean.device)
     one = eye.expand(last.mean.shape[0], -1, -1)
     mean, spread = one * _row(last.slope), last.slope_variance
@@ -185,10 +187,17 @@ def start(last: ActivationMoments) -> PathSums:
 def pull(
     above: PathSums, top: ActivationMoments, w: GaussianWeights, low: ActivationMoments, sums: Sums
 ) -> PathSums:
-    """One layer down: from the states of ``top`` to those of ``low``, which ``w`` joins.
+    """Return the sums one layer down.
 
-    The cost is that of 16 matrix products where both layers bend, 7 where only ``top`` does and
-    4 where it does not, as long as what surrounds them works in memory that is at hand.
+    The cost is that of 16 matrix products if both layers have curved activations, 7 if only ``top``
+    has, and 4 if it has not, as long as the temporary memory is reused.
+
+    Args:
+        above: sums for the states of ``top``.
+        top: the upper layer.
+        w: the weights between the layers.
+        low: the lower layer.
+        sums: ``"nodes"`` or ``"branches"``, see the module.
     """
     x = _row(low.slope)
     rest = above.mean @ w.mean
@@ -224,7 +233,10 @@ def pull(
 def _independent(
     above: PathSums, w: GaussianWeights, low: ActivationMoments, x: Tensor, work: _Work
 ) -> tuple[Tensor, Tensor]:
-    """(37) without covariance, ``var D (var YX + E[YX]^2) + var YX E[D]^2``; ``E[D]^2 E[Y]^2``."""
+    """Return (37) without covariance, and ``E[D]^2 E[Y]^2``.
+
+    (37) is ``var D (var YX + E[YX]^2) + var YX E[D]^2``.
+    """
     if above.products is None:
         q = torch.mul(above.mean, above.mean, out=work.left)
     else:
@@ -241,9 +253,9 @@ def _independent(
 def input_covariance(
     above: PathSums, top: ActivationMoments, w: GaussianWeights, low: ActivationMoments
 ) -> Tensor:
-    """``cov(D, z) / var z`` for the derivative with respect to the states of ``low`` (38).
+    """Return ``cov(D, z) / var z`` for the derivative with respect to the states of ``low`` (38).
 
-    Divided by the variance, so that it is defined for a state without one.
+    Divided by the variance, so that it is defined for a state without variance.
     """
     total = above.mean.new_zeros(*above.mean.shape[:2], w.mean.shape[1])
     g, g_low = top.bend, low.bend
@@ -255,15 +267,17 @@ def input_covariance(
     return total
 
 
-# --- covariance of neighbours ----------------------------------------------------------------
+# --- covariance of adjacent slopes -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _AdjacentCovariance:
-    """Part of ``cov(X_i, Y_ij X_j)``: ``left_i`` times the sum of ``near_ij right_j``.
+    """A part of ``cov(X_i, Y_ij X_j)``: ``left_i`` times the sum of ``adjacent_ij right_j``.
 
-    Terms name the matrix ``adjacent`` of ``GaussianWeights`` by its number.  Where the products of
-    ``PathSums`` are those of the sums, ``left`` is multiplied by ``r``.
+    Attributes:
+        left: the factor of the upper unit, times ``r`` if the products of ``PathSums`` are those of
+            the sums.
+        terms: index of a matrix of ``GaussianWeights.adjacent``, and the factor of the lower unit.
     """
 
     left: Tensor
@@ -273,7 +287,7 @@ class _AdjacentCovariance:
 def _covariance(
     above: PathSums, top: ActivationMoments, low: ActivationMoments, slope: Tensor
 ) -> list[_AdjacentCovariance]:
-    """``cov(X_i, Y_ij X_j)`` of neighbours, separated into its units (18, 24, 29).
+    """Return ``cov(X_i, Y_ij X_j)`` of adjacent slopes, separated into factors (18, 24, 29).
 
     ``cov(X_i, Y_ij) E[X_j] + cov(X_i, X_j) E[Y_ij]`` with ``cov(a_i, Y_ij) = J_i v_ij E[a_j]``
     (43) and ``cov(a_i, a_j) = J_i E[Y_ij] var a_j`` (45).
@@ -282,15 +296,15 @@ def _covariance(
     if g is None:
         return []
 
-    def weighed(left: Tensor) -> Tensor:
+    def weighted(left: Tensor) -> Tensor:
         return _row(left) if above.products is not None else above.rest * _row(left)
 
     j, s = top.jacobian, low.variance
-    first = _AdjacentCovariance(weighed(g.mul_(j)), [(0, _row(low.mean) * slope)])
+    first = _AdjacentCovariance(weighted(g.mul_(j)), [(0, _row(low.mean) * slope)])
     if g_low is None:
         return [first]
     first.terms.append((1, _row(g_low.mul_(s))))
-    return [first, _AdjacentCovariance(weighed(j * j), [(2, _row((s * s).mul_(2)))])]
+    return [first, _AdjacentCovariance(weighted(j * j), [(2, _row((s * s).mul_(2)))])]
 
 
 def _add_squares(
@@ -300,7 +314,7 @@ def _add_squares(
     adjacent: list[_AdjacentCovariance],
     work: _Work,
 ) -> None:
-    """Add ``sum_i r_i^2 cov_ij^2``: each pair of terms once, those of two different terms twice."""
+    """Add ``sum_i r_i^2 cov_ij^2``: each pair of terms once, pairs of different terms twice."""
     for i, part in enumerate(adjacent):
         for other in adjacent[i:]:
             if above.products is None:
@@ -311,7 +325,7 @@ def _add_squares(
                 inner = None  # S_nn right_n + 2 S_nm right_m + ..., all times right_n
                 for m, right_ in part.terms:
                     if other is part and m < n:
-                        continue  # this pair is done
+                        continue  # each pair once
                     found = work.product(left, w.adjacent_products[n][m])
                     if inner is None:
                         inner = torch.mul(found, right_, out=work.inner)
@@ -323,7 +337,7 @@ def _add_squares(
 
 @dataclass(frozen=True)
 class _Work:
-    """Memory that the terms of a layer share: fresh memory for each would double the time."""
+    """Temporary memory that the terms of a layer share: allocating it for each doubles the time."""
 
     left: Tensor
     inner: Tensor
@@ -331,7 +345,7 @@ class _Work:
 
     @classmethod
     def between(cls, above: Tensor, matrix: Tensor) -> _Work:
-        """For products of ``above`` with ``matrix``."""
+        """Return memory for products of ``above`` with ``matrix``."""
         (rows, outputs, n), m = above.shape, matrix.shape[1]
         sizes = [rows * outputs * units for units in (n, m, m)]
         left, inner, result = above.new_empty(sum(sizes)).split(sizes)
@@ -339,7 +353,7 @@ class _Work:
         return cls(left.view(rows, outputs, n), inner.view(low), result.view(low))
 
     def product(self, left: Tensor, matrix: Tensor) -> Tensor:
-        """``left @ matrix``, until the next one is asked for."""
+        """Return ``left @ matrix`` in memory that the next call overwrites."""
         torch.mm(left.flatten(0, 1), matrix, out=self.result.flatten(0, 1))
         return self.result
 

@@ -1,4 +1,4 @@
-"""The bilinear maps of torch: linear, convolution, matrix product, elementwise product."""
+"""The bilinear maps of torch: linear layer, convolution, matrix product, elementwise product."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from typing_extensions import override
 
-from tractable.moments.bilinear import BackwardParts, Needs
+from tractable.moments.bilinear import BackwardParts, BilinearMap, Needs
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(BilinearMap):
     """``z = x w^T + b`` over the last dimension, as ``F.linear``."""
 
+    @override
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """See ``BilinearMap``."""
         return F.linear(x, w, b)
 
+    @override
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
-        """See ``BilinearMap``."""
         to_x = d @ w if needs[0] else None
         if d.ndim != 2:
             d, x = d.reshape(-1, d.shape[-1]), x.reshape(-1, x.shape[-1])
@@ -29,8 +30,17 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Convolution:
-    """``F.conv1d/2d/3d`` and their transposes, on batched input."""
+class Convolution(BilinearMap):
+    """``F.conv1d/2d/3d`` and their transposes, for batched inputs.
+
+    Attributes:
+        stride: stride of each dimension.
+        padding: padding of each dimension.
+        dilation: dilation of each dimension.
+        groups: number of groups.
+        transposed: whether it is a transposed convolution.
+        output_padding: output padding of each dimension, of a transposed one.
+    """
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -50,12 +60,12 @@ class Convolution:
             self.groups,
         )
 
+    @override
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """See ``BilinearMap``."""
         return torch.ops.aten.convolution(x, w, b, *self._geometry())
 
+    @override
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
-        """See ``BilinearMap``."""
         channels = d.shape[1]
         to_x, to_w, to_b = torch.ops.aten.convolution_backward(
             d, x, w, [channels], *self._geometry(), list(needs)
@@ -68,59 +78,59 @@ class Convolution:
 
 
 @dataclass(frozen=True)
-class MatMul:
-    """``x @ w`` with broadcasting over the leading dimensions; both at least matrices."""
+class MatMul(BilinearMap):
+    """``x @ w`` with broadcasting over the leading dimensions; both are at least matrices."""
 
+    @override
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """See ``BilinearMap``."""
         z = x @ w
         return z if b is None else z + b
 
+    @override
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
-        """See ``BilinearMap``."""
         to_x = (d @ w.mT).sum_to_size(x.shape) if needs[0] else None
         to_w = (x.mT @ d).sum_to_size(w.shape) if needs[1] else None
         return to_x, to_w, d if needs[2] else None
 
 
 @dataclass(frozen=True)
-class Multiply:
+class Multiply(BilinearMap):
     """``x * w`` entry by entry, with broadcasting."""
 
+    @override
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """See ``BilinearMap``."""
         z = x * w
         return z if b is None else z + b
 
+    @override
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
-        """See ``BilinearMap``."""
         to_x = (d * w).sum_to_size(x.shape) if needs[0] else None
         to_w = (d * x).sum_to_size(w.shape) if needs[1] else None
         return to_x, to_w, d if needs[2] else None
 
 
 @dataclass(frozen=True)
-class Scale:
-    """``x * w + b``, where w and b have one number for each channel (or feature) of x.
+class Scale(BilinearMap):
+    """``x * w + b``, where w and b have one number for each channel or feature of x.
 
     Attributes:
-        shape: that of w and b beside x, of size one where they are the same for all.
+        shape: shape of w and b that broadcasts to x, for example ``[1, channels, 1, 1]``.
     """
 
     shape: tuple[int, ...]
 
-    def beside(self, w: Tensor) -> Tensor:
-        """A weight or bias in its shape beside x."""
+    def broadcastable(self, w: Tensor) -> Tensor:
+        """Return a weight or bias in the shape that broadcasts to x."""
         return w.reshape(self.shape)
 
+    @override
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """See ``BilinearMap``."""
-        z = x * self.beside(w)
-        return z if b is None else z.add_(self.beside(b))
+        z = x * self.broadcastable(w)
+        return z if b is None else z.add_(self.broadcastable(b))
 
+    @override
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
-        """See ``BilinearMap``."""
-        to_x = d * self.beside(w) if needs[0] else None
+        to_x = d * self.broadcastable(w) if needs[0] else None
         to_w = (d * x).sum_to_size(self.shape).reshape(w.shape) if needs[1] else None
         to_b = d.sum_to_size(self.shape).reshape(w.shape) if needs[2] else None
         return to_x, to_w, to_b

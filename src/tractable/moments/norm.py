@@ -1,24 +1,24 @@
-"""Normalisation by the statistics of the means.
+"""Moments of normalization layers, whose statistics are those of the means.
 
-With centre ``c`` and spread ``q`` the mean and variance of the means over a set of n entries (the
-rows of a batch, the features of a row, ...) and ``s = 1 / sqrt(q + eps)``, the tangent of the
-layer at the means is
+With center ``c`` and variance ``q`` of the means over a set of n entries (the rows of a batch, the
+features of a row, ...) and ``s = 1 / sqrt(q + eps)``, the tangent of the layer at the means is
 
     z_i = (mu_i - c) s                                 differentiated as it stands
     J   = s (I - 1 1'/n - z z'/n)                      a projection, times s
-    v'  = v s^2 (1 - (1 + q s^2) / n)                  the diagonal of J diag(v) J', in the mean
+    v'  = v s^2 (1 - (1 + q s^2) / n)                  the mean diagonal of J diag(v) J'
 
-so the message to the means is the gradient, through the statistics.  With statistics taken as
-constants every layer would tell its inputs to grow or shift together, which does nothing.
+so the message to the means is the gradient through the statistics.  If the statistics were
+constants, each layer would tell its inputs to grow or shift together, which has no effect.
 
-Doubt (the mean d of the variances) above the spread: the tangent is no longer what the layer does
-to most draws, whose own spread is near ``q + d``.  Then ``1 / sqrt(d + eps)`` takes the place of s
-in ``v'`` and in the messages, so that what was normalised has a variance of at most one.
+If the mean d of the variances exceeds q, the tangent does not describe what the layer does to most
+samples, whose variance over the set is near ``q + d``.  Then ``1 / sqrt(d + eps)`` replaces s in
+``v'`` and in the messages, so that a normalized state has a variance of at most one.
 
-Exact: the mean and its message without variance; the variances on average, for small and equal
-ones.  Approximate: the variance of an entry is its own, scaled, whatever the others have; and the
-means alone make the statistics, because counting doubt into the spread shrinks the signal at
-every layer.
+Exact: the mean and its message without variance; the average of the variances, for small and equal
+ones.
+Approximate: the variance of an entry is its own, scaled, whatever the others are; and the means
+alone determine the statistics, because including the variances would shrink the signal at each
+layer.
 
 >>> standardized(torch.tensor([[0.0, 2.0, 4.0]]), torch.tensor([[0.1, 0.1, 0.1]]), 0.0)[0]
 tensor([[-1.2247,  0.0000,  1.2247]])
@@ -38,7 +38,7 @@ Moments = tuple[Tensor, Tensor | None]
 
 
 def standardized(mu: Tensor, var: Tensor | None, eps: float) -> Moments:
-    """Statistics over the last dimension."""
+    """Return the moments normalized by the statistics over the last dimension."""
     n = mu.shape[-1]
     z, _, scale = torch.native_layer_norm(mu, [n], None, None, eps)
     if var is None:
@@ -49,23 +49,23 @@ def standardized(mu: Tensor, var: Tensor | None, eps: float) -> Moments:
 
 
 class Channels(NamedTuple):
-    """How a batch was normalised channel by channel: one number for each of them.
+    """The normalization of a batch, one number for each channel.
 
     Attributes:
-        centre: the mean of the means.
+        center: mean of the means.
         scale: ``s``.
-        factor: what the variances are multiplied by.
-        part: the part of a message that passes to the means.
+        factor: factor of the variances.
+        part: part of a message that passes to the means.
     """
 
-    centre: Tensor
+    center: Tensor
     scale: Tensor
     factor: Tensor
     part: Tensor
 
 
 def standardized_channels(mu: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Means normalised over all dimensions but the second, their centre and scale."""
+    """Return the means normalized over all dimensions but the second, their center and scale."""
     found: tuple[Tensor, Tensor, Tensor] = torch.native_batch_norm(
         mu, None, None, None, None, True, 0.0, eps
     )
@@ -73,7 +73,7 @@ def standardized_channels(mu: Tensor, eps: float) -> tuple[Tensor, Tensor, Tenso
 
 
 def spread(scale: Tensor, eps: float) -> Tensor:
-    """``q``, the variance of the means."""
+    """Return ``q``, the variance of the means."""
     return (1 / scale.square() - eps).clamp_min(0)
 
 
@@ -83,23 +83,24 @@ def channels(
     b: tuple[Tensor | None, Tensor | None],
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Channels]:
-    """Moments of ``z w + b`` with z normalised over all dimensions but the second; ``z^2``.
+    """Return mean and variance of ``z w + b``, ``z^2``, and the normalization.
 
-    ``z w + b`` has the variance ``f v (w^2 + v_w) + z^2 v_w + v_b``, with the factor f of ``v'``.
+    ``z`` is ``x`` normalized over all dimensions but the second.  The variance of ``z w + b`` is
+    ``f v (w^2 + v_w) + z^2 v_w + v_b``, with the factor f of ``v'``.
     """
     (mu, var), (mu_w, var_w), (mu_b, var_b) = x, w, b
-    z, centre, scale = standardized_channels(mu, eps)
+    z, center, scale = standardized_channels(mu, eps)
     square = scale.square()
     taken = (2 - eps * square) * (mu.shape[1] / mu.numel())
-    doubt = var.mean([d for d in range(mu.ndim) if d != 1]) + eps
-    factor, part = _factors(square, taken, doubt)
+    mean_variance = var.mean([d for d in range(mu.ndim) if d != 1]) + eps
+    factor, part = _factors(square, taken, mean_variance)
     mean = _affine(z, mu_w, mu_b)
     squares = z.mul_(z)
     through = mu_w * mu_w if var_w is None else (mu_w * mu_w).add_(var_w)
     variance = _affine(var, through.mul_(factor), var_b)
     if var_w is not None:
         variance.addcmul_(squares, var_w.view(-1, *[1] * (mu.ndim - 2)))
-    return mean, variance, squares, Channels(centre, scale, factor, part)
+    return mean, variance, squares, Channels(center, scale, factor, part)
 
 
 def channel_messages(
@@ -112,12 +113,15 @@ def channel_messages(
     needs_mu: Needs,
     needs_var: Needs,
 ) -> tuple[BackwardParts, BackwardParts]:
-    """Messages to ``(x, w, b)`` for the means, through the statistics, and for the variances."""
+    """Return the messages to the means and to the variances of ``(x, w, b)``.
+
+    Those to the means pass through the statistics.
+    """
     to_means: BackwardParts = None, None, None
     to_variances: BackwardParts = None, None, None
     back = torch.ops.aten.native_batch_norm_backward
     if d_mu is not None:
-        through, given = mu_w * made.part, (None, None, made.centre, made.scale)
+        through, given = mu_w * made.part, (None, None, made.center, made.scale)
         to_means = back(d_mu, mu, through, *given, True, 0.0, list(needs_mu))
     if d_var is not None:
         through = (mu_w * mu_w).mul_(made.factor)
@@ -127,14 +131,17 @@ def channel_messages(
 
 
 def _affine(x: Tensor, factor: Tensor, offset: Tensor | None) -> Tensor:
-    """``x factor + offset``, both the same in a channel: normalising by constants is one pass."""
+    """Return ``x factor + offset`` per channel, in one pass over memory."""
     zero, one = torch.zeros_like(factor), torch.ones_like(factor)
     z: Tensor = torch.native_batch_norm(x, factor, offset, zero, one, False, 0.0, 0.0)[0]
     return z
 
 
 def scaled_to_unit(mu: Tensor, var: Tensor | None, dims: list[int], eps: float) -> Moments:
-    """Divided by the root of the mean square over ``dims``: without a centre, ``J`` loses one."""
+    """Return the moments divided by the root mean square over ``dims``.
+
+    Without a center, ``J`` loses one direction only.
+    """
     scale = torch.rsqrt((mu * mu).mean(dims, keepdim=True) + eps)
     z = mu * scale
     if var is None:
@@ -144,21 +151,23 @@ def scaled_to_unit(mu: Tensor, var: Tensor | None, dims: list[int], eps: float) 
     return _tangent(z, var, square, taken, var.detach().mean(dims, keepdim=True) + eps)
 
 
-def _factors(square: Tensor, taken: Tensor, doubt: Tensor) -> tuple[Tensor, Tensor]:
-    """What variances, and what messages to the means, are multiplied by, as the module says.
+def _factors(square: Tensor, taken: Tensor, mean_variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors of the variances and of the messages to the means, see the module.
 
     Args:
         square: ``s^2``.
-        taken: share of the variance that the statistics take.
-        doubt: ``d + eps``.
+        taken: share of the variance that the statistics remove.
+        mean_variance: ``d + eps``.
     """
-    damped = (1 / (square * doubt)).clamp(max=1)  # (q + eps) / (d + eps), where doubt is larger
+    damped = (1 / (square * mean_variance)).clamp(max=1)  # (q + eps) / (d + eps) if d is larger
     return square * damped * (1 - taken).clamp_min(0), damped.sqrt()
 
 
 def _tangent(
-    z: Tensor, var: Tensor, square: Tensor, taken: Tensor, doubt: Tensor
+    z: Tensor, var: Tensor, square: Tensor, taken: Tensor, mean_variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Normalised means whose messages, and variances that, are scaled."""
-    factor, part = _factors(square, taken, doubt)
-    return torch.lerp(z.detach(), z, part), var * factor  # the same z, with a part of the message
+    """Return normalized means with scaled messages, and scaled variances."""
+    factor, part = _factors(square, taken, mean_variance)
+    return torch.lerp(
+        z.detach(), z, part
+    ), var * factor  # the value of z, with a part of its gradient

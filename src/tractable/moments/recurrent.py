@@ -1,8 +1,8 @@
-"""Moments of recurrent layers over all steps, and the messages back: one pass each way.
+"""Moments of recurrent layers over all steps, and their messages: one pass in each direction.
 
-A layer sees the Gaussians ``p_t`` of its inputs' projections and carries a state.  Means are those
-of torch's own layer; variances follow from those of the gates, products taken as of independent
-factors (eq. 14):
+A layer gets the Gaussian projections ``p_t`` of its inputs and propagates a state.  The means are
+those of torch's layer; the variances follow from those of the gates, with products as of
+independent factors (eq. 14), where ' marks the previous step:
 
     LSTM  c = f c' + i g        v_c = f^2 v_c' + v_f (c'^2 + v_c') + i^2 v_g + v_i (g^2 + v_g)
           h = o t, t = tanh c   v_h = o^2 v_t + v_o (t^2 + v_t)
@@ -11,17 +11,20 @@ factors (eq. 14):
     RNN   h = phi(a)            v_h = J^2 v_a
 
 With ``s`` the slope of a gate at its mean and ``v`` the variance before it, the tangent has the
-variance ``s^2 v``, which has no bound: over many steps it may overflow.  A gate lies between two
-numbers, so its variance is taken as ``s^2 v / (1 + s v)`` and its slope as
-``J = s / sqrt(1 + s v)`` (``J^2 v`` is the variance).  Then ``f^2 + v_f <= f`` and nothing grows.
+variance ``s^2 v``, which is unbounded and may overflow over many steps.  A gate is bounded, so its
+variance is taken as ``s^2 v / (1 + s v)`` and its slope as ``J = s / sqrt(1 + s v)`` (``J^2 v`` is
+the variance).  Then ``f^2 + v_f <= f`` and nothing grows.
 
 Messages: with ``D = d_c + d_h o J_t``, to i, f, g: ``D g J_i, D c' J_f, D i J_g``; to o:
-``d_h t J_o``; to c': ``D f``; those of the variances with every factor squared.  Both are carried
-at once, as a tensor of two.
+``d_h t J_o``; to c': ``D f``; those of the variances with each factor squared.  Both are propagated
+together, as a tensor whose first dimension has size two.
+
+Shapes: projections and gates ``[steps, rows, gates * units]``, states ``[steps, rows, units]``,
+messages ``[2, steps, rows, ...]``.  The loops write into preallocated tensors, to save time.
 
 Exact: the means and their messages without variance.
-Approximate: gates of one state are taken as independent, and so are the uses of a weight at
-different steps; the slope of a gate stands for the gate.
+Approximate: gates of one state, and uses of a weight at different steps, are treated as
+independent; gates are linearized.
 """
 
 from __future__ import annotations
@@ -38,7 +41,14 @@ Pair = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class RecurrentWeights:
-    """The matrix from the state before, and its bias; a variance of None marks a constant."""
+    """The weights from the previous state, and their bias; a variance of None marks a constant.
+
+    Attributes:
+        weight: ``[gates * units, units]``.
+        weight_variance: same shape, or None.
+        bias: ``[gates * units]``, or None.
+        bias_variance: same shape, or None.
+    """
 
     weight: Tensor
     weight_variance: Tensor | None
@@ -46,46 +56,52 @@ class RecurrentWeights:
     bias_variance: Tensor | None
 
     def spread(self, h: Tensor, base: Tensor) -> Tensor:
-        """The variance of ``weight h + bias`` that is not the state's, added to ``base``."""
+        """Return ``base`` plus the variance of ``weight h + bias`` not due to h, in place."""
         if self.weight_variance is not None:
             base.flatten(0, -2).addmm_((h * h).flatten(0, -2), self.weight_variance.mT)
         return base if self.bias_variance is None else base.add_(self.bias_variance)
 
     @property
     def square(self) -> Tensor:
-        """``E[W^2]``, transposed: what the variance of the state is multiplied by."""
+        """The factor ``E[W^2]`` of the state's variance, transposed, ``[units, gates * units]``."""
         square = self.weight * self.weight
         return (square if self.weight_variance is None else square + self.weight_variance).mT
 
     @property
     def both(self) -> Tensor:
-        """The factors of messages to the state before."""
+        """The factors of messages to the previous state, ``[2, gates * units, units]``."""
         return torch.stack([self.weight, self.weight * self.weight])
 
 
 @dataclass
 class ForwardPass:
-    """What a layer gave, and what its messages need."""
+    """The result of a layer: mean and variance of ``out`` and ``cell``, ``[steps, rows, units]``.
+
+    ``kept`` are the tensors for the backward pass, by name.
+    """
 
     out: Pair
-    """``[steps, rows, units]``."""
     cell: Pair | None = None
     kept: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class BackwardMessages:
-    """Messages, means and variances stacked in front."""
+    """Messages to means and variances, stacked in the first dimension.
+
+    Attributes:
+        to_input: to the projections of the inputs, ``[2, steps, rows, gates * units]``.
+        to_hidden: to the projections of the previous states, of the same shape.
+        to_state: to the first state (and cell), each ``[2, rows, units]``.
+    """
 
     to_input: Tensor
-    """To the projections of the inputs, ``[2, steps, rows, gates]``."""
     to_hidden: Tensor
-    """To what the state before was projected to."""
     to_state: list[Tensor]
 
 
 def gate_variance(v: Tensor, slope: Tensor, out: Tensor, bounded: bool) -> Tensor:
-    """``J^2 v`` in ``out``; ``slope``, which holds s, then holds ``J^2``."""
+    """Write ``J^2 v`` into ``out``, overwrite ``slope``, which is s, by ``J^2``; return ``out``."""
     if bounded:
         limit = torch.addcmul(_one(v), v, slope, out=out)
         slope.mul_(slope).div_(limit)
@@ -104,18 +120,18 @@ def _one(like: Tensor) -> Tensor:
 
 
 def bounded_gate(mean: Tensor, slope: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, variance and slope of a gate, for rules that go step by step."""
+    """Return value, variance and slope of a gate, for the rules that compute step by step."""
     limit = 1 + slope * var
     return mean, slope * slope * var / limit, slope * limit.rsqrt()
 
 
 def _before(states: Tensor, first: Tensor) -> Tensor:
-    """The state before each step."""
+    """Return the state before each step, ``[steps, rows, units]``."""
     return torch.cat([first.unsqueeze(0), states[:-1]])
 
 
 def _with_squares(*factors: tuple[Tensor, Tensor]) -> Tensor:
-    """Products and their squares, ``[steps, 2, rows, factors, units]``."""
+    """Return products and their squares, ``[steps, 2, rows, factors, units]``."""
     steps, rows, units = factors[0][0].shape
     found = factors[0][0].new_empty(steps, 2, rows, len(factors), units)
     once, twice = found.unbind(1)
@@ -125,16 +141,24 @@ def _with_squares(*factors: tuple[Tensor, Tensor]) -> Tensor:
     return found
 
 
-class LSTM:
-    """Gates i, f, g, o; the state is (h, c)."""
+class LSTMMoments:
+    """The LSTM: gates i, f, g, o; the state is (h, c)."""
 
     def forward(
         self, x: Pair, state: list[Pair], w: RecurrentWeights, bounded: bool
     ) -> ForwardPass:
-        """Means of all steps, then variances."""
+        """Return means and variances of all steps.
+
+        Args:
+            x: mean and variance of the projections of the inputs; overwritten.
+            state: mean and variance of h and of c, ``[rows, units]`` each.
+            w: recurrent weights.
+            bounded: whether the variances of gates are bounded.
+        """
         (h0, vh0), (c0, vc0) = state
         a, c, t, h = self._means(x[0], h0, c0, w)
-        i, f, g, o = a.chunk(4, -1)
+        i, f, g, o = a.chunk(4, -1)  # views of a, each [steps, rows, units]
+        # s (1 - s) for the sigmoids, 1 - tanh^2 for g and t
         slope, slope_t = a.addcmul(a, a, value=-1), torch.addcmul(_one(t), t, t, value=-1)
         of_gates = slope.chunk(4, -1)
         torch.addcmul(_one(g), g, g, value=-1, out=of_gates[2])
@@ -143,6 +167,7 @@ class LSTM:
             w.spread(_before(h, h0), x[1]), (vh0, vc0), w.square, slope, slope_t, a,
             torch.cat([before, i, t], -1).square_(), bounded,
         )  # fmt: skip
+        # J times g, c', i, t for the gates, and o J_t for the cell
         factor, to_c = slope.sqrt_(), slope_t.sqrt_().mul_(o)
         for part, other in zip(of_gates, (g, before, i, t), strict=True):
             part.mul_(other)
@@ -153,11 +178,16 @@ class LSTM:
         base: Tensor, first: Pair, across: Tensor, slope: Tensor, slope_t: Tensor, gates: Tensor,
         weights: Tensor, bounded: bool,
     ) -> Pair:  # fmt: skip
-        """Of outputs and cells; the slopes then hold ``J^2``."""
+        """Return the variances of outputs and cells; the slopes are overwritten by ``J^2``.
+
+        ``base`` is the variance of the gates that is not due to the previous state, ``first`` the
+        variances of the first h and c, ``weights`` are the squares of c', i and t.
+        """
         vh, vc = torch.empty_like(slope_t), torch.empty_like(slope_t)
         va, v, q = (torch.empty_like(base[0]) for _ in range(3))
         vt, part = torch.empty_like(vh[0]), torch.empty_like(weights[0])
         units = len(vt.T)
+        # v: variances of the gates, q = gate^2 + v: their second moments, [rows, 4 units]
         vi, q_f, q_g, q_o = v[:, :units], *q.chunk(4, -1)[1:]
         others, (of_f, of_g, of_o) = v[:, units:], part.chunk(3, -1)
         h_now, c_now = first
@@ -166,7 +196,7 @@ class LSTM:
             torch.addmm(b, h_now, across, out=va)
             gate_variance(va, s, v, bounded)
             torch.addcmul(v, a, a, out=q)
-            torch.mul(others, k, out=part)
+            torch.mul(others, k, out=part)  # v_f c'^2, v_g i^2, v_o t^2
             torch.addcmul(of_f, c_now, q_f, out=c_out).addcmul_(vi, q_g).add_(of_g)
             gate_variance(c_out, s_t, vt, bounded)
             torch.addcmul(of_o, vt, q_o, out=h_out)
@@ -175,7 +205,7 @@ class LSTM:
 
     @staticmethod
     def _means(x: Tensor, h0: Tensor, c0: Tensor, w: RecurrentWeights) -> tuple[Tensor, ...]:
-        """Gates, cells, their hyperbolic tangents and outputs of all steps."""
+        """Return the means of gates, cells, their hyperbolic tangents and outputs of all steps."""
         steps, rows, width = x.shape
         a = x if w.bias is None else x.add_(w.bias)
         c, t, h = (x.new_empty(steps, rows, width // 4) for _ in range(3))
@@ -195,36 +225,43 @@ class LSTM:
     def backward(
         self, ran: ForwardPass, d_out: Tensor | None, d_cell: Tensor | None, w: RecurrentWeights
     ) -> BackwardMessages:
-        """Messages to all projections, and to the first state."""
+        """Return the messages to all projections, and to the first state.
+
+        Args:
+            ran: result of ``forward``.
+            d_out: messages to the outputs, ``[2, steps, rows, units]``, or None; overwritten.
+            d_cell: messages to the cells, of the same shape, or None.
+            w: recurrent weights.
+        """
         kept = ran.kept
         f, factor = kept["f"], kept["factor"]
         one = _one(f)
         outer, inner = _with_squares((kept["to_c"], one), (f, one)).unbind(3)
         steps, rows, units = f.shape
-        d = torch.stack([factor, factor * factor])
+        d = torch.stack([factor, factor * factor])  # factors, overwritten by the messages
         gates = d.view(2, steps, rows, 4, units)
-        d3, d_o = gates[..., :3, :].unbind(1), gates[..., 3, :].unbind(1)
+        d3, d_o = gates[..., :3, :].unbind(1), gates[..., 3, :].unbind(1)  # i, f, g; and o
         d_t, to_c, kept_c, back = d.unbind(1), outer.unbind(0), inner.unbind(0), w.both
         outs = _steps(d_out, f)
         dh, dc = outs[-1], f.new_zeros(2, rows, units) if d_cell is None else d_cell[:, -1]
         for t in range(steps - 1, -1, -1):
-            whole = torch.addcmul(dc, dh, to_c[t])
-            d3[t].mul_(whole.unsqueeze(2))
+            d_total = torch.addcmul(dc, dh, to_c[t])  # D
+            d3[t].mul_(d_total.unsqueeze(2))
             d_o[t].mul_(dh)
-            dc = whole.mul_(kept_c[t])
+            dc = d_total.mul_(kept_c[t])  # D f
             if d_cell is not None and t:
                 dc += d_cell[:, t - 1]
             dh = _added(outs, t, d_t[t], back)
         return BackwardMessages(d, d, [dh, dc])
 
 
-class GRU:
-    """Gates r, z, n; the state is h."""
+class GRUMoments:
+    """The GRU: gates r, z, n; the state is h."""
 
     def forward(
         self, x: Pair, state: list[Pair], w: RecurrentWeights, bounded: bool
     ) -> ForwardPass:
-        """Means of all steps, then variances."""
+        """Return means and variances of all steps; see ``LSTMMoments.forward``."""
         ((h0, vh0),) = state
         a, hidden, h = self._means(x[0], h0, w)
         r, z, n = a.chunk(3, -1)
@@ -235,7 +272,7 @@ class GRU:
         constants = (r * r, hn * hn, (1 - z).square_(), z * z, (before - n).square_())
         base, vx = w.spread(before, torch.zeros_like(a)), x[1]
         units = h.shape[-1]
-        gates = 2 * units
+        gates = 2 * units  # r and z; n is computed after them
         vh = torch.empty_like(h)
         va, both = torch.empty_like(a[0]), torch.empty_like(a[0])
         sum_, inner, v_n = (torch.empty_like(h[0]) for _ in range(3))
@@ -247,7 +284,7 @@ class GRU:
             strict=True,
         )  # fmt: skip
         for b, p, p_n, s, s_n, out, r2, hn2, rest2, z2, gap2 in every:
-            torch.addmm(b, now, square, out=va)
+            torch.addmm(b, now, square, out=va)  # variance of the projected state, [rows, 3 units]
             gate_variance(torch.add(p, va, out=both)[:, :gates], s, v_rz, bounded)
             torch.addcmul(p_n, va_n, torch.add(r2, v_r, out=sum_), out=inner).addcmul_(v_r, hn2)
             gate_variance(inner, s_n, v_n, bounded)
@@ -259,7 +296,7 @@ class GRU:
 
     @staticmethod
     def _means(x: Tensor, h0: Tensor, w: RecurrentWeights) -> tuple[Tensor, Tensor, Tensor]:
-        """Gates, what the states were projected to, and outputs of all steps."""
+        """Return the means of gates, projections of the states, and outputs of all steps."""
         steps, rows, width = x.shape
         units = width // 3
         a, hidden, h = torch.empty_like(x), torch.empty_like(x), x.new_empty(steps, rows, units)
@@ -279,11 +316,11 @@ class GRU:
     def backward(
         self, ran: ForwardPass, d_out: Tensor | None, d_cell: Tensor | None, w: RecurrentWeights
     ) -> BackwardMessages:
-        """Messages to all projections, and to the first state."""
+        """Return the messages to all projections and to the first state."""
         kept = ran.kept
         r, z, n = kept["a"].chunk(3, -1)
         s_r, s_z, s_n = kept["slope"].chunk(3, -1)
-        k = (1 - z) * s_n
+        k = (1 - z) * s_n  # dh / d(argument of n)
         to_r, to_z = k * kept["hn"] * s_r, (kept["before"] - n) * s_z
         one = _one(k)
         factors = _with_squares((to_r, one), (to_z, one), (k, one), (k, r), (z, one))
@@ -303,11 +340,11 @@ class GRU:
         return BackwardMessages(d_x, d_h, [dh])
 
 
-class ElmanRNN:
-    """One activation; the state is h.
+class ElmanMoments:
+    """A recurrent layer with one activation function; the state is h.
 
     Args:
-        relu: whether it is a rectifier rather than a hyperbolic tangent.
+        relu: whether it is the ReLU instead of the hyperbolic tangent.
     """
 
     def __init__(self, relu: bool) -> None:
@@ -316,7 +353,7 @@ class ElmanRNN:
     def forward(
         self, x: Pair, state: list[Pair], w: RecurrentWeights, bounded: bool
     ) -> ForwardPass:
-        """Means of all steps, then variances."""
+        """Return means and variances of all steps; see ``LSTMMoments.forward``."""
         ((h0, vh0),) = state
         given = x[0] if w.bias is None else x[0] + w.bias
         h, now, across = torch.empty_like(given), h0, w.weight.mT
@@ -336,7 +373,7 @@ class ElmanRNN:
     def backward(
         self, ran: ForwardPass, d_out: Tensor | None, d_cell: Tensor | None, w: RecurrentWeights
     ) -> BackwardMessages:
-        """Messages to all projections, and to the first state."""
+        """Return the messages to all projections and to the first state."""
         slope = ran.kept["slope"]
         factor, back = _with_squares((slope, _one(slope)))[:, :, :, 0].unbind(0), w.both
         steps, rows, units = slope.shape
@@ -349,14 +386,14 @@ class ElmanRNN:
         return BackwardMessages(d, d, [dh])
 
 
-RecurrentLayer = LSTM | GRU | ElmanRNN
+RecurrentLayer = LSTMMoments | GRUMoments | ElmanMoments
 
 
 def _steps(messages: Tensor | None, like: Tensor) -> tuple[Tensor, ...]:
-    """Messages to the states of each step, which are used up; zeros where there are none."""
+    """Return messages to the state of each step, which are overwritten; zeros if there are none."""
     return (like.new_zeros(2, *like.shape) if messages is None else messages).unbind(1)
 
 
 def _added(outs: tuple[Tensor, ...], t: int, d: Tensor, back: Tensor) -> Tensor:
-    """Messages to the state before step t: its own, and those of the step."""
+    """Return the messages to the state before step t: its own, plus those of the step."""
     return outs[t - 1].baddbmm_(d, back) if t else torch.bmm(d, back)

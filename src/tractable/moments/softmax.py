@@ -9,10 +9,10 @@ which is linear in the variances: ordinary gradients through these, with ``p`` a
 the messages ``J^2 d_var``.
 
 Exact: the squares of the Jacobian at the means, for independent inputs.
-Approximate: the curvature over the width of the inputs (eq. 10).  In attention the scores of one
-query count as independent, once what they share is taken out (``score_variance``): the part of the
-variance that comes from the queries is exact for two keys, and right on average over keys and
-values that are independent of each other.
+Approximate: the curvature within the width of the inputs (eq. 10).  In attention the scores of one
+query are treated as independent after their common part is removed (``score_variance``): the part
+of the variance due to the queries is exact for two keys, and correct on average over independent
+keys and values.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from torch import Tensor
 
 
 def log_softmax_variance(p: Tensor, var: Tensor, dim: int) -> Tensor:
-    """Variances of ``log p``; ``p`` counts as a constant."""
+    """Return the variances of ``log p``, with ``p`` as a constant."""
     part = p * p * var
-    # By rounding a sum without its own largest term may fall below zero.
+    # Rounding may make a sum without its largest term negative.
     others = (part.sum(dim, keepdim=True) - part).clamp_min(0)
     return var * (1 - p).square() + others
 
 
 def softmax_variance(p: Tensor, var: Tensor, dim: int) -> Tensor:
-    """Variances of ``p``, which counts as a constant."""
+    """Return the variances of ``p``, with ``p`` as a constant."""
     return p * p * log_softmax_variance(p, var, dim)
 
 
@@ -40,17 +40,19 @@ def score_variance(
     key: tuple[Tensor, Tensor | None],
     factor: float,
 ) -> Tensor | None:
-    """Variances of the scores ``factor q k^T`` (eqs. 11 and 14), as far as a softmax sees them.
+    """Return the variances of the scores ``factor q k^T`` (eqs. 11 and 14), without their common
+    part.
 
-    The scores of one query share it: with ``m = sum_j p_j k_j`` the part ``factor q m`` is common
-    to all of them and cancels in the softmax.  So the variance of the query counts with
-    ``(k_j - m)^2 / w_j`` in place of ``k_j^2``, where ``w_j = 1 - 2 p_j + sum over l of p_l^2`` is
-    what centering leaves of the square of a key that is independent of the others.
+    The scores of one query share the query: with ``m = sum_j p_j k_j`` the part ``factor q m`` is
+    common to all of them and cancels in the softmax.  Therefore the variance of the query is
+    multiplied by ``(k_j - m)^2 / w_j`` in place of ``k_j^2``, where
+    ``w_j = 1 - 2 p_j + sum over l of p_l^2`` is what centering leaves of the square of a key that
+    is independent of the others.
 
     Args:
-        p: probabilities, queries by keys.
-        query: mean and variance of the queries; the variance may be None.
-        key: mean and variance of the keys; the variance may be None.
+        p: probabilities, ``[..., queries, keys]``.
+        query: mean and variance of the queries, ``[..., queries, features]``, or None.
+        key: mean and variance of the keys, ``[..., keys, features]``, or None.
         factor: factor of the scores.
     """
     (q, vq), (k, vk) = query, key
@@ -58,7 +60,7 @@ def score_variance(
         return None if vk is None else ((q * q) @ vk.mT).mul_(factor * factor)
     powers, m = _centered(p, k)
     shared = torch.cat([vq, -2 * vq * m], -1) @ powers.mT
-    shared.add_((vq * m * m).sum(-1, keepdim=True)).clamp_min_(0)  # below zero by rounding only
+    shared.add_((vq * m * m).sum(-1, keepdim=True)).clamp_min_(0)  # negative by rounding only
     spread = shared.div_(_left_by_centering(p))
     if vk is not None:
         spread.add_((q * q).add_(vq) @ vk.mT)
@@ -66,23 +68,29 @@ def score_variance(
 
 
 def _centered(p: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Squares and values of the keys about the first one, and for every query their mean by ``p``.
+    """Return squares and values of the keys about the first one, and their mean by ``p``.
 
-    About the first one because this saves digits, and not about their average, which would let
-    later keys reach earlier queries, if only by rounding.
+    About the first key because this saves digits; about their average, later keys would influence
+    earlier queries by rounding.
     """
-    near = k - k[..., :1, :]
-    return torch.cat([near * near, near], -1), p @ near
+    shifted = k - k[..., :1, :]
+    return torch.cat([shifted * shifted, shifted], -1), p @ shifted
 
 
 def _left_by_centering(p: Tensor) -> Tensor:
-    """``w`` of ``score_variance``; zero where one key has all of ``p``, and nothing is left."""
+    """Return ``w`` of ``score_variance``; zero if one key has all of ``p``."""
     whole = torch.linalg.vector_norm(p, dim=-1, keepdim=True).square_().add_(1)
     return torch.sub(whole, p, alpha=2).clamp_min_(torch.finfo(p.dtype).eps)
 
 
 def query_variance_message(p: Tensor, k: Tensor, d_var: Tensor) -> Tensor:
-    """Messages to the variances of the queries, from those of the scores (without the factor)."""
+    """Return the messages to the variances of the queries, without the factor of the scores.
+
+    Args:
+        p: probabilities.
+        k: means of the keys.
+        d_var: messages to the variances of the scores.
+    """
     powers, m = _centered(p, k)
     d = d_var / _left_by_centering(p)
     squares, values = (d @ powers).chunk(2, -1)
@@ -92,16 +100,16 @@ def query_variance_message(p: Tensor, k: Tensor, d_var: Tensor) -> Tensor:
 def attention_variance(
     p: Tensor, score: Tensor | None, value: Tensor, spread: Tensor | None, out: Tensor
 ) -> Tensor:
-    """Variance of ``out = p V`` where ``p`` is the softmax of scores, rows summing to one.
+    """Return the variance of ``out = p V``, where ``p`` is the softmax of scores.
 
-    The Jacobian of an output in a score is ``p_j (V_jd - o_d)``, so a part of ``V`` that all
-    keys share does not count; in a value it is ``p_j``.
+    The Jacobian of an output in a score is ``p_j (V_jd - o_d)``, so a part of ``V`` that all keys
+    share has no effect; in a value it is ``p_j``.
 
     Args:
-        p: probabilities, queries by keys.
+        p: probabilities, ``[..., queries, keys]``.
         score: variances of the scores, or None.
-        value: mean of ``V``, keys by features.
-        spread: variance of ``V``, or None.
+        value: means of ``V``, ``[..., keys, features]``.
+        spread: variances of ``V``, or None.
         out: ``p V``.
     """
     square = p * p
@@ -122,18 +130,19 @@ def attention_variance(
 def attention_messages(
     p: Tensor, value: Tensor, out: Tensor, d_mu: Tensor, d_var: Tensor
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Messages to the scores and to the values, by the Jacobians above and their squares.
+    """Return the messages to the scores and to the values, by the Jacobians above and their
+    squares.
 
     Args:
         p: probabilities.
-        value: mean of the values.
+        value: means of the values.
         out: ``p V``.
         d_mu: message to the mean of ``out``.
         d_var: message to its variance.
     """
-    square, weighed = p * p, d_var * out
+    square, weighted = p * p, d_var * out
     # sum over d of d_var (V_jd - o_d)^2, without a table of queries by keys by features.
-    left, right = torch.cat([d_var, -2 * weighed], -1), torch.cat([value * value, value], -1)
-    centred = (left @ right.mT).add_((weighed * out).sum(-1, keepdim=True))
+    left, right = torch.cat([d_var, -2 * weighted], -1), torch.cat([value * value, value], -1)
+    centered = (left @ right.mT).add_((weighted * out).sum(-1, keepdim=True))
     to_mean = (d_mu @ value.mT).sub_((d_mu * out).sum(-1, keepdim=True)).mul_(p)
-    return (to_mean, centred.mul_(square)), (p.mT @ d_mu, square.mT @ d_var)
+    return (to_mean, centered.mul_(square)), (p.mT @ d_mu, square.mT @ d_var)

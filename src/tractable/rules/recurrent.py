@@ -1,12 +1,12 @@
-"""Rules of the recurrent layers and cells; a layer and direction is one node of the graph.
+"""Moment rules of recurrent layers and cells; a layer in one direction is one node of the graph.
 
-Moments and messages of all steps are in ``tractable.moments.recurrent``; what that leaves out is
-done step by step (``tractable.rules.recurrent_steps``).  Packed sequences are padded, and each
-is read to its own end.
+Moments and messages of all steps are in ``tractable.moments.recurrent``.  What that does not cover
+is computed step by step (``tractable.rules.recurrent_steps``).  Packed sequences are padded, and
+each is read to its own end.
 
-Exact: the zero-variance limit is torch's own result, with its gradients.
-Approximate: gates that come from one state are taken as independent, and so are the uses of a
-weight at different steps.  Dropout between layers is left out: the weights are uncertain already.
+Exact: the limit of zero variance is torch's result, with its gradients.
+Approximate: the gates of one state are treated as independent, and so are the uses of a weight at
+different steps.  Dropout between layers is ignored, because the weights are uncertain already.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import bilinear
 from tractable.moments.maps import Linear
 from tractable.moments.recurrent import (
-    GRU,
-    LSTM,
-    ElmanRNN,
+    ElmanMoments,
     ForwardPass,
+    GRUMoments,
+    LSTMMoments,
     RecurrentLayer,
     RecurrentWeights,
 )
@@ -39,12 +39,12 @@ from tractable.rules.recurrent_steps import Step
 
 @dataclass(frozen=True)
 class RecurrentKind:
-    """A recurrent layer: all steps at once, and one step.
+    """A kind of recurrent layer.
 
     Attributes:
         at_once: moments and messages of all steps.
         step: one step, by the rules of its parts.
-        states: tensors of a state: the LSTM has two.
+        states: number of tensors of a state; the LSTM has two.
     """
 
     at_once: RecurrentLayer
@@ -57,10 +57,10 @@ class RecurrentFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, layer: RecurrentLayer, bounded: bool, *moments: Tensor | None) -> Any:
-        """Moments forward: of outputs, and of cells where there are any.
+        """Return mean and variance of the outputs, and of the cells if there are any.
 
-        ``moments`` are mean and variance of x, of the matrices from x and from the state before,
-        of their biases, and of the first state.
+        ``moments`` are mean and variance of x, of the weights of x and of the previous state, of
+        their biases, and of the first state.
         """
         x, vx, w_x, v_x, w_h, v_h, b_x, vb_x, b_h, vb_h, *first = moments
         assert x is not None
@@ -82,7 +82,7 @@ class RecurrentFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *messages: Tensor | None) -> Any:
-        """Messages backward, over all steps."""
+        """Return the messages, over all steps."""
         x, w_x, w_h, h0, h, *kept = ctx.saved_tensors
         d_out, d_cell = _both(messages[:2]), _both(messages[2:])
         ran = ForwardPass((h, h), None, dict(zip(ctx.names, kept, strict=True)))
@@ -101,12 +101,12 @@ class RecurrentFunction(torch.autograd.Function):
             dx, dvx, dw_x, dvw_x, d_mu.mT @ before, d_var.mT @ (before * before), db_x, dvb_x,
             *bias, *(part for state in sent.to_state for part in state),
         )  # fmt: skip
-        wanted = zip(found, needs, strict=True)
-        return None, None, *(message if need else None for message, need in wanted)
+        pairs = zip(found, needs, strict=True)
+        return None, None, *(message if need else None for message, need in pairs)
 
 
 def _projected(x: Any, w: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """The inputs of all steps times the matrix."""
+    """Return mean and variance of the inputs of all steps times the weights."""
     if x[1] is not None or w[1] is not None:
         return bilinear.forward(Linear(), x, w, b)
     mean = nn.functional.linear(x[0], w[0], b[0])
@@ -115,16 +115,18 @@ def _projected(x: Any, w: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 def _both(messages: tuple[Tensor | None, ...]) -> Tensor | None:
-    """Messages of means and variances, or None where there are none."""
+    """Return the messages to means and variances, or None if there are none."""
     if all(d is None for d in messages):
         return None
     if any(d is None for d in messages):
-        raise RuntimeError("a recurrent state received one of its two messages: send both")
+        raise RuntimeError(
+            "a recurrent layer received a message to the mean or to the variance only"
+        )
     return torch.stack([d for d in messages if d is not None])
 
 
 def _at_once(kind: RecurrentKind, x: Any, first: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
-    """Outputs of all steps, and cells where there are any."""
+    """Return the outputs of all steps, and the cells if there are any."""
     w_x, w_h, b_x, b_h = w if len(w) == 4 else (*w, None, None)
     given = (x, w_x, w_h, b_x, b_h, *first)
     moments = [part for z in given for part in ((None, None) if z is None else moments_of(z))]
@@ -145,20 +147,20 @@ def _directed(
     ends: Tensor | None,
     reverse: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """One layer in one direction: outputs of all steps, and the last state of each row."""
+    """Return the outputs of one layer in one direction, and the last state of each row."""
     projected = len(w) in (3, 5)
-    apart = current_mode() == "exact" or projected or recurrent_steps.wanted()
-    turned = _turned(x, ends) if reverse else x
-    states = (_by_steps if apart else _at_once)(kind, turned, first, w)
-    out = _turned(states[0], ends) if reverse else states[0]
+    step_by_step = current_mode() == "exact" or projected or recurrent_steps.is_recording()
+    inputs = _reversed(x, ends) if reverse else x
+    states = (_by_steps if step_by_step else _at_once)(kind, inputs, first, w)
+    out = _reversed(states[0], ends) if reverse else states[0]
     if ends is None:
         return out, tuple(state[-1] for state in states)
     rows = torch.arange(x.shape[1], device=x.device)
     return out, tuple(state[ends - 1, rows] for state in states)
 
 
-def _turned(x: Any, ends: Tensor | None) -> Any:
-    """Steps in the opposite order, each row from its own end."""
+def _reversed(x: Any, ends: Tensor | None) -> Any:
+    """Return the steps in reverse order, each row from its own end."""
     if ends is None:
         return x.flip(0)
     step = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
@@ -175,7 +177,7 @@ def _stacked(
     directions: int,
     ends: Tensor | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """All layers: outputs of the last, and the last states of all."""
+    """Return the outputs of the last layer, and the last states of all layers."""
     size = len(weights) // (layers * directions)
     last: list[tuple[Any, ...]] = []
     for layer in range(layers):
@@ -192,7 +194,7 @@ def _stacked(
 
 
 def _padded(data: Any, sizes: Tensor) -> tuple[Any, Tensor, Tensor]:
-    """A packed sequence as steps by rows, the length of each row, and where its entries are."""
+    """Return a packed sequence as steps by rows, the row lengths, and a mask of its entries."""
     sizes = sizes.to(data.device)
     rows = torch.arange(int(sizes[0]), device=data.device)
     there = rows < sizes.unsqueeze(1)
@@ -203,7 +205,7 @@ def _padded(data: Any, sizes: Tensor) -> tuple[Any, Tensor, Tensor]:
 
 def _layers(kind: RecurrentKind) -> Any:
     def rule(*arguments: Any) -> Any:
-        # Sizes of batches, in the second place, shift the list of weights into the fourth.
+        # Packed sequences have batch sizes as second argument, and so the weights as fourth.
         return (packed if isinstance(arguments[3], list | tuple) else padded)(*arguments)
 
     def padded(
@@ -241,7 +243,7 @@ def _cell(kind: RecurrentKind) -> Any:
 
 
 def _check(x: Any, states: tuple[Any, ...]) -> None:
-    """Refuse what torch would fill up or broadcast, or fail on without a word."""
+    """Raise InvalidInput for shapes that torch would fill up or broadcast, or fail on silently."""
     if not x.shape[0]:
         raise InvalidInput(
             f"a recurrent layer needs sequences of at least one step; got inputs of shape "
@@ -257,10 +259,12 @@ def _check(x: Any, states: tuple[Any, ...]) -> None:
 
 
 KINDS = {
-    "rnn_tanh": RecurrentKind(ElmanRNN(relu=False), recurrent_steps.simple(recurrent_steps.tanh)),
-    "rnn_relu": RecurrentKind(ElmanRNN(relu=True), recurrent_steps.simple(torch.relu)),
-    "gru": RecurrentKind(GRU(), recurrent_steps.gru),
-    "lstm": RecurrentKind(LSTM(), recurrent_steps.lstm, states=2),
+    "rnn_tanh": RecurrentKind(
+        ElmanMoments(relu=False), recurrent_steps.simple(recurrent_steps.tanh)
+    ),
+    "rnn_relu": RecurrentKind(ElmanMoments(relu=True), recurrent_steps.simple(torch.relu)),
+    "gru": RecurrentKind(GRUMoments(), recurrent_steps.gru),
+    "lstm": RecurrentKind(LSTMMoments(), recurrent_steps.lstm, states=2),
 }
 for _name, _kind in KINDS.items():
     moment_rule(getattr(torch, _name))(_layers(_kind))
@@ -272,7 +276,7 @@ _PACKING: Any = importlib.import_module("torch._VF")  # torch has no public name
 
 @moment_rule(_PACKING._pack_padded_sequence)  # noqa: SLF001
 def pack_padded_sequence(input: Any, lengths: Tensor, batch_first: bool) -> tuple[Any, Tensor]:
-    """The entries of padded sequences, step by step: a choice of rows."""
+    """Return the entries of padded sequences, step by step: a selection of rows."""
     rows = torch.arange(input.shape[0] * input.shape[1]).reshape(input.shape[:2])
     at, sizes = nn.utils.rnn.pack_padded_sequence(rows.unsqueeze(-1), lengths, batch_first)[:2]
     return input.flatten(0, 1)[at.flatten().to(input.device)], sizes
@@ -282,7 +286,7 @@ def pack_padded_sequence(input: Any, lengths: Tensor, batch_first: bool) -> tupl
 def pad_packed_sequence(
     data: Any, batch_sizes: Tensor, batch_first: bool, padding_value: float, total_length: int
 ) -> tuple[Any, Tensor]:
-    """Sequences of one length; what they are filled with has no variance."""
+    """Return sequences of one length; the padding has no variance."""
     rows = nn.utils.rnn.PackedSequence(torch.arange(len(data)), batch_sizes)
     steps = total_length if total_length > 0 else None
     at, lengths = nn.utils.rnn.pad_packed_sequence(rows, batch_first, -1, steps)

@@ -1,12 +1,12 @@
-"""Recurrent layers step by step, each state a node of the graph.
+"""Recurrent layers computed step by step, where each state is a node of the graph.
 
-Slower than ``tractable.rules.recurrent``, which does all steps of a layer at once; for what it
-leaves out (moments by integration, projected outputs) and where the states themselves are asked
-for, whose messages must include what later steps say (``tractable.infer``).
+Slower than ``tractable.rules.recurrent``, which computes all steps of a layer at once.  It is used
+for what that does not support (moments by integration, projected outputs) and when the states
+themselves are requested, whose messages include those of later steps (``tractable.infer``).
 
-Exact: what the parts are exact in; the zero-variance limit is torch's own result.
-Approximate: gates that come from one state are taken as independent, and so are the uses of a
-weight at different steps.
+Exact: what the parts are exact in; the limit of zero variance is torch's result.
+Approximate: the gates of one state are treated as independent, and so are the uses of a weight at
+different steps.
 """
 
 from __future__ import annotations
@@ -27,29 +27,33 @@ from tractable.rules.activation import current_mode, elementwise
 
 Step = Callable[..., Any]
 States = list[list[tuple[Any, ...]]]
-"""Of each layer and direction, the state after each step."""
+"""For each layer and direction, the state after each step."""
 
-_seen: ContextVar[States | None] = ContextVar("recurrent_states", default=None)
+_recorded: ContextVar[States | None] = ContextVar("recurrent_states", default=None)
 
 
 @contextmanager
 def unroll_recurrent() -> Iterator[States]:
-    """Within this block recurrent layers go step by step, and their states are listed."""
+    """Within this block recurrent layers are computed step by step, and their states are recorded.
+
+    Yields:
+        The states, for each layer and direction after each step.
+    """
     found: States = []
-    token = _seen.set(found)
+    token = _recorded.set(found)
     try:
         yield found
     finally:
-        _seen.reset(token)
+        _recorded.reset(token)
 
 
-def wanted() -> bool:
-    """Whether states are asked for."""
-    return _seen.get() is not None
+def is_recording() -> bool:
+    """Return whether the states are recorded."""
+    return _recorded.get() is not None
 
 
 def _gate(linear: act.Linearized, function: Any) -> Callable[[Any], Any]:
-    """A gate, whose variance is bounded as in ``tractable.moments.recurrent``."""
+    """Return a gate whose variance is bounded as in ``tractable.moments.recurrent``."""
 
     def kernel(mu: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         value, slope = linear(mu)
@@ -71,7 +75,7 @@ def _bias(weights: list[Any], i: int) -> Any:
 
 
 def simple(activation: Any) -> Step:
-    """A step of a layer with one activation."""
+    """Return the step of a layer with one activation."""
 
     def step(x: Any, state: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
         (h,) = state
@@ -81,7 +85,7 @@ def simple(activation: Any) -> Step:
 
 
 def gru(x: Any, state: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
-    """A step of a GRU."""
+    """Return the state after a step of a GRU."""
     (h,) = state
     r_x, z_x, n_x = F.linear(x, w[0], _bias(w, 2)).chunk(3, -1)
     r_h, z_h, n_h = F.linear(h, w[1], _bias(w, 3)).chunk(3, -1)
@@ -94,7 +98,7 @@ def gru(x: Any, state: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
 
 
 def lstm(x: Any, state: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
-    """A step of an LSTM."""
+    """Return the state after a step of an LSTM."""
     h, c = state
     w = list(w)
     projected = w.pop() if len(w) in (3, 5) else None
@@ -106,12 +110,12 @@ def lstm(x: Any, state: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
 
 
 def run(step: Step, x: Any, state: tuple[Any, ...], w: list[Any]) -> list[tuple[Any, ...]]:
-    """The state after each step of one layer."""
+    """Return the state after each step of one layer."""
     found = []
     for x_t in x.unbind(0):
         state = step(x_t, state, w)
         found.append(state)
-    seen = _seen.get()
-    if seen is not None:
-        seen.append(found)
+    recorded = _recorded.get()
+    if recorded is not None:
+        recorded.append(found)
     return found

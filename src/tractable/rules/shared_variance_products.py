@@ -129,7 +129,7 @@ def _of_scale(
         return None
     current, loc = _current(x), x.loc.detach()
     (mu_w, var_w), var_b = (_loc(w), _variance(w)), _variance(b)
-    var_w, var_b = (None if v is None else map.beside(v) for v in (var_w, var_b))
+    var_w, var_b = (None if v is None else map.broadcastable(v) for v in (var_w, var_b))
 
     def compute() -> PooledVariance | None:
         pooled, found = current()
@@ -137,7 +137,7 @@ def _of_scale(
             return None
         dims = pooled.dims
         mean = formulas.sampled(loc, dims).mean(dims, keepdim=True)
-        found = formulas.scaled(mean, found, map.beside(mu_w), var_w, var_b)
+        found = formulas.scaled(mean, found, map.broadcastable(mu_w), var_w, var_b)
         return pooled_state(found, variance, dims)
 
     return SharedVariance(compute, variance)
