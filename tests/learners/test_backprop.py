@@ -91,7 +91,7 @@ def test_an_ensemble_spreads_where_there_are_no_data():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
-def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
+def test_one_vectorized_pass_learns_what_members_learn_alone(kind, monkeypatch):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(50, 2, generator=generator, dtype=DOUBLE)
     y = x.sum(1) if kind == "numbers" else (x.sum(1) > 0).long()
@@ -100,7 +100,7 @@ def test_one_vectorised_pass_learns_what_members_learn_alone(kind, monkeypatch):
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, outputs))
 
     def run(vectorized):
-        monkeypatch.setattr(EnsembleMethod, "vectorised", vectorized)
+        monkeypatch.setattr(EnsembleMethod, "vectorized", vectorized)
         prior = tr.priors.Normal(1.0)
         model = tr.Ensemble(net, likelihood, n_estimators=3, lr=1e-2, prior=prior, dtype=DOUBLE)
         return model.fit(x, y, epochs=5, batch_size=16)

@@ -127,7 +127,7 @@ def test_what_cannot_be_a_prior_is_refused(first):
         tr.TAGI(body_and_head(2), noise, prior=first)
     with pytest.raises(ValueError, match="point estimate"):
         tr.TAGI(body_and_head(1), noise, prior=tr.Backprop(body_and_head(1), noise))
-    with pytest.raises(ValueError, match="both say where"):
+    with pytest.raises(ValueError, match="both give initial weights"):
         tr.TAGI(body_and_head(1), noise, prior=first, init="net")
     with pytest.raises(ValueError, match="prior_scale must be a positive"):
         tr.TAGI(body_and_head(1), noise, prior=first, prior_scale=0.0)

@@ -435,8 +435,8 @@ def test_one_wild_input_does_not_spoil_running_statistics():
 def test_the_option_is_in_the_file_and_can_be_replaced(tmp_path):
     model = tr.TAGI(dense(1), tr.likelihoods.Normal()).fit(*data(40), epochs=1)
     model.save(tmp_path / "model.tr")
-    assert tr.TAGI.load(tmp_path / "model.tr").method.robust
-    assert not tr.TAGI.load(tmp_path / "model.tr", robust=False).method.robust
+    assert tr.TAGI.load(tmp_path / "model.tr").method.options.robust
+    assert not tr.TAGI.load(tmp_path / "model.tr", robust=False).method.options.robust
 
 
 def test_raw_units_are_warned_of():

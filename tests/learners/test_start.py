@@ -96,7 +96,7 @@ def test_up_to_two_hidden_layers_the_start_is_the_published_one(
     stated = tr.TAGI(chain(hidden), likelihood, seed=3, gain=0.25, prior_variance_ratio=1.0)
     assert torch.equal(usual.state.posterior.loc, stated.state.posterior.loc)
     assert torch.equal(usual.state.posterior.variance, stated.state.posterior.variance)
-    assert usual.method.start == PUBLISHED
+    assert usual.method.scale == PUBLISHED
 
 
 def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
@@ -109,13 +109,13 @@ def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
 
 def test_a_gain_alone_means_what_it_meant() -> None:
     model = tr.TAGI(chain(9), Normal(0.1), gain=0.5)
-    assert model.method.options()["prior_variance_ratio"] == 1.0
+    assert model.method.config()["prior_variance_ratio"] == 1.0
 
 
 def test_a_prior_variance_ratio_alone_keeps_the_usual_gain() -> None:
-    usual = tr.TAGI(chain(9), Normal(0.1)).method.start
+    usual = tr.TAGI(chain(9), Normal(0.1)).method.scale
     model = tr.TAGI(chain(9), Normal(0.1), prior_variance_ratio=0.2)
-    assert (model.method.start.gain, model.method.start.prior_variance_ratio) == (usual.gain, 0.2)
+    assert (model.method.scale.gain, model.method.scale.prior_variance_ratio) == (usual.gain, 0.2)
 
 
 def normalised(width: int) -> nn.Sequential:
@@ -165,13 +165,13 @@ def test_scaling_by_layer_size_is_usual_for_classes_with_normalisation_and_stay_
 ) -> None:
     net = normalised(30)
     usual = tr.TAGI(net, Bernoulli())
-    assert usual.method.start.scale_by_layer_size
-    assert not tr.TAGI(chain(9), Bernoulli()).method.start.scale_by_layer_size
-    assert not tr.TAGI(net, Bernoulli(), gain=1.0).method.start.scale_by_layer_size
-    assert not tr.TAGI(net, Normal(0.1)).method.start.scale_by_layer_size
+    assert usual.method.scale.scale_by_layer_size
+    assert not tr.TAGI(chain(9), Bernoulli()).method.scale.scale_by_layer_size
+    assert not tr.TAGI(net, Bernoulli(), gain=1.0).method.scale.scale_by_layer_size
+    assert not tr.TAGI(net, Normal(0.1)).method.scale.scale_by_layer_size
     usual.save(tmp_path / "model.tr")
     again = tr.Learner.load(tmp_path / "model.tr")
-    assert again.method.start == usual.method.start
+    assert again.method.scale == usual.method.scale
     assert again.posterior.prior_variance == usual.posterior.prior_variance
 
 
@@ -248,9 +248,9 @@ def test_many_branches_begin_small_and_may_grow_as_others() -> None:
         tr.TAGI(residual(16), Bernoulli(), seed=3, residual_gain=residual_gain)
         for residual_gain in (None, 1.0)
     )
-    assert many.method.start.residual_gain == pytest.approx(1 / 16)
-    assert tr.TAGI(residual(4), Bernoulli()).method.start.residual_gain == 1
-    assert tr.TAGI(residual(16), Bernoulli(), gain=1.0).method.start.residual_gain == 1
+    assert many.method.scale.residual_gain == pytest.approx(1 / 16)
+    assert tr.TAGI(residual(4), Bernoulli()).method.scale.residual_gain == 1
+    assert tr.TAGI(residual(16), Bernoulli(), gain=1.0).method.scale.residual_gain == 1
     for name in full.posterior:
         factor = 0.25 if name.endswith("inner.0.weight") else 1.0
         torch.testing.assert_close(
@@ -266,7 +266,7 @@ def test_the_factor_on_the_ends_of_branches_is_kept_in_files(
     net = nn.Sequential(nn.Linear(4, 4), *blocks, nn.Linear(4, 1))
     model = tr.TAGI(net, Bernoulli(), residual_gain=0.1)
     model.save(tmp_path / "model.tr")
-    assert tr.TAGI.load(tmp_path / "model.tr", net=net).method.start.residual_gain == 0.1
+    assert tr.TAGI.load(tmp_path / "model.tr", net=net).method.scale.residual_gain == 0.1
     with pytest.raises(ValueError, match="residual_gain must be a positive number"):
         tr.TAGI(net, Bernoulli(), residual_gain=0.0)
 
@@ -355,7 +355,7 @@ def test_a_file_holds_it(tmp_path: Path) -> None:
     model.fit(x, x[:, 0], epochs=2, distance_aware=False)
     model.save(tmp_path / "model.tr")
     again = tr.TAGI.load(tmp_path / "model.tr")
-    assert again.method.options() == model.method.options()
+    assert again.method.config() == model.method.config()
     assert again.posterior.prior_variance == model.posterior.prior_variance
     assert torch.equal(again.predict(x).mean, model.predict(x).mean)
 

@@ -135,7 +135,7 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
 def test_a_file_never_insists_on_the_kernel(tmp_path: Path) -> None:
     tr.TAGI(CHAIN, Normal(0.3), engine="native").save(tmp_path / "native")
     tr.TAGI(CHAIN, Normal(0.3), engine="torch").save(tmp_path / "torch")
-    assert tr.TAGI.load(tmp_path / "native").method.options()["engine"] == "auto"
+    assert tr.TAGI.load(tmp_path / "native").method.config()["engine"] == "auto"
     assert tr.TAGI.load(tmp_path / "torch").engine == "torch"
 
 

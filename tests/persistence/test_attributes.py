@@ -48,7 +48,7 @@ def same(one: Any, two: Any) -> bool:
     if isinstance(one, State):
         return True  # with caches: what it holds is compared by the learner's file
     if isinstance(one, Method):
-        return same(one.options(), two.options())
+        return same(one.config(), two.config())
     if isinstance(one, torch.Tensor):
         return torch.equal(one, two)
     if isinstance(one, np.ndarray):

@@ -307,7 +307,7 @@ class FlowDensity(Density):
 
     def _weights(self, n: int) -> Iterator[tuple[Any, Any, list[Tensor]]]:
         for method, state in parts(self.learner):
-            draws = method.descent.n_weight_samples if self.draws is None else self.draws
+            draws = method.options.n_weight_samples if self.draws is None else self.draws
             drawing = generator_of(state.seed + PREDICTION_SEED)
             for weights in method.weights(state, min(draws, n), drawing):
                 yield method, state, weights

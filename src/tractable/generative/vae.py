@@ -254,7 +254,7 @@ class LatentDensity(Density):
         """The autoencoder with each draw of the weights (or member) in turn."""
         for method, state in parts(self.learner):
             generator = torch.Generator().manual_seed(self.seed)
-            number = method.descent.n_weight_samples if self.draws is None else self.draws
+            number = method.options.n_weight_samples if self.draws is None else self.draws
             for weights in method.weights(state, number, generator):
                 with method.holding(weights, state.buffers), torch.no_grad():
                     method.network.module.train(False)

@@ -60,7 +60,7 @@ class Filter:
     def __init__(self, model: TAGI) -> None:
         if not isinstance(model, TAGI):
             raise TypeError(f"a filter needs a TAGI model, got {type(model).__name__}")
-        if model.method.compile:
+        if model.method.options.compile:
             raise TypeError(
                 "a filter cannot use TAGI(compile=True): the compiled step does not pass on the "
                 "state of the recurrent layers; make the model with compile=False"

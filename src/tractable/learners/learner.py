@@ -7,11 +7,12 @@ is in its state; everything around them is here, once.
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 from tractable.learners import serialization
 from tractable.learners.fit_loop import FitRun
 from tractable.learners.input_checks import Checking
-from tractable.learners.methods.base import BatchPosition, Method, OnBatch, State
+from tractable.learners.methods.base import BatchPosition, Method, NoOptions, OnBatch, State
+from tractable.learners.methods.options import make_options, signature_with_options
 from tractable.learners.network.functional import Network
 from tractable.learners.off_data.reservoir import kept_rows
 from tractable.learners.off_data.support import MAX_LABEL_COLUMNS, TrainingSupport
@@ -55,10 +57,15 @@ class Learner(Checking):
         run: how far the last ``fit`` got.
     """
 
+    __signature__: ClassVar[inspect.Signature]
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the learner known to ``load``."""
         super().__init_subclass__(**arguments)
         serialization.register(cls)
+        own = "__init__" in vars(cls) or not hasattr(cls, "method_class")
+        options = NoOptions if own else cls.method_class.options_class
+        cls.__signature__ = signature_with_options(cls.__init__, options)
 
     def __init__(
         self,
@@ -82,7 +89,8 @@ class Learner(Checking):
         place = torch.device("cpu" if device is None else device)
         network = Network(net, dtype, place)
         self.format = TensorFormat.of(network.module, dtype, place)
-        self.method: Any = self.method_class(network, copy.deepcopy(likelihood), **options)
+        chosen = make_options(type(self), self.method_class.options_class, options)
+        self.method: Any = self.method_class(network, copy.deepcopy(likelihood), chosen)
         self.state: Any = self.method.init(copy.deepcopy(likelihood).to(place), seed)
         self.begin()
 

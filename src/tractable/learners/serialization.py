@@ -97,7 +97,7 @@ def identity(learner: Holder) -> dict[str, Any]:
     """What a learner is, apart from what it has learnt, as JSON values."""
     likelihood = learner.state.likelihood
     return {
-        "options": {**learner.method.options(), "seed": learner.seed},
+        "options": {**learner.method.config(), "seed": learner.seed},
         "dtype": str(learner.dtype).removeprefix("torch."),
         "likelihood": {"name": type(likelihood).__name__, **likelihood.config()},
         "net": module_json.describe(learner.net),

@@ -46,7 +46,7 @@ def run(
     for width in [1] + [50] * (depth - 1):
         layers += [nn.Linear(width, 50), nn.ReLU()]
     net = nn.Sequential(*layers, nn.Linear(50, 1))
-    model = tr.TAGI(net, tr.likelihoods.Normal(sigma), batch_rule=rule, seed=seed, robust=False)  # type: ignore[arg-type]
+    model = tr.TAGI(net, tr.likelihoods.Normal(sigma), batch_rule=rule, seed=seed, robust=False)
     try:
         model.fit(x[:1024], y[:1024], epochs=epochs, batch_size=batch_size, progress=False)
     except NonFiniteUpdate:

@@ -116,7 +116,7 @@ def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
     def bnn(prior: priors.Prior, noise: float = 0.1, estimator: str = "weights") -> Learner:
         return BayesByBackprop(
             network(options.units), Normal(noise), prior=prior, n_train_samples=options.samples,
-            estimator=estimator, **shared,  # type: ignore[arg-type]
+            estimator=estimator, **shared,
         )  # fmt: skip
 
     def gaussian(minus_log: float) -> priors.Normal:

@@ -8,10 +8,11 @@ over their masks (Gal & Ghahramani, "Dropout as a Bayesian approximation", 2016)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable.learners.learner import Learner
 from tractable.learners.methods.base import BatchPosition, TensorDict
@@ -20,9 +21,7 @@ from tractable.learners.methods.gradient import (
     GradientMethod,
     GradientState,
     OptimizerOptions,
-    Schedule,
 )
-from tractable.learners.methods.optimizers import Factory
 from tractable.learners.network.functional import Network
 from tractable.learners.network.reset import reset_parameters
 from tractable.likelihoods import Likelihood
@@ -34,55 +33,56 @@ from tractable.training.inputs import Inputs
 Init = Literal["fresh", "net"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class BackpropOptions(OptimizerOptions):
+    """Options of ``Backprop``; its docstring describes them."""
+
+    prior: Prior | torch.distributions.Distribution | dict[str, Any] | None = None
+    mc_dropout: bool = False
+    init: Init = "fresh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.init not in ("fresh", "net"):
+            raise ValueError(f"init must be 'fresh' or 'net', got {self.init!r}")
+
+
 class BackpropMethod(GradientMethod):
     """See ``Backprop``; the only vector of a state is that of the weights."""
 
-    def __init__(
-        self,
-        network: Network,
-        likelihood: Likelihood,
-        *,
-        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None,
-        mc_dropout: bool,
-        init: Init,
-        lr: float,
-        optimizer: Factory,
-        schedule: Schedule,
-        n_weight_samples: int,
-    ) -> None:
-        super().__init__(
-            network, likelihood, OptimizerOptions(lr, optimizer, schedule, n_weight_samples)
-        )
-        if init not in ("fresh", "net"):
-            raise ValueError(f"init must be 'fresh' or 'net', got {init!r}")
-        if mc_dropout and not self.drops:
-            raise ValueError("mc_dropout needs a network with dropout layers")
-        self.prior = None if prior is None else as_prior(prior)
-        self.mc_dropout, self.scheme = mc_dropout, init
-        self.draws_masks = mc_dropout
+    options_class = BackpropOptions
+    options: BackpropOptions
 
-    def options(self) -> dict[str, Any]:
-        """See ``Method``."""
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
+        super().__init__(network, likelihood, options)
+        if self.options.mc_dropout and not self.drops:
+            raise ValueError("mc_dropout needs a network with dropout layers")
+        prior = self.options.prior
+        self.prior = None if prior is None else as_prior(prior)
+        self.draws_masks = self.options.mc_dropout
+
+    def config(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
         prior = None
         if self.prior is not None:
             prior = self.prior.config() or {"name": "of the user's own"}
         return {
             "prior": prior,
-            "mc_dropout": self.mc_dropout,
-            "init": self.scheme,
-            **self.descent.options(),
+            "mc_dropout": self.options.mc_dropout,
+            "init": self.options.init,
+            **self.options.config(),
         }
 
     def init(self, likelihood: Likelihood, seed: int) -> GradientState:
         """See ``Method``."""
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
         module = self.network.module
-        if self.scheme == "fresh":
+        if self.options.init == "fresh":
             with self.chance.seeded(state.generator):
                 reset_parameters(module)
         named = dict(module.named_parameters())
         first = flat([named[name].detach() for name in self.network.shapes])
-        self.descent.start(state, [first], self.network)
+        self.options.start(state, [first], self.network)
         return state
 
     # --- the objective -----------------------------------------------------------------------
@@ -128,12 +128,12 @@ class BackpropMethod(GradientMethod):
     ) -> Iterator[list[Tensor]]:
         """See ``GradientMethod``; one set of weights, under as many masks."""
         weights = self.network.split(state.vectors[0].detach())
-        for _ in range(n_weight_samples if self.mc_dropout else 1):
+        for _ in range(n_weight_samples if self.options.mc_dropout else 1):
             yield weights
 
     def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
         """See ``GradientMethod``; dropout stays active with ``mc_dropout``."""
-        if not self.mc_dropout:
+        if not self.options.mc_dropout:
             return super().evaluate(state, weights, x)
         module = self.network.module.eval()
         layers = [layer for layer in module.modules() if isinstance(layer, DROPOUT)]
@@ -148,7 +148,7 @@ class BackpropMethod(GradientMethod):
     def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """The one function that is known, or one per mask with ``mc_dropout``."""
         drawn = super().sample(state, x, n, generator)
-        return drawn if self.mc_dropout else drawn.expand(n, *drawn.shape[1:])
+        return drawn if self.options.mc_dropout else drawn.expand(n, *drawn.shape[1:])
 
     def posterior(self, state: GradientState) -> Posterior:
         """The weights, as Gaussians without variance."""
@@ -174,7 +174,7 @@ class BackpropMethod(GradientMethod):
     def restore(self, state: GradientState, learnt: TensorDict) -> None:
         """See ``Method``."""
         vector = flat([learnt[f"loc/{name}"] for name in self.network.shapes])
-        self.descent.start(state, [vector], self.network)
+        self.options.start(state, [vector], self.network)
         kept = learnt["kept"].bool()
         state.kept = None if bool(kept.all()) else kept
         state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
@@ -208,25 +208,3 @@ class Backprop(Learner):
     method_class = BackpropMethod
     method: BackpropMethod
     state: GradientState
-
-    def __init__(
-        self,
-        net: nn.Module,
-        likelihood: Likelihood,
-        *,
-        prior: Prior | torch.distributions.Distribution | dict[str, Any] | None = None,
-        mc_dropout: bool = False,
-        init: Init = "fresh",
-        lr: float = 1e-3,
-        optimizer: Factory = "Adam",
-        schedule: Schedule = "cosine",
-        n_weight_samples: int = 50,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
-            mc_dropout=mc_dropout, init=init, lr=lr, optimizer=optimizer, schedule=schedule,
-            n_weight_samples=n_weight_samples,
-        )  # fmt: skip

@@ -5,7 +5,7 @@ Everything that learning changes is in a **state**, which is plain data: a copie
 a list of states an ensemble, a written state a checkpoint.  ``tractable.Learner`` owns the rest:
 the loop, the checks, the callbacks, the hold-out, the lock and the file.
 
-To write a method, derive from ``Method`` and supply, in this order: ``options``, ``init``,
+To write a method, derive from ``Method`` and supply, in this order: ``options_class``, ``init``,
 ``update``, ``outputs``, ``sample``, ``input_gradient``, ``posterior``, ``learnt``, ``restore``;
 then a learner is two lines (see ``docs/developer/learner.md`` and
 ``learners/methods/laplace/laplace.py``):
@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -57,6 +57,11 @@ class BatchPosition:
     """Number of batches in an epoch."""
 
 
+@dataclass(frozen=True)
+class NoOptions:
+    """Options of a method that has none."""
+
+
 @dataclass
 class State:
     """What every method's state has; a method adds fields of its own."""
@@ -81,7 +86,8 @@ class Method(ABC, Generic[S]):
 
     Args:
         network: the user's module as a function of its parameters and buffers.
-        likelihood: as the user gave it, to look at; the one that is learnt is in the state.
+        likelihood: the likelihood as the user passed it; the one that is trained is in the state.
+        options: an object of ``options_class``. Default: all options at their defaults.
     """
 
     parallel: bool = False
@@ -96,14 +102,14 @@ class Method(ABC, Generic[S]):
     domains: ClassVar[dict[str, Domain]] = {}
     """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
 
-    def __init__(self, network: Network, likelihood: Likelihood) -> None:
+    options_class: ClassVar[type] = NoOptions
+    """A frozen dataclass: the arguments of the learner's constructor, with their defaults."""
+
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
         self.network, self.likelihood = network, likelihood
+        self.options: Any = self.options_class() if options is None else options
 
     # --- to supply -------------------------------------------------------------------------
-
-    @abstractmethod
-    def options(self) -> dict[str, Any]:
-        """The constructor's own arguments, as JSON values."""
 
     @abstractmethod
     def init(self, likelihood: Likelihood, seed: int) -> S:
@@ -147,6 +153,10 @@ class Method(ABC, Generic[S]):
         """Take over what ``learnt`` gave, names, shapes and numbers checked; keep no alias."""
 
     # --- with a default --------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """Return the options as JSON values, for files."""
+        return {entry.name: getattr(self.options, entry.name) for entry in fields(self.options)}
 
     def copied(self, state: S) -> S:
         """An independent state that goes on in the same way."""

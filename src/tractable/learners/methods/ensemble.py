@@ -44,30 +44,38 @@ class EnsembleState(State):
     members: list[Any] = field(default_factory=list)
 
 
+@dataclass(frozen=True, kw_only=True)
+class EnsembleOptions:
+    """Options of ``EnsembleMethod``.
+
+    Attributes:
+        n_estimators: number of members.
+        member: the method of each member.
+        kind: the learner class of each member.
+    """
+
+    n_estimators: int
+    member: Method[Any]
+    kind: type[Learner]
+
+
 class EnsembleMethod(Method[EnsembleState]):
     """See ``Ensemble``: whatever the members' method does, for each of them."""
 
-    def __init__(
-        self,
-        network: Network,
-        likelihood: Likelihood,
-        *,
-        n_estimators: int,
-        member: Method[Any],
-        kind: type[Learner],
-    ) -> None:
-        super().__init__(network, likelihood)
-        self.n_estimators, self.member, self.kind = n_estimators, member, kind
+    options_class = EnsembleOptions
+    options: EnsembleOptions
+
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any) -> None:
+        super().__init__(network, likelihood, options)
+        self.n_estimators, self.kind = self.options.n_estimators, self.options.kind
+        self.member = member = self.options.member
         self.online, self.parallel = member.online, member.parallel
         self.by_rows = member.by_rows
 
-    def options(self) -> dict[str, Any]:
-        """See ``Method``."""
-        return {
-            "n_estimators": self.n_estimators,
-            "learner": serialization.learner_name(self.kind),
-            **self.member.options(),
-        }
+    def config(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
+        name = serialization.learner_name(self.kind)
+        return {"n_estimators": self.n_estimators, "learner": name, **self.member.config()}
 
     def init(self, likelihood: Likelihood, seed: int) -> EnsembleState:
         """Member i has the seed ``seed + i`` and a likelihood of its own."""

@@ -70,21 +70,22 @@ class GradientState(State):
         return self.memory[name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OptimizerOptions:
-    """How the gradient is followed.
+    """Options of all methods that follow a gradient.
 
-    Args:
+    Attributes:
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
-        schedule: schedule of the learning rate.
-        n_weight_samples: sets of weights that a prediction averages over.
+        schedule: schedule of the learning rate: ``"constant"``, ``"cosine"`` or a factory.
+        n_weight_samples: number of weight samples that a prediction averages over.
     """
 
-    lr: float
-    optimizer: Factory
-    schedule: Schedule
-    n_weight_samples: int
+    lr: float = 1e-3
+    """The default of ``torch.optim.Adam``."""
+    optimizer: Factory = "Adam"
+    schedule: Schedule = "cosine"
+    n_weight_samples: int = 50
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lr) and self.lr > 0):
@@ -92,8 +93,8 @@ class OptimizerOptions:
         if self.n_weight_samples < 1:
             raise ValueError(f"n_weight_samples must be at least 1, got {self.n_weight_samples}")
 
-    def options(self) -> dict[str, Any]:
-        """As JSON values."""
+    def config(self) -> dict[str, Any]:
+        """Return these four options as JSON values."""
         schedule = self.schedule
         if schedule not in ("constant", "cosine"):
             schedule = optimizers.factory_config(schedule, torch.optim.lr_scheduler)
@@ -122,9 +123,10 @@ class GradientMethod(Method[GradientState]):
     draws_masks = False
     """Whether dropout stays active when predicting."""
 
-    def __init__(self, network: Network, likelihood: Likelihood, descent: OptimizerOptions) -> None:
-        super().__init__(network, likelihood)
-        self.descent = descent
+    options: OptimizerOptions
+
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
+        super().__init__(network, likelihood, options)
         layers = network.module.modules()
         self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
         self.chance = ForwardRng(network.device, self.drops)
@@ -229,10 +231,10 @@ class GradientMethod(Method[GradientState]):
         """Follow the gradients of a batch, unless they are not finite."""
         if not math.isfinite(log_likelihood + sum(float(g.sum()) for g in gradients)):
             raise NonFiniteGradient(_NON_FINITE)
-        if self.descent.schedule == "cosine":
+        if self.options.schedule == "cosine":
             done = position.progress if position is not None else 0.0
             for group in state.optimizer.param_groups:
-                group["lr"] = self.descent.lr * 0.5 * (1 + math.cos(math.pi * done))
+                group["lr"] = self.options.lr * 0.5 * (1 + math.cos(math.pi * done))
         for vector, gradient in zip(state.vectors, gradients, strict=True):
             vector.grad = gradient.div_(rows)
         state.optimizer.step()
@@ -273,7 +275,7 @@ class GradientMethod(Method[GradientState]):
         if n_weight_samples is not None and n_weight_samples < 1:
             raise ValueError(f"n_weight_samples must be at least 1, got {n_weight_samples}")
         generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
-        number = self.descent.n_weight_samples if n_weight_samples is None else n_weight_samples
+        number = self.options.n_weight_samples if n_weight_samples is None else n_weight_samples
         return SampledOutputs(self.drawn(state, x, number, generator, batch_size), state.likelihood)
 
     def drawn(
@@ -322,7 +324,7 @@ class GradientMethod(Method[GradientState]):
 
     def scoring_options(self) -> dict[str, Any]:
         """Fewer draws will do to watch a training."""
-        return {"n_weight_samples": min(self.descent.n_weight_samples, _VALIDATION_DRAWS)}
+        return {"n_weight_samples": min(self.options.n_weight_samples, _VALIDATION_DRAWS)}
 
     # --- state -----------------------------------------------------------------------------
 
@@ -349,7 +351,7 @@ class GradientMethod(Method[GradientState]):
         state.statistics = tensors.pop("statistics", None)
         if state.statistics is not None:
             _check_statistics(state.statistics, state.likelihood)
-        made_by = self.descent.optimizer
+        made_by = self.options.optimizer
         optimizers.restore_optimizer(made_by, state.optimizer, tensors, values["optimizer"])
         if state.scheduler is not None and values["schedule"] is not None:
             usual = _plain(state.scheduler.state_dict())

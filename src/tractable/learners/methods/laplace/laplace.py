@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tractable.errors import InvalidModelFile, NonFiniteGradient
 from tractable.learners.learner import Learner
-from tractable.learners.methods.backprop import BackpropMethod, Init
+from tractable.learners.methods.backprop import BackpropMethod, BackpropOptions, Init
 from tractable.learners.methods.base import BatchPosition, TensorDict
 from tractable.learners.methods.gradient import GradientState, Schedule, updated_noise
 from tractable.learners.methods.laplace.curvature import (
@@ -51,34 +51,58 @@ class LaplaceState(GradientState):
     """Precision of the prior."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaplaceOptions:
+    """Options of ``Laplace``; its docstring describes them."""
+
+    structure: Structure = "diagonal"
+    """Better on held-out rows of the UCI data sets than the last layer."""
+    prior_precision: float | None = None
+    refine: int = 1
+    init: Init = "fresh"
+    lr: float = 1e-3
+    optimizer: Factory = "Adam"
+    schedule: Schedule = "cosine"
+
+    def __post_init__(self) -> None:
+        if self.structure not in ("diagonal", "last_layer"):
+            raise ValueError(
+                f"structure must be 'diagonal' or 'last_layer', got {self.structure!r}"
+            )
+
+
 class LaplaceMethod(PostHoc[LaplaceState]):
     """See ``Laplace``."""
 
     by_rows = True
     domains: ClassVar[dict[str, Domain]] = {"diagonal": "non-negative", "delta": "non-negative"}
 
-    def __init__(
-        self, network: Network, likelihood: Likelihood, *, structure: Structure,
-        prior_precision: float | None, refine: int, **descent: Any,
-    ) -> None:  # fmt: skip
-        first = 1.0 if prior_precision is None else float(prior_precision)
+    options_class = LaplaceOptions
+    options: LaplaceOptions
+
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
+        options = LaplaceOptions() if options is None else options
+        given = options.prior_precision
+        first = 1.0 if given is None else float(given)
         if not (math.isfinite(first) and first > 0):
-            raise ValueError(f"prior_precision must be a positive number, got {prior_precision}")
-        if structure not in ("diagonal", "last_layer"):
-            raise ValueError(f"structure must be 'diagonal' or 'last_layer', got {structure!r}")
-        point = partial(
-            BackpropMethod, prior=Normal(first**-0.5), mc_dropout=False, n_weight_samples=1
-        )
-        super().__init__(point(network, likelihood, **descent))
-        self.own = {"structure": structure, "prior_precision": prior_precision, "refine": refine}
-        self.first, self.full = first, structure == "last_layer"
-        self.steps = refine if self.full else 0
+            raise ValueError(f"prior_precision must be a positive number, got {given}")
+        point = BackpropOptions(
+            prior=Normal(first**-0.5), init=options.init, lr=options.lr,
+            optimizer=options.optimizer, schedule=options.schedule, n_weight_samples=1,
+        )  # fmt: skip
+        super().__init__(BackpropMethod(network, likelihood, point), options)
+        self.first, self.full = first, options.structure == "last_layer"
+        self.steps = options.refine if self.full else 0
         self.size = last_layer(network.shapes) if self.full else network.size
 
-    def options(self) -> dict[str, Any]:
-        """See ``Method``."""
-        of_mode = self.mode.options()
-        return self.own | {name: of_mode[name] for name in ("init", "lr", "optimizer", "schedule")}
+    def config(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
+        own = ("structure", "prior_precision", "refine")
+        of_mode = self.mode.config()
+        shared = ("init", "lr", "optimizer", "schedule")
+        return {name: getattr(self.options, name) for name in own} | {
+            name: of_mode[name] for name in shared
+        }
 
     def init(self, likelihood: Likelihood, seed: int) -> LaplaceState:
         """The prior's Gaussian, around the first weights."""
@@ -115,7 +139,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         """The Gaussian of these rows in place of the one before, and the prior's precision."""
         found = self.survey(state, source)
         state.delta = self.first
-        if self.own["prior_precision"] is None:
+        if self.options.prior_precision is None:
             slope = found.slope if self.steps else None
             state.delta = found.curvature.best_delta(self.weights(state), slope)
         for _ in range(self.steps):
@@ -257,15 +281,3 @@ class Laplace(Learner):
     method_class = LaplaceMethod
     method: LaplaceMethod
     state: LaplaceState
-
-    def __init__(
-        self, net: nn.Module, likelihood: Likelihood, *, structure: Structure = "diagonal",
-        prior_precision: float | None = None, refine: int = 1, init: Init = "fresh",
-        lr: float = 1e-3, optimizer: Factory = "Adam", schedule: Schedule = "cosine",
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, seed: int = 0,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, structure=structure,
-            prior_precision=prior_precision, refine=refine, init=init, lr=lr, optimizer=optimizer,
-            schedule=schedule,
-        )  # fmt: skip

@@ -26,8 +26,8 @@ class PostHoc(Method[P]):
     ``outputs`` must take ``spread=False``, for those of the weights alone: see ``at_mode``.
     """
 
-    def __init__(self, mode: BackpropMethod) -> None:
-        super().__init__(mode.network, mode.likelihood)
+    def __init__(self, mode: BackpropMethod, options: Any) -> None:
+        super().__init__(mode.network, mode.likelihood, options)
         self.mode = mode
 
     def end_epoch(self, state: P) -> EpochRecord:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import torch
@@ -28,15 +28,13 @@ from tractable.learners.methods.tagi.batch_norm import (
     batch_norm_layers,
     refreshed_batch_norm,
 )
-from tractable.learners.methods.tagi.batch_rule import BATCH_RULES, BatchRule
-from tractable.learners.methods.tagi.engines import EngineName, TAGIState, TorchEngine
+from tractable.learners.methods.tagi.engines import TAGIState, TorchEngine
 from tractable.learners.methods.tagi.initialization import (
-    INITS,
-    Init,
     PriorScale,
     make_prior,
     reinit_names,
 )
+from tractable.learners.methods.tagi.options import TAGIOptions
 from tractable.learners.methods.tagi.robustness import Robustness
 from tractable.learners.methods.transfer import TransferredPrior
 from tractable.learners.network.functional import Network
@@ -48,7 +46,6 @@ from tractable.likelihoods.gate import OutlierGate
 from tractable.persistence import validation
 from tractable.persistence.validation import Domain
 from tractable.posterior import Posterior, flat
-from tractable.rules.activation import MODES, Mode
 from tractable.training.callbacks import EpochRecord
 from tractable.training.data import ArrayData, LoaderData
 from tractable.training.inputs import Inputs, tensors_of
@@ -61,85 +58,55 @@ class TAGIMethod(Method[TAGIState]):
 
     domains: ClassVar[dict[str, Domain]] = {"variance": "non-negative"}
 
-    def __init__(
-        self,
-        network: Network,
-        likelihood: Likelihood,
-        *,
-        init: Init,
-        gain: float | None,
-        prior_variance_ratio: float | None,
-        scale_by_layer_size: bool | None,
-        residual_gain: float | None,
-        reinit: Sequence[str],
-        prior: Any,
-        prior_scale: float,
-        moments: Mode,
-        batch_rule: BatchRule,
-        epoch_forgetting: float,
-        compile: bool,
-        engine: EngineName,
-        robust: bool,
-    ) -> None:
-        super().__init__(network, likelihood)
-        refuse_scripted(network.module)
-        if moments not in MODES:
-            raise ValueError(f"moments must be one of {', '.join(MODES)}; got {moments!r}")
-        if batch_rule not in BATCH_RULES:
-            raise ValueError(
-                f"batch_rule must be one of {', '.join(BATCH_RULES)}; got {batch_rule!r}"
-            )
-        if not 0 <= epoch_forgetting <= 1:
-            raise ValueError(f"epoch_forgetting must lie between 0 and 1, got {epoch_forgetting}")
-        if init not in INITS:
-            raise ValueError(f"init must be one of {', '.join(INITS)}; got {init!r}")
-        self.scheme, self.moments = init, moments
-        self.start = PriorScale.of(
-            network,
-            likelihood,
-            init,
-            gain,
-            prior_variance_ratio,
-            scale_by_layer_size,
-            residual_gain,
-        )
-        self.reinit, self.prior_scale = _check_reinit(init, reinit, prior), float(prior_scale)
-        self.inherited = None
-        if prior is not None:
-            new = reinit_names(network, self.reinit)
-            self.inherited = TransferredPrior.of(prior, network.shapes, new, self.prior_scale)
-        self.batch_rule, self.epoch_forgetting, self.compile = batch_rule, epoch_forgetting, compile
-        self.asked_engine, self.robust = engine, bool(robust)
-        self.guard = Robustness.of(network, likelihood, batch_rule, self.robust)
-        self.eager = TorchEngine(network, moments, batch_rule, self.guard)
-        self.engine = engines.choose_engine(self.eager, likelihood, engine=engine, compile=compile)
-        self.parallel = self.engine.parallel
-        self.normalises = bool(batch_norm_layers(network))
+    options_class = TAGIOptions
+    options: TAGIOptions
 
-    def options(self) -> dict[str, Any]:
-        """See ``Method``."""
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
+        super().__init__(network, likelihood, options)
+        refuse_scripted(network.module)
+        given = self.options
+        self.reinit = list(given.reinit)
+        self.scale = PriorScale.of(
+            network, likelihood, given.init, given.gain, given.prior_variance_ratio,
+            given.scale_by_layer_size, given.residual_gain,
+        )  # fmt: skip
+        self.transferred = None
+        if given.prior is not None:
+            new = reinit_names(network, self.reinit)
+            self.transferred = TransferredPrior.of(
+                given.prior, network.shapes, new, float(given.prior_scale)
+            )
+        rule, robust = given.batch_rule, bool(given.robust)
+        self.robustness = Robustness.of(network, likelihood, rule, robust)
+        self.eager = TorchEngine(network, given.moments, rule, self.robustness)
+        self.engine = engines.choose_engine(
+            self.eager, likelihood, engine=given.engine, compile=given.compile
+        )
+        self.parallel = self.engine.parallel
+        self.has_batch_norm = bool(batch_norm_layers(network))
+
+    def config(self) -> dict[str, Any]:
+        """Return the options as JSON values; those that were chosen are stored as chosen."""
+        given = self.options
         return {
-            "init": self.scheme,
-            "gain": self.start.gain,
-            "prior_variance_ratio": self.start.prior_variance_ratio,
-            "scale_by_layer_size": self.start.scale_by_layer_size,
-            "residual_gain": self.start.residual_gain,
+            "init": given.init,
+            **asdict(self.scale),
             "reinit": self.reinit,
-            "prior": None if self.inherited is None else self.inherited.config(),
-            "prior_scale": self.prior_scale,
-            "moments": self.moments,
-            "batch_rule": self.batch_rule,
-            "epoch_forgetting": self.epoch_forgetting,
-            "compile": self.compile,
+            "prior": None if self.transferred is None else self.transferred.config(),
+            "prior_scale": float(given.prior_scale),
+            "moments": given.moments,
+            "batch_rule": given.batch_rule,
+            "epoch_forgetting": given.epoch_forgetting,
+            "compile": given.compile,
             # A file must load on a machine without the kernel.
-            "engine": "torch" if self.asked_engine == "torch" else "auto",
-            "robust": self.robust,
+            "engine": "torch" if given.engine == "torch" else "auto",
+            "robust": bool(given.robust),
         }
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
         """The prior, with means drawn or brought along."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
-        if self.guard.gate:
+        if self.robustness.gate:
             state.gate = OutlierGate(
                 len(likelihood.noise_mean) if isinstance(likelihood, Normal) else 1
             )
@@ -147,16 +114,16 @@ class TAGIMethod(Method[TAGIState]):
         return state
 
     def _prior(self, generator: torch.Generator) -> Posterior:
-        reinit = self.reinit if self.scheme == "net" else ()
+        reinit = self.reinit if self.options.init == "net" else ()
         with self.network.lock:  # another thread may have put Gaussians into its places
-            found = make_prior(self.network, self.scheme, self.start, reinit, generator)
-        if self.inherited is not None:
-            self.inherited.put_into(found)
+            found = make_prior(self.network, self.options.init, self.scale, reinit, generator)
+        if self.transferred is not None:
+            self.transferred.put_into(found)
         return found
 
     def _first_means(self, state: TAGIState) -> Tensor:
         """Where the weights began; of a prior that a file only names, where they are now."""
-        if self.inherited is not None and self.inherited.gaussians is None:
+        if self.transferred is not None and self.transferred.gaussians is None:
             return state.posterior.loc.clone()
         return self._prior(torch.Generator().manual_seed(state.seed)).loc
 
@@ -166,9 +133,9 @@ class TAGIMethod(Method[TAGIState]):
         """See ``Method``."""
         rate = 0.0
         if position is not None:
-            rate = self.epoch_forgetting * position.share * (1 - position.progress)
+            rate = self.options.epoch_forgetting * position.share * (1 - position.progress)
         self.engine.update(state, x, y, rate)
-        if position is not None and self.normalises:
+        if position is not None and self.has_batch_norm:
             state.recent = state.recent or RecentBatches()
             state.recent.add(x)
 
@@ -198,7 +165,7 @@ class TAGIMethod(Method[TAGIState]):
     ) -> bool:
         """By the engine in one go, where it can."""
         return self.engine.learn_epoch(
-            state, source, order, self.epoch_forgetting * (1 - progress), tell
+            state, source, order, self.options.epoch_forgetting * (1 - progress), tell
         )
 
     def end_epoch(self, state: TAGIState) -> EpochRecord:
@@ -284,7 +251,7 @@ class TAGIMethod(Method[TAGIState]):
 
     def held_out_scale(self, state: TAGIState, held_out: list[HeldOut]) -> float:
         """See ``Method``; a few wild rows must not set the scale."""
-        if self.guard.gate:
+        if self.robustness.gate:
             return state.likelihood.held_out_scale(held_out, outliers=True)
         return super().held_out_scale(state, held_out)
 
@@ -292,7 +259,7 @@ class TAGIMethod(Method[TAGIState]):
         self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
         """See ``Method``; a few wild rows must not decide."""
-        return likelihood.held_out_log_prob(y, mean, variance, outliers=self.guard.gate)
+        return likelihood.held_out_log_prob(y, mean, variance, outliers=self.robustness.gate)
 
     def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
         """Say so if the data come in raw units; a loader is not read to find out."""
@@ -344,19 +311,6 @@ class TAGIMethod(Method[TAGIState]):
 
 _RETURN = 0.1
 """Of the way that tempering would move the means back to where they began."""
-
-
-def _check_reinit(init: Init, reinit: Sequence[str], prior: Any) -> list[str]:
-    if isinstance(reinit, str):
-        raise TypeError(f"reinit is a list of names: [{reinit!r}]")
-    if prior is not None and init == "net":
-        raise ValueError("init='net' and prior= both say where the weights begin: give one")
-    if reinit and init != "net" and prior is None:
-        raise ValueError(
-            f"reinit={list(reinit)} says which parts begin anew beside weights that are kept: it "
-            f"goes with init='net' or prior=; with init={init!r} all are new"
-        )
-    return list(reinit)
 
 
 _RAW = 50.0

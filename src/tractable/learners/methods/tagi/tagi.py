@@ -5,22 +5,13 @@ How it learns is in ``tractable.learners.methods.tagi.method``, with the sources
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.learners.learner import Learner
-from tractable.learners.methods.tagi.batch_rule import BatchRule
 from tractable.learners.methods.tagi.engines import EngineName, Floats, Slopes, Snapshot, TAGIState
-from tractable.learners.methods.tagi.initialization import Init
 from tractable.learners.methods.tagi.method import TAGIMethod
-from tractable.likelihoods import Likelihood
 from tractable.likelihoods.gate import OutlierReport
-from tractable.posterior import Posterior
-from tractable.rules.activation import Mode
 
 
 class TAGI(Learner):
@@ -97,37 +88,6 @@ class TAGI(Learner):
     method_class = TAGIMethod
     method: TAGIMethod
     state: TAGIState
-
-    def __init__(
-        self,
-        net: nn.Module,
-        likelihood: Likelihood,
-        *,
-        init: Init = "lecun",
-        gain: float | None = None,
-        prior_variance_ratio: float | None = None,
-        scale_by_layer_size: bool | None = None,
-        residual_gain: float | None = None,
-        reinit: Sequence[str] = (),
-        prior: Posterior | Learner | dict[str, Any] | None = None,
-        prior_scale: float = 1.0,
-        moments: Mode = "auto",
-        batch_rule: BatchRule = "damped",
-        epoch_forgetting: float = 0.3,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        seed: int = 0,
-        compile: bool = False,
-        engine: EngineName = "auto",
-        robust: bool = True,
-    ) -> None:
-        super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, init=init, gain=gain,
-            prior_variance_ratio=prior_variance_ratio, scale_by_layer_size=scale_by_layer_size,
-            residual_gain=residual_gain, reinit=reinit, prior=prior, prior_scale=prior_scale,
-            moments=moments, batch_rule=batch_rule, epoch_forgetting=epoch_forgetting,
-            compile=compile, engine=engine, robust=robust,
-        )  # fmt: skip
 
     @property
     def engine(self) -> EngineName:

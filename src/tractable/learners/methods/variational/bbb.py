@@ -6,26 +6,16 @@ sources.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from tractable.learners.learner import Learner
-from tractable.learners.methods.gradient import GradientState, Schedule
-from tractable.learners.methods.optimizers import Factory
+from tractable.learners.methods.gradient import GradientState
 from tractable.learners.methods.variational.method import (
     BBBMethod,
-    Divergence,
-    Estimator,
-    Init,
-    KLWeight,
 )
 from tractable.learners.network.rng import PREDICTION_SEED
-from tractable.likelihoods import Likelihood
-from tractable.posterior import Posterior
-from tractable.priors import Prior
 
 
 class BayesByBackprop(Learner):
@@ -67,40 +57,6 @@ class BayesByBackprop(Learner):
     method_class = BBBMethod
     method: BBBMethod
     state: GradientState
-
-    def __init__(
-        self,
-        net: nn.Module,
-        likelihood: Likelihood,
-        *,
-        prior: Prior
-        | torch.distributions.Distribution
-        | Posterior
-        | Learner
-        | dict[str, Any]
-        | None = None,
-        prior_scale: float = 1.0,
-        reinit: Sequence[str] = (),
-        n_train_samples: int = 1,
-        estimator: Estimator = "weights",
-        kl: Divergence = "auto",
-        kl_weight: KLWeight = "uniform",
-        init: Init = "published",
-        rho: tuple[float, float] = (-5.0, -4.0),
-        lr: float = 1e-3,
-        optimizer: Factory = "Adam",
-        schedule: Schedule = "cosine",
-        n_weight_samples: int = 50,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            net, likelihood, device=device, dtype=dtype, seed=seed, prior=prior,
-            prior_scale=prior_scale, reinit=reinit, n_train_samples=n_train_samples,
-            estimator=estimator, kl=kl, kl_weight=kl_weight, init=init, rho=rho, lr=lr,
-            optimizer=optimizer, schedule=schedule, n_weight_samples=n_weight_samples,
-        )  # fmt: skip
 
     def divergence(self, n_samples: int = 1, generator: torch.Generator | None = None) -> float:
         """``KL(q || prior)`` of all weights, in nats (sampled if not in closed form).

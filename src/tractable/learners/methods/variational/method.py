@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -32,9 +33,7 @@ from tractable.learners.methods.gradient import (
     GradientMethod,
     GradientState,
     OptimizerOptions,
-    Schedule,
 )
-from tractable.learners.methods.optimizers import Factory
 from tractable.learners.methods.tagi.initialization import reinit_names
 from tractable.learners.methods.transfer import is_posterior, transferred_normal_prior
 from tractable.learners.methods.variational.local_reparameterization import Local
@@ -55,85 +54,82 @@ KLWeight = Literal["uniform", "blundell"] | float
 Init = Literal["published", "he"]
 
 
-class BBBMethod(GradientMethod):
-    """See ``BayesByBackprop``; the vectors of a state are ``mu`` and ``rho``."""
+@dataclass(frozen=True, kw_only=True)
+class BBBOptions(OptimizerOptions):
+    """Options of ``BayesByBackprop``; its docstring describes them."""
 
-    domains: ClassVar[dict[str, Domain]] = {"rho": "below infinity"}
+    prior: Any = None
+    prior_scale: float = 1.0
+    reinit: Sequence[str] = ()
+    n_train_samples: int = 1
+    estimator: Estimator = "weights"
+    kl: Divergence = "auto"
+    kl_weight: KLWeight = "uniform"
+    init: Init = "published"
+    rho: tuple[float, float] = (-5.0, -4.0)
+    """As published."""
 
-    def __init__(
-        self,
-        network: Network,
-        likelihood: Likelihood,
-        *,
-        prior: Any,
-        prior_scale: float,
-        reinit: Sequence[str],
-        n_train_samples: int,
-        estimator: Estimator,
-        kl: Divergence,
-        kl_weight: KLWeight,
-        init: Init,
-        rho: tuple[float, float],
-        lr: float,
-        optimizer: Factory,
-        schedule: Schedule,
-        n_weight_samples: int,
-    ) -> None:
-        super().__init__(
-            network, likelihood, OptimizerOptions(lr, optimizer, schedule, n_weight_samples)
-        )
-        self.prior_scale, self.reinit = float(prior_scale), list(reinit)
-        self.prior = self._prior(prior)
-        if n_train_samples < 1:
-            raise ValueError(f"n_train_samples must be at least 1, got {n_train_samples}")
-        _one_of("estimator", estimator, ("weights", "local"))
-        _one_of("kl", kl, ("auto", "closed", "sampled"))
-        _one_of("init", init, ("published", "he"))
-        if kl == "closed" and not self.prior.closed_form:
-            raise ValueError(f"{self.prior!r} has no closed-form divergence: use kl='sampled'")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_train_samples < 1:
+            raise ValueError(f"n_train_samples must be at least 1, got {self.n_train_samples}")
+        _one_of("estimator", self.estimator, ("weights", "local"))
+        _one_of("kl", self.kl, ("auto", "closed", "sampled"))
+        _one_of("init", self.init, ("published", "he"))
+        kl_weight, rho = self.kl_weight, self.rho
         if isinstance(kl_weight, str):
             _one_of("kl_weight", kl_weight, ("uniform", "blundell"))
         elif not (math.isfinite(kl_weight) and kl_weight >= 0):
             raise ValueError(f"kl_weight must not be negative, got {kl_weight}")
         if len(rho) != 2 or not (math.isfinite(rho[0]) and rho[0] <= rho[1] < math.inf):
             raise ValueError(f"rho must be a range (low, high), got {rho}")
-        self.n_train_samples, self.estimator, self.kl, self.kl_weight = (
-            n_train_samples,
-            estimator,
-            kl,
-            kl_weight,
-        )
-        self.scheme, self.rho = init, (float(rho[0]), float(rho[1]))
-        self.closed = self.prior.closed_form and kl != "sampled"
-        self.drawn_at_once = scripted_parameters(network.module) if estimator == "local" else set()
+
+
+class BBBMethod(GradientMethod):
+    """See ``BayesByBackprop``; the vectors of a state are ``mu`` and ``rho``."""
+
+    domains: ClassVar[dict[str, Domain]] = {"rho": "below infinity"}
+
+    options_class = BBBOptions
+    options: BBBOptions
+
+    def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
+        super().__init__(network, likelihood, options)
+        self.prior = self._prior(self.options.prior)
+        if self.options.kl == "closed" and not self.prior.closed_form:
+            raise ValueError(f"{self.prior!r} has no closed-form divergence: use kl='sampled'")
+        self.closed = self.prior.closed_form and self.options.kl != "sampled"
+        local = self.options.estimator == "local"
+        self.drawn_at_once = scripted_parameters(network.module) if local else set[str]()
 
     def _prior(self, prior: Any) -> Prior:
         if is_posterior(prior):
-            new = reinit_names(self.network, self.reinit)
-            return transferred_normal_prior(prior, self.network.shapes, new, self.prior_scale)
-        if self.reinit and not isinstance(prior, dict):
-            raise ValueError(f"reinit={self.reinit} goes with prior= another fit's posterior")
+            new = reinit_names(self.network, list(self.options.reinit))
+            return transferred_normal_prior(
+                prior, self.network.shapes, new, float(self.options.prior_scale)
+            )
+        if list(self.options.reinit) and not isinstance(prior, dict):
+            raise ValueError(
+                f"reinit={list(self.options.reinit)} goes with prior= another fit's posterior"
+            )
         return Normal() if prior is None else as_prior(prior)
 
-    def options(self) -> dict[str, Any]:
-        """See ``Method``."""
+    def config(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
+        own = ("n_train_samples", "estimator", "kl", "kl_weight", "init")
         return {
             "prior": self.prior.config() or {"name": "of the user's own"},
-            "prior_scale": self.prior_scale,
-            "reinit": self.reinit,
-            "n_train_samples": self.n_train_samples,
-            "estimator": self.estimator,
-            "kl": self.kl,
-            "kl_weight": self.kl_weight,
-            "init": self.scheme,
-            "rho": self.rho,
-            **self.descent.options(),
+            "prior_scale": float(self.options.prior_scale),
+            "reinit": list(self.options.reinit),
+            **{name: getattr(self.options, name) for name in own},
+            "rho": tuple(map(float, self.options.rho)),
+            **self.options.config(),
         }
 
     def init(self, likelihood: Likelihood, seed: int) -> GradientState:
         """See ``Method``."""
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
-        self.descent.start(state, self._initial(state.generator), self.network)
+        self.options.start(state, self._initial(state.generator), self.network)
         return state
 
     def _initial(self, generator: torch.Generator) -> list[Tensor]:
@@ -142,7 +138,7 @@ class BBBMethod(GradientMethod):
         for name, shape in self.network.shapes.items():
             if is_scale(module, name):
                 parts.append(named[name].detach().to("cpu", dtype).flatten())
-            elif self.scheme == "published":
+            elif self.options.init == "published":
                 u = torch.rand(shape.numel(), generator=generator, dtype=dtype)
                 parts.append(0.4 * u - 0.2)
             else:
@@ -151,12 +147,13 @@ class BBBMethod(GradientMethod):
                 deviation = math.sqrt(2 / shape[1:].numel()) if len(shape) > 1 else 0.0
                 parts.append(deviation * normal)
         loc = torch.cat(parts)
-        low, high = self.rho
+        low, high = map(float, self.options.rho)
         u = torch.rand(loc.numel(), generator=generator, dtype=dtype)
         rho = low + (high - low) * u
         if isinstance(self.prior, NormalEach):
             old = [
-                name not in reinit_names(self.network, self.reinit) for name in self.network.shapes
+                name not in reinit_names(self.network, list(self.options.reinit))
+                for name in self.network.shapes
             ]
             sizes = [shape.numel() for shape in self.network.shapes.values()]
             known = torch.tensor(old).repeat_interleave(torch.tensor(sizes))
@@ -170,11 +167,11 @@ class BBBMethod(GradientMethod):
 
     def divergence_share(self, position: BatchPosition) -> float:
         """See ``GradientMethod``."""
-        if self.kl_weight == "uniform":
+        if self.options.kl_weight == "uniform":
             return position.share
-        if self.kl_weight == "blundell":
+        if self.options.kl_weight == "blundell":
             return 2.0 ** -(position.batch + 1) / (1 - 2.0**-position.batches)
-        return float(self.kl_weight)
+        return float(self.options.kl_weight)
 
     def gradients(
         self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
@@ -182,7 +179,7 @@ class BBBMethod(GradientMethod):
         """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
         sigma = _softplus(rho, out=state.scratch("sigma"))
-        estimate = self._by_weights if self.estimator == "weights" else self._by_outputs
+        estimate = self._by_weights if self.options.estimator == "weights" else self._by_outputs
         log_likelihood, z, d_mu, d_sigma = estimate(state, mu, sigma, x, y, buffers, weight)
         if self.closed:
             self.prior.add_divergence_gradient(mu, sigma, weight, d_mu, d_sigma)
@@ -206,7 +203,7 @@ class BBBMethod(GradientMethod):
         """Mean over draws of the log-likelihood, and of ``G`` and ``G eps``."""
         total = mu.new_zeros(())
         d_mu, d_sigma = state.scratch("d_mu"), state.scratch("d_sigma")
-        for i in range(self.n_train_samples):
+        for i in range(self.options.n_train_samples):
             eps = _fill_noise(state.scratch("eps") if i else d_sigma, state.generator)
             w = torch.addcmul(mu, sigma, eps, out=state.scratch("w"))  # eq. (8)
             leaves = [part.requires_grad_() for part in self.network.split(w)]
@@ -221,10 +218,10 @@ class BBBMethod(GradientMethod):
             if i:
                 d_mu.add_(g)
                 d_sigma.add_(eps)
-        if self.n_train_samples > 1:
-            d_mu.div_(self.n_train_samples)
-            d_sigma.div_(self.n_train_samples)
-        return total / self.n_train_samples, z, d_mu, d_sigma
+        if self.options.n_train_samples > 1:
+            d_mu.div_(self.options.n_train_samples)
+            d_sigma.div_(self.options.n_train_samples)
+        return total / self.options.n_train_samples, z, d_mu, d_sigma
 
     def _by_outputs(
         self,
@@ -240,7 +237,7 @@ class BBBMethod(GradientMethod):
         variance = torch.mul(sigma, sigma, out=state.scratch("w"))
         locs = [part.detach().requires_grad_() for part in self.network.split(mu)]
         variances = [part.requires_grad_() for part in self.network.split(variance)]
-        n = self.n_train_samples
+        n = self.options.n_train_samples
         if n > 1:  # every row several times: each copy gets noise of its own
             x, y = map_inputs(lambda part: _repeated(part, n), x), _repeated(y, n)
 
@@ -338,7 +335,7 @@ class BBBMethod(GradientMethod):
             flat([learnt[f"{kind}/{name}"] for name in self.network.shapes])
             for kind in ("loc", "rho")
         ]
-        self.descent.start(state, vectors, self.network)
+        self.options.start(state, vectors, self.network)
         finite = torch.isfinite(state.vectors[1].detach())
         state.kept = None if bool(finite.all()) else finite
         state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
