@@ -66,7 +66,7 @@ TREE = partial(Fault, "likelihoods/categorical.py", "likelihoods/test_likelihood
 ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py::test_grades likelihoods/test_learnt.py::test_epoch")
 MIXTURE = partial(Fault, "predictive/normal_mixture.py", "predictive/test_mixture.py")
 LOG_NORMAL = partial(Fault, "predictive/log_normal.py", "predictive/test_log_normal.py")
-NOISE = partial(Fault, "sklearn/noise.py", "sklearn/test_noise.py")
+NOISE = partial(Fault, "sklearn/noise_model.py", "sklearn/test_noise_model.py")
 SPREAD = partial(Fault, "forecast/calibration.py", "forecast/test_spread.py forecast/test_loops.py::test_averages")
 WINDOWS = partial(Fault, "forecast/windows.py", "forecast/test_loops.py::test_rows_and_targets")
 DENSITY = partial(Fault, "native/densities.cpp", "native/test_densities.py")
@@ -135,15 +135,15 @@ FAULTS: list[Fault] = [
     Fault("learners/methods/tagi/batch_norm.py", "learners/test_statistics.py", "momentum not put back", "layer.momentum = before[name]", "pass"),
     Fault("learners/off_data/reservoir.py", "learners/test_reservoir.py", "rows with the smallest numbers forgotten too late", "return keys[: len(self.kept)]", "return keys"),
     # --- sklearn -----------------------------------------------------------------------------
-    NOISE("half of the log variance missing", "(gated(chi2) if gate else chi2) + spread.log())", "(gated(chi2) if gate else chi2) + 0.5 * spread.log())"),
-    NOISE("both halves are the same rows", "for mine, other in (halves, halves[::-1]):", "for mine, other in (halves, (halves[1], halves[1])):"),
+    NOISE("half of the log variance missing", "(gated(chi2) if gate else chi2) + total.log())", "(gated(chi2) if gate else chi2) + 0.5 * total.log())"),
+    NOISE("both halves are the same rows", "for train, test in (halves, halves[::-1]):", "for train, test in (halves, (halves[1], halves[1])):"),
     NOISE("columns of the mean and a constant swapped", "torch.cat([torch.ones_like(rest[:, :1]), rest], dim=1)", "torch.cat([rest, torch.ones_like(rest[:, :1])], dim=1)"),
-    Fault("sklearn/tails.py", "sklearn/test_tails.py", "degrees of freedom not halved", "special.gammaincinv(degrees / 2,", "special.gammaincinv(degrees,"),
-    Fault("sklearn/clipping.py", "sklearn/test_clipping.py", "limit around zero, not the median", "median - limit, median + limit", "-limit, limit"),
-    Fault("sklearn/doubt.py", "sklearn/test_doubt.py", "criterion applied to the first factor", "found[best] - found[0]", "found[best] - found[best]"),
-    Fault("sklearn/weighting.py", "sklearn/test_weights.py", "fractions summed to another number of rows", "np.cumsum(weights * (np.count_nonzero(weights) / weights.sum()))", "np.cumsum(weights)"),
-    Fault("sklearn/stretches.py", "sklearn/test_noise.py::test_growth sklearn/test_doubt.py::test_targets", "slab learned as well", "some[~torch.isin(some, slab)]", "some[torch.isin(some, some)]"),
-    Fault("sklearn/relevance.py", "sklearn/test_relevance.py", "squared slopes as factors", "(square / mean).sqrt().clamp_min(LEAST)", "(square / mean).clamp_min(LEAST)"),
+    Fault("sklearn/noise_model.py", "sklearn/test_noise_tails.py", "degrees of freedom not halved", "special.gammaincinv(degrees / 2,", "special.gammaincinv(degrees,"),
+    Fault("sklearn/preprocessing.py", "sklearn/test_outliers.py", "limit around zero, not the median", "median - limit, median + limit", "-limit, limit"),
+    Fault("sklearn/calibration.py", "sklearn/test_calibration.py", "criterion applied to the first factor", "found[best] - found[0]", "found[best] - found[best]"),
+    Fault("sklearn/preprocessing.py", "sklearn/test_weights.py", "fractions summed to another number of rows", "np.cumsum(weights * (np.count_nonzero(weights) / weights.sum()))", "np.cumsum(weights)"),
+    Fault("sklearn/calibration.py", "sklearn/test_noise_model.py::test_growth sklearn/test_calibration.py::test_targets", "block learned as well", "some[~torch.isin(some, block)]", "some[torch.isin(some, some)]"),
+    Fault("sklearn/model_selection.py", "sklearn/test_relevance.py", "squared slopes as factors", "(square / mean).sqrt().clamp_min(MIN_RELEVANCE)", "(square / mean).clamp_min(MIN_RELEVANCE)"),
     # --- forecast ----------------------------------------------------------------------------
     WINDOWS("window one value late", "first = origins - layout.lags + 1", "first = origins - layout.lags"),
     WINDOWS("covariates of the origin in place of the next time", "ahead = ahead[origins + 1].reshape(len(x), -1)", "ahead = ahead[origins].reshape(len(x), -1)"),

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.sklearn.conftest import classifiers, name
 from tractable.predictive import CategoricalPredictive
 from tractable.sklearn import BackpropClassifier, TAGIClassifier
-from tractable.sklearn.weighting import reweighted
+from tractable.sklearn.class_labels import reweighted
 
 each = pytest.mark.parametrize("estimator", classifiers(), ids=name)
 
@@ -180,7 +180,7 @@ def test_weights_of_classes_in_a_stream():
     shifted /= shifted.sum(1, keepdims=True)
     np.testing.assert_allclose(weighed.predict_proba(X), shifted, rtol=1e-12)
     assert plain.class_counts_.tolist() == np.bincount(y).tolist()
-    with pytest.raises(ValueError, match="needs all rows at once"):
+    with pytest.raises(ValueError, match="depends on all rows"):
         TAGIClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
 
 

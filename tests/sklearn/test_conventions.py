@@ -164,11 +164,11 @@ def test_nothing_is_predicted_before_a_fit(estimator, data):
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"hidden_layer_sizes": (8, 0)}, "hidden_layer_sizes must be the positive widths"),
-        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be the positive widths"),
+        ({"hidden_layer_sizes": (8, 0)}, "hidden_layer_sizes must be positive integers"),
+        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be positive integers"),
         ({"activation": "step"}, "activation must be one of relu"),
-        ({"epochs": 0}, "epochs must be a whole number from 1, or None; got 0"),
-        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"epochs": 0}, "epochs must be a positive integer or None; got 0"),
+        ({"batch_size": 2.5}, "batch_size must be a positive integer"),
         ({"random_state": -1}, "between 0 and"),
     ],
     ids=str,

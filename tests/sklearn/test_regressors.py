@@ -9,9 +9,9 @@ from sklearn.base import clone
 import tractable as tr
 from tests.sklearn.conftest import NOISE, curve, name, regressors
 from tractable.data import Standardizer
+from tractable.nn import mlp
 from tractable.sklearn import BackpropRegressor, BBBRegressor, TAGIRegressor
-from tractable.sklearn.choosing import parts_of
-from tractable.sklearn.network import dense
+from tractable.sklearn.cross_validation import choose_folds
 
 each = pytest.mark.parametrize("estimator", regressors(), ids=name)
 
@@ -38,7 +38,7 @@ def test_the_estimator_is_the_recipe_by_hand(data, test_data):
     """With everything given; how settings are chosen is in test_choosing."""
     X, y = (torch.tensor(part) for part in data)
     inputs, targets = Standardizer.fit(X), Standardizer.fit(y.unsqueeze(1))
-    learner = tr.TAGI(dense(2, (32, 32), 1, "relu"), tr.likelihoods.Normal(), seed=0)
+    learner = tr.TAGI(mlp(2, (32, 32), 1, "relu"), tr.likelihoods.Normal(), seed=0)
     rows = inputs.transform(X), targets.transform(y.unsqueeze(1))
     learner.fit(*rows, epochs=20, progress=False)
     new = inputs.transform(torch.tensor(test_data[0]))
@@ -66,8 +66,8 @@ def test_many_rows_spare_a_tenth_for_the_noise():
     model = TAGIRegressor(**settings).fit(X, y)
     x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
     x, t = Standardizer.fit(x).transform(x), Standardizer.fit(t).transform(t)
-    learner = tr.TAGI(dense(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=0)
-    (out,) = parts_of(2000, 0)
+    learner = tr.TAGI(mlp(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=0)
+    (out,) = choose_folds(2000, 0)
     kept = torch.tensor(sorted(set(range(2000)) - set(out.tolist())))
     assert len(out) == 200
     learner.fit(x[kept], t[kept], epochs=5, progress=False)
@@ -89,7 +89,7 @@ def test_streaming_is_one_update_per_call_without_replay(data):
     model = TAGIRegressor(hidden_layer_sizes=(16,), n_estimators=1, random_state=3)
     x, t = torch.tensor(X), torch.tensor(y).unsqueeze(1)
     inputs, targets = Standardizer.fit(x[calls[0]]), Standardizer.fit(t[calls[0]])
-    learner = tr.TAGI(dense(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=3)
+    learner = tr.TAGI(mlp(2, (16,), 1, "relu"), tr.likelihoods.Normal(), seed=3)
     for rows in calls:
         model.partial_fit(X[rows], y[rows])
         learner.update(inputs.transform(x[rows]), targets.transform(t[rows]))
@@ -130,7 +130,7 @@ def test_one_pass_over_a_stream_learns(estimator, test_data):
 
 
 def test_one_row_at_first_has_no_scale(data):
-    with pytest.warns(UserWarning, match="one row has none"):
+    with pytest.warns(UserWarning, match="cannot be computed from one row"):
         TAGIRegressor(hidden_layer_sizes=(4,)).partial_fit(data[0][:1], data[1][:1])
 
 
@@ -275,7 +275,7 @@ def test_a_memory_follows_a_change_and_is_in_the_file(tmp_path):
     model.save(tmp_path / "model")
     assert TAGIRegressor.load(tmp_path / "model").memory_rows == 100
     for bad in (0, 1, "many", float("nan")):
-        with pytest.raises(ValueError, match="memory_rows must be a number of rows"):
+        with pytest.raises(ValueError, match="memory_rows must be a number above 1"):
             TAGIRegressor((2,), memory_rows=bad).partial_fit(X[:20], y[:20])
 
 
@@ -287,7 +287,7 @@ def test_outliers_in_the_targets_are_told_and_do_little_harm():
     y[::50] = 40
     model = TAGIRegressor((40,), epochs=20, random_state=0).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 0.4
-    assert model.learner_.surprises.count >= 6
+    assert model.learner_.outliers.count >= 6
 
 
 @each
@@ -296,7 +296,7 @@ def test_few_rows_doubt_as_much_as_they_spread(estimator, rows, tmp_path):
     """Not less than a new value of their mean and variance: s sqrt(1 + 1/n)."""
     X, y = np.arange(float(rows)).reshape(-1, 1), np.array([20.0, 183.0, 60.0, 90.0])[:rows]
     model = clone(estimator)
-    with pytest.warns(UserWarning, match=f"was given {rows} rows.*give 20 rows or more"):
+    with pytest.warns(UserWarning, match=f"was fitted to {rows} rows.*Pass 20 rows or more"):
         model.fit(X, y)
     least = y.std(ddof=1) * (1 + 1 / rows) ** 0.5
     assert (model.predict(X, return_std=True)[1] > 0.999 * least).all()

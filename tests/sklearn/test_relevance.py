@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tractable.sklearn import relevance
+from tractable.sklearn.model_selection import feature_relevance, rms_slopes
 
 
 def linear(weights):
@@ -23,9 +23,9 @@ def test_factors_of_a_linear_function(weights, before):
     x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     x[:, 3] = 1.5  # constant: keeps the factor 1
     w, factors = (torch.tensor(v, dtype=torch.float64) for v in (weights, before))
-    slopes = relevance.slopes(linear(w), x, factors)
+    slopes = rms_slopes(linear(w), x, factors)
     torch.testing.assert_close(slopes[:3].double(), (w * factors).abs()[:3], rtol=1e-4, atol=0)
-    found = relevance.weights(linear(w), x, factors)
+    found = feature_relevance(linear(w), x, factors)
     varying = (w * factors)[:3].abs()
     expected = varying / varying.square().mean().sqrt()
     torch.testing.assert_close(found[:3].double(), expected, rtol=1e-4, atol=0)

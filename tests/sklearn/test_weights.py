@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from tests.sklearn.conftest import classifiers, name, regressors
 from tractable.sklearn import BackpropRegressor, TAGIRegressor
-from tractable.sklearn.rows import Rows
-from tractable.sklearn.weighting import copies, counted
+from tractable.sklearn.imputation import ImputedRows
+from tractable.sklearn.preprocessing import repeat_by_weight, without_zero_weights
 
 each = pytest.mark.parametrize("estimator", [*regressors(), *classifiers()], ids=name)
 
@@ -46,9 +46,9 @@ def test_three_rows_of_positive_weight_are_three_rows(weight):
     X, y = table(None)
     weights = np.where(np.arange(40) < 3, weight, 0.0)
     model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, random_state=0)
-    with pytest.warns(UserWarning, match="was given 3 rows, too few"):
+    with pytest.warns(UserWarning, match="was fitted to 3 rows, too few"):
         mine = clone(model).fit(X, y, sample_weight=weights)
-    with pytest.warns(UserWarning, match="was given 3 rows, too few"):
+    with pytest.warns(UserWarning, match="was fitted to 3 rows, too few"):
         other = clone(model).fit(X[:3], y[:3])
     for found, expected in zip(
         mine.predict(X, return_std=True), other.predict(X, return_std=True), strict=True
@@ -56,9 +56,9 @@ def test_three_rows_of_positive_weight_are_three_rows(weight):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_copies_of_few_rows_are_few_rows():
+def test_with_copies_few_rows_are_few_rows():
     X, y = table(None)
-    with pytest.warns(UserWarning, match="was given 3 rows, too few"):
+    with pytest.warns(UserWarning, match="was fitted to 3 rows, too few"):
         model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, random_state=0).fit(
             X[:3], y[:3], sample_weight=[20, 20, 20]
         )
@@ -77,8 +77,8 @@ def test_folds_are_drawn_over_distinct_rows(kind, monkeypatch):
         held_out.append(len(chosen))
         return original(self, chosen)
 
-    original = Rows.copies_of
-    monkeypatch.setattr(Rows, "copies_of", record)
+    original = ImputedRows.with_copies
+    monkeypatch.setattr(ImputedRows, "with_copies", record)
     options = {"n_estimators": 1} if kind is TAGIRegressor else {}
     kind(hidden_layer_sizes=(4,), epochs=2, random_state=0, **options).fit(
         X, y, sample_weight=weights
@@ -86,13 +86,13 @@ def test_folds_are_drawn_over_distinct_rows(kind, monkeypatch):
     assert held_out == ([20] * 5 if kind is TAGIRegressor else [180, 20])
 
 
-def test_all_copies_of_a_row_are_in_one_fold():
+def test_all_with_copies_a_row_are_in_one_fold():
     origin = torch.tensor([0, 2, 2, 2, 3, 5, 5])
-    rows = Rows(torch.zeros(7, 1), origin=origin)
-    assert rows.distinct == 4
-    assert rows.copies_of(torch.tensor([1, 3])).tolist() == [1, 2, 3, 5, 6]
-    assert rows.copies_of(torch.tensor([0, 2])).tolist() == [0, 4]
-    assert Rows(torch.zeros(7, 1)).copies_of(torch.tensor([5, 3])).tolist() == [5, 3]
+    rows = ImputedRows(torch.zeros(7, 1), copy_of=origin)
+    assert rows.n_distinct == 4
+    assert rows.with_copies(torch.tensor([1, 3])).tolist() == [1, 2, 3, 5, 6]
+    assert rows.with_copies(torch.tensor([0, 2])).tolist() == [0, 4]
+    assert ImputedRows(torch.zeros(7, 1)).with_copies(torch.tensor([5, 3])).tolist() == [5, 3]
 
 
 def test_levels_of_rows_of_zero_weight_are_not_learnt():
@@ -106,13 +106,13 @@ def test_levels_of_rows_of_zero_weight_are_not_learnt():
 
 def test_zero_weights_keep_the_kind_of_container():
     weights = [0, 2.0, 0.5]
-    X, y, left = counted(np.arange(6).reshape(3, 2), [1, 2, 3], weights)
+    X, y, left = without_zero_weights(np.arange(6).reshape(3, 2), [1, 2, 3], weights)
     assert X.tolist() == [[2, 3], [4, 5]]
     assert (y, left.tolist()) == ([2, 3], [2.0, 0.5])
-    X, y, _ = counted(pd.DataFrame({"a": [1, 2, 3]}), pd.Series([4, 5, 6]), weights)
+    X, y, _ = without_zero_weights(pd.DataFrame({"a": [1, 2, 3]}), pd.Series([4, 5, 6]), weights)
     assert X["a"].tolist() == [2, 3]
     assert y.tolist() == [5, 6]
     same = ([[1], [2]], [1, 2])
     for odd in (None, 3.0, [0.0], [[0.0, 1.0]], "text", [0.0, 0.0]):
-        assert counted(*same, odd) == (*same, odd)
-    assert copies([0, 0.5, 0.5, 0.5], 4).tolist() == [1, 2, 3]
+        assert without_zero_weights(*same, odd) == (*same, odd)
+    assert repeat_by_weight([0, 0.5, 0.5, 0.5], 4).tolist() == [1, 2, 3]

@@ -10,8 +10,8 @@ import torch
 import tractable as tr
 from tractable.learners.off_data import support
 from tractable.learners.off_data.support import rms_column_slopes
-from tractable.sklearn import relevance
-from tractable.sklearn.network import dense
+from tractable.nn import mlp
+from tractable.sklearn import model_selection
 
 CODE = """
 import resource
@@ -55,16 +55,16 @@ def test_gradients_are_slopes_at_small_steps(n_estimators, activation, outputs, 
     rng = np.random.default_rng(1)
     x = torch.tensor(rng.normal(size=(60, 5)), dtype=torch.float32)
     y = torch.stack([x[:, 0] * x[:, 1], x[:, 2].sin()], 1)[:, :outputs]
-    net, likelihood = dense(5, (16, 16), outputs, activation), tr.likelihoods.Normal()
+    net, likelihood = mlp(5, (16, 16), outputs, activation), tr.likelihoods.Normal()
     if outputs > 1:
         likelihood = tr.likelihoods.Normal(outputs=outputs)
     model = tr.Ensemble(net, likelihood, n_estimators=n_estimators, learner=tr.TAGI, seed=0)
     model.fit(x, y, epochs=5, distance_aware=False, progress=False)
     factors = torch.tensor([1.0, 2.0, 0.5, 0.3, 1.0])
     monkeypatch.setattr(support, "_COLUMN_STEP", 1e-2)
-    by_differences = relevance.slopes(model, x, factors)
-    monkeypatch.setattr(relevance, "_MOST_DIFFERENCES", 4)
-    by_gradient = relevance.slopes(model, x, factors)
+    by_differences = model_selection.rms_slopes(model, x, factors)
+    monkeypatch.setattr(model_selection, "_MAX_DIFFERENCES", 4)
+    by_gradient = model_selection.rms_slopes(model, x, factors)
     torch.testing.assert_close(by_gradient, by_differences, rtol=0.02, atol=1e-3)
 
 

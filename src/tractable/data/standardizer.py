@@ -60,7 +60,7 @@ class Standardizer:
             constant=constant,
         )
 
-    def weighted_by(self, factors: Tensor) -> Self:
+    def scaled_by(self, factors: Tensor) -> Self:
         """The same with standardised columns multiplied by positive factors."""
         return type(self)(self.mean, self.scale / factors.double(), self.constant)
 

@@ -1,4 +1,4 @@
-"""Estimators with variational Gaussian weights, by Bayes by Backprop."""
+"""Estimators with a variational Gaussian posterior, by Bayes by Backprop."""
 
 from __future__ import annotations
 
@@ -6,74 +6,93 @@ from typing import Any
 
 import torch
 from torch import nn
+from typing_extensions import override
 
 from tractable.learners import BayesByBackprop, Learner
 from tractable.likelihoods import Likelihood, Ordinal, Softmax
+from tractable.sklearn.base import as_python
+from tractable.sklearn.class_labels import Ordered, class_likelihood
 from tractable.sklearn.classifier import Classifier
-from tractable.sklearn.gradient import ByGradient, prior_from
-from tractable.sklearn.ordered import Ordered, likelihood_of_classes
+from tractable.sklearn.gradient import GradientEstimator, as_prior
 from tractable.sklearn.regressor import Regressor
 from tractable.sklearn.targets import NORMAL
-from tractable.sklearn.values import plain
 
 
-class _ByBBB(ByGradient):
-    """Made as a ``BayesByBackprop`` learner."""
+class _BBBEstimator(GradientEstimator):
+    """Estimators with a ``BayesByBackprop`` learner."""
 
     prior: Any
     kl_weight: float
     n_train_samples: int
     n_weight_samples: int
 
-    def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
-        # The learner takes the weight of a batch, and by itself the whole divergence per epoch.
-        kl_weight = plain(self.kl_weight)
-        share = kl_weight * self._batch_size(rows) / rows
+    @override
+    def _new_learner(self, net: nn.Module, likelihood: Likelihood, n_rows: int) -> Learner:
+        # The learner expects the weight of a batch; "uniform" is its word for 1 per epoch.
+        kl_weight = as_python(self.kl_weight)
+        batch_weight = kl_weight * self._batch_size(n_rows) / n_rows
         return BayesByBackprop(
             net,
             likelihood,
-            prior=prior_from(self.prior),
-            kl_weight="uniform" if kl_weight == 1 else share,
-            n_train_samples=plain(self.n_train_samples),
+            prior=as_prior(self.prior),
+            kl_weight="uniform" if kl_weight == 1 else batch_weight,
+            n_train_samples=as_python(self.n_train_samples),
             estimator="local",
             init="he",
-            lr=plain(self.lr),
-            n_weight_samples=plain(self.n_weight_samples),
+            lr=as_python(self.lr),
+            n_weight_samples=as_python(self.n_weight_samples),
             dtype=torch.float64,
-            seed=seed,
+            seed=self._seed,
         )
 
 
-class BBBRegressor(_ByBBB, Regressor):
-    """Regression with variational Gaussian weights, by Bayes by Backprop.
+class BBBRegressor(_BBBEstimator, Regressor):
+    """A regressor with a variational Gaussian posterior of the weights, by Bayes by Backprop.
 
-    Inputs and targets are standardised inside; the noise is inferred and then scaled to suit a
-    tenth of the rows, held out of a first fit (of the only fit, from 2,000 rows on).
+    Inputs and targets are standardized. The noise is inferred, and then scaled on a tenth of the
+    rows that are held out of a first fit (with 2,000 rows or more, out of the only fit).
 
-    ``partial_fit`` makes one pass of steps over the rows it is given.
+    ``partial_fit`` makes one pass of gradient steps over the given rows.
 
-    Approximate: independent Gaussian weights, a gradient and predictions by draws; unless
-    ``kl_weight=1``, a posterior that trusts the data more than it should.
+    Approximate: independent Gaussian weights; gradients and predictions by weight samples; unless
+    ``kl_weight=1``, a posterior that is narrower than the data justify.
 
     Args:
-        hidden_layer_sizes: widths of the hidden layers; empty for a linear model.
-        activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
-            or elu.
-        likelihood: what the targets are, as for ``TAGIRegressor``.
-        prior: standard deviation of a normal prior over the weights, or one of
-            ``tractable.priors``.
-        kl_weight: factor on the divergence from the prior in the objective of ``fit``; 1 is the
-            evidence lower bound, under which networks of this size hardly learn small data sets.
-            ``partial_fit`` has 1: its share of the divergence falls as rows come in.
-        n_train_samples: draws per step.
-        n_weight_samples: sets of weights that a prediction averages over.
-        lr: learning rate, falling to zero over a fit (cosine).
-        epochs: epochs of ``fit``; by default enough for about 1,500 steps, at least 20 and at
-            most 100.
-        batch_size: rows per step; 32 by default.
-        calibrate: fit the scale of the noise on held-out rows (if there are 40 rows or more).
-        random_state: seed of everything that is drawn.
-        verbose: 1 shows a progress bar.
+        hidden_layer_sizes: number of units of each hidden layer; an empty tuple gives a linear
+            model. Default: ``(64, 64)``.
+        activation: activation function after each hidden layer: ``"relu"`` (default),
+            ``"leaky_relu"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``, ``"gelu"``, ``"silu"`` or
+            ``"elu"``.
+        likelihood: distribution of the targets: ``"normal"`` (default), ``"heteroscedastic"``,
+            ``"laplace"``, ``"student_t"``, ``"mixture"``, ``"poisson"``, ``"negative_binomial"``
+            or ``"von_mises"`` (see ``tractable.sklearn.targets``).
+        prior: prior of the weights: a standard deviation of a normal prior, or one of
+            ``tractable.priors``. Default: 0.3.
+        kl_weight: factor on the Kullback-Leibler divergence from the prior in the objective of
+            ``fit``. 1 is the evidence lower bound, with which networks of this size underfit small
+            data sets. ``partial_fit`` uses 1; the weight of a batch decreases with the number of
+            rows. Default: 0.1.
+        n_train_samples: weight samples per training step. Default: 1.
+        n_weight_samples: weight samples that a prediction averages. Default: 50.
+        lr: initial learning rate, decreased to zero over a fit (cosine schedule). Default: 0.01.
+        epochs: number of passes over the data in ``fit``. Default: about 1,500 steps, but at least
+            20 and at most 100 epochs.
+        batch_size: rows per step. Default: 32.
+        calibrate: whether to scale the noise on held-out rows, if there are 40 rows or more.
+            Default: True.
+        random_state: seed of all random numbers, as in scikit-learn. Default: None.
+        verbose: 1 shows a progress bar. Default: 0.
+
+    References:
+        C. Blundell, J. Cornebise, K. Kavukcuoglu and D. Wierstra, "Weight uncertainty in neural
+        networks", ICML 2015.
+
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 100).reshape(-1, 1)
+    >>> model = BBBRegressor((16,), random_state=0).fit(X, 3 * X[:, 0])
+    >>> mean, std = model.predict([[0.5]], return_std=True)
+    >>> bool(abs(mean[0] - 1.5) < 0.3)
+    True
     """
 
     def __init__(
@@ -108,25 +127,50 @@ class BBBRegressor(_ByBBB, Regressor):
         self.verbose = verbose
 
 
-class BBBClassifier(_ByBBB, Classifier):
-    """Classification with variational Gaussian weights: a softmax, averaged over draws.
+class BBBClassifier(_BBBEstimator, Classifier):
+    """A classifier with a variational Gaussian posterior of the weights, by Bayes by Backprop.
 
-    Inputs are standardised inside.
+    The probabilities are a softmax, averaged over weight samples. Inputs are standardized.
+
+    ``partial_fit`` makes one pass of gradient steps over the given rows.
+
+    Approximate: as for ``BBBRegressor``.
 
     Args:
-        hidden_layer_sizes: as for ``BBBRegressor``.
-        activation: as for ``BBBRegressor``.
-        ordered: whether the classes are levels with an order, as for ``TAGIClassifier``.
-        prior: as for ``BBBRegressor``.
-        kl_weight: as for ``BBBRegressor``.
-        n_train_samples: draws per step.
-        n_weight_samples: sets of weights that a prediction averages over.
-        lr: learning rate, falling to zero over a fit (cosine).
-        epochs: as for ``BBBRegressor``.
-        batch_size: rows per step; 32 by default.
-        class_weight: as for ``TAGIClassifier``.
-        random_state: seed of everything that is drawn.
-        verbose: 1 shows a progress bar.
+        hidden_layer_sizes: number of units of each hidden layer; an empty tuple gives a linear
+            model. Default: ``(64, 64)``.
+        activation: activation function after each hidden layer: ``"relu"`` (default),
+            ``"leaky_relu"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``, ``"gelu"``, ``"silu"`` or
+            ``"elu"``.
+        ordered: whether the classes have an order (grades, stages), learned with
+            ``tractable.likelihoods.Ordinal``. True takes the order of sorting, a list of all labels
+            gives the order from the lowest. Default: False.
+        prior: prior of the weights: a standard deviation of a normal prior, or one of
+            ``tractable.priors``. Default: 0.3.
+        kl_weight: factor on the Kullback-Leibler divergence from the prior in the objective of
+            ``fit``. 1 is the evidence lower bound, with which networks of this size underfit small
+            data sets. ``partial_fit`` uses 1; the weight of a batch decreases with the number of
+            rows. Default: 0.1.
+        n_train_samples: weight samples per training step. Default: 1.
+        n_weight_samples: weight samples that a prediction averages. Default: 50.
+        lr: initial learning rate, decreased to zero over a fit (cosine schedule). Default: 0.01.
+        epochs: number of passes over the data in ``fit``. Default: about 1,500 steps, but at least
+            20 and at most 100 epochs.
+        batch_size: rows per step. Default: 32.
+        class_weight: ``"balanced"`` or a dict from labels to weights, by which predicted
+            probabilities are multiplied. Default: None.
+        random_state: seed of all random numbers, as in scikit-learn. Default: None.
+        verbose: 1 shows a progress bar. Default: 0.
+
+    References:
+        C. Blundell, J. Cornebise, K. Kavukcuoglu and D. Wierstra, "Weight uncertainty in neural
+        networks", ICML 2015.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BBBClassifier((16,), random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape, bool(model.score(X, y) > 0.9)
+    ((150, 3), True)
     """
 
     def __init__(
@@ -160,5 +204,6 @@ class BBBClassifier(_ByBBB, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _likelihood(self, classes: int) -> Ordinal | Softmax:
-        return likelihood_of_classes(classes, self.ordered, Softmax(classes))
+    @override
+    def _likelihood(self, n_classes: int) -> Ordinal | Softmax:
+        return class_likelihood(n_classes, self.ordered, Softmax(n_classes))

@@ -1,4 +1,4 @@
-"""Classification: labels of any kind, and probabilities that say how sure the network is."""
+"""The base class of classifiers: labels of any type, and probabilities of classes."""
 
 from __future__ import annotations
 
@@ -9,38 +9,53 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_is_fitted,
-    check_X_y,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Ordinal, Softmax
 from tractable.persistence import validation
-from tractable.persistence.model_file import under_prefix
+from tractable.persistence.model_file import Header, Tensors, under_prefix
 from tractable.predictive import CategoricalPredictive, Predictive
-from tractable.sklearn import files
-from tractable.sklearn.estimator import FLOATS, Array, Estimator, tensor, torch_generator
-from tractable.sklearn.frames import Frame, check_names
-from tractable.sklearn.missing import Columns
-from tractable.sklearn.ordered import Ordered, ordered_classes, positions
-from tractable.sklearn.rows import levels_of, mixed, scaler_of
-from tractable.sklearn.weighting import check_streamed, copies, counted, of_classes, reweighted
+from tractable.sklearn.base import (
+    FLOATS,
+    Array,
+    Estimator,
+    as_tensor,
+    mixture_of_completions,
+    torch_generator,
+)
+from tractable.sklearn.class_labels import (
+    Ordered,
+    check_streaming_weight,
+    class_indices,
+    class_weights,
+    ordered_classes,
+    reweighted,
+)
+from tractable.sklearn.imputation import GaussianCopula
+from tractable.sklearn.preprocessing import (
+    FrameEncoder,
+    category_columns,
+    check_unique_names,
+    repeat_by_weight,
+    standardizer_of,
+    without_zero_weights,
+)
+from tractable.sklearn.serialization import labels_from_json, labels_to_json
 
 
 class Classifier(ClassifierMixin, Estimator):
-    """Labels, one per row, of two or more classes.
+    """A classifier with one label per row, of two or more classes.
 
     Attributes:
-        classes_: the labels, sorted or in the order that was stated; columns of
-            ``predict_proba`` come in this order.
-        class_weights_: factor on the probability of each class in predictions.
-        class_counts_: number of rows of each class that were learnt; None in an estimator of a
-            file that does not have it, whose probabilities may be zero.
+        classes_: class labels, sorted or in the order of ``ordered``; the columns of
+            ``predict_proba`` have this order, ``(n_classes,)``.
+        class_weights_: factor on the probability of each class in predictions, ``(n_classes,)``.
+        class_counts_: number of training rows of each class, ``(n_classes,)``. None in an estimator
+            of a file without it, whose probabilities may be zero.
     """
 
     class_weight: Any
@@ -49,133 +64,165 @@ class Classifier(ClassifierMixin, Estimator):
     class_counts_: Tensor | None
 
     @abstractmethod
-    def _likelihood(self, classes: int) -> Categorical | Ordinal | Softmax:
-        """How labels depend on the outputs of the network."""
+    def _likelihood(self, n_classes: int) -> Categorical | Ordinal | Softmax:
+        """Return the likelihood of labels given the outputs of the network."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from data, forgetting whatever was learnt before.
+        """Fit the estimator; earlier fits are forgotten.
 
         Args:
-            X: inputs, ``(rows, features)``; NaN where a value is missing.
-            y: labels, ``(rows,)``: numbers, strings or booleans.
-            sample_weight: how much each row counts, ``(rows,)``: whole numbers say how often it
-                came, and rows of weight 0 are left out (``tractable.sklearn.weighting``).
+            X: inputs, an array or data frame ``(n_samples, n_features)``; NaN marks missing values.
+            y: labels, ``(n_samples,)``: numbers, strings or booleans.
+            sample_weight: weights of the rows, ``(n_samples,)``. Integers are numbers of copies,
+                other weights are relative; rows of weight 0 are left out.
+
+        Returns:
+            The estimator.
         """
-        X, y, sample_weight = counted(X, y, sample_weight)
-        X, frame = self._first_numbers(X)
-        x, labels = self._checked(X, y, reset=True, frame=frame)
+        X, y, sample_weight = without_zero_weights(X, y, sample_weight)
+        X, encoder = self._encode_first(X)
+        x, labels = self._checked(X, y, reset=True, encoder=encoder)
         self._draw_seed()
-        # A class of next to no weight is known all the same; one without rows is not.
-        seen = labels if sample_weight is None else labels[copies(sample_weight, len(x)).numpy()]
-        classes = ordered_classes(np.unique(seen), self._ordered())
-        weights = of_classes(self.class_weight, labels, classes)
-        origin = self._origin(sample_weight, len(x))
-        if origin is not None:
-            x, labels = x[origin], labels[origin.numpy()]
-        codes = positions(labels, classes)
+        # A class needs at least one copy of a row; its weight may still be close to zero.
+        kept = labels
+        if sample_weight is not None:
+            kept = labels[repeat_by_weight(sample_weight, len(x)).numpy()]
+        classes = ordered_classes(np.unique(kept), self._ordered())
+        weights = class_weights(self.class_weight, labels, classes)
+        copy_of = self._copies(sample_weight, len(x))
+        if copy_of is not None:
+            x, labels = x[copy_of], labels[copy_of.numpy()]
+        codes = class_indices(labels, classes)
         self._check_classes(classes)
-        scaler, rows, columns, counts = self._standardised(x, origin)
+        scaler, rows, imputer, n_clipped = self._fit_inputs(x, copy_of)
         likelihood = self._likelihood(len(classes))
-        fit = self._learn(likelihood, likelihood.outputs_needed, rows, torch.from_numpy(codes))
-        self.input_scaler_, self.learner_ = scaler.weighted_by(fit.weights), fit.learner
-        self.classes_, self.n_clipped_ = classes, counts.numpy()
+        n_outputs = likelihood.outputs_needed
+        fit = self._fit_learner(likelihood, n_outputs, rows, torch.from_numpy(codes))
+        self.input_scaler_, self.learner_ = scaler.scaled_by(fit.relevance), fit.learner
+        self.classes_, self.n_clipped_ = classes, n_clipped.numpy()
         self.class_weights_ = weights
-        self.class_counts_ = _numbers_of(codes, len(classes))
-        self.imputer_, self.encoder_ = columns.scaled(fit.weights), frame
+        self.class_counts_ = _counts(codes, len(classes))
+        self.imputer_, self.encoder_ = imputer.scaled(fit.relevance), encoder
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from more rows, each seen once; earlier rows are not needed again.
+        """Update the estimator with more rows, each used once; earlier rows are not needed.
 
-        The first call sets the scale of the inputs from its rows, for good.
+        The first call sets the scale of the inputs, which later calls keep.
 
         Args:
-            X: inputs, ``(rows, features)``.
-            y: labels, ``(rows,)``.
-            classes: all labels that will ever come; needed at the first call only.
+            X: inputs, ``(n_samples, n_features)``.
+            y: labels, ``(n_samples,)``.
+            classes: all class labels; needed in the first call only.
+
+        Returns:
+            The estimator.
         """
-        first = not self.__sklearn_is_fitted__()
+        is_first = not self.__sklearn_is_fitted__()
         known = self._known_classes(classes)
-        X, frame = self._first_numbers(X) if first else (X, self.encoder_)
-        x, labels = self._checked(X, y, reset=first, frame=frame)
-        check_streamed(self.class_weight)
-        codes = torch.from_numpy(positions(labels, known))
-        if first:
-            self._first_rows(len(x))
-            scaler, learner = self._begin(x, known)
-            columns: Columns | None = Columns.fit(scaler.transform(x), levels_of(x))
+        X, encoder = self._encode_first(X) if is_first else (X, self.encoder_)
+        x, labels = self._checked(X, y, reset=is_first, encoder=encoder)
+        check_streaming_weight(self.class_weight)
+        codes = torch.from_numpy(class_indices(labels, known))
+        if is_first:
+            self._warn_of_one_row(len(x))
+            scaler, learner = self._start_stream(x, known)
+            imputer: GaussianCopula | None = GaussianCopula.fit(
+                scaler.transform(x), category_columns(x)
+            )
         else:
-            scaler, learner, columns = self.input_scaler_, self.learner_, self.imputer_
-        self._continue(learner, self._stream(scaler.transform(x), columns), codes)
-        if first:
-            self._streaming(x.shape[1])
-            self.imputer_, self.encoder_ = columns, frame
+            scaler, learner, imputer = self.input_scaler_, self.learner_, self.imputer_
+        rows = self._stream_inputs(scaler.transform(x), imputer)
+        self._update_in_batches(learner, rows, codes)
+        counts = _counts(codes.numpy(), len(known))
+        if is_first:
+            self.imputer_, self.encoder_ = imputer, encoder
             self.input_scaler_, self.learner_, self.classes_ = scaler, learner, known
-            self.class_weights_ = of_classes(self.class_weight, labels, known)
-            self.class_counts_ = _numbers_of(codes.numpy(), len(known))
+            self.class_weights_ = class_weights(self.class_weight, labels, known)
+            self.class_counts_ = counts
+            self._set_streaming_defaults()
         elif self.class_counts_ is not None:
-            self.class_counts_ = self.class_counts_ + _numbers_of(codes.numpy(), len(known))
+            self.class_counts_ = self.class_counts_ + counts
         return self
 
     def predictive(self, X: Any) -> Predictive:
-        """The distribution of the label at each row, as positions in ``classes_``.
+        """Return the predictive distribution of the class of each row, as an index of ``classes_``.
 
-        Where values are missing it is a mixture over what they may be.  Its ``epistemic`` part is
-        what more data (and the missing values) would remove, ``aleatoric`` what they hide, in
-        nats.
+        For rows with missing values it is a mixture over their possible values. ``epistemic`` is
+        the part of the entropy that more data (and the missing values) would remove, ``aleatoric``
+        the remainder, both in nats.
+
+        Args:
+            X: inputs, ``(n_samples, n_features)``.
         """
-        return self._distribution(self._scaled(X))
-
-    def _distribution(self, x: Tensor) -> Predictive:
-        """The distribution of the label at each row of standardized inputs."""
-        parts = [self._predicted(rows) for rows in self._completed(x)]
-        return parts[0] if len(parts) == 1 else mixed(parts)
-
-    def _predicted(self, x: Tensor) -> Predictive:
-        found = self.learner_.predict(x).double()
-        if self.class_counts_ is None or not isinstance(found, CategoricalPredictive):
-            return found
-        return reweighted(found, self.class_weights_, self.class_counts_)
+        return self._predictive(self._standardized(X))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probability of each class, ``(rows, classes)``."""
+        """Return the probability of each class, ``(n_samples, n_classes)``.
+
+        Args:
+            X: inputs, ``(n_samples, n_features)``.
+        """
         return self.predictive(X).probs.numpy()
 
     def predict(self, X: Any) -> Array:
-        """The most probable label of each row."""
-        chosen = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
+        """Return the most probable label of each row, ``(n_samples,)``.
+
+        Args:
+            X: inputs, ``(n_samples, n_features)``.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[codes])
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Draws of labels, ``(n_samples, rows)``."""
-        drawn = self.predictive(X).sample(n_samples, torch_generator(random_state))
-        return np.asarray(self.classes_[drawn.numpy()])
+        """Return samples of the labels, ``(n_samples, rows)``.
+
+        Args:
+            X: inputs, ``(rows, n_features)``.
+            n_samples: number of samples for each row.
+            random_state: seed or generator, as in scikit-learn.
+        """
+        codes = self.predictive(X).sample(n_samples, torch_generator(random_state))
+        return np.asarray(self.classes_[codes.numpy()])
 
     def log_prob(self, X: Any, y: Any) -> Array:
-        """Log probability of the label of each row."""
+        """Return the log probability of the label of each row, ``(n_samples,)``.
+
+        Args:
+            X: inputs, ``(n_samples, n_features)``.
+            y: labels, ``(n_samples,)``.
+        """
         check_is_fitted(self)
-        x, labels = self._checked(X, y, reset=False, frame=self.encoder_)
-        codes = torch.from_numpy(positions(labels, self.classes_))
-        return self._distribution(self.input_scaler_.transform(x)).log_prob(codes).numpy()
+        x, labels = self._checked(X, y, reset=False, encoder=self.encoder_)
+        codes = torch.from_numpy(class_indices(labels, self.classes_))
+        return self._predictive(self.input_scaler_.transform(x)).log_prob(codes).numpy()
 
     def score_log_likelihood(self, X: Any, y: Any) -> float:
-        """Mean log probability of the labels (the negative of the log loss)."""
+        """Return the mean log probability of the labels, the negative of the log loss.
+
+        Args:
+            X: inputs, ``(n_samples, n_features)``.
+            y: labels, ``(n_samples,)``.
+        """
         return float(self.log_prob(X, y).mean())
 
-    # --- inside ----------------------------------------------------------------------------
+    # --- fitting and predicting ------------------------------------------------------------
 
-    def _checked(self, X: Any, y: Any, *, reset: bool, frame: Frame | None) -> tuple[Tensor, Array]:
+    def _checked(
+        self, X: Any, y: Any, *, reset: bool, encoder: FrameEncoder | None
+    ) -> tuple[Tensor, Array]:
+        """Return inputs and labels after checking them."""
         options: Any = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
-        check_names(X)
-        if frame is None:
+        check_unique_names(X)
+        if encoder is None:
             X, y = validate_data(self, X, y, reset=reset, **options)
         else:
-            X, y = check_X_y(X if reset else self._numbers(X, frame), y, **options)
+            X, y = check_X_y(X if reset else self._encode(X, encoder), y, **options)
         check_classification_targets(y)
-        return tensor(X), y
+        return as_tensor(X), y
 
     def _known_classes(self, classes: Any) -> Array:
-        """All labels of a stream: as given at the first call, and the same ones later."""
+        """Return the class labels of a stream, given in the first call and the same later."""
         known: Array | None = getattr(self, "classes_", None)
         if classes is None:
             if known is None:
@@ -190,59 +237,75 @@ class Classifier(ClassifierMixin, Estimator):
         return given
 
     def _check_classes(self, classes: Array) -> None:
-        """Refuse to tell one class from none."""
+        """Raise if there is only one class."""
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes; the data has only "
                 f"one class: {classes.tolist()[0]!r}"
             )
 
-    def _begin(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
+    def _start_stream(self, x: Tensor, classes: Array) -> tuple[Standardizer, Learner]:
         self._check_classes(classes)
         self._draw_seed()
         likelihood = self._likelihood(len(classes))
-        return scaler_of(x), self._begin_learner(likelihood, likelihood.outputs_needed, x)
+        return standardizer_of(x), self._first_learner(likelihood, likelihood.outputs_needed, x)
 
     def _ordered(self) -> Ordered:
         return getattr(self, "ordered", False)
 
-    def target_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The labels, their weights and numbers."""
+    def _predictive(self, x: Tensor) -> Predictive:
+        """Return the predictive distribution for standardized inputs."""
+        parts = [self._predict_complete(rows) for rows in self._completions(x)]
+        return parts[0] if len(parts) == 1 else mixture_of_completions(parts)
+
+    def _predict_complete(self, x: Tensor) -> Predictive:
+        """Return the predictive distribution for rows without missing values."""
+        found = self.learner_.predict(x).double()
+        if self.class_counts_ is None or not isinstance(found, CategoricalPredictive):
+            return found
+        return reweighted(found, self.class_weights_, self.class_counts_)
+
+    # --- files -----------------------------------------------------------------------------
+
+    @override
+    def _pack_targets(self) -> tuple[Tensors, Header]:
         tensors = {}
         if self.class_counts_ is not None:
             tensors = {
                 "classes/weights": self.class_weights_,
                 "classes/counts": self.class_counts_,
             }
-        return tensors, {"classes": files.labels_to_json(self.classes_)}
+        return tensors, {"classes": labels_to_json(self.classes_)}
 
-    def restore_target_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """See ``Estimator``."""
-        stated = not isinstance(self._ordered(), bool | np.bool_)
-        self.classes_ = files.labels_from_json(values["classes"], any_order=stated)
+    @override
+    def _unpack_targets(self, tensors: Tensors, values: Header) -> None:
+        has_order = not isinstance(self._ordered(), bool | np.bool_)
+        self.classes_ = labels_from_json(values["classes"], any_order=has_order)
         self.class_weights_ = torch.ones(len(self.classes_), dtype=torch.float64)
         self.class_counts_ = None
-        held = under_prefix(tensors, "classes/")
-        if held:  # files of version 0.1 have none
+        own = under_prefix(tensors, "classes/")
+        if own:  # files of version 0.1 have none
             like = self.class_weights_
-            validation.check_same_tensors({"weights": like, "counts": like}, held, "classes")
-            validation.check_numbers(held, {"weights": "non-negative", "counts": "non-negative"})
-            if not bool(held["weights"].any()):
-                raise ValueError("the weights of the classes in the file are all zero")
-            self.class_weights_, self.class_counts_ = held["weights"], held["counts"]
+            validation.check_same_tensors({"weights": like, "counts": like}, own, "classes")
+            validation.check_numbers(own, {"weights": "non-negative", "counts": "non-negative"})
+            if not bool(own["weights"].any()):
+                raise ValueError("the class weights in the file are all zero")
+            self.class_weights_, self.class_counts_ = own["weights"], own["counts"]
 
-    def check_restored(self) -> None:
-        """See ``Estimator``; there are as many labels as classes."""
-        super().check_restored()
+    @override
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
         likelihood = self.learner_.likelihood
-        classes = getattr(likelihood, "classes", getattr(likelihood, "levels", 2))
-        if len(self.classes_) != classes:
-            raise ValueError(f"the file has {len(self.classes_)} labels of {classes} classes")
-        if not np.array_equal(
-            ordered_classes(np.sort(self.classes_), self._ordered()), self.classes_
-        ):
-            raise ValueError("the labels in the file are not in the order that it states")
+        n_classes = getattr(likelihood, "classes", getattr(likelihood, "levels", 2))
+        if len(self.classes_) != n_classes:
+            raise ValueError(
+                f"the file has {len(self.classes_)} class labels, expected {n_classes}"
+            )
+        expected = ordered_classes(np.sort(self.classes_), self._ordered())
+        if not np.array_equal(expected, self.classes_):
+            raise ValueError("the class labels in the file are not in the order of ``ordered``")
 
 
-def _numbers_of(codes: Array, classes: int) -> Tensor:
-    return torch.from_numpy(np.bincount(codes, minlength=classes).astype(np.float64))
+def _counts(codes: Array, n_classes: int) -> Tensor:
+    """Return the number of rows of each class."""
+    return torch.from_numpy(np.bincount(codes, minlength=n_classes).astype(np.float64))

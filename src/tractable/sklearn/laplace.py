@@ -1,4 +1,4 @@
-"""Estimators with a Gaussian around the most probable weights."""
+"""Estimators with a Laplace approximation: a Gaussian around the most probable weights."""
 
 from __future__ import annotations
 
@@ -6,58 +6,73 @@ from typing import Any
 
 import torch
 from torch import nn
+from typing_extensions import override
 
 from tractable.learners import Laplace, Learner
 from tractable.likelihoods import Likelihood, Softmax
+from tractable.sklearn.base import as_python
 from tractable.sklearn.classifier import Classifier
-from tractable.sklearn.gradient import ByGradient
+from tractable.sklearn.gradient import GradientEstimator
 from tractable.sklearn.regressor import Regressor
-from tractable.sklearn.values import plain
 
 
-class _ByLaplace(ByGradient):
-    """Made as a ``Laplace`` learner."""
+class _LaplaceEstimator(GradientEstimator):
+    """Estimators with a ``Laplace`` learner."""
 
     structure: Any
     prior_precision: float | None
 
-    def _new_learner(self, net: nn.Module, likelihood: Likelihood, seed: int, rows: int) -> Learner:
+    @override
+    def _new_learner(self, net: nn.Module, likelihood: Likelihood, n_rows: int) -> Learner:
         return Laplace(
             net,
             likelihood,
-            structure=plain(self.structure),
-            prior_precision=plain(self.prior_precision),
-            lr=plain(self.lr),
+            structure=as_python(self.structure),
+            prior_precision=as_python(self.prior_precision),
+            lr=as_python(self.lr),
             dtype=torch.float64,
-            seed=seed,
+            seed=self._seed,
         )
 
 
-class LaplaceRegressor(_ByLaplace, Regressor):
-    """Regression by an ordinary network with a Gaussian around its weights.
+class LaplaceRegressor(_LaplaceEstimator, Regressor):
+    """A regressor with a Laplace approximation: a Gaussian around the most probable weights.
 
-    Inputs and targets are standardised inside; the noise is inferred and then scaled to suit a
-    tenth of the rows, held out of a first fit (of the only fit, from 2,000 rows on).
+    Inputs and targets are standardized. The noise is inferred, and then scaled on a tenth of the
+    rows that are held out of a first fit (with 2,000 rows or more, out of the only fit).
 
-    ``partial_fit`` adds the rows it is given to the Gaussian.  With ``structure="last_layer"`` the
-    layers before the last do not learn from them: call ``fit`` first.
+    ``partial_fit`` adds the given rows to the Gaussian. With ``structure="last_layer"`` the other
+    layers do not change: call ``fit`` first.
 
-    Approximate: the network is linear in its weights around the most probable ones.
+    Approximate: the network is linearized in its weights around the most probable ones.
 
     Args:
-        hidden_layer_sizes: widths of the hidden layers; empty for a linear model.
-        activation: after each hidden layer: relu, leaky_relu, tanh, sigmoid, softplus, gelu, silu
-            or elu.
-        structure: ``"diagonal"``, a Gaussian over all weights, or ``"last_layer"`` in full.
-        prior_precision: precision of the weights before any data; by default that of greatest
-            evidence.
-        lr: learning rate, falling to zero over a fit (cosine).
-        epochs: passes of ``fit``; by default enough for about 1,500 steps, at least 20 and at
-            most 100.
-        batch_size: rows per step; 32 by default.
-        calibrate: fit the scale of the noise on held-out rows (if there are 40 rows or more).
-        random_state: seed of everything that is drawn.
-        verbose: 1 shows a progress bar.
+        hidden_layer_sizes: number of units of each hidden layer; an empty tuple gives a linear
+            model. Default: ``(64, 64)``.
+        activation: activation function after each hidden layer: ``"relu"`` (default),
+            ``"leaky_relu"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``, ``"gelu"``, ``"silu"`` or
+            ``"elu"``.
+        structure: ``"diagonal"``, a Gaussian over all weights with diagonal covariance, or
+            ``"last_layer"``, over the last layer with full covariance. Default: ``"diagonal"``.
+        prior_precision: prior precision of the weights. Default: that of maximum evidence.
+        lr: initial learning rate, decreased to zero over a fit (cosine schedule). Default: 0.01.
+        epochs: number of passes over the data in ``fit``. Default: about 1,500 steps, but at least
+            20 and at most 100 epochs.
+        batch_size: rows per step. Default: 32.
+        calibrate: whether to scale the noise on held-out rows, if there are 40 rows or more.
+            Default: True.
+        random_state: seed of all random numbers, as in scikit-learn. Default: None.
+        verbose: 1 shows a progress bar. Default: 0.
+
+    References:
+        E. Daxberger et al., "Laplace redux: effortless Bayesian deep learning", NeurIPS 2021.
+
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 100).reshape(-1, 1)
+    >>> model = LaplaceRegressor((16,), random_state=0).fit(X, 3 * X[:, 0])
+    >>> mean, std = model.predict([[0.5]], return_std=True)
+    >>> bool(abs(mean[0] - 1.5) < 0.3)
+    True
     """
 
     def __init__(
@@ -86,25 +101,42 @@ class LaplaceRegressor(_ByLaplace, Regressor):
         self.verbose = verbose
 
 
-class LaplaceClassifier(_ByLaplace, Classifier):
-    """Classification by a softmax network with a Gaussian around its weights.
+class LaplaceClassifier(_LaplaceEstimator, Classifier):
+    """A classifier with a Laplace approximation: a Gaussian around the most probable weights.
 
-    Inputs are standardised inside.
+    Inputs are standardized. ``partial_fit`` adds the given rows to the Gaussian, as for
+    ``LaplaceRegressor``.
 
     Approximate: as for ``LaplaceRegressor``, and the mean of the softmax over Gaussian outputs by
-    the probit approximation.
+        the
+    probit approximation.
 
     Args:
-        hidden_layer_sizes: as for ``LaplaceRegressor``.
-        activation: as for ``LaplaceRegressor``.
-        structure: as for ``LaplaceRegressor``.
-        prior_precision: as for ``LaplaceRegressor``.
-        lr: learning rate, falling to zero over a fit (cosine).
-        epochs: as for ``LaplaceRegressor``.
-        batch_size: rows per step; 32 by default.
-        class_weight: as for ``TAGIClassifier``.
-        random_state: seed of everything that is drawn.
-        verbose: 1 shows a progress bar.
+        hidden_layer_sizes: number of units of each hidden layer; an empty tuple gives a linear
+            model. Default: ``(64, 64)``.
+        activation: activation function after each hidden layer: ``"relu"`` (default),
+            ``"leaky_relu"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``, ``"gelu"``, ``"silu"`` or
+            ``"elu"``.
+        structure: ``"diagonal"``, a Gaussian over all weights with diagonal covariance, or
+            ``"last_layer"``, over the last layer with full covariance. Default: ``"diagonal"``.
+        prior_precision: prior precision of the weights. Default: that of maximum evidence.
+        lr: initial learning rate, decreased to zero over a fit (cosine schedule). Default: 0.01.
+        epochs: number of passes over the data in ``fit``. Default: about 1,500 steps, but at least
+            20 and at most 100 epochs.
+        batch_size: rows per step. Default: 32.
+        class_weight: ``"balanced"`` or a dict from labels to weights, by which predicted
+            probabilities are multiplied. Default: None.
+        random_state: seed of all random numbers, as in scikit-learn. Default: None.
+        verbose: 1 shows a progress bar. Default: 0.
+
+    References:
+        E. Daxberger et al., "Laplace redux: effortless Bayesian deep learning", NeurIPS 2021.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LaplaceClassifier((16,), random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape, bool(model.score(X, y) > 0.9)
+    ((150, 3), True)
     """
 
     def __init__(
@@ -132,5 +164,6 @@ class LaplaceClassifier(_ByLaplace, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _likelihood(self, classes: int) -> Softmax:
-        return Softmax(classes)
+    @override
+    def _likelihood(self, n_classes: int) -> Softmax:
+        return Softmax(n_classes)

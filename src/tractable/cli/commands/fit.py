@@ -130,7 +130,7 @@ def _results(choices: Choices, prepared: PreparedTable, estimator: Any, seconds:
     width = sum(column.width for column in prepared.columns)
     inputs = f"{len(prepared.columns)} columns, {width} inputs of the network"
     chosen = getattr(estimator, "best_params_", None)
-    hidden = choices.hidden if chosen is None else chosen.hidden_layer_sizes
+    hidden = choices.hidden if chosen is None else chosen["hidden_layer_sizes"]
     return Results(
         name=f"fit {choices.data.name}",
         title=f"{choices.target} of {choices.data.name}",
@@ -140,7 +140,7 @@ def _results(choices: Choices, prepared: PreparedTable, estimator: Any, seconds:
             "learner": f"{choices.learner} ({type(estimator).__name__})",
             "task": prepared.target.task, "likelihood": prepared.meaning.name,
             "hidden": hidden if hidden is None else list(hidden),
-            "epochs": choices.epochs if chosen is None else chosen.epochs,
+            "epochs": choices.epochs if chosen is None else chosen["epochs"],
             "test": choices.test, "seed": choices.seed,
             "missing": choices.missing, "id": list(choices.ids),
             "drop": list(choices.drop), "categorical": list(choices.categorical),
@@ -228,18 +228,16 @@ def _learnt(prepared: PreparedTable, estimator: Any) -> list[str]:
             count = "counts" if one else "count"
             notes.append(f"{column.name!r}: {values} far from all others, and {count} as less far.")
     chosen = getattr(estimator, "best_params_", None)
-    if chosen is not None and estimator.cv_results_:
-        layers = " and ".join(map(str, chosen.hidden_layer_sizes))
-        model = (
-            f"hidden layers of {layers} units" if chosen.hidden_layer_sizes else "a linear model"
-        )
-        weighed = ", columns weighed by how much they matter" if chosen.rounds else ""
+    if chosen is not None and estimator.cv_results_["params"]:
+        layers = " and ".join(map(str, chosen["hidden_layer_sizes"]))
+        model = f"hidden layers of {layers} units" if layers else "a linear model"
+        weighed = ", columns weighed by how much they matter" if chosen["relevance"] else ""
         varies = getattr(estimator, "noise_model_", None) is not None
         noise = ", a noise that depends on the inputs" if varies else ""
         logs = getattr(estimator, "target_log_transform_", None) is not None
         log = ", the logarithm of the target" if logs else ""
         notes.append(
-            f"chosen on held-out rows: {model}, {chosen.epochs} epochs{weighed}{noise}{log}."
+            f"chosen on held-out rows: {model}, {chosen['epochs']} epochs{weighed}{noise}{log}."
         )
     outliers = getattr(estimator.learner_, "outliers", None)
     if outliers is not None and outliers.count:
@@ -257,12 +255,15 @@ def _charts(estimator: Any, learner: str) -> list[Chart]:
         epochs, values = map(list, zip(*held, strict=True))
         words = key.replace("_", " ")
         charts.append(Chart(f"{words} by epoch", "epoch", words, {learner: (epochs, values)}))
-    networks = [
-        trial
-        for trial in getattr(estimator, "cv_results_", [])
-        if trial.setting.hidden_layer_sizes and not trial.setting.rounds and trial.n_estimators == 1
-    ]
-    found = [(trial.setting.epochs, trial.mean) for trial in networks]
+    results = getattr(estimator, "cv_results_", None)
+    found = []
+    if results is not None:
+        columns = (results["params"], results["n_estimators"], results["mean_test_score"])
+        found = [
+            (params["epochs"], float(score))
+            for params, n_estimators, score in zip(*columns, strict=True)
+            if params["hidden_layer_sizes"] and not params["relevance"] and n_estimators == 1
+        ]
     if len(found) > 1:
         epochs, values = map(list, zip(*sorted(found), strict=True))
         title = "Log-likelihood of rows set apart, by the number of passes"

@@ -30,7 +30,7 @@ from tractable.report.calibration import (
 )
 from tractable.report.formatting import format_number
 from tractable.report.results import Calibration, Comparison
-from tractable.sklearn.ordered import positions
+from tractable.sklearn.class_labels import class_indices
 
 Array = npt.NDArray[Any]
 
@@ -186,7 +186,7 @@ def evaluate_classification(
 ) -> Evaluation:
     """Metrics, rows of the report and calibration of a classification."""
     predictive = estimator.predictive(x)
-    seen = torch.from_numpy(positions(y, estimator.classes_))
+    seen = torch.from_numpy(class_indices(y, estimator.classes_))
     baselines = classification_baselines(*train, x, y)
     labels, counts = np.unique(train[1], return_counts=True)
     frequent = labels[counts.argmax()]

@@ -18,7 +18,6 @@ from tractable.errors import InvalidModelFile
 from tractable.persistence import model_file as storage
 from tractable.persistence import validation
 from tractable.persistence.validation import require_type
-from tractable.sklearn.files import packed, unpacked
 
 FORMAT = 1
 """Of the entry about the table."""
@@ -51,7 +50,7 @@ class TableModel:
 
     def save(self, path: Path) -> None:
         """Write the file, once and atomically."""
-        tensors, header = packed(self.estimator)
+        tensors, header = self.estimator.pack()
         storage.write(path, tensors, {**header, "table": self.entry()})
 
     def entry(self) -> dict[str, Any]:
@@ -107,7 +106,7 @@ def read(path: Path) -> TableModel:
         learner, task = (require_type(entry[name], str, name) for name in ("learner", "task"))
         if learner not in LEARNERS or task not in TASKS:
             raise InvalidModelFile(f"{path} is a damaged model file: {learner!r} for {task!r}")
-        estimator = unpacked(estimator_class(learner, task), path, tensors, header)
+        estimator = estimator_class(learner, task).unpack(path, tensors, header)
         columns = tuple(_column(held) for held in entry["columns"])
         if sum(column.width for column in columns) != estimator.n_features_in_:
             raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")

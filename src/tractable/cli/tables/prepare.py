@@ -23,7 +23,7 @@ from tractable.cli.tables.model_file import LEARNERS
 from tractable.cli.tables.reader import TextTable, read_table
 from tractable.cli.tables.target import MIN_ROWS, Target, infer_target, split_rows
 from tractable.errors import InvalidTarget
-from tractable.sklearn.targets import kind_of
+from tractable.sklearn.targets import target_kind
 
 MISSING = ("infer", "drop", "mean", "refuse")
 
@@ -155,7 +155,7 @@ def _check_target_support(
     if target.task != "regression":
         return
     try:
-        kind_of(found.name).likelihood(torch.as_tensor(target.values).unsqueeze(1))
+        target_kind(found.name).likelihood(torch.as_tensor(target.values).unsqueeze(1))
     except InvalidTarget as error:
         raise UsageError(
             f"{table.path.name}, column {choices.target!r}: {table.in_file(one_line(error))}; "

@@ -233,20 +233,17 @@ def unusual_rows(predictive: Predictive, prepared: PreparedTable, estimator: Any
 
 def model_selection_section(estimator: Any) -> Section | None:
     """The settings that held-out rows chose, and how the others did."""
-    tried = getattr(estimator, "cv_results_", None)
-    if not tried:
+    results = getattr(estimator, "cv_results_", None)
+    if results is None or not results["params"]:
         return None
-    best = estimator.best_params_
     rows = []
-    for attempt in sorted(tried, key=lambda t: -t.mean):
-        setting = attempt.setting
-        layers = " and ".join(map(str, setting.hidden_layer_sizes)) or "none: a linear model"
-        mark = " (chosen)" if setting == best else ""
-        weighed = "weighed" if setting.rounds else "as they are"
-        nets = str(attempt.n_estimators)
-        rows.append(
-            [f"{setting.epochs} passes{mark}", layers, weighed, nets, format_number(attempt.mean)]
-        )
+    for k in (-results["mean_test_score"]).argsort(kind="stable"):
+        params, nets = results["params"][k], str(results["n_estimators"][k])
+        layers = " and ".join(map(str, params["hidden_layer_sizes"])) or "none: a linear model"
+        mark = " (chosen)" if params == estimator.best_params_ else ""
+        weighed = "weighed" if params["relevance"] else "as they are"
+        score = format_number(float(results["mean_test_score"][k]))
+        rows.append([f"{params['epochs']} passes{mark}", layers, weighed, nets, score])
     words = (
         "Rows set apart from the training rows chose, each setting fitted without them; a simpler "
         "one stands unless another is clearly better. Larger log-likelihoods are better."

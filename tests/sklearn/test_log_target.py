@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tractable.sklearn import TAGIRegressor
-from tractable.sklearn.logarithm import possible
+from tractable.sklearn.targets import is_log_candidate
 
 FAST = {
     "epochs": 20,
@@ -68,7 +68,7 @@ def test_it_is_kept_in_a_file_and_by_further_rows(tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
     again.partial_fit(X[:20], np.exp(y[:20]))
     assert 0 < np.abs(again.predict(X) - model.predict(X)).max() < np.exp(y).max()
-    with pytest.raises(ValueError, match=r"must then be positive; row 1 has -2"):
+    with pytest.raises(ValueError, match=r"must be positive: row 1 has -2"):
         again.partial_fit(X[:2], [1.0, -2.0])
 
 
@@ -92,8 +92,8 @@ def test_what_has_no_logarithm_is_refused():
 
 def test_it_is_tried_for_one_skewed_positive_target():
     draw = torch.randn(500, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert possible(draw.exp())
-    assert not possible(draw + 10)
-    assert not possible(draw)
-    assert not possible(draw.exp().expand(-1, 2))
-    assert not possible(torch.ones(5, 1))
+    assert is_log_candidate(draw.exp())
+    assert not is_log_candidate(draw + 10)
+    assert not is_log_candidate(draw)
+    assert not is_log_candidate(draw.exp().expand(-1, 2))
+    assert not is_log_candidate(torch.ones(5, 1))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tractable.sklearn import TAGIClassifier, TAGIRegressor
-from tractable.sklearn.clipping import clipped
+from tractable.sklearn.preprocessing import clip_outliers
 
 
 def test_values_that_belong_are_left_as_they_are():
@@ -16,7 +16,7 @@ def test_values_that_belong_are_left_as_they_are():
     rare = np.zeros(500)
     rare[:20] = 1  # one-hot of a rare level
     x = torch.tensor(np.column_stack([*columns, rare, np.arange(500)]))
-    found = clipped(x)
+    found = clip_outliers(x)
     assert torch.equal(found.rows, x)
     assert found.counts.tolist() == [0] * 5
 
@@ -26,7 +26,7 @@ def test_wild_values_are_pulled_in_and_counted(wild):
     x = torch.linspace(-1, 1, 301, dtype=torch.float64).unsqueeze(1).repeat(1, 2)
     y = x.clone()
     y[7, 1] = wild
-    found = clipped(y)
+    found = clip_outliers(y)
     assert found.counts.tolist() == [0, 1]
     assert 5 < abs(float(found.rows[7, 1])) < 7
     others = torch.arange(301) != 7
@@ -61,6 +61,6 @@ def test_a_wild_input_hardly_harms_a_fit_and_is_seen_at_new_rows():
 def test_clipping_does_not_depend_on_the_unit_of_a_column(shift, scale):
     x = torch.randn(401, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     x[5, 0], x[9, 2] = 1e4, -300.0
-    found, moved = clipped(x), clipped(shift + scale * x)
+    found, moved = clip_outliers(x), clip_outliers(shift + scale * x)
     assert found.counts.tolist() == moved.counts.tolist() == [1, 0, 1]
     torch.testing.assert_close(moved.rows, shift + scale * found.rows)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.sklearn.conftest import name
+from tractable.nn.mlp import layer_sizes
 from tractable.sklearn import (
     BackpropClassifier,
     BackpropRegressor,
@@ -17,9 +18,8 @@ from tractable.sklearn import (
     TAGIClassifier,
     TAGIRegressor,
 )
-from tractable.sklearn.choosing import Trials
-from tractable.sklearn.network import widths
-from tractable.sklearn.values import plain
+from tractable.sklearn.base import as_python
+from tractable.sklearn.cross_validation import CrossValidator
 
 KINDS = [
     TAGIRegressor,
@@ -66,7 +66,7 @@ def table(kind, rows=60):
 
 
 def python_value(value):
-    """As ``plain``, but written without it."""
+    """As ``as_python``, but written without it."""
     if isinstance(value, dict):
         return {key.item(): number.item() for key, number in value.items()}
     if isinstance(value, np.ndarray):
@@ -116,10 +116,10 @@ def test_any_sequence_of_widths_is_taken():
         (torch.tensor([3, 2]), [3, 2]),
         (5, [5]),
     ):
-        assert widths(given) == expected
+        assert layer_sizes(as_python(given)) == expected
     for wrong in (np.array([8.5]), [[4]], np.array([[4, 4]]), "8", None, [0], {"a"}):
-        with pytest.raises(ValueError, match="hidden_layer_sizes must be the positive widths"):
-            widths(wrong)
+        with pytest.raises(ValueError, match="hidden_layer_sizes must be positive integers"):
+            layer_sizes(as_python(wrong))
 
 
 def test_sequences_and_scalars_become_plain():
@@ -132,8 +132,8 @@ def test_sequences_and_scalars_become_plain():
         (None, None),
         ("relu", "relu"),
     ):
-        assert plain(given) == expected
-        assert type(plain(given)) is type(expected)
+        assert as_python(given) == expected
+        assert type(as_python(given)) is type(expected)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -150,19 +150,19 @@ def test_a_fit_draws_one_seed(kind):
 def test_settings_compared_without_a_seed_see_the_same_rows(monkeypatch):
     """The target and its logarithm are compared row by row, and then the settings."""
     made = []
-    first = Trials.__init__
+    first = CrossValidator.__init__
 
     def record(self, *args, **options):
         first(self, *args, **options)
         made.append(self)
 
-    monkeypatch.setattr(Trials, "__init__", record)
+    monkeypatch.setattr(CrossValidator, "__init__", record)
     X, y = table(TAGIRegressor)
     TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, n_estimators=1, random_state=None).fit(X, y)
     assert len(made) == 3
     for trials in made[1:]:
         assert trials.seed == made[0].seed
-        for mine, other in zip(trials.parts, made[0].parts, strict=True):
+        for mine, other in zip(trials.folds, made[0].folds, strict=True):
             assert mine.tolist() == other.tolist()
     other_fit = made[0].seed
     TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, n_estimators=1, random_state=None).fit(X, y)

@@ -12,20 +12,20 @@ from tractable.errors import InvalidModelFile
 from tractable.learners.outputs import EnsembleOutputs, GaussianOutputs, SampledOutputs
 from tractable.likelihoods import Normal
 from tractable.persistence import model_file
-from tractable.sklearn import TAGIRegressor, doubt
-from tractable.sklearn.seen import Seen
+from tractable.sklearn import TAGIRegressor, calibration
+from tractable.sklearn.cross_validation import HeldOutPrediction
 
 
-def seen(errors, within, between=0.0, growth=0.0, sigma=0.01):
+def predicted(errors, within, between=0.0, extrapolation=0.0, sigma=0.01):
     n = len(errors)
     column = torch.ones(n, 1, dtype=torch.float64)
-    return Seen(
+    return HeldOutPrediction(
         Normal(sigma),
         torch.tensor(errors).reshape(n, 1),
         0 * column,
         (within + between) * column,
         within * column,
-        growth * column,
+        extrapolation * column,
         column,
     )
 
@@ -33,30 +33,32 @@ def seen(errors, within, between=0.0, growth=0.0, sigma=0.01):
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
 def test_doubt_that_is_too_large_is_made_as_large_as_the_errors(share):
     errors = np.random.default_rng(0).normal(size=800) * math.sqrt(share)
-    assert doubt.choose([seen(errors, 1.0)]) == pytest.approx(share, rel=0.01)
+    assert calibration.epistemic_scale([predicted(errors, 1.0)]) == pytest.approx(share, rel=0.01)
 
 
 def test_factors_have_a_floor_and_are_never_above_one():
     rng = np.random.default_rng(1)
-    assert doubt.choose([seen(0.1 * rng.normal(size=300), 1.0)]) == 0.25
-    assert doubt.choose([seen(3 * rng.normal(size=300), 1.0)]) == 1.0
+    assert calibration.epistemic_scale([predicted(0.1 * rng.normal(size=300), 1.0)]) == 0.25
+    assert calibration.epistemic_scale([predicted(3 * rng.normal(size=300), 1.0)]) == 1.0
 
 
 def test_noise_is_what_makes_up_for_errors_if_it_can():
     errors = np.random.default_rng(2).normal(size=400)
-    assert doubt.choose([seen(errors, 0.1, sigma=1.0)]) == 1.0
+    assert calibration.epistemic_scale([predicted(errors, 0.1, sigma=1.0)]) == 1.0
 
 
 def test_few_rows_do_not_decide():
-    errors = 0.1 * np.random.default_rng(3).normal(size=doubt.FEWEST_ROWS)
-    assert doubt.choose([seen(errors[:30], 1.0), seen(errors[30:], 1.0)]) < 1
-    assert doubt.choose([seen(errors[1:], 1.0)]) == 1.0
+    errors = 0.1 * np.random.default_rng(3).normal(size=calibration.MIN_HELD_OUT_ROWS)
+    assert (
+        calibration.epistemic_scale([predicted(errors[:30], 1.0), predicted(errors[30:], 1.0)]) < 1
+    )
+    assert calibration.epistemic_scale([predicted(errors[1:], 1.0)]) == 1.0
 
 
 def test_only_the_variance_within_networks_is_scaled():
-    part = seen(np.zeros(3), 1.0, between=0.5, growth=0.2)
-    assert part.heldout()[3].flatten().tolist() == pytest.approx([1.7] * 3)
-    assert part.heldout(0.25, 3.0)[3].flatten().tolist() == pytest.approx([0.25 + 0.5 + 0.6] * 3)
+    part = predicted(np.zeros(3), 1.0, between=0.5, extrapolation=0.2)
+    assert part.as_tuple()[3].flatten().tolist() == pytest.approx([1.7] * 3)
+    assert part.as_tuple(0.25, 3.0)[3].flatten().tolist() == pytest.approx([0.25 + 0.5 + 0.6] * 3)
 
 
 def test_the_variance_within_parts_of_outputs():

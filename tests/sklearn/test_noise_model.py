@@ -1,4 +1,4 @@
-"""Noise that depends on the inputs, and growth off the data: fitted to held-out rows."""
+"""Noise that depends on the inputs, and growth off the data: fit_coefficients to held-out rows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ import torch
 from scipy import optimize
 
 from tractable.sklearn import TAGIRegressor
-from tractable.sklearn.noise import FEWEST_ROWS, Missed, choose, fitted
+from tractable.sklearn.noise_model import (
+    MIN_HELD_OUT_ROWS,
+    Residuals,
+    fit_coefficients,
+    select_noise_model,
+)
 
 
-def missed(n=400, slope=1.0, seed=0, columns=2):
+def residuals(n=400, slope=1.0, seed=0, columns=2):
     rng = np.random.default_rng(seed)
     x, mean = rng.normal(size=(n, columns)), rng.normal(size=n)
     true = 0.2 * np.exp(slope * x[:, 0])
     variance = np.full(n, 0.05)
     square = rng.normal(size=n) ** 2 * (true + variance)
     parts = (square, variance, np.full(n, 0.3), mean, x)
-    return Missed(*(torch.tensor(part) for part in parts))
+    return Residuals(*(torch.tensor(part) for part in parts))
 
 
 def test_coefficients_are_those_of_greatest_posterior_density():
-    found = missed()
-    b = fitted(found)
+    found = residuals()
+    b = fit_coefficients(found)
 
     def lost(b):
         b = torch.tensor(b)
@@ -36,23 +41,25 @@ def test_coefficients_are_those_of_greatest_posterior_density():
 
 
 def test_one_noise_is_kept_where_it_serves():
-    assert choose([missed(slope=0.0)], seed=0) is None
-    assert choose([missed(n=FEWEST_ROWS - 1, slope=2.0)], seed=0) is None
-    both = choose([missed(slope=0.0), missed()], seed=0)  # of two targets, one varies
+    assert select_noise_model([residuals(slope=0.0)], seed=0) is None
+    assert select_noise_model([residuals(n=MIN_HELD_OUT_ROWS - 1, slope=2.0)], seed=0) is None
+    both = select_noise_model(
+        [residuals(slope=0.0), residuals()], seed=0
+    )  # of two targets, one varies
     assert both.coefficients.shape == (2, 4)
     assert both.coefficients[0, 1:].tolist() == [0, 0, 0]
     assert float(both.coefficients[1, 2]) > 0.7
 
 
 def test_a_few_wild_errors_do_not_set_the_noise():
-    found = missed()
-    b = fitted(found)
+    found = residuals()
+    b = fit_coefficients(found)
     found.square[:4] = 1e6
-    assert (fitted(found) - b).abs().max() < 0.3
+    assert (fit_coefficients(found) - b).abs().max() < 0.3
 
 
 def test_factors_stay_bounded_beyond_the_data():
-    model = choose([missed()], seed=0)
+    model = select_noise_model([residuals()], seed=0)
     far = model.factors(torch.zeros(2, 1), torch.tensor([[3.0, 0.0], [1e9, 0.0]]))
     assert far[0].item() == pytest.approx(far[1].item())
 
@@ -115,10 +122,10 @@ def test_growth_is_faster_where_whole_kinds_of_rows_surprise():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_noise_model_is_judged_by_rows_it_was_not_fitted_to(seed, monkeypatch):
-    halves, at = [], Missed.at
-    monkeypatch.setattr(Missed, "at", lambda self, rows: halves.append(rows) or at(self, rows))
-    choose([missed(n=101)], seed)
-    assert len(halves) == 4  # fitted to one half and judged by the other, both ways
+    halves, at = [], Residuals.at
+    monkeypatch.setattr(Residuals, "at", lambda self, rows: halves.append(rows) or at(self, rows))
+    select_noise_model([residuals(n=101)], seed)
+    assert len(halves) == 4  # fit_coefficients to one half and judged by the other, both ways
     for mine, other in (halves[:2], halves[2:]):
         assert sorted([*mine.tolist(), *other.tolist()]) == list(range(101))
     assert halves[0].tolist() == halves[3].tolist()

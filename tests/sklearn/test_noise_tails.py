@@ -14,23 +14,30 @@ from tractable.predictive import (
     mixture,
 )
 from tractable.predictive.log_normal import LogScale
-from tractable.sklearn import TAGIRegressor, tails
-from tractable.sklearn.noise import Missed, NoiseModel
+from tractable.sklearn import TAGIRegressor
+from tractable.sklearn.noise_model import (
+    DEGREES_OF_FREEDOM,
+    MIN_HELD_OUT_ROWS,
+    NoiseModel,
+    Residuals,
+    select_noise_scales,
+    student_t_scales,
+)
 
 ONE = torch.ones(1, dtype=torch.float64)
 
 
-def missed(errors, x=None, noise=1.0):
+def residuals(errors, x=None, noise=1.0):
     n = len(errors)
     x = np.zeros((n, 1)) if x is None else x
     parts = (errors**2, np.full(n, 0.01), np.full(n, noise), np.zeros(n), x)
-    return Missed(*(torch.tensor(part) for part in parts))
+    return Residuals(*(torch.tensor(part) for part in parts))
 
 
-@pytest.mark.parametrize("degrees", tails.DEGREES)
+@pytest.mark.parametrize("degrees", DEGREES_OF_FREEDOM)
 def test_factors_make_students_t(degrees):
     one = torch.zeros(1, 1, dtype=torch.float64)
-    made = NormalPredictive(one, one, one + 1).with_noise_mixture(tails.factors(degrees))
+    made = NormalPredictive(one, one, one + 1).with_noise_mixture(student_t_scales(degrees))
     for at in (-4.0, -2.0, -1.0, -0.3, 0.0, 0.5, 1.5, 3.0):
         found = made.cdf(torch.tensor([[at]])).item()
         assert found == pytest.approx(stats.t.cdf(at, degrees), abs=0.01)
@@ -38,27 +45,27 @@ def test_factors_make_students_t(degrees):
 
 def test_tails_are_chosen_where_errors_have_them():
     rng = np.random.default_rng(0)
-    heavy = tails.choose([missed(rng.standard_t(3, 400))], None)
+    heavy = select_noise_scales([residuals(rng.standard_t(3, 400))], None)
     assert heavy is not None
     assert 5 < (heavy.max() / heavy.min()).item() < 40
-    assert tails.choose([missed(rng.normal(size=400))], None) is None
-    assert tails.choose([missed(rng.standard_t(2, tails.FEWEST_ROWS - 1))], None) is None
+    assert select_noise_scales([residuals(rng.normal(size=400))], None) is None
+    assert select_noise_scales([residuals(rng.standard_t(2, MIN_HELD_OUT_ROWS - 1))], None) is None
 
 
 def test_what_the_noise_depends_on_is_taken_off_first():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(600, 1))
-    found = missed(rng.normal(size=600) * np.exp(0.8 * x[:, 0]), x)
+    found = residuals(rng.normal(size=600) * np.exp(0.8 * x[:, 0]), x)
     model = NoiseModel(torch.tensor([[0.0, 0.0, 1.6]], dtype=torch.float64))
-    assert tails.choose([found], None) is not None
-    assert tails.choose([found], model) is None
+    assert select_noise_scales([found], None) is not None
+    assert select_noise_scales([found], model) is None
 
 
 def some(outputs=2):
     rng = torch.Generator().manual_seed(0)
     draws = torch.randn(3, 4, outputs, generator=rng, dtype=torch.float64)
     made = NormalMixturePredictive(draws, 0.1 * ONE.expand_as(draws), 0.5 * draws.square() + 0.1)
-    return made, made.with_noise_mixture(tails.factors(4))
+    return made, made.with_noise_mixture(student_t_scales(4))
 
 
 def test_densities_distribution_functions_and_quantiles_agree():

@@ -9,16 +9,18 @@ import pytest
 import torch
 
 import tractable as tr
+from tractable.nn import mlp
 from tractable.sklearn import TAGIClassifier, TAGIRegressor
-from tractable.sklearn.choosing import ROUNDS, Setting, Trials, Tried, choose, parts_of
-from tractable.sklearn.network import dense
-from tractable.sklearn.rows import Rows
+from tractable.sklearn.cross_validation import CrossValidator, choose_folds
+from tractable.sklearn.imputation import ImputedRows
+from tractable.sklearn.model_selection import RELEVANCE_ROUNDS, TrialConfig, select_config
 from tractable.training import holdout
+from tractable.training.selection import TrialResult
 
 
 def make(hidden_layer_sizes, n_estimators, seed):
     assert n_estimators == 1
-    net = dense(3, hidden_layer_sizes, 1, "relu")
+    net = mlp(3, hidden_layer_sizes, 1, "relu")
     return tr.TAGI(net, tr.likelihoods.Normal(), gain=0.25, epoch_forgetting=0.3, seed=seed)
 
 
@@ -31,14 +33,16 @@ def rows(noise, n=200, columns=3, seed=0):
 
 def trials(noise=0.3, n=200, parts=2):
     X, y = (torch.tensor(part, dtype=torch.float32) for part in rows(noise, n))
-    return Trials(make, Rows(X), y[:, None] / y.std(), parts_of(n, 0)[:parts], seed=7, batch_size=8)
+    return CrossValidator(
+        make, ImputedRows(X), y[:, None] / y.std(), choose_folds(n, 0)[:parts], seed=7, batch_size=8
+    )
 
 
 def test_a_trial_is_a_fit_without_the_rows_it_is_scored_on():
     """By hand, for one tenth held out: fit, scale the noise, score."""
     found = trials(parts=1)
-    (out,) = found.parts
-    (tried,) = found.tried([Setting((8,), 3)])
+    (out,) = found.folds
+    (tried,) = found.evaluate([TrialConfig((8,), 3)])
     keep = torch.tensor(sorted(set(range(200)) - set(out.tolist())))
     by_hand = make((8,), 1, 7 + 1_000).fit(
         found.x[keep], found.y[keep], epochs=3, batch_size=8, progress=False
@@ -48,88 +52,100 @@ def test_a_trial_is_a_fit_without_the_rows_it_is_scored_on():
     factor = by_hand.likelihood.held_out_scale(seen, outliers=True)
     by_hand.rescale_noise(factor)
     expected = by_hand.likelihood.predictive(*moments).log_prob(found.y[out])
-    assert tried.factor == pytest.approx(factor)
-    assert torch.allclose(tried.log_probs, expected.double())
+    assert tried.noise_scale == pytest.approx(factor)
+    assert torch.allclose(tried.scores, expected.double())
 
 
 def test_tenths_are_held_out_in_turn_and_never_twice():
     for n, many in ((100, 5), (600, 3), (2_000, 1)):
-        parts = parts_of(n, 3)
+        parts = choose_folds(n, 3)
         assert [len(part) for part in parts] == [n // 10] * many
         assert len(set(torch.cat(parts).tolist())) == n // 10 * many
 
 
 def scripted(scores):
-    """Trials whose scores are given, by setting; the rows scatter by 0.1."""
+    """CrossValidator whose scores are given, by setting; the rows scatter by 0.1."""
 
-    class Script(Trials):
+    class Script(CrossValidator):
         def __init__(self):
             self.x = torch.zeros(1, 3)
             self.asked = []
 
-        def tried(self, settings):
+        def evaluate(self, settings):
             return [self.scored(setting) for setting in settings]
 
-        def tried_together(self, setting, n_estimators):
+        def evaluate_ensemble(self, setting, n_estimators):
             return self.scored(setting)
 
         def scored(self, setting):
             self.asked.append(setting)
             draw = torch.Generator().manual_seed(len(self.asked))
             scatter = 0.1 * torch.randn(200, generator=draw, dtype=torch.float64)
-            return Tried(setting, scores(setting) + scatter - scatter.mean())
+            return TrialResult(setting, scores(setting) + scatter - scatter.mean())
 
     return Script()
 
 
 def every(script, first, **without):
-    return choose(script, first, **({"epochs": True, "linear": True, "weigh": True} | without))[0]
+    return select_config(
+        script,
+        first,
+        **({"choose_epochs": True, "try_linear": True, "try_relevance": True} | without),
+    )[0]
 
 
 def test_what_stands_is_kept_in_near_ties():
-    first = Setting((64, 64), 40)
+    first = TrialConfig((64, 64), 40)
     near = scripted(
-        lambda s: 0.005 * (s.epochs == 10) + 0.001 * s.rounds - 1.0 * (not s.hidden_layer_sizes)
+        lambda s: (
+            0.005 * (s.epochs == 10) + 0.001 * s.relevance_rounds - 1.0 * (not s.hidden_layer_sizes)
+        )
     )
-    assert every(near, first).setting == first
+    assert every(near, first).config == first
 
 
 def test_the_better_number_of_epochs_is_taken_and_then_the_rest():
-    first = Setting((64, 64), 40)
-    few = scripted(lambda s: -0.1 * abs(s.epochs - 5) + s.rounds - 9.0 * (not s.hidden_layer_sizes))
-    assert every(few, first).setting == Setting((64, 64), 5, ROUNDS)
+    first = TrialConfig((64, 64), 40)
+    few = scripted(
+        lambda s: -0.1 * abs(s.epochs - 5) + s.relevance_rounds - 9.0 * (not s.hidden_layer_sizes)
+    )
+    assert every(few, first).config == TrialConfig((64, 64), 5, RELEVANCE_ROUNDS)
     assert {s.epochs for s in few.asked} == {40, 20, 10, 5, 2}
-    assert every(few, first, weigh=False).setting == Setting((64, 64), 5)
-    assert every(few, first, epochs=False).setting == Setting((64, 64), 40, ROUNDS)
+    assert every(few, first, try_relevance=False).config == TrialConfig((64, 64), 5)
+    assert every(few, first, choose_epochs=False).config == TrialConfig(
+        (64, 64), 40, RELEVANCE_ROUNDS
+    )
 
 
 def test_a_linear_model_is_taken_where_the_network_is_no_better():
-    first = Setting((64, 64), 40)
+    first = TrialConfig((64, 64), 40)
     alike = scripted(lambda s: -0.01 * abs(s.epochs - (40 if s.hidden_layer_sizes else 20)))
-    assert every(alike, first).setting == Setting((), 20)
+    assert every(alike, first).config == TrialConfig((), 20)
     better = scripted(lambda s: 1.0 * bool(s.hidden_layer_sizes))
-    assert every(better, first).setting == first
-    assert every(alike, first, linear=False).setting == first
+    assert every(better, first).config == first
+    assert every(alike, first, try_linear=False).config == first
     given = scripted(lambda s: 0.0)
-    assert every(given, Setting((), 7), epochs=False).setting == Setting((), 7)
+    assert every(given, TrialConfig((), 7), choose_epochs=False).config == TrialConfig((), 7)
     assert {s.epochs for s in given.asked} == {7}
 
 
 def test_a_network_is_compared_with_a_linear_model_as_the_ensemble_it_will_be():
-    first = Setting((64, 64), 40)
+    first = TrialConfig((64, 64), 40)
     script = scripted(lambda s: 0.0)
     alone = script.scored
-    script.tried_together = lambda s, n_estimators: replace(
-        alone(s), log_probs=alone(s).log_probs + (0.1 if n_estimators == 3 else 0.0)
+    script.evaluate_ensemble = lambda s, n_estimators: replace(
+        alone(s), scores=alone(s).scores + (0.1 if n_estimators == 3 else 0.0)
     )
-    assert every(script, first).setting.hidden_layer_sizes == ()
-    assert every(script, first, n_estimators=3).setting == first
+    assert every(script, first).config.hidden_layer_sizes == ()
+    assert every(script, first, n_estimators=3).config == first
 
 
 def test_noise_asks_for_fewer_epochs():
-    first = Setting((16,), 40)
+    first = TrialConfig((16,), 40)
     exact, noisy = (
-        choose(trials(noise), first, epochs=True, linear=False, weigh=False)[0].setting
+        select_config(
+            trials(noise), first, choose_epochs=True, try_linear=False, try_relevance=False
+        )[0].config
         for noise in (0.0, 3.0)
     )
     assert noisy.epochs <= 10 < 20 <= exact.epochs
@@ -139,11 +155,11 @@ def test_straight_data_get_a_linear_model_and_bent_ones_do_not():
     X, y = rows(0.1, 150)
     straight = X @ [1.0, -2.0, 0.5] + 0.3 * np.random.default_rng(1).normal(size=150)
     model = TAGIRegressor(random_state=0, n_estimators=2).fit(X, straight)
-    assert model.best_params_.hidden_layer_sizes == ()
+    assert model.best_params_["hidden_layer_sizes"] == ()
     assert model.score(*[X, straight]) > 0.95
-    assert TAGIRegressor(random_state=0, n_estimators=2).fit(
-        X, y
-    ).best_params_.hidden_layer_sizes == (64, 64)
+    assert TAGIRegressor(random_state=0, n_estimators=2).fit(X, y).best_params_[
+        "hidden_layer_sizes"
+    ] == (64, 64)
 
 
 def test_useless_columns_are_shrunk_away():
@@ -154,8 +170,8 @@ def test_useless_columns_are_shrunk_away():
         X, y
     )
     model = TAGIRegressor((32, 32), epochs=40, n_estimators=1, random_state=0).fit(X, y)
-    assert model.best_params_.rounds == ROUNDS
-    assert plain.best_params_.rounds == 0
+    assert model.best_params_["relevance"]
+    assert not plain.best_params_["relevance"]
     weights = model.feature_relevance_
     assert float(weights[:3].min()) > 3 * float(weights[3:40].square().mean().sqrt())
     assert float(weights.square().mean()) == pytest.approx(1, rel=1e-5)
@@ -187,15 +203,16 @@ def test_the_noise_of_decisions_suits_held_out_rows():
 def test_below_twenty_rows_nothing_is_held_out():
     X, y = rows(0.1, 19)
     model = TAGIRegressor((4,), random_state=0).fit(X, y)
-    assert model.cv_results_ == []
-    assert model.best_params_ == Setting((4,), holdout.default_epochs(19))
+    assert model.cv_results_["params"] == []
+    expected = TrialConfig((4,), holdout.default_epochs(19))
+    assert model.best_params_ == expected.params()
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"n_estimators": 0}, "n_estimators must be a whole number from 1, got 0"),
-        ({"n_estimators": True}, "n_estimators must be a whole number from 1, got True"),
+        ({"n_estimators": 0}, "n_estimators must be a positive integer, got 0"),
+        ({"n_estimators": True}, "n_estimators must be a positive integer, got True"),
         ({"relevance": "yes"}, "relevance must be True, False or None, got 'yes'"),
         ({"calibrate": "no"}, "calibrate must be True, False or 'cv', got 'no'"),
     ],

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from tractable.sklearn import BackpropRegressor, TAGIClassifier, TAGIRegressor
-from tractable.sklearn.missing import DRAWS, Columns, evenly
-from tractable.sklearn.rows import Rows, levels_of, scaler_of
+from tractable.sklearn.imputation import N_DRAWS, GaussianCopula, ImputedRows, sobol_normals
+from tractable.sklearn.preprocessing import category_columns, standardizer_of
 
 QUICK = {
     "hidden_layer_sizes": (16,),
@@ -38,7 +38,7 @@ def test_conditional_moments_are_those_of_a_normal():
     rng = np.random.default_rng(0)
     mix = rng.normal(size=(4, 4))
     S, mu = mix @ mix.T + np.eye(4), rng.normal(size=4)
-    columns = Columns(
+    columns = GaussianCopula(
         torch.tensor(mu), torch.tensor(S), torch.zeros(4, 129), torch.zeros(4, dtype=torch.int64)
     )
     z = torch.tensor(rng.normal(size=(3, 4)))
@@ -62,7 +62,7 @@ def test_em_finds_the_correlation_that_gaps_hide():
     x = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 1500)
     x[rng.random(x.shape) < 0.33] = NAN
     x = x[~np.isnan(x).all(1)]
-    found = Columns.fit(torch.tensor(x)).covariance
+    found = GaussianCopula.fit(torch.tensor(x)).covariance
     assert abs(float(found[0, 1] / (found[0, 0] * found[1, 1]).sqrt()) - 0.8) < 0.03
 
 
@@ -73,7 +73,7 @@ def test_draws_have_the_distribution_of_the_column(skew):
     x = np.column_stack(
         [rng.exponential(size=4000) if skew else rng.integers(1, 7, 4000), rng.normal(size=4000)]
     )
-    drawn = Columns.fit(torch.tensor(x)).draws(torch.tensor([[NAN, 0.0]]))[:, 0, 0].numpy()
+    drawn = GaussianCopula.fit(torch.tensor(x)).draws(torch.tensor([[NAN, 0.0]]))[:, 0, 0].numpy()
     own = x[:, 0]
     assert abs(drawn.mean() - own.mean()) < 0.12 * own.std()
     assert abs(drawn.std() / own.std() - 1) < 0.12
@@ -85,7 +85,9 @@ def test_draws_have_the_distribution_of_the_column(skew):
 def test_draws_follow_what_is_known():
     rng = np.random.default_rng(3)
     x = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 3000)
-    drawn = Columns.fit(torch.tensor(x)).draws(torch.tensor([[NAN, 1.5], [NAN, -0.5]]))[..., 0]
+    drawn = GaussianCopula.fit(torch.tensor(x)).draws(torch.tensor([[NAN, 1.5], [NAN, -0.5]]))[
+        ..., 0
+    ]
     np.testing.assert_allclose(drawn.mean(0), [0.9 * 1.5, -0.45], atol=0.08)
     np.testing.assert_allclose(drawn.std(0), [0.19**0.5] * 2, rtol=0.15)
 
@@ -94,23 +96,25 @@ def test_levels_are_drawn_whole_and_as_often_as_they_are():
     rng = np.random.default_rng(4)
     level = rng.choice(3, 2000, p=[0.6, 0.3, 0.1])
     x = torch.tensor(np.column_stack([rng.normal(size=2000), np.eye(3)[level]]))
-    assert levels_of(x) == [[1, 2, 3]]
-    drawn = Columns.fit(x, levels_of(x)).draws(torch.tensor([[0.0, NAN, NAN, NAN]]))[:, 0, 1:]
-    assert torch.equal(drawn.sum(1), torch.ones(DRAWS, dtype=drawn.dtype))
+    assert category_columns(x) == [[1, 2, 3]]
+    drawn = GaussianCopula.fit(x, category_columns(x)).draws(torch.tensor([[0.0, NAN, NAN, NAN]]))[
+        :, 0, 1:
+    ]
+    assert torch.equal(drawn.sum(1), torch.ones(N_DRAWS, dtype=drawn.dtype))
     np.testing.assert_allclose(drawn.mean(0), [0.6, 0.3, 0.1], atol=0.05)
 
 
 def test_columns_that_only_look_like_levels():
     x = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
-    assert levels_of(x) == []  # two of them are 1 in every row
-    assert levels_of(torch.ones(4, 1)) == []
+    assert category_columns(x) == []  # two of them are 1 in every row
+    assert category_columns(torch.ones(4, 1)) == []
     gaps = torch.tensor([[1.0, 0.0], [0.0, 1.0], [NAN, 1.0]])
-    assert levels_of(gaps) == []  # a level cannot be missing alone
+    assert category_columns(gaps) == []  # a level cannot be missing alone
 
 
 def test_the_points_are_even():
-    points = evenly(5)
-    assert points.shape == (DRAWS, 5)
+    points = sobol_normals(5)
+    assert points.shape == (N_DRAWS, 5)
     assert float(points.mean(0).abs().max()) < 1e-12
     assert torch.allclose(points.square().mean(0), torch.ones(5, dtype=points.dtype))
     assert float(torch.corrcoef(points.T).fill_diagonal_(0).abs().max()) < 0.3
@@ -119,8 +123,8 @@ def test_the_points_are_even():
 def test_rows_to_learn_from_are_gaussian_where_cells_are_missing():
     x = torch.tensor(np.random.default_rng(5).normal(size=(50, 2)))
     x[3, 1] = NAN
-    rows = Rows.of(x, Columns.fit(x))
-    taken = rows.uncertain(torch.tensor([1.0, 2.0]))
+    rows = ImputedRows.from_gaps(x, GaussianCopula.fit(x))
+    taken = rows.as_gaussian(torch.tensor([1.0, 2.0]))
     assert torch.equal(taken.loc[:, 0], x[:, 0])
     spread = taken.variance
     assert float(spread[3, 1]) > 1  # twice a column of variance 1
@@ -128,15 +132,15 @@ def test_rows_to_learn_from_are_gaussian_where_cells_are_missing():
     assert not bool(spread.any())
     whole = rows.at(torch.tensor([0, 1, 2]))
     assert whole.completions() is None
-    assert not hasattr(whole.uncertain(torch.ones(2)), "variance")
+    assert not hasattr(whole.as_gaussian(torch.ones(2)), "variance")
 
 
 def test_a_scale_by_the_cells_that_are_there():
     x = torch.tensor([[1.0, 5.0], [3.0, NAN], [NAN, 7.0]], dtype=torch.float64)
-    scaler = scaler_of(x)
+    scaler = standardizer_of(x)
     assert scaler.mean.tolist() == [2.0, 6.0]
-    with pytest.raises(ValueError, match="column 'b' has no values at all"):
-        scaler_of(torch.tensor([[1.0, NAN], [2.0, NAN]]), ["a", "b"])
+    with pytest.raises(ValueError, match="column 'b' has no values: drop the column"):
+        standardizer_of(torch.tensor([[1.0, NAN], [2.0, NAN]]), ["a", "b"])
 
 
 @pytest.fixture(scope="module")
@@ -230,10 +234,12 @@ def test_a_data_frame_with_text_and_dates(tmp_path):
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
     new = X[:2].copy()
     new["town"] = ["Delft", "Aix"]
-    with pytest.warns(UserWarning, match="not seen in training, which are taken as missing: 'Del"):
+    with pytest.warns(
+        UserWarning, match="not among the training data, and are treated as missing: 'Del"
+    ):
         std = model.predict(new, return_std=True)[1]
     assert std[0] > 2 * std[1]
-    with pytest.raises(ValueError, match="give a data frame with the same columns"):
+    with pytest.raises(ValueError, match="pass a data frame with the same columns"):
         model.predict(np.zeros((2, 4)))
 
 
@@ -244,10 +250,10 @@ def test_a_log_density_warns_once_of_unseen_levels(kind):
     model = kind(**QUICK).fit(X, y)
     new = X[:6].copy()
     new["town"] = ["Delft", *X["town"][1:6].astype(str)]
-    with pytest.warns(UserWarning, match="not seen in training") as said:
+    with pytest.warns(UserWarning, match="not among the training data") as said:
         found = model.log_prob(new, y[:6])
     assert len(said) == 1
-    with pytest.warns(UserWarning, match="not seen in training"):
+    with pytest.warns(UserWarning, match="not among the training data"):
         p = model.predictive(new)
     np.testing.assert_array_equal(found, p.log_prob(torch.as_tensor(y[:6])).numpy())
 
@@ -276,7 +282,7 @@ def test_columns_in_another_order_or_gone_are_named_as_that():
         model.predict(frame[["town", "size"]])
     with pytest.raises(ValueError, match="seen at fit time, yet now missing"):
         model.predict(frame[["town"]])
-    with pytest.raises(ValueError, match="give a data frame with the same columns"):
+    with pytest.raises(ValueError, match="pass a data frame with the same columns"):
         model.predict(frame.to_numpy())
 
 
@@ -297,10 +303,10 @@ def many_columns(columns, rows=60, seed=5):
 def test_independent_columns_are_drawn_as_from_a_diagonal_covariance(seed, monkeypatch):
     """Against the general formula, which inverts a matrix of all columns for every row."""
     x = many_columns(70, seed=seed)
-    columns = Columns.fit(x, [[3, 4, 5]])
+    columns = GaussianCopula.fit(x, [[3, 4, 5]])
     assert columns.independent
     found = columns.draws(x)
-    monkeypatch.setattr("tractable.sklearn.missing.MOST_COLUMNS", 100)
+    monkeypatch.setattr("tractable.sklearn.imputation.MAX_COLUMNS", 100)
     matrix = replace(columns, covariance=torch.diag(columns.covariance))
     assert not matrix.independent
     torch.testing.assert_close(found, matrix.draws(x), rtol=1e-5, atol=1e-7)
@@ -310,7 +316,7 @@ def test_a_thousand_columns_are_imputed_in_time_linear_in_their_number():
     """300 columns took 6.7 s, and time grew with the cube of their number."""
     x = many_columns(1_000, rows=100)
     started = time.process_time()
-    columns = Columns.fit(x, [[3, 4, 5]])
+    columns = GaussianCopula.fit(x, [[3, 4, 5]])
     filled, variance = columns.expected(x)
     assert time.process_time() - started < 5
     assert not bool(filled.isnan().any())
@@ -325,12 +331,12 @@ def test_a_thousand_columns_are_imputed_in_time_linear_in_their_number():
 
 def test_files_hold_variances_of_many_columns_and_take_the_old_matrix():
     x = many_columns(70)
-    columns = Columns.fit(x)
+    columns = GaussianCopula.fit(x)
     tensors = columns.tensors()
     assert tensors["covariance"].shape == (70,)
-    again = Columns.from_tensors(tensors, 70, [])
+    again = GaussianCopula.from_tensors(tensors, 70, [])
     assert torch.equal(again.draws(x), columns.draws(x))
     old = {**tensors, "covariance": torch.diag(tensors["covariance"])}
-    assert torch.equal(Columns.from_tensors(old, 70, []).draws(x), columns.draws(x))
-    with pytest.raises(ValueError, match="cannot be"):
-        Columns.from_tensors({**tensors, "covariance": -tensors["covariance"]}, 70, [])
+    assert torch.equal(GaussianCopula.from_tensors(old, 70, []).draws(x), columns.draws(x))
+    with pytest.raises(ValueError, match="negative or not symmetric"):
+        GaussianCopula.from_tensors({**tensors, "covariance": -tensors["covariance"]}, 70, [])
