@@ -102,7 +102,7 @@ FAULTS: list[Fault] = [
     Fault("rules/shared_variance.py", "rules/test_shared_variance.py", "weight of a part not squared", "(part.shape[along] / total) ** 2", "(part.shape[along] / total)"),
     # --- likelihoods -------------------------------------------------------------------------
     NORMAL("sign of the residual", "(y - mean) * precision, -precision", "(mean - y) * precision, -precision"),
-    NORMAL("variance of a square without the mixed term", "2 * p * p + 4 * p * e * e).mean(0)", "2 * p * p + 2 * p * e * e).mean(0)"),
+    NORMAL("variance of a square without the mixed term", "(2 * p * p + 4 * p * e * e) * observed", "(2 * p * p + 2 * p * e * e) * observed"),
     NORMAL("variance of the noise grows by the scale, not its square", "self.noise_variance * scale**2", "self.noise_variance * scale"),
     TREE("decisions for no in place of yes", "yes @ paths.clamp(min=0).T + no @ (-paths).clamp(min=0).T", "no @ paths.clamp(min=0).T + yes @ (-paths).clamp(min=0).T"),
     ORDINAL("upper edge of a level one too low", "t.gather(-1, k + 1).squeeze(-1)", "t.gather(-1, k).squeeze(-1) + 1"),
@@ -135,7 +135,7 @@ FAULTS: list[Fault] = [
     Fault("learners/methods/tagi/batch_norm.py", "learners/test_statistics.py", "momentum not put back", "layer.momentum = before[name]", "pass"),
     Fault("learners/off_data/reservoir.py", "learners/test_reservoir.py", "rows with the smallest numbers forgotten too late", "return keys[: len(self.kept)]", "return keys"),
     # --- sklearn -----------------------------------------------------------------------------
-    NOISE("half of the log variance missing", "(gated(chi2) if gate else chi2) + total.log())", "(gated(chi2) if gate else chi2) + 0.5 * total.log())"),
+    NOISE("half of the log variance missing", "(robust_chi2(chi2) if gate else chi2) + total.log())", "(robust_chi2(chi2) if gate else chi2) + 0.5 * total.log())"),
     NOISE("both halves are the same rows", "for train, test in (halves, halves[::-1]):", "for train, test in (halves, (halves[1], halves[1])):"),
     NOISE("columns of the mean and a constant swapped", "torch.cat([torch.ones_like(rest[:, :1]), rest], dim=1)", "torch.cat([rest, torch.ones_like(rest[:, :1])], dim=1)"),
     Fault("sklearn/noise_model.py", "sklearn/test_noise_tails.py", "degrees of freedom not halved", "special.gammaincinv(degrees / 2,", "special.gammaincinv(degrees,"),

@@ -25,7 +25,7 @@ def test_each_noise_is_that_of_a_plain_normal_of_the_targets_that_are_there(lear
     y[torch.rand(60, outputs, generator=generator) < 0.2] = torch.nan
     y[0] = 1.0
     model = learner(
-        nn.Linear(3, outputs), tr.likelihoods.IncompleteNormal(outputs=outputs), dtype=F64,
+        nn.Linear(3, outputs), tr.likelihoods.Normal(outputs=outputs, missing=True), dtype=F64,
         lr=1e-6, seed=seed,
     )  # fmt: skip
     model.fit(x[:40], y[:40], epochs=1, batch_size=10)
@@ -50,8 +50,10 @@ def test_without_missing_targets_it_is_that_of_a_plain_normal(learner):
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(50, 3, generator=generator), torch.randn(50, 2, generator=generator)
     found = []
-    for kind in (tr.likelihoods.Normal, tr.likelihoods.IncompleteNormal):
-        model = learner(nn.Linear(3, 2), kind(outputs=2), seed=1, lr=1e-2)
+    for missing in (False, True):
+        model = learner(
+            nn.Linear(3, 2), tr.likelihoods.Normal(outputs=2, missing=missing), seed=1, lr=1e-2
+        )
         model.fit(x[:40], y[:40], epochs=1, batch_size=10).update(x[40:], y[40:])
         found.append(model.likelihood.noise_mean)
     assert torch.allclose(*found, rtol=1e-5)

@@ -77,8 +77,8 @@ def counts(f: Tensor, dispersion: float) -> Tensor:
 
 CASES = {
     "Normal": Case(likelihoods.Normal, normal, lambda at: at.noise_mean.sqrt()),
-    "IncompleteNormal": Case(
-        lambda: likelihoods.IncompleteNormal(None, 2),
+    "Normal with missing targets": Case(
+        lambda: likelihoods.Normal(None, 2, missing=True),
         lambda f, noise: with_gaps(normal(both(f), noise)),
         lambda at: at.noise_mean.sqrt(),
         outputs=2,
@@ -213,7 +213,9 @@ def test_missing_targets_leave_the_noise_and_the_predictions_finite(learner: str
     kind, options = LEARNERS[learner]
     for seed in range(3):
         g = torch.Generator().manual_seed(seed)
-        model = kind(nn.Linear(1, 2), likelihoods.IncompleteNormal(None, 2), seed=seed, **options)
+        model = kind(
+            nn.Linear(1, 2), likelihoods.Normal(None, 2, missing=True), seed=seed, **options
+        )
         plain = kind(nn.Linear(1, 2), likelihoods.Normal(None, 2), seed=seed, **options)
         x, y = torch.randn(6, 1, generator=g), torch.randn(6, 2, generator=g)
         for some, targets in zip(x.split(2), y.split(2), strict=True):

@@ -15,7 +15,7 @@ import tractable as tr
 from tractable import native
 from tractable.errors import NonFiniteUpdate
 from tractable.learners.methods.tagi import batch_rule
-from tractable.likelihoods.gate import KEPT, OutlierGate
+from tractable.learners.methods.tagi.outlier_gate import KEPT, OutlierGate
 
 ENGINES = ["torch", *(["native"] if native.kernel() is not None else [])]
 NOISE = 0.1
@@ -203,13 +203,13 @@ def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tm
     likelihood = tr.likelihoods.HeteroscedasticNormal()
     mean, variance = torch.zeros(2, 2), torch.full((2, 2), 0.1)
     y = torch.tensor([[0.5], [40.0]])
-    verdict = likelihood.weigh(OutlierGate(1), y, mean, variance)
+    verdict = OutlierGate(1).weigh(*likelihood.predicted_targets(y, mean, variance))
     spread = 0.1 + math.exp(0.05)
     assert float(verdict.weight[0]) == 1.0
     # The second value finds a level of 1 that it raises itself, by a tenth of its clipped square.
     level = 1 + (4 / 0.92 - 1) / 10
     assert float(verdict.weight[1]) == pytest.approx(3.5**2 * level * spread / 1600, rel=1e-6)
-    heard = likelihood.hear(y, mean, variance, weight=verdict.weight)
+    heard = likelihood.observe(y, mean, variance, weight=verdict.weight)
     d_mu, d_var = likelihood.messages(y, mean, variance)
     torch.testing.assert_close(heard.d_mu, d_mu * verdict.weight.float())
     torch.testing.assert_close(heard.d_var, d_var * verdict.weight.float())

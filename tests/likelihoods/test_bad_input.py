@@ -10,7 +10,6 @@ import tractable as tr
 from tractable.likelihoods import (
     Bernoulli,
     FromDistribution,
-    IncompleteNormal,
     InvalidTarget,
     Joint,
     Laplace,
@@ -105,7 +104,7 @@ def test_networks_of_the_wrong_width(likelihood, outputs, error):
     "likelihood",
     [
         Normal(0.5),
-        IncompleteNormal(0.5),
+        Normal(0.5, missing=True),
         Bernoulli(),
         PerStep(Normal(0.5)),
     ],

@@ -159,10 +159,10 @@ def test_a_memory_is_handed_on(likelihood: Likelihood, outputs: int, y: Tensor) 
     z = torch.zeros(4, outputs)
     targets = likelihood.targets(y, z.shape)
     for _ in range(20):
-        likelihood.set_buffers(likelihood.hear(targets, z, z + 1, memory_rows=6.0).noise)
+        likelihood.set_buffers(likelihood.observe(targets, z, z + 1, memory_rows=6.0).noise)
     rows = [b for name, b in likelihood.named_buffers() if name.endswith("rows")]
     assert all(float(b) <= 10 for b in rows)
-    likelihood.set_buffers(likelihood.hear(targets, z, z + 1).noise)
+    likelihood.set_buffers(likelihood.observe(targets, z, z + 1).noise)
     for _ in range(20):
-        likelihood.set_buffers(likelihood.hear(targets, z, z + 1).noise)
+        likelihood.set_buffers(likelihood.observe(targets, z, z + 1).noise)
     assert max(float(b) for name, b in likelihood.named_buffers() if name.endswith("rows")) > 30

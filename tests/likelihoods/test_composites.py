@@ -16,7 +16,6 @@ from tractable.likelihoods import (
     Bernoulli,
     Categorical,
     HeteroscedasticNormal,
-    IncompleteNormal,
     Joint,
     Laplace,
     Likelihood,
@@ -45,7 +44,7 @@ NUMBERS: dict[str, tuple[Make, Tensor]] = {
     "Normal": (Normal, NUMBER),
     "known Normal": (lambda: Normal(0.3), NUMBER),
     "Normal of two": (lambda: Normal(None, 2), BOTH),
-    "known IncompleteNormal": (lambda: IncompleteNormal(0.3, 2), BOTH),
+    "known Normal with missing targets": (lambda: Normal(0.3, 2, missing=True), BOTH),
     "HeteroscedasticNormal": (HeteroscedasticNormal, NUMBER),
     "Laplace": (Laplace, NUMBER),
     "Laplace of two": (lambda: Laplace(None, 2), BOTH),
@@ -59,7 +58,7 @@ NUMBERS: dict[str, tuple[Make, Tensor]] = {
     "Mixture of known": (lambda: Mixture(Normal(0.3), 2), NUMBER),
 }  # fmt: skip
 OTHERS: dict[str, tuple[Make, Tensor]] = {
-    "IncompleteNormal": (lambda: IncompleteNormal(None, 2), BOTH),
+    "Normal with missing targets": (lambda: Normal(None, 2, missing=True), BOTH),
     "MultivariateNormal": (lambda: MultivariateNormal(2), BOTH),
     "Mixture": (lambda: Mixture(Normal(), 2), NUMBER),
     "Bernoulli": (Bernoulli, LEVEL % 2),
@@ -75,7 +74,7 @@ LEARNERS: list[tuple[Any, dict[str, Any]]] = [
     (tr.BayesByBackprop, {"lr": 0.01, "n_weight_samples": 3}),
     (tr.Laplace, {"lr": 0.01}),
     (tr.Laplace, {"lr": 0.01, "structure": "last_layer", "prior_precision": 1.0}),
-    (tr.Ensemble, {"lr": 0.01, "n": 2}),
+    (tr.Ensemble, {"lr": 0.01, "n_estimators": 2}),
 ]
 
 
@@ -106,7 +105,7 @@ def go_through(kind: Any, options: dict[str, Any], outer: str, name: str, path: 
     likelihood, y, net = composed(outer, name)
     model = kind(net, likelihood, seed=1, **options)
     model.fit(X, y, epochs=2, batch_size=6, progress=False)
-    if likelihood.can_calibrate:
+    if likelihood.traits.supports_calibration:
         model.rescale_noise(2.0)
     model.update(X[:2], y[:2])
     model.update(X[2:3], y[2:3])
@@ -145,7 +144,7 @@ def test_the_other_learners_in_turn(case: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outer", ["Joint", "PerStep"])
 def test_gaps_of_a_part_go_through_as_well(outer: str) -> None:
-    likelihood, y, net = composed(outer, "IncompleteNormal")
+    likelihood, y, net = composed(outer, "Normal with missing targets")
     y = y.clone()
     y.view(ROWS, -1)[::2, 0] = math.nan
     for kind, options in ((tr.TAGI, {}), *LEARNERS):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
-from tractable.likelihoods.base import InvalidTarget
+from tractable.errors import InvalidTarget
 
 NET = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 2))
 

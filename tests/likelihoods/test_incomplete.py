@@ -6,7 +6,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.errors import InvalidTarget
-from tractable.likelihoods import IncompleteNormal, Joint, MultivariateNormal, Normal, PerStep
+from tractable.likelihoods import Joint, MultivariateNormal, Normal, PerStep
 
 NAN = float("nan")
 
@@ -23,7 +23,7 @@ def moments(rows=5, outputs=3):
 
 def test_without_gaps_it_is_normal():
     y, mean, variance = moments()
-    ours, plain = IncompleteNormal(None, 3), Normal(None, 3)
+    ours, plain = Normal(None, 3, missing=True), Normal(None, 3)
     torch.testing.assert_close(
         ours.log_evidence(y, mean, variance), plain.log_evidence(y, mean, variance)
     )
@@ -36,12 +36,12 @@ def test_without_gaps_it_is_normal():
 def test_with_gaps_it_is_normals_side_by_side():
     y, mean, variance = moments()
     y[0, 1] = y[3, 1] = y[4, 2] = NAN
-    ours = IncompleteNormal(None, 3)
+    ours = Normal(None, 3, missing=True)
     joint = Joint(*(Normal() for _ in range(3)))
     torch.testing.assert_close(
         ours.log_evidence(y, mean, variance), joint.log_evidence(y, mean, variance)
     )
-    heard, theirs = ours.hear(y, mean, variance), joint.hear(y, mean, variance)
+    heard, theirs = ours.observe(y, mean, variance), joint.observe(y, mean, variance)
     torch.testing.assert_close(heard.d_mu, theirs.d_mu)
     torch.testing.assert_close(heard.d_var, theirs.d_var)
     assert float(heard.d_mu[0, 1]) == float(heard.d_var[0, 1]) == 0
@@ -53,7 +53,7 @@ def test_with_gaps_it_is_normals_side_by_side():
 def test_an_output_without_any_target_keeps_its_noise():
     y, mean, variance = moments()
     y[:, 1] = NAN
-    noise = IncompleteNormal(None, 3).update_noise(y, mean, variance)
+    noise = Normal(None, 3, missing=True).update_noise(y, mean, variance)
     assert float(noise["noise_mean"][1]) == float(noise["noise_variance"][1]) == 1
     assert float(noise["noise_mean"][0]) != 1
 
@@ -65,7 +65,7 @@ def test_learners_find_the_line_and_the_noise_behind_gaps(kind):
     y = torch.cat([2 * x, -x], 1) + torch.tensor([0.1, 0.5]) * torch.randn(400, 2, generator=g)
     y[torch.rand(400, 2, generator=g) < 0.4] = NAN
     options = {"lr": 0.05} if kind is tr.Backprop else {}
-    model = kind(nn.Linear(1, 2), IncompleteNormal(None, 2), **options)
+    model = kind(nn.Linear(1, 2), Normal(None, 2, missing=True), **options)
     model.fit(x, y, epochs=20, batch_size=20, distance_aware=False, progress=False)
     found = model.predict(torch.ones(1, 1))
     assert torch.allclose(found.mean, torch.tensor([[2.0, -1.0]]), atol=0.12)
@@ -75,19 +75,21 @@ def test_learners_find_the_line_and_the_noise_behind_gaps(kind):
 
 def test_what_is_neither_a_number_nor_missing_is_refused():
     with pytest.raises(InvalidTarget, match="infinite"):
-        IncompleteNormal(None, 2).targets(torch.tensor([[1.0, float("inf")]]), torch.Size([1, 2]))
+        Normal(None, 2, missing=True).targets(
+            torch.tensor([[1.0, float("inf")]]), torch.Size([1, 2])
+        )
     with pytest.raises(InvalidTarget, match="error bars"):
-        IncompleteNormal(None, 1).targets(
+        Normal(None, 1, missing=True).targets(
             tr.Gaussian(torch.zeros(1, 1), torch.ones(1, 1)), torch.Size([1, 1])
         )
 
 
 def test_it_is_saved_and_loaded(tmp_path):
-    model = tr.TAGI(nn.Linear(1, 2), IncompleteNormal(None, 2))
+    model = tr.TAGI(nn.Linear(1, 2), Normal(None, 2, missing=True))
     model.update(torch.ones(2, 1), torch.tensor([[1.0, NAN], [NAN, 2.0]]))
     model.save(tmp_path / "m.tr")
     again = tr.TAGI.load(tmp_path / "m.tr")
-    assert isinstance(again.likelihood, IncompleteNormal)
+    assert again.likelihood.missing
     assert torch.equal(again.likelihood.noise_mean, model.likelihood.noise_mean)
 
 
@@ -106,12 +108,12 @@ def test_a_row_of_which_half_is_missing_says_what_was_observed(scale):
     for seed in range(5):
         y, mean, variance = half_missing(seed)
         y, mean, variance = scale * y, scale * mean, scale**2 * variance
-        alone = IncompleteNormal(None, 2)
-        want = alone.hear(y, mean, variance)
-        joint = Joint(IncompleteNormal(None, 2), Normal(1.0))
+        alone = Normal(None, 2, missing=True)
+        want = alone.observe(y, mean, variance)
+        joint = Joint(Normal(None, 2, missing=True), Normal(1.0))
         rest = torch.zeros(8, 1)
         beside = [torch.cat([part, rest + scale], 1) for part in (y, mean, variance)]
-        steps = PerStep(IncompleteNormal(None, 2))
+        steps = PerStep(Normal(None, 2, missing=True))
         inner = PerStep(Joint(Normal(), Normal()))
         for likelihood, values, prefix in (
             (joint, beside, "parts.0."),
@@ -119,7 +121,7 @@ def test_a_row_of_which_half_is_missing_says_what_was_observed(scale):
             (inner, [part.reshape(4, 2, 2) for part in (y, mean, variance)], None),
         ):
             targets = likelihood.targets(values[0], values[1].shape)
-            heard = likelihood.hear(targets, *values[1:])
+            heard = likelihood.observe(targets, *values[1:])
             for ours, theirs in ((heard.d_mu, want.d_mu), (heard.d_var, want.d_var)):
                 shaped = ours[:, :2] if likelihood is joint else ours.reshape(8, 2)
                 torch.testing.assert_close(shaped, theirs)
@@ -145,7 +147,7 @@ def test_rows_that_are_all_half_missing_are_learnt(kind):
         y = torch.cat([2 * x, -x, x], 1) + 0.1 * torch.randn(600, 3, generator=g)
         y[::2, 0] = y[1::2, 1] = NAN
         options = {} if kind is tr.TAGI else {"lr": 0.05}
-        joint = Joint(IncompleteNormal(None, 2), Normal())
+        joint = Joint(Normal(None, 2, missing=True), Normal())
         model = kind(nn.Linear(1, 3), joint, seed=seed, **options)
         model.fit(x, y, epochs=15, batch_size=20, distance_aware=False, progress=False)
         found = model.predict(torch.ones(1, 1)).mean

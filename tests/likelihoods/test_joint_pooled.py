@@ -16,7 +16,7 @@ from tractable.predictive.joint import JointPredictive
 LABELS = [Softmax(3), Categorical(3), Categorical(3, link="probit"), Ordinal(3)]
 KINDS: list[tuple[Any, dict[str, Any]]] = [
     (tr.BayesByBackprop, {"lr": 0.01, "n_weight_samples": 4, "rho": (-1.0, 0.0)}),
-    (tr.Ensemble, {"n": 3, "learner": tr.TAGI}),
+    (tr.Ensemble, {"n_estimators": 3, "learner": tr.TAGI}),
     (tr.Ensemble, {"n_estimators": 2, "learner": tr.BayesByBackprop, "n_weight_samples": 3}),
 ]
 

@@ -56,7 +56,7 @@ def test_online_as_rows_come(name):
     variance = torch.full((40, 1), 0.09, dtype=D)
     for _ in range(2):
         for rows, outputs in zip(y.split(40), blurred.split(40), strict=True):
-            likelihood.set_buffers(likelihood.hear(rows, outputs, variance).noise)
+            likelihood.set_buffers(likelihood.observe(rows, outputs, variance).noise)
     # the blur is drawn around the true output, not around its estimate, so a prior is missing
     assert found(likelihood) == pytest.approx(truth, rel=0.2, abs=0.12)
 
@@ -83,10 +83,10 @@ def parts(y, z):
 def test_a_given_noise_stays():
     y, z = torch.zeros(5, 1, dtype=D), torch.ones(5, 1, dtype=D)
     for likelihood in (Laplace(0.2), StudentT(4.0, 0.2), VonMises(2.0), NegativeBinomial(1.0)):
-        assert not likelihood.has_learnable_noise
-        assert likelihood.hear(y, z, z).noise == {}
+        assert not likelihood.traits.learns_noise
+        assert likelihood.observe(y, z, z).noise == {}
         assert likelihood.sufficient_statistics(y, z) is None
-    assert not Ordinal(2, [0.0]).has_learnable_noise
+    assert not Ordinal(2, [0.0]).traits.learns_noise
 
 
 def test_correlated_noise():
@@ -100,7 +100,7 @@ def test_correlated_noise():
     online = MultivariateNormal(2)
     variance = torch.full((40, 2), 1e-4, dtype=D)
     for rows, outputs in zip(y.split(40), z.split(40), strict=True):
-        online.set_buffers(online.hear(rows, outputs, variance).noise)
+        online.set_buffers(online.observe(rows, outputs, variance).noise)
     torch.testing.assert_close(online.covariance, truth, rtol=0.2, atol=0.05)
 
 
@@ -113,7 +113,7 @@ def test_each_component_has_a_noise_of_its_own():
     for _ in range(10):
         epochs.m_step(epochs.sufficient_statistics(y, z))
     for rows in y.split(40):
-        noise = online.hear(rows, z[:40], torch.full((40, 4), 1e-4, dtype=D)).noise
+        noise = online.observe(rows, z[:40], torch.full((40, 4), 1e-4, dtype=D)).noise
         online.set_buffers(noise)
     for likelihood in (epochs, online):
         found = [float(part.parameter) ** 0.5 for part in likelihood.part_list]

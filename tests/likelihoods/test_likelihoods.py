@@ -117,6 +117,9 @@ def test_networks_of_the_wrong_width_are_refused(likelihood, outputs, error):
 class Poisson(Likelihood):
     """A user's own likelihood: only the evidence is given (by a Gaussian-Poisson sum)."""
 
+    def conditional(self, z):
+        return torch.distributions.Poisson(z.exp())
+
     def targets(self, y, outputs):
         return y.reshape(outputs)
 

@@ -16,7 +16,6 @@ from tractable.errors import InvalidInput, NotFitted
 from tractable.likelihoods import (
     Bernoulli,
     Categorical,
-    IncompleteNormal,
     Joint,
     Laplace,
     Mixture,
@@ -59,7 +58,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: Mixture(MultivariateNormal(2), 2), ValueError, "MultivariateNormal.*known noise"
     ),
     "mixture of grades": (lambda: Mixture(Ordinal(3), 2), ValueError, "of numbers, got Ordinal"),
-    "mixture of gaps": (lambda: Mixture(IncompleteNormal(), 2), ValueError, "IncompleteNormal"),
+    "mixture of gaps": (lambda: Mixture(Normal(missing=True), 2), ValueError, "missing=True"),
     "mixture of parts": (
         lambda: Mixture(Joint(Normal(), Laplace()), 2), ValueError, "known noise"
     ),
@@ -101,7 +100,7 @@ def test_an_error_says_what_is_wrong(name: str) -> None:
     "component",
     [
         MultivariateNormal(2, [[0.5, 0.1], [0.1, 0.4]]),
-        IncompleteNormal(0.3, 2),
+        Normal(0.3, 2, missing=True),
         Joint(Normal(0.3), Laplace(0.5)),
         Mixture(Normal(0.3), 2),
         Laplace(None, 2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ Make = Callable[[], Likelihood]
 NUMBERS: dict[str, tuple[Make, int]] = {
     "Normal": (likelihoods.Normal, 1),
     "known Normal": (lambda: likelihoods.Normal(0.5), 1),
-    "IncompleteNormal": (likelihoods.IncompleteNormal, 1),
+    "Normal(missing=True)": (partial(likelihoods.Normal, missing=True), 1),
     "Laplace": (likelihoods.Laplace, 1),
     "known Laplace": (lambda: likelihoods.Laplace(0.5), 1),
     "StudentT": (likelihoods.StudentT, 1),
@@ -46,7 +47,7 @@ LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Backprop": (tr.Backprop, {"lr": 0.02}),
     "BayesByBackprop": (tr.BayesByBackprop, {"lr": 0.02, "n_weight_samples": 20}),
     "Laplace": (tr.Laplace, {"lr": 0.02, "structure": "last_layer"}),
-    "Ensemble": (tr.Ensemble, {"lr": 0.02, "n": 2}),
+    "Ensemble": (tr.Ensemble, {"lr": 0.02, "n_estimators": 2}),
 }
 
 

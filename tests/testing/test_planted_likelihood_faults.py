@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.distributions import Gamma as GammaDistribution
 
 from tractable.likelihoods import HeteroscedasticNormal, Laplace, NegativeBinomial, Normal, Poisson
-from tractable.likelihoods.base import real_targets
 from tractable.likelihoods.online_em import OnlineEM
+from tractable.likelihoods.targets import real_targets
 from tractable.likelihoods.univariate import Univariate
 from tractable.testing import LikelihoodConformance
 
@@ -228,9 +228,9 @@ class NarrowPrediction(Normal):
 
 
 class OtherUpdate(Laplace):
-    def hear(self, y, mean, variance, *, weight=None, memory_rows=None):
-        heard = super().hear(y, mean, variance, weight=weight, memory_rows=memory_rows)
-        return type(heard)(heard.d_mu, heard.d_var, heard.unweighted_d_var, {})
+    def messages_and_noise(self, y, mean, variance, *, weight=None, memory_rows=None):
+        d_mu, d_var, _ = super().messages_and_noise(y, mean, variance, memory_rows=memory_rows)
+        return d_mu, d_var, {}
 
 
 EVIDENCE = "test_evidence_and_messages_are_integrals_of_the_likelihood"

@@ -151,7 +151,7 @@ class Critic:
         """Set the standard deviation of the targets, unless the likelihood learns its noise."""
         states = getattr(self.learner.state, "members", [self.learner.state])
         for state in (self.learner.state, *states):
-            if isinstance(state.likelihood, Normal) and not state.likelihood.learns_noise:
+            if isinstance(state.likelihood, Normal) and not state.likelihood.traits.learns_noise:
                 state.likelihood.noise_mean.fill_(std**2)
 
 

@@ -40,7 +40,7 @@ from tractable.gaussian import Gaussian
 from tractable.infer import message_passing
 from tractable.learners import TAGI
 from tractable.likelihoods import Categorical
-from tractable.likelihoods.base import class_targets
+from tractable.likelihoods.targets import class_targets
 from tractable.training.inputs import single_input
 
 DECIDED = 0.1

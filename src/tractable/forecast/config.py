@@ -15,7 +15,7 @@ from tractable.forecast.scaling import Transform, check_transform
 from tractable.forecast.windows import NORMALIZATIONS, Normalization, WindowLayout
 from tractable.learners import TAGI, Ensemble, Learner
 from tractable.learners.serialization import learner_class
-from tractable.likelihoods import IncompleteNormal, Likelihood, Normal
+from tractable.likelihoods import Likelihood, Normal
 from tractable.nn import mlp
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ModelConfig:
     @property
     def keeps_target_units(self) -> bool:
         """Whether targets, such as counts and angles, must not be standardized."""
-        return self.likelihood is not None and not self.likelihood.can_widen
+        return self.likelihood is not None and not self.likelihood.traits.supports_extra_variance
 
     @property
     def takes_gaussian_inputs(self) -> bool:
@@ -128,8 +128,7 @@ class ModelConfig:
         given = self.likelihood
         if given is None or type(given) is Normal:
             sigma = None if given is None else given.sigma
-            kind = IncompleteNormal if incomplete else Normal
-            return kind(sigma, outputs=self.steps)
+            return Normal(sigma, outputs=self.steps, missing=incomplete)
         config = given.config()
         if "outputs" in config:
             config["outputs"] = self.steps

@@ -20,7 +20,7 @@ from tractable.forecast.config import HyperParameters, ModelConfig
 from tractable.forecast.windows import Array, History, WindowLayout, rows_at, targets_at
 from tractable.gaussian import Gaussian
 from tractable.learners import Learner
-from tractable.likelihoods import IncompleteNormal, Normal
+from tractable.likelihoods import Normal
 from tractable.predictive import NormalPredictive, Predictive
 
 Origins = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ class DirectModel:
         at = np.array([origin])
         x, level, has_values = self.inputs(history, at)
         y = self.targets(history, at, level)
-        allows_missing = isinstance(self.learner.state.likelihood, IncompleteNormal)
+        allows_missing = self.learner.state.likelihood.traits.supports_missing
         missing: Mask = np.isnan(y)
         usable = has_values & ~_unusable(missing, allows_missing)
         if usable.all():

@@ -103,7 +103,7 @@ class Autoencoder(nn.Module):
         self.latent, self.beta, self.samples = latent, float(beta), samples
         self.bound, self.estimator, self.binarize = bound, estimator, binarize
         self.log_noise: nn.Parameter | None = None
-        if isinstance(likelihood, Normal) and likelihood.learns_noise:
+        if isinstance(likelihood, Normal) and likelihood.traits.learns_noise:
             self.log_noise = nn.Parameter(torch.zeros(likelihood.outputs))
 
     def reset_parameters(self) -> None:

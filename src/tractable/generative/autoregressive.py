@@ -138,7 +138,7 @@ class Autoregressive(Learnt):
         """Rows to learn from, and rows to fit the scale of the noise on."""
         order = torch.randperm(rows, generator=generator)
         apart = 0
-        if self.calibrate and PerStep(self.likelihood).can_calibrate and rows >= 50:
+        if self.calibrate and PerStep(self.likelihood).traits.supports_calibration and rows >= 50:
             apart = max(round(_FOR_SCALE * rows), 10)
         return order[apart:].sort().values, order[:apart]
 

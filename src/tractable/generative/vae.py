@@ -97,7 +97,11 @@ class VAE(Learnt):
             "estimator": estimator, "binarize": binarize,
         }  # fmt: skip
         Autoencoder(encoder, decoder, likelihood, **self.autoencoder)  # its checks
-        scale = (likelihood.can_widen and not binarize) if standardize is None else standardize
+        scale = (
+            (likelihood.traits.supports_extra_variance and not binarize)
+            if standardize is None
+            else standardize
+        )
         super().__init__(
             learner=learner, members=members, options=options, standardize=scale, **common
         )

@@ -277,8 +277,8 @@ class Learner(Checking):
         """Where the rows of a fit were, and how steep the mean is there."""
         kept = kept_rows(source, self.seed) if self.rows_apart else None
         found = None if kept is None else TrainingSupport.from_rows(kept)
-        labels = self.likelihood.can_doubt
-        if found is None or not (self.likelihood.can_widen or labels):
+        labels = self.likelihood.traits.has_labels
+        if found is None or not (self.likelihood.traits.supports_extra_variance or labels):
             return found
         if labels and found.rows.shape[1] > MAX_LABEL_COLUMNS:
             return found
@@ -287,7 +287,11 @@ class Learner(Checking):
     def off_data_function(self, x: Tensor) -> Tensor:
         """What widens away from the data: the mean of numbers, of the outputs for labels."""
         outputs = self.outputs(x)
-        return outputs.predictive().mean if self.likelihood.can_widen else outputs.moments()[0]
+        return (
+            outputs.predictive().mean
+            if self.likelihood.traits.supports_extra_variance
+            else outputs.moments()[0]
+        )
 
     # --- predicting ------------------------------------------------------------------------
 
@@ -318,7 +322,7 @@ class Learner(Checking):
         novelty, extra = known.distance(at)
         if extra is None:
             return outputs.predictive().with_novelty(novelty)
-        if self.likelihood.can_widen:
+        if self.likelihood.traits.supports_extra_variance:
             return outputs.predictive().with_extra_variance(extra).with_novelty(novelty)
         return outputs.with_extra_variance(extra).predictive().with_novelty(novelty)
 

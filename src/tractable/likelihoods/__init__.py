@@ -1,12 +1,11 @@
-"""What the data mean: how an observation depends on the outputs of the network."""
+"""Observation models: how targets depend on the outputs of the network."""
 
 from tractable.errors import InvalidTarget
-from tractable.likelihoods.base import Likelihood
+from tractable.likelihoods.base import Likelihood, Traits
 from tractable.likelihoods.bernoulli import Bernoulli
 from tractable.likelihoods.categorical import Categorical
 from tractable.likelihoods.from_distribution import FromDistribution
 from tractable.likelihoods.heteroscedastic import HeteroscedasticNormal
-from tractable.likelihoods.incomplete import IncompleteNormal
 from tractable.likelihoods.joint import Joint
 from tractable.likelihoods.laplace import Laplace
 from tractable.likelihoods.log_density import LogDensity
@@ -26,7 +25,6 @@ __all__ = [
     "Categorical",
     "FromDistribution",
     "HeteroscedasticNormal",
-    "IncompleteNormal",
     "InvalidTarget",
     "Joint",
     "Laplace",
@@ -41,5 +39,6 @@ __all__ = [
     "Poisson",
     "Softmax",
     "StudentT",
+    "Traits",
     "VonMises",
 ]

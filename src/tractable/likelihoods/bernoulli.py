@@ -1,18 +1,20 @@
-"""Two classes, or many yes-or-no answers at once, by a probit or a logit."""
+"""Binary labels by a probit or a logit, one or many per row."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
 from torch.nn.functional import logsigmoid
+from typing_extensions import override
 
 from tractable.errors import InvalidTarget
 from tractable.likelihoods import probit, quadrature
-from tractable.likelihoods.base import class_targets, refuse_gaussian_targets
-from tractable.likelihoods.decisions import TemperatureScaled
+from tractable.likelihoods.calibration import TemperatureScaled
+from tractable.likelihoods.targets import class_targets, refuse_gaussian_targets
 from tractable.predictive import CategoricalPredictive
 
 Link = Literal["probit", "logit"]
@@ -21,7 +23,7 @@ Link = Literal["probit", "logit"]
 class Bernoulli(TemperatureScaled):
     """``P(y = 1 | z) = Phi(z)``, or ``1 / (1 + e^-z)``; labels are 0 and 1.
 
-    One output per label: a row may have several (pixels, tags), in any shape.
+    There is one output per label; a row may have several labels (pixels, tags), in any shape.
 
     Exact: the probit.  The logit's integral over a Gaussian is by quadrature, to ten digits.
 
@@ -35,14 +37,11 @@ class Bernoulli(TemperatureScaled):
         if link not in ("probit", "logit"):
             raise ValueError(f"link must be 'probit' or 'logit', got {link!r}")
         self.link = link
+        # torch.vmap has no rule for the normal distribution function.
+        self.traits = replace(self.traits, supports_vmap=link == "logit")
 
-    @property
-    def takes_members(self) -> bool:
-        """Torch has no rule for the normal distribution function there."""
-        return self.link == "logit"
-
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         if outputs[1:].numel() == 1:
             return class_targets(y, 2, outputs[0]).reshape(outputs)
         refuse_gaussian_targets(y)
@@ -57,23 +56,30 @@ class Bernoulli(TemperatureScaled):
             raise InvalidTarget(f"labels must be 0 or 1, got {y[bad][0].item():g} in row {row}")
         return y.long()
 
+    @override
+    def conditional(self, z: Tensor) -> distributions.Bernoulli:
+        z = z * self.noise_scale.rsqrt().to(z)
+        if self.link == "logit":
+            return distributions.Bernoulli(logits=z, validate_args=False)
+        return distributions.Bernoulli(probs=torch.special.ndtr(z), validate_args=False)
+
     # --- the logit, as a density of every output -------------------------------------------
 
     def _log_sigmoid(self, sign: Tensor, z: Tensor) -> Tensor:
         return logsigmoid(sign * z)
 
-    def _slopes(self, sign: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def _derivatives(self, sign: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         p = torch.sigmoid(-sign * z)
         return sign * p, -p * (1 - p)
 
     def _nodes(self, sign: Tensor, mean: Tensor, variance: Tensor) -> quadrature.Nodes:
         with torch.no_grad():
-            slopes = partial(self._slopes, sign)
+            slopes = partial(self._derivatives, sign)
             peak = quadrature.find_peak(slopes, mean, variance, mean)
             return quadrature.place(partial(self._log_sigmoid, sign), peak, mean, variance)
 
     def _logit(self, sign: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log probability of every label, by quadrature in double precision."""
+        """Return the log probability of every label, by quadrature in double precision."""
         sign, m, v = sign.double(), mean.double(), variance.double()
         nodes = self._nodes(sign, m.detach(), v.detach())
         density = partial(self._log_sigmoid, sign)
@@ -81,32 +87,32 @@ class Bernoulli(TemperatureScaled):
 
     # --- both ------------------------------------------------------------------------------
 
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         if self.link == "logit":
             return self._log_sigmoid(2.0 * y - 1, z).flatten(1).sum(1)
         return self.log_evidence(y, z, torch.zeros_like(z))
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``log Phi(+-mean / sqrt(1 + variance))``, or the logit's integral."""
+        """Return ``log Phi(+-mean / sqrt(1 + variance))``, or the integral of the logit."""
         sign = 2.0 * y - 1
         if self.link == "logit":
             return self._logit(sign, mean, variance).flatten(1).sum(1)
         return probit.log_probability(sign, mean, variance).flatten(1).sum(1)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``probit`` and ``quadrature``."""
+        """Return the messages of ``probit``, or for the logit those of ``quadrature``."""
         sign = (2 * y - 1).to(mean.dtype)
         if self.link == "probit":
             return probit.messages(sign, mean, variance)
         sign, m, v = sign.double(), mean.double(), variance.double()
         density = partial(self._log_sigmoid, sign)
         z, weight = quadrature.posterior(density, self._nodes(sign, m, v), m, v)
-        d_mu, d_var = quadrature.messages(partial(self._slopes, sign), z, weight, m, v)
+        d_mu, d_var = quadrature.messages(partial(self._derivatives, sign), z, weight, m, v)
         return d_mu.to(mean.dtype), d_var.to(mean.dtype)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """Exact: the probabilities, and how their entropy parts (see ``probit``)."""
+        """Return class probabilities.  Exact: they, and the parts of their entropy."""
         if mean[0].numel() == 1:
             mean, variance = mean.flatten(), variance.flatten()
         # A noise of f times the variance is outputs of 1 / sqrt(f) times the size.
@@ -123,8 +129,8 @@ class Bernoulli(TemperatureScaled):
             entropy = partial(_logit_entropy, mean, variance)
         return CategoricalPredictive(both, True, entropy)
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {} if self.link == "probit" else {"link": self.link}
 
 

@@ -17,15 +17,17 @@ the path.  Two trees and two links:
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
+from typing_extensions import override
 
 from tractable.likelihoods import probit
-from tractable.likelihoods.base import class_targets
-from tractable.likelihoods.decisions import TemperatureScaled
+from tractable.likelihoods.calibration import TemperatureScaled
+from tractable.likelihoods.targets import class_targets
 from tractable.predictive import CategoricalPredictive
 
 Tree = Literal["balanced", "published"]
@@ -73,10 +75,9 @@ class Categorical(TemperatureScaled):
             raise ValueError(f"link must be 'probit' or 'normal', got {link!r}")
         if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
             raise ValueError(f"sigma must be a positive number, got {sigma}")
-        self.classes = classes
-        self.tree = tree
-        self.link = link
-        self.sigma = sigma
+        self.classes, self.tree, self.link, self.sigma = classes, tree, link, sigma
+        # torch.vmap has no rule for the normal distribution function.
+        self.traits = replace(self.traits, supports_vmap=link == "normal")
         self.register_buffer(
             "paths", _balanced(classes) if tree == "balanced" else _binary_codes(classes)
         )
@@ -86,13 +87,8 @@ class Categorical(TemperatureScaled):
         """Number of inner nodes of the tree."""
         return int(self.paths.shape[1])
 
-    @property
-    def takes_members(self) -> bool:
-        """Torch has no rule for the normal distribution function there."""
-        return self.link == "normal"
-
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         if tuple(outputs[1:]) != (self.outputs,):
             raise ValueError(
                 f"{self.classes} classes on a {self.tree} tree need {self.outputs} outputs per "
@@ -100,12 +96,24 @@ class Categorical(TemperatureScaled):
             )
         return class_targets(y, self.classes, outputs[0])
 
+    @override
+    def conditional(self, z: Tensor) -> distributions.Categorical:
+        probs = self.predictive(z, torch.zeros_like(z)).probs
+        return distributions.Categorical(probs=probs, validate_args=False)
+
+    @property
+    def noise(self) -> dict[str, Tensor]:
+        """Standard deviation of the decision noise, and the factor on that of predictions."""
+        return {
+            "sigma": self.paths.new_tensor(self.decision_noise**0.5, dtype=torch.float64)
+        } | super().noise
+
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         return self.log_evidence(y, z, torch.zeros_like(z))
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Sum over the nodes of the path of the log evidence of each decision."""
+        """Return the sum of the log evidence of the decisions on the path."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
             node = probit.log_probability(sign, mean, variance, self.decision_noise)
@@ -115,7 +123,7 @@ class Categorical(TemperatureScaled):
         return (node * sign.abs()).sum(-1)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Messages to the nodes on the path; zero elsewhere."""
+        """Return messages to the nodes on the path; zero elsewhere."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
             return probit.messages(sign, mean, variance, self.decision_noise)
@@ -123,16 +131,16 @@ class Categorical(TemperatureScaled):
         return (sign - mean) * precision, -precision
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """Products of decisions, for all classes at once.
+        """Return class probabilities: products of decisions, for all classes at once.
 
         Exact, for independent outputs: the probabilities, in the published tree those given that
         the path ends at a class; and the expected entropy of the balanced tree.
-        Approximate: the expected entropy of the published tree.  That the path ends at a class
-        shifts its decisions, which are taken to keep the share of entropy of those unshifted.
+        Approximate: the expected entropy of the published tree.  The condition that the path ends
+        at a class changes its decisions; their share of expected entropy is taken as unchanged.
         """
-        learnt = self.decision_noise if self.link == "probit" else _PUBLISHED_NOISE
-        noise = learnt * float(self.noise_scale)
-        # In double precision, lest the place of a row among others shows in the last digit.
+        noise = self.decision_noise if self.link == "probit" else _PUBLISHED_NOISE
+        noise = noise * float(self.noise_scale)
+        # In double precision: the last digit must not depend on the position of a row in the batch.
         t = mean.double() * torch.rsqrt(variance.double() + noise)
         yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
         paths = self.paths.double()
@@ -143,10 +151,10 @@ class Categorical(TemperatureScaled):
         return CategoricalPredictive(probs, expected_entropy=entropy)
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """The tree follows from the arguments: a file must have the same one."""
+        """Check also that the tree is the one that follows from the arguments."""
         super().check_buffers(values)
         if not torch.equal(values["paths"], self.paths):
-            raise ValueError("the tree of classes in the file is not that of its arguments")
+            raise ValueError("paths in the file differ from the tree of the arguments")
 
     @property
     def decision_noise(self) -> float:
@@ -155,8 +163,8 @@ class Categorical(TemperatureScaled):
             return 1.0 if self.link == "probit" else 0.2**2
         return self.sigma**2
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {
             "classes": self.classes,
             "tree": self.tree,

@@ -1,4 +1,4 @@
-"""Likelihoods that are made of others: their buffers, and their parts as JSON values and back."""
+"""Likelihoods that consist of others: their buffers, and their parts as JSON values and back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tractable.likelihoods.base import Likelihood
 
 
 class Composite(Likelihood):
-    """A likelihood of several others.
+    """A likelihood that consists of several others.
 
     Args:
-        parts: the others, each of which is copied.
+        parts: the others; they are copied.
     """
 
     def __init__(self, parts: Sequence[Likelihood]) -> None:
@@ -24,17 +24,26 @@ class Composite(Likelihood):
 
     @property
     def part_list(self) -> list[Likelihood]:
-        """The parts."""
+        """The parts as a list."""
         return cast("list[Likelihood]", list(self.parts))
 
+    @property
+    def noise(self) -> dict[str, Tensor]:
+        """Noise parameters of each part, such as ``{"0.sigma": ...}`` for the first."""
+        return {
+            f"{k}.{name}": value
+            for k, part in enumerate(self.part_list)
+            for name, value in part.noise.items()
+        }
+
     def set_buffers(self, values: dict[str, Tensor]) -> None:
-        """See ``Likelihood``; names lead to the parts."""
+        """Set buffers of the parts; names begin with ``parts.0.`` and so on."""
         for name, value in values.items():
             _, k, rest = name.split(".", 2)
             self.part_list[int(k)].set_buffers({rest: value})
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """See ``Likelihood``."""
+        """Check the buffers of each part."""
         for k, part in enumerate(self.part_list):
             start = f"parts.{k}."
             own = {n.removeprefix(start): t for n, t in values.items() if n.startswith(start)}
@@ -43,6 +52,7 @@ class Composite(Likelihood):
 
 _STORED_WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "Family": ("FromDistribution", {}),
+    "IncompleteNormal": ("Normal", {}),
     "Returned": ("LogDensity", {}),
     "VonMises": ("VonMises", {"kappa": "concentration"}),
     "NegativeBinomial": ("NegativeBinomial", {"dispersion": "total_count"}),
@@ -61,6 +71,8 @@ def current_config(config: Mapping[str, Any]) -> dict[str, Any]:
     name = config.get("name")
     new, arguments = _STORED_WORDS.get(str(name), (name, {}))
     found = {arguments.get(word, word): current(value) for word, value in config.items()}
+    if name == "IncompleteNormal":
+        found["missing"] = True
     return {**found, "name": new} if "name" in found else found
 
 

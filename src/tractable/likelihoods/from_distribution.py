@@ -1,4 +1,4 @@
-"""Any distribution of torch as a likelihood, in one line."""
+"""Any distribution of torch as a likelihood."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
+from typing_extensions import override
 
 from tractable.errors import InvalidTarget
 from tractable.likelihoods import marginal, quadrature
-from tractable.likelihoods.base import Likelihood, real_targets
+from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.quadrature import Nodes
+from tractable.likelihoods.targets import real_targets
 from tractable.predictive.distribution_mixture import DistributionMixturePredictive, Exact
 
 Factory = Callable[[Tensor], Distribution]
 
 _NEWTON = 25
 _GRIDS = ((8.0, 25), (6.0, 25), (8.0, 45))  # reach and nodes along each of two outputs
-_LEAST_BEND = 0.05
+_MIN_CURVATURE = 0.05
 _NEVER = -1e300
 _STEEP = 1e100  # steeper than this an output has no weight
 
 
 class FromDistribution(Likelihood):
-    """``y ~ conditional(z)``: whatever ``torch.distributions`` has, or you write.
+    """``y ~ factory(z)`` with a function that returns a ``torch.distributions`` object.
 
         likelihoods.FromDistribution(lambda z: Gamma(2.0, 2.0 * torch.exp(-z)))
         likelihoods.FromDistribution(lambda z: Gamma(z[..., 0].exp(), z[..., 1].exp()), outputs=2)
@@ -42,31 +44,31 @@ class FromDistribution(Likelihood):
     output *less* certain leaves its variance as it is.
 
     Args:
-        distribution: from outputs to a distribution of as many numbers.  With several outputs per
-            number they are the last dimension of ``z``.  A function is not saved in a file: load
-            with ``Learner.load(path, likelihood=...)``.
-        outputs: outputs per number, one or two.  In the network's output all first ones come
-            first, then all second ones.
+        factory: returns the distribution of the targets, given outputs ``z``.  With two outputs
+            per target they are the last dimension of ``z``.  A file does not hold the function:
+            load with ``Learner.load(path, likelihood=...)``.
+        outputs: outputs per target, one or two.  The network returns the first outputs of all
+            targets, then the second outputs of all targets.
     """
 
-    def __init__(self, distribution: Factory | None = None, outputs: int = 1) -> None:
+    def __init__(self, factory: Factory | None = None, outputs: int = 1) -> None:
         super().__init__()
-        if distribution is None:
+        if factory is None:
             raise ValueError(
                 "a file does not hold the function of FromDistribution: give "
-                "load(path, likelihood=FromDistribution(...)) the one it was made with"
+                "load(path, likelihood=FromDistribution(...)) that it was saved with"
             )
         if outputs not in (1, 2):
             raise ValueError(f"outputs must be 1 or 2, got {outputs}")
-        self.factory, self.outputs = distribution, outputs
+        self.factory, self.outputs = factory, outputs
 
     @property
+    @override
     def outputs_needed(self) -> int:
-        """See ``Likelihood``."""
         return self.outputs
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``; values that the distribution cannot have are refused."""
+        """Return checked targets; raise ``InvalidTarget`` for values outside of the support."""
         if outputs[-1] % self.outputs:
             raise ValueError(
                 f"FromDistribution needs {self.outputs} outputs per target, the network gives "
@@ -88,11 +90,11 @@ class FromDistribution(Likelihood):
         return y
 
     def conditional(self, z: Tensor) -> Distribution:
-        """The distribution of targets, given the network's outputs."""
+        """Return the distribution of the targets, given the network's outputs."""
         return self._of(self._grouped(z))
 
     def _grouped(self, z: Tensor) -> Tensor:
-        """Outputs of one target along a last dimension of their own."""
+        """Return outputs with those of one target along a new last dimension."""
         return torch.stack(z.chunk(self.outputs, -1), -1)
 
     def _of(self, grouped: Tensor) -> Distribution:
@@ -105,13 +107,13 @@ class FromDistribution(Likelihood):
         return made
 
     def _log_density(self, y: Tensor, grouped: Tensor) -> Tensor:
-        """``log p(y|z)``; where the function of far outputs overflows, they are impossible."""
+        """Return ``log p(y|z)``; outputs for which the function overflows have density zero."""
         return self._of(grouped).log_prob(y).nan_to_num(_NEVER, _NEVER, _NEVER)
 
     # --- where the integrand is ------------------------------------------------------------
 
     def _peak(self, y: Tensor, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-        """The greatest peak as ``e``, and how the log integrand bends there."""
+        """Return the highest peak as ``e``, and minus the second derivative there."""
         coarse = torch.linspace(-6, 6, 13 if self.outputs == 1 else 7).tolist()
         starts = mean.new_tensor(list(itertools.product(coarse, repeat=self.outputs)))
         starts = starts.reshape(len(starts), *[1] * (mean.ndim - 1), self.outputs)
@@ -121,7 +123,7 @@ class FromDistribution(Likelihood):
         top = self._integrand(y, mean, std, e)
         size = torch.ones_like(top)
         for _ in range(_NEWTON):
-            slope, bend = self._bends(y, mean, std, e)
+            slope, bend = self._curvature(y, mean, std, e)
             step = torch.linalg.solve(bend, slope.unsqueeze(-1)).squeeze(-1)
             step = step / (step.norm(dim=-1, keepdim=True) / 3).clamp_min(1)
             there = self._integrand(y, mean, std, e + size.unsqueeze(-1) * step)
@@ -129,13 +131,13 @@ class FromDistribution(Likelihood):
             e = torch.where(better.unsqueeze(-1), e + size.unsqueeze(-1) * step, e)
             top = torch.where(better, there, top)
             size = torch.where(better, (2 * size).clamp(max=1), size / 4)
-        return e, self._bends(y, mean, std, e)[1]
+        return e, self._curvature(y, mean, std, e)[1]
 
     def _integrand(self, y: Tensor, mean: Tensor, std: Tensor, e: Tensor) -> Tensor:
         return self._log_density(y, mean + std * e) - 0.5 * (e * e).sum(-1)
 
-    def _bends(self, y: Tensor, mean: Tensor, std: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-        """Slope, and minus the second derivative made positive."""
+    def _curvature(self, y: Tensor, mean: Tensor, std: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the first derivative, and minus the second, made positive definite."""
         with torch.enable_grad():
             leaf = e.detach().requires_grad_()
             (slope,) = torch.autograd.grad(
@@ -146,12 +148,12 @@ class FromDistribution(Likelihood):
                 for k in range(self.outputs)
             ]
         values, vectors = torch.linalg.eigh(-torch.stack(rows, -2).nan_to_num(0.0, 0.0, 0.0))
-        values = values.clamp_min(_LEAST_BEND).unsqueeze(-2)
+        values = values.clamp_min(_MIN_CURVATURE).unsqueeze(-2)
         bend = (vectors * values) @ vectors.transpose(-1, -2)
         return slope.detach().nan_to_num(0.0, 0.0, 0.0), bend
 
     def _nodes(self, y: Tensor, mean: Tensor, variance: Tensor) -> Nodes:
-        """Nodes in front; ``e`` has the outputs of a target last, the weight has not."""
+        """Return nodes in the first dimension; ``e`` has the outputs of a target last."""
         with torch.no_grad():
             std = variance.sqrt()
             peak, bend = self._peak(y, mean, std)
@@ -166,7 +168,7 @@ class FromDistribution(Likelihood):
     def _around(
         self, y: Tensor, mean: Tensor, std: Tensor, peak: Tensor, covariance: Tensor
     ) -> Nodes:
-        """A grid around a centre, then one around what that finds: two outputs bend a peak."""
+        """Return a grid around the peak, moved twice to the mean that it finds."""
         for reach, side in _GRIDS:
             values, vectors = torch.linalg.eigh(covariance)
             values = values.clamp_min(1e-12)
@@ -184,39 +186,39 @@ class FromDistribution(Likelihood):
 
     # --- evidence --------------------------------------------------------------------------
 
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         return self.conditional(z).log_prob(y).flatten(1).sum(1)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """By quadrature, in double precision."""
+        """Return the log evidence by quadrature, in double precision."""
         found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
 
     def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log evidence of every number; all arguments in double precision."""
+        """Return the log evidence of every number; arguments in double precision."""
         mean, variance = self._grouped(mean), self._grouped(variance)
         nodes = self._nodes(y.detach(), mean.detach(), variance.detach())
         z = mean + variance.sqrt() * nodes.e
         return (self._log_density(y, z) + nodes.log_weight).logsumexp(0)
 
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``P(Y <= y)`` of every number; all arguments in double precision."""
+        """Return ``P(Y <= y)`` of every number; arguments in double precision."""
         if self.outputs == 1:
             return marginal.cumulative(self.conditional, y, mean, variance)
         return marginal.cumulative_of_two(self.conditional, y, mean, variance)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Averages over the nodes of the scores, which autograd gives."""
+        """Return averages over the nodes of derivatives, which autograd computes."""
         dtype, y = mean.dtype, y.double()
         mean, variance = self._grouped(mean.double()), self._grouped(variance.double())
         nodes = self._nodes(y, mean, variance)
         z = mean + variance.sqrt() * nodes.e
         weight = (self._log_density(y, z) + nodes.log_weight).softmax(0).unsqueeze(-1)
-        d_mu, d_var = quadrature.messages(partial(self._slopes, y), z, weight, mean, variance)
+        d_mu, d_var = quadrature.messages(partial(self._derivatives, y), z, weight, mean, variance)
         return tuple(torch.cat(d.unbind(-1), -1).to(dtype) for d in (d_mu, d_var))  # type: ignore[return-value]
 
-    def _slopes(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def _derivatives(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = z.detach().requires_grad_()
             (score,) = torch.autograd.grad(
@@ -234,7 +236,9 @@ class FromDistribution(Likelihood):
         return torch.where(known, score.detach(), nothing), torch.where(known, bend, nothing)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
-        """Exact: density, distribution function and samples.
+        """Return the prediction for ``z ~ N(mean, variance)``.
+
+        Exact: density, distribution function and samples.
 
         Approximate: mean and variance, by 61 nodes, or 19 for each of two outputs; quantiles, of
         samples where the distribution has no distribution function.
@@ -260,7 +264,7 @@ class FromDistribution(Likelihood):
         return DistributionMixturePredictive(self.conditional(z), weight, exact=exact, dtype=dtype)
 
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``; the function is not among them."""
+        """Return the arguments without the function."""
         return {"outputs": self.outputs}
 
 

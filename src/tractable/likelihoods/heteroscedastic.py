@@ -21,16 +21,17 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
+from typing_extensions import override
 
 from tractable.likelihoods import quadrature
-from tractable.likelihoods.base import HeldOut, Likelihood, Messages, real_targets
+from tractable.likelihoods.base import HeldOut, Likelihood, Traits
 from tractable.likelihoods.calibration import calibrated_scale
-from tractable.likelihoods.gate import OutlierGate, OutlierWeights
+from tractable.likelihoods.targets import real_targets
 from tractable.predictive import NormalPredictive
 
 MAX_NODES = 180
-_LOG_NOISE_RANGE = 14.0  # log noise variance: deviations from 1e-3 to 1e3 of standardised targets
+_LOG_NOISE_RANGE = 14.0  # log noise variance: std from 1e-3 to 1e3 of standardized targets
 _TINY = 1e-30  # smallest variance of a log noise that is divided by
 _SOLVE = 4  # Newton steps, to the bound of the peak and to the peak
 _SCAN = 16  # intervals in which the peak is looked for
@@ -49,6 +50,7 @@ class HeteroscedasticNormal(Likelihood):
             compiled kernel chooses their number for each value.
     """
 
+    traits = Traits(supports_calibration=True, supports_extra_variance=True, supports_outliers=True)
     noise_scale: Tensor
 
     def __init__(self, nodes: int = quadrature.NODES) -> None:
@@ -61,39 +63,45 @@ class HeteroscedasticNormal(Likelihood):
         # On the noise of predictions, fitted to held-out rows; learning does not depend on it.
         self.register_buffer("noise_scale", torch.ones((), dtype=torch.float64))
 
-    def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """A factor is positive."""
-        super().check_buffers(values)
-        if not float(values["noise_scale"]) > 0:
-            raise ValueError("the factor on the noise must be positive")
-
     @property
+    @override
     def outputs_needed(self) -> int:
-        """See ``Likelihood``."""
         return 2
 
-    @property
-    def can_widen(self) -> bool:
-        """See ``Likelihood``."""
-        return True
-
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         if outputs[-1] % 2:
             raise ValueError(
                 f"a predicted noise needs two outputs per target, the network gives {outputs[-1]}"
             )
         return real_targets(y, torch.Size([*outputs[:-1], outputs[-1] // 2]))
 
+    @property
+    def noise(self) -> dict[str, Tensor]:
+        """The factor on the noise variance of predictions; the network predicts the rest."""
+        return {"noise_scale": self.noise_scale}
+
+    def check_buffers(self, values: dict[str, Tensor]) -> None:
+        """Check also that the factor is positive."""
+        super().check_buffers(values)
+        if not float(values["noise_scale"]) > 0:
+            raise ValueError("the factor on the noise must be positive")
+
+    @override
+    def conditional(self, z: Tensor) -> distributions.Normal:
+        mu, log_noise = z.chunk(2, -1)
+        std = (_noise(log_noise) * self.noise_scale.to(z.dtype)).sqrt()
+        return distributions.Normal(mu, std, validate_args=False)
+
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``; the log noise variance counts as at most 14 and at least -14."""
+        """Return ``log p(y|z)`` with the log noise variance clamped to [-14, 14]."""
         mu, log_noise = z.chunk(2, -1)
         log_noise = log_noise.clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE)
         density = -0.5 * ((y - mu) ** 2 * torch.exp(-log_noise) + log_noise + math.log(2 * math.pi))
         return density.flatten(1).sum(1)
 
     def _nodes(self, e: Tensor, var_1: Tensor, mu_2: Tensor, var_2: Tensor) -> quadrature.Nodes:
-        """Where the integrand over the log noise is."""
+        """Return nodes where the integrand over the log noise is large."""
         with torch.no_grad():  # the integral does not depend on where its nodes are
             density = partial(_log_density, e, var_1)
             peak = _peak(e, var_1, mu_2, var_2)
@@ -106,7 +114,7 @@ class HeteroscedasticNormal(Likelihood):
             return quadrature.even(low, high, max(self.nodes, quadrature.NODES))
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """By quadrature over the log noise, in double precision."""
+        """Return the log evidence by quadrature over the log noise, in double precision."""
         mu_1, mu_2 = mean.double().chunk(2, -1)
         var_1, var_2 = variance.double().chunk(2, -1)
         e = y.double() - mu_1
@@ -115,7 +123,7 @@ class HeteroscedasticNormal(Likelihood):
         return found.flatten(1).sum(1).to(mean.dtype)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Averages over the nodes; see the module."""
+        """Return averages over the nodes; see the module."""
         mu_1, mu_2 = mean.double().chunk(2, -1)
         var_1, var_2 = variance.double().chunk(2, -1)
         e = y.double() - mu_1
@@ -128,7 +136,7 @@ class HeteroscedasticNormal(Likelihood):
         v, shift = var_2.clamp_min(_TINY), nu - mu_2
         moved = (r * shift).sum(0)
         left = (r * (shift - moved) ** 2).sum(0) / v
-        score, bend = _slopes(e, var_1, nu)
+        score, bend = _derivatives(e, var_1, nu)
         d_mu_2 = (r * score).sum(0)
         by_scores = (r * (bend + (score - d_mu_2) ** 2)).sum(0)
         d_mu_2 = torch.where(v > _SMALL, moved / v, d_mu_2)
@@ -137,52 +145,35 @@ class HeteroscedasticNormal(Likelihood):
         d_mu, d_var = torch.cat([d_mu_1, d_mu_2], -1), torch.cat([d_var_1, d_var_2], -1)
         return d_mu.to(mean.dtype), d_var.clamp(max=0).to(mean.dtype)
 
-    def weigh(self, gate: OutlierGate, y: Tensor, mean: Tensor, variance: Tensor) -> OutlierWeights:
-        """What a gate says of observations; the noise is expected to be as it was learnt.
-
-        Its level is one for all targets, as the noise is a function and no number of each.
-        """
-        located, within, noise = self._matched(mean, variance)
-        return gate.weigh(y, located, (within + noise).double())
-
-    def hear(
-        self,
-        y: Tensor,
-        mean: Tensor,
-        variance: Tensor,
-        *,
-        weight: Tensor | None = None,
-        memory_rows: float | None = None,
-    ) -> Messages:
-        """See ``Likelihood``; a weight counts for the mean and for the noise of a target."""
-        d_mu, d_var = self.messages(y, mean, variance)
-        if weight is None:
-            return Messages(d_mu, d_var, d_var, {})
-        both = torch.cat([weight, weight], -1).to(d_mu.dtype)
-        return Messages(d_mu * both, d_var * both, d_var, {})
+    @override
+    def predicted_targets(
+        self, y: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        loc, within, noise = self._matched(mean, variance)
+        return y, loc, (within + noise).double()
 
     def _matched(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean, its variance, and the mean of the log-normal noise."""
+        """Return the mean, its variance, and the mean of the log-normal noise."""
         mu_1, mu_2 = mean.chunk(2, -1)
         var_1, var_2 = variance.chunk(2, -1)
         log_noise = (mu_2 + 0.5 * var_2).clamp(-_LOG_NOISE_RANGE, _LOG_NOISE_RANGE)
         return mu_1, var_1, log_noise.exp()
 
     def predictive(self, mean: Tensor, variance: Tensor) -> NormalPredictive:
-        """Moment-matched: the aleatoric variance is the mean of the log-normal noise."""
-        located, within, noise = self._matched(mean, variance)
-        return NormalPredictive(located, within, noise * self.noise_scale.to(noise.dtype))
+        """Return a normal prediction whose noise variance is the mean of the log-normal noise."""
+        loc, within, noise = self._matched(mean, variance)
+        return NormalPredictive(loc, within, noise * self.noise_scale.to(noise.dtype))
 
+    @override
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
-        """See ``Likelihood``."""
         return calibrated_scale(held_out)
 
+    @override
     def rescale(self, scale: float) -> None:
-        """See ``Likelihood``."""
         self.noise_scale = self.noise_scale * scale
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"nodes": self.nodes}
 
 
@@ -196,14 +187,14 @@ def _log_density(e: Tensor, var_1: Tensor, log_noise: Tensor) -> Tensor:
     return -0.5 * (e * e / total + total.log() + math.log(2 * math.pi))
 
 
-def _slopes(e: Tensor, var_1: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
+def _derivatives(e: Tensor, var_1: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
     """First and second derivative of ``_log_density`` in the log noise."""
     noise = _noise(log_noise)
     share = noise / (var_1 + noise)
-    surprise = e * e / (var_1 + noise)
+    chi2 = e * e / (var_1 + noise)
     inside = (log_noise.abs() < _LOG_NOISE_RANGE).to(share.dtype)
-    first = 0.5 * share * (surprise - 1) * inside
-    return first, first + 0.5 * share * share * (1 - 2 * surprise) * inside
+    first = 0.5 * share * (chi2 - 1) * inside
+    return first, first + 0.5 * share * share * (1 - 2 * chi2) * inside
 
 
 def _peak(e: Tensor, var_1: Tensor, mu_2: Tensor, var_2: Tensor) -> Tensor:
@@ -230,7 +221,7 @@ def _peak(e: Tensor, var_1: Tensor, mu_2: Tensor, var_2: Tensor) -> Tensor:
     d = shifts.gather(0, height.argmax(0, keepdim=True)).squeeze(0)
     low, high = span.clamp(max=0), span.clamp(min=0)
     for _ in range(_SOLVE):
-        score, bend = _slopes(e, var_1, mu_2 + d)
+        score, bend = _derivatives(e, var_1, mu_2 + d)
         d = d - (d - v * score) / (1 - v * bend.clamp(max=0))
         d = torch.minimum(torch.maximum(d, low), high)
     return d * v.rsqrt()

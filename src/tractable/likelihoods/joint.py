@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.errors import InvalidTarget
-from tractable.likelihoods.base import Likelihood, Messages, refuse_gaussian_targets
+from tractable.likelihoods.base import Likelihood, Traits
 from tractable.likelihoods.composite import Composite, from_config, to_config
 from tractable.likelihoods.per_step import PerStep
+from tractable.likelihoods.targets import refuse_gaussian_targets
 from tractable.predictive.joint import JointPredictive
 from tractable.predictive.steps import is_observed
 
@@ -42,29 +44,24 @@ class Joint(Composite):
                 "PerStep(Joint(...)) for several targets at every step"
             )
         super().__init__(found)
+        self.traits = Traits(
+            learns_noise=any(part.traits.learns_noise for part in found),
+            supports_missing=True,
+            supports_vmap=False,  # members of an ensemble may miss different targets
+        )
 
     @property
+    @override
     def outputs_needed(self) -> int:
-        """See ``Likelihood``."""
         return sum(part.outputs_needed for part in self.part_list)
 
     @property
+    @override
     def targets_needed(self) -> int:
-        """See ``Likelihood``."""
         return sum(part.targets_needed for part in self.part_list)
 
-    @property
-    def takes_missing(self) -> bool:
-        """See ``Likelihood``."""
-        return True
-
-    @property
-    def takes_members(self) -> bool:
-        """Which targets are missing differs from member to member."""
-        return False
-
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         refuse_gaussian_targets(y)
         if tuple(outputs[1:]) != (self.outputs_needed,):
             raise ValueError(
@@ -91,17 +88,17 @@ class Joint(Composite):
     def _pieces(
         self, y: Tensor, *outputs: Tensor
     ) -> Iterator[tuple[Likelihood, Tensor, Tensor, list[Tensor]]]:
-        """For each part: itself, which rows are there, their targets and their outputs."""
+        """Yield each part, which rows have its targets, their targets and their outputs."""
         column = first = 0
         for part in self.part_list:
             own = y[:, column : column + part.targets_needed]
-            there = is_observed(own, partly=part.takes_missing)
+            there = is_observed(own, partly=part.traits.supports_missing)
             slices = [z[:, first : first + part.outputs_needed] for z in outputs]
             column, first = column + part.targets_needed, first + part.outputs_needed
             yield part, there, own[there], [z[there] for z in slices]
 
     def _checked(self, part: Likelihood, own: Tensor) -> Tensor:
-        """Targets as the part takes them: labels become whole numbers again."""
+        """Return targets as the part expects them: labels become integers again."""
         return part.targets(own, torch.Size([len(own), part.outputs_needed]))
 
     def _summed(
@@ -114,16 +111,20 @@ class Joint(Composite):
                 total = total.index_add(0, torch.nonzero(there).flatten(), found)
         return total
 
+    def conditional(self, z: Tensor) -> NoReturn:
+        """Raise ``TypeError``: the parts have distributions of different kinds."""
+        raise TypeError("Joint has no single conditional distribution: ask its part_list")
+
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """Sum over the targets that are there."""
+        """Return the sum over the observed targets."""
         return self._summed(y, lambda part, *at: part.log_prob(*at), z, z)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Sum over the targets that are there."""
+        """Return the sum over the observed targets."""
         return self._summed(y, lambda part, *at: part.log_evidence(*at), mean, mean, variance)
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Each part's own, in blocks; zero where a target is missing."""
+        """Return the curvature of each part in blocks; zero where a target is missing."""
         first = torch.zeros_like(z)
         second = z.new_zeros(*z.shape, z.shape[1])
         column = 0
@@ -137,12 +138,12 @@ class Joint(Composite):
             column += part.outputs_needed
         return first, second
 
+    @override
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Each part's own; nothing where a target is missing."""
-        heard = self.hear(y, mean, variance)
-        return heard.d_mu, heard.d_var
+        return self.messages_and_noise(y, mean, variance)[:2]
 
-    def hear(
+    @override
+    def update_noise(
         self,
         y: Tensor,
         mean: Tensor,
@@ -150,60 +151,70 @@ class Joint(Composite):
         *,
         weight: Tensor | None = None,
         memory_rows: float | None = None,
-    ) -> Messages:
-        """See ``Likelihood``."""
+    ) -> dict[str, Tensor]:
+        return self.messages_and_noise(y, mean, variance, memory_rows=memory_rows)[2]
+
+    def messages_and_noise(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory_rows: float | None = None,
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Return messages and noise of each part; zero messages where a target is missing."""
         first, second = torch.zeros_like(mean), torch.zeros_like(mean)
         noise: dict[str, Tensor] = {}
         column = 0
         for k, (part, there, own, (m, v)) in enumerate(self._pieces(y, mean, variance)):
             if len(own):
-                heard = part.hear(self._checked(part, own), m, v, memory_rows=memory_rows)
+                targets = self._checked(part, own)
+                d_mu, d_var, own_noise = part.messages_and_noise(
+                    targets, m, v, memory_rows=memory_rows
+                )
                 rows = torch.nonzero(there)
                 columns = torch.arange(column, column + m.shape[1], device=m.device)
-                first[rows, columns], second[rows, columns] = heard.d_mu, heard.d_var
-                noise |= {f"parts.{k}.{name}": value for name, value in heard.noise.items()}
+                first[rows, columns], second[rows, columns] = d_mu, d_var
+                noise |= {f"parts.{k}.{name}": value for name, value in own_noise.items()}
             column += part.outputs_needed
-        return Messages(first, second, second, noise)
-
-    def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
-    ) -> dict[str, Tensor]:
-        """The parts' own."""
-        return self.hear(y, mean, variance, memory_rows=memory_rows).noise
+        return first, second, noise
 
     # --- noise -----------------------------------------------------------------------------
 
-    @property
-    def has_learnable_noise(self) -> bool:
-        """Whether a part learns one."""
-        return any(part.has_learnable_noise for part in self.part_list)
-
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
-        """The parts' statistics one after the other."""
-        if not self.has_learnable_noise:
+        """Return the statistics of the parts one after the other."""
+        if not self.traits.learns_noise:
             return None
         y = y.repeat(len(z) // len(y), 1)
         found = []
         for part, _, own, (mine,) in self._pieces(y, z):
-            if not part.has_learnable_noise:
+            if not part.traits.learns_noise:
                 continue
             empty = self._empty(part)
-            seen = part.sufficient_statistics(self._checked(part, own), mine) if len(own) else None
-            found.append((empty if seen is None else seen).flatten().double().to(z.device))
+            own_statistics = None
+            if len(own):
+                own_statistics = part.sufficient_statistics(self._checked(part, own), mine)
+            found.append(
+                (empty if own_statistics is None else own_statistics)
+                .flatten()
+                .double()
+                .to(z.device)
+            )
         return torch.cat(found)
 
     def _empty(self, part: Likelihood) -> Tensor:
-        """No statistics of a part, in their shape."""
+        """Return zeros in the shape of the statistics of a part."""
         y = self._checked(part, torch.zeros(1, part.targets_needed))
-        seen = part.sufficient_statistics(y, torch.zeros(1, part.outputs_needed))
-        assert seen is not None
-        return torch.zeros_like(seen, dtype=torch.float64)
+        found = part.sufficient_statistics(y, torch.zeros(1, part.outputs_needed))
+        assert found is not None
+        return torch.zeros_like(found, dtype=torch.float64)
 
     def m_step(self, statistics: Tensor) -> None:
-        """Each part's own; one whose targets were all missing keeps its noise."""
+        """Set the noise of each part; a part without observed targets keeps its noise."""
         start = 0
         for part in self.part_list:
-            if part.has_learnable_noise:
+            if part.traits.learns_noise:
                 shape = self._empty(part).shape
                 mine = statistics[start : start + shape.numel()]
                 start += shape.numel()
@@ -211,7 +222,7 @@ class Joint(Composite):
                     part.m_step(mine.reshape(shape))
 
     def predictive(self, mean: Tensor, variance: Tensor) -> JointPredictive:
-        """The parts' predictions, side by side."""
+        """Return the predictions of the parts side by side."""
         found, first = [], 0
         for part in self.part_list:
             columns = slice(first, first + part.outputs_needed)
@@ -219,6 +230,6 @@ class Joint(Composite):
             first += part.outputs_needed
         return JointPredictive(tuple(found), tuple(part.targets_needed for part in self.part_list))
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"parts": [to_config(part) for part in self.part_list]}

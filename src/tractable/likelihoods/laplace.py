@@ -1,4 +1,4 @@
-"""Numbers whose errors have sharp peaks and long tails: least absolute deviations."""
+"""Numbers with Laplace noise: least absolute deviations."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 from torch.distributions import Laplace as Distribution
 from torch.special import erfcx, log_ndtr, ndtr
+from typing_extensions import override
 
 from tractable.likelihoods import probit
 from tractable.likelihoods.online_em import OnlineScale
-from tractable.likelihoods.univariate import Moments, mixture_over_nodes
-from tractable.predictive import DistributionMixturePredictive
+from tractable.likelihoods.univariate import Moments, Univariate
 
-_LEAST_VARIANCE = 1e-24
-_LEAST_SCALE = 1e-6
+_MIN_VARIANCE = 1e-24
+_MIN_SCALE = 1e-6
 
 
-class Laplace(OnlineScale):
+class Laplace(OnlineScale, Univariate):
     """``p(y|z) = exp(-|y - z| / b) / 2b``, for targets of about unit scale.
 
     With ``e = y - mean`` the evidence is a sum of two halves, those of ``z`` below and above ``y``:
@@ -32,23 +32,23 @@ class Laplace(OnlineScale):
     Exact: the evidence, the messages and the expected statistic of the scale.
 
     Args:
-        scale: b; None learns it, one for each output.
-        outputs: number of outputs, needed when the scale is learnt.
+        scale: b.  Default: learned, one per output.
+        outputs: number of outputs; needed if the scale is learned and there are several.
     """
 
     def __init__(self, scale: float | None = None, outputs: int = 1) -> None:
         super().__init__(scale, outputs, 1.0, "scale")
 
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         b = self.parameter.to(z.dtype)
         return (-(y - z).abs() / b - (2 * b).log()).flatten(1).sum(1)
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Likelihood``; with ``1 / b^2``, the expected value of the squared gradient.
+        """Return the gradient and ``1 / b^2``, the expected value of its square.
 
-        The second derivative of ``|y - z|`` is zero wherever it exists, so that no observation
-        would tell the Laplace learner anything.
+        The second derivative of ``|y - z|`` is zero wherever it exists, so that observations would
+        not change the curvature of the Laplace learner.
         """
         b = self.parameter.to(z.dtype)
         first = (torch.sign(y - z) / b).flatten(1)
@@ -56,7 +56,7 @@ class Laplace(OnlineScale):
         return first, torch.diag_embed(information)
 
     def _halves(self, e: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Arguments of the two normal distribution functions, and the logs of the two terms."""
+        """Return the arguments of the two normal distribution functions, and the log terms."""
         b, std = self.parameter, variance.sqrt()
         below, above = e / std - std / b, -(e / std + std / b)
         return below, above, log_ndtr(below) - e / b, log_ndtr(above) + e / b
@@ -66,35 +66,30 @@ class Laplace(OnlineScale):
         _, _, low, high = self._halves(e, variance)
         return torch.logaddexp(low, high) + variance / (2 * b * b) - (2 * b).log()
 
-    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """In closed form, in double precision."""
-        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
-        return found.flatten(1).sum(1).to(mean.dtype)
-
+    @override
     def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log evidence of every number, in double precision."""
-        return self._log_density(y - mean, variance.clamp_min(_LEAST_VARIANCE))
+        return self._log_density(y - mean, variance.clamp_min(_MIN_VARIANCE))
 
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``P(Y <= y)`` of every number, in double precision.
+        """Return ``P(Y <= y)`` of every number, in double precision.
 
         With ``t = e / sqrt v``, ``s = sqrt v / b`` and Mills' ratio R it is ``Phi(t) - phi(t)
         (R(s - t) - R(s + t)) / 2`` (Reed, "The normal-Laplace distribution", 2006, eq. 11).
         """
-        std = variance.clamp_min(_LEAST_VARIANCE).sqrt()
+        std = variance.clamp_min(_MIN_VARIANCE).sqrt()
         t, s = (y - mean) / std, std / self.parameter
         far = t.abs()  # in the lower half, and by symmetry
         tail = ndtr(-far) + 0.5 * (_mills(far, s, -1) - _mills(far, s, 1))
         return torch.where(t < 0, tail, 1 - tail)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments:
-        """Mean and variance of the output, and ``2 b^2``."""
+        """Return mean and variance of the output, and ``2 b^2``."""
         return mean, variance, (2 * self.parameter.square()).expand_as(mean)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """In closed form; see the class."""
+        """Return the messages of the class documentation."""
         b, dtype = self.parameter, mean.dtype
-        v = variance.double().clamp_min(_LEAST_VARIANCE)
+        v = variance.double().clamp_min(_MIN_VARIANCE)
         e = y.double() - mean.double()
         _, _, low, high = self._halves(e, v)
         d_mu = torch.tanh(0.5 * (low - high)) / b
@@ -105,30 +100,26 @@ class Laplace(OnlineScale):
         return d_mu.to(dtype), torch.maximum(d_var.clamp(max=0), -1 / v).to(dtype)
 
     def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``E|y - z|``: the means of two truncated normals, each with its share."""
-        v = variance.clamp_min(_LEAST_VARIANCE)
+        """Return ``E|y - z|``: the weighted means of two truncated normal distributions."""
+        v = variance.clamp_min(_MIN_VARIANCE)
         below, above, low, high = self._halves(y - mean, v)
         share = torch.sigmoid(low - high)
         return v.sqrt() * (share * _beyond(below) + (1 - share) * _beyond(above))
 
     def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
-        """The mean absolute error."""
-        return statistic.clamp_min(_LEAST_SCALE)
+        """Return the mean absolute error, above a floor."""
+        return statistic.clamp_min(_MIN_SCALE)
 
     def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
-        """The scale itself."""
+        """Return the scale itself."""
         return parameter
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
-        """Exact: all members."""
-        return mixture_over_nodes(self, mean, variance)
-
+    @override
     def conditional(self, z: Tensor) -> Distribution:
-        """The distribution of targets, given the outputs."""
         return Distribution(z, self.parameter.to(z.dtype).expand_as(z), validate_args=False)
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"scale": self.fixed_value, "outputs": self.outputs}
 
 

@@ -1,63 +1,64 @@
-"""The network itself is a density: its output is the log density of the row."""
+"""Networks that return the log density of their inputs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.errors import InvalidTarget, Unsupported
-from tractable.likelihoods.base import Likelihood
+from tractable.likelihoods.base import Likelihood, Traits
 from tractable.predictive.log_density import LogDensityPredictive
 
 
 class LogDensity(Likelihood):
-    """For modules that return a distribution, asked for the log density of the rows they are given.
+    """The network returns the log density of each row of its inputs.
 
-    The rows are the *inputs* of such a network, and its one output is ``log p(row)`` (or a bound
-    on it), so nothing is left to compare it with: targets are ignored, and the log likelihood of
-    a row is the output.  ``tractable.generative`` wraps flows, autoencoders and any module that
-    returns a ``torch.distributions.Distribution`` in this way.
+    Its single output is ``log p(row)``, or a bound on it, and is the log likelihood of the row;
+    targets are ignored.  ``tractable.generative`` uses it for flows, autoencoders and any module
+    that returns a ``torch.distributions.Distribution``.
 
-    Exact: for the gradient learners.  For ``TAGI`` there is no message: it would need the
-    evidence of a density that is itself uncertain, an exponential of the output.
+    Exact: for the gradient-based learners.  ``TAGI`` cannot use it: the evidence of an uncertain
+    density, the expected exponential of the output, has no Gaussian message.
     """
 
-    @property
-    def can_average(self) -> bool:
-        """Log densities of several networks are not averaged: their densities are."""
-        return False
+    traits = Traits(supports_averaging=False)  # of densities, not of their logarithms
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """Whatever was given, one value a row; the network must have one output."""
+        """Return any values, one per row; raise if the network has not one output."""
         if outputs[1:] != (1,):
             raise InvalidTarget(
                 f"the network must return the log density of each row, one number: its outputs "
-                f"are of shape {tuple(outputs)}. A network that returns numbers to be compared "
-                f"with targets needs a likelihood that says how, such as likelihoods.Normal()"
+                f"are of shape {tuple(outputs)}. A network whose outputs are compared with targets "
+                f"needs another likelihood, such as likelihoods.Normal()"
             )
         return y.reshape(len(y), -1)[:, :1]
 
+    def conditional(self, z: Tensor) -> NoReturn:
+        """Raise ``TypeError``: the network itself is the distribution."""
+        raise TypeError("LogDensity has no conditional distribution: the network is the density")
+
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """The output."""
+        """Return the output."""
         return z[..., 0]
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """The output; only where it is certain."""
+        """Return the output; raise ``Unsupported`` if it is uncertain."""
         if bool((variance > 0).any()):
             raise Unsupported(
-                "a module that returns a distribution cannot be learnt in closed form: the "
+                "a network that returns a log density cannot be learned in closed form: the "
                 "likelihood of a row is the exponential of an uncertain output, which has no "
                 "Gaussian message. Use Backprop or BayesByBackprop, or a density that reduces to "
                 "regression: generative.Autoregressive or generative.Diffusion"
             )
         return mean[..., 0]
 
+    @override
     def predictive(self, mean: Tensor, variance: Tensor) -> LogDensityPredictive:
-        """The log density of each row."""
         return LogDensityPredictive(mean[..., 0])
 
+    @override
     def config(self) -> dict[str, Any]:
-        """No arguments."""
         return {}

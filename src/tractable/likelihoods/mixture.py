@@ -1,4 +1,4 @@
-"""Targets with several peaks: mixture density networks, in closed form under Gaussian outputs.
+"""Multimodal targets: mixture density networks, in closed form for Gaussian outputs.
 
 The outputs are K logits and then the outputs of each of the K components, one after the other.
 With the weights ``pi = softmax(logits)`` and Gaussian outputs that are independent, the evidence is
@@ -14,14 +14,17 @@ in which only ``E[pi_k]`` is approximate: ``p_k = softmax(m_k / sqrt(1 + pi v_k 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
+from typing_extensions import override
 
-from tractable.likelihoods.base import HeldOut, Likelihood, Messages, positive_semidefinite
+from tractable.likelihoods.base import HeldOut, Likelihood, positive_semidefinite
 from tractable.likelihoods.calibration import calibrated_scale
 from tractable.likelihoods.composite import Composite, from_config
+from tractable.likelihoods.noise import repeat_targets
 from tractable.likelihoods.normal import Normal
 from tractable.likelihoods.online_em import OnlineEM
 from tractable.likelihoods.online_normal import OnlineNormal
@@ -31,60 +34,44 @@ from tractable.predictive import MixturePredictive, Predictive
 
 
 class Mixture(Composite):
-    """One of K components, chosen with probabilities that the network gives as well.
+    """A mixture of K components; the network also predicts their probabilities.
 
     Exact: the evidence, but for the expected weights.
     Approximate: those; and an observation that makes an output *less* certain leaves its variance.
 
     Args:
-        component: likelihood of the components: ``HeteroscedasticNormal()``, whose widths the
-            network predicts, ``Normal()``, ``Laplace()``, ``StudentT()``, ... with a noise of its
-            own each; a noise that is not given is learnt by responsibilities.
-        components: their number K, at least two.
+        component: likelihood of the components: ``HeteroscedasticNormal()``, whose
+            noise the network predicts, ``Normal()``, ``Laplace()``, ``StudentT()``, ... each with
+            its own noise, which is learned by responsibilities if it is not given.
+        components: number of components K, at least two.
     """
 
     def __init__(self, component: Likelihood | dict[str, Any], components: int) -> None:
         component = from_config(component)
         if components < 2:
             raise ValueError(f"a mixture needs at least 2 components, got {components}")
-        if type(component) is Normal and component.learns_noise:
+        if type(component) is Normal and not component.missing and component.sigma is None:
             component = OnlineNormal(None, component.outputs)
         _check_component(component)
         super().__init__([component] * components)
         self.components = components
+        # Components may be permuted between the members of an ensemble.
+        self.traits = replace(
+            self.part_list[0].traits, supports_averaging=False, supports_outliers=False
+        )
 
     @property
+    @override
     def outputs_needed(self) -> int:
-        """See ``Likelihood``."""
         return self.components * (1 + self.part_list[0].outputs_needed)
 
     @property
+    @override
     def targets_needed(self) -> int:
-        """See ``Likelihood``."""
         return self.part_list[0].targets_needed
 
-    @property
-    def can_widen(self) -> bool:
-        """See ``Likelihood``."""
-        return self.part_list[0].can_widen
-
-    @property
-    def can_average(self) -> bool:
-        """Components may come in another order."""
-        return False
-
-    @property
-    def takes_missing(self) -> bool:
-        """As its components do."""
-        return self.part_list[0].takes_missing
-
-    @property
-    def takes_members(self) -> bool:
-        """As its components do."""
-        return self.part_list[0].takes_members
-
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         k = self.components
         if len(outputs) != 2 or outputs[1] <= k or (outputs[1] - k) % k:
             raise ValueError(
@@ -94,26 +81,36 @@ class Mixture(Composite):
         return self.part_list[0].targets(y, torch.Size([outputs[0], (outputs[1] - k) // k]))
 
     def _split(self, outputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Logits, and the outputs of each component."""
+        """Return the logits, and the outputs of each component."""
         k = self.components
         return outputs[:, :k], outputs[:, k:].chunk(k, 1)
 
     # --- evidence --------------------------------------------------------------------------
 
+    def conditional(self, z: Tensor) -> distributions.MixtureSameFamily:
+        """Return the mixture of whole rows: the targets of a row share their component."""
+        logits, parts = self._split(z)
+        each = [part.conditional(own) for part, own in zip(self.part_list, parts, strict=True)]
+        if not each[0].event_shape:
+            each = [distributions.Independent(part, 1) for part in each]
+        components = _stacked(each)
+        weights = distributions.Categorical(logits=logits, validate_args=False)
+        return distributions.MixtureSameFamily(weights, components, validate_args=False)
+
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         return self._densities(y, z).logsumexp(1)
 
     def _densities(self, y: Tensor, z: Tensor) -> Tensor:
-        """Log of weight times density of every component, given the outputs."""
+        """Return the log of weight times density of every component, given the outputs."""
         logits, parts = self._split(z)
         each = [part.log_prob(y, own) for part, own in zip(self.part_list, parts, strict=True)]
         return torch.stack(each, 1) + logits.log_softmax(1)
 
     def _terms(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log of weight times evidence of every component."""
+        """Return the log of weight times evidence of every component."""
         (logits, means), (spread, variances) = self._split(mean), self._split(variance)
-        if self.has_learnable_noise:
+        if self.traits.learns_noise:
             each = [
                 part.log_evidence(y, m, v)
                 for part, m, v in zip(self.part_list, means, variances, strict=True)
@@ -125,17 +122,17 @@ class Mixture(Composite):
         return found + (logits * shrinkage(spread)).log_softmax(1)
 
     def _below(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Components that are all alike as rows below each other, so that one call serves them."""
+        """Return equal components as rows below each other, for a single call."""
         k = self.components
         m, v = (outputs[:, k:].reshape(len(y) * k, -1) for outputs in (mean, variance))
         return y.repeat_interleave(k, 0), m, v
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log of the sum over components."""
+        """Return the log of the sum over components."""
         return self._terms(y, mean, variance).logsumexp(1)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """See the module."""
+        """Return the messages of the module documentation."""
         return self._messages(y, mean, variance, self._terms(y, mean, variance).softmax(1))
 
     def _messages(
@@ -145,7 +142,7 @@ class Mixture(Composite):
         s = shrinkage(spread)
         p = (logits * s).softmax(1)
         first, second = [s * (share - p)], [s * s * (share * (1 - share) - p * (1 - p))]
-        if self.has_learnable_noise:
+        if self.traits.learns_noise:
             pairs = [
                 part.messages(y, m, v)
                 for part, m, v in zip(self.part_list, means, variances, strict=True)
@@ -161,7 +158,7 @@ class Mixture(Composite):
         return torch.cat(first, 1), torch.maximum(torch.cat(second, 1).clamp(max=0), -most)
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Likelihood``; from the curvature of the components, by Louis' identity.
+        """Return gradient and curvature, from those of the components by Louis' identity.
 
         With the score ``s_k`` and the curvature ``L_k`` of the logits and component k together, the
         curvature of the mixture is ``E_r[L_k] - Cov_r[s_k]`` (Louis 1982).
@@ -191,12 +188,8 @@ class Mixture(Composite):
 
     # --- noise -----------------------------------------------------------------------------
 
-    @property
-    def has_learnable_noise(self) -> bool:
-        """Whether the components have a noise that is not given."""
-        return self.part_list[0].has_learnable_noise
-
-    def hear(
+    @override
+    def messages_and_noise(
         self,
         y: Tensor,
         mean: Tensor,
@@ -204,73 +197,75 @@ class Mixture(Composite):
         *,
         weight: Tensor | None = None,
         memory_rows: float | None = None,
-    ) -> Messages:
-        """See ``Likelihood``."""
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         share = self._terms(y, mean, variance).softmax(1)
         d_mu, d_var = self._messages(y, mean, variance, share)
-        return Messages(d_mu, d_var, d_var, self._noise(y, mean, variance, share, memory_rows))
+        return d_mu, d_var, self._noise(y, mean, variance, share, memory_rows)
 
+    @override
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory_rows: float | None = None,
     ) -> dict[str, Tensor]:
-        """The noise of each component, by the rows that it is responsible for."""
-        return self._noise(
-            y, mean, variance, self._terms(y, mean, variance).softmax(1), memory_rows
-        )
+        share = self._terms(y, mean, variance).softmax(1)
+        return self._noise(y, mean, variance, share, memory_rows)
 
     def _noise(
         self, y: Tensor, mean: Tensor, variance: Tensor, share: Tensor, memory_rows: float | None
     ) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
-        if not self.has_learnable_noise:
+        if not self.traits.learns_noise:
             return found
         _, means = self._split(mean)
         _, variances = self._split(variance)
         for k, (part, m, v) in enumerate(zip(self.part_list, means, variances, strict=True)):
             assert isinstance(part, OnlineEM)
-            new = part.update_noise(y, m, v, weight=share[:, k], memory_rows=memory_rows)
+            statistic = part.expected_statistic(y.double(), m.double(), v.double())
+            new = part.online_average(
+                statistic, responsibility=share[:, k], memory_rows=memory_rows
+            )
             found |= {f"parts.{k}.{name}": value for name, value in new.items()}
         return found
 
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
-        """Statistics of every component, weighted by responsibilities; rows are components."""
-        if not self.has_learnable_noise:
+        """Return statistics of every component as rows, weighted by responsibilities."""
+        if not self.traits.learns_noise:
             return None
-        y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1))
+        y = repeat_targets(y, z)
         share = self._densities(y, z).softmax(1).double()
         _, means = self._split(z.double())
         rows = []
         for k, (part, m) in enumerate(zip(self.part_list, means, strict=True)):
             assert isinstance(part, OnlineEM)
             r = share[:, k : k + 1]
-            seen = part.expected_statistic(y.double(), m, torch.zeros_like(m))
-            rows.append(torch.cat([(r * seen).sum(0).expand(part.outputs), r.sum(0)]))
+            statistic = part.expected_statistic(y.double(), m, torch.zeros_like(m))
+            rows.append(torch.cat([(r * statistic).sum(0).expand(part.outputs), r.sum(0)]))
         return torch.stack(rows)
 
     def m_step(self, statistics: Tensor) -> None:
-        """The noise of every component; one that explains no row keeps its own."""
+        """Set the noise of every component; one without responsibility for any row keeps it."""
         for part, row in zip(self.part_list, statistics, strict=True):
             if float(row[-1]) > 1e-6:
                 part.m_step(row)
 
-    @property
-    def can_calibrate(self) -> bool:
-        """Whether the components have a noise that held-out rows can set."""
-        return self.part_list[0].can_calibrate
-
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
-        """One factor for the noise of all components."""
+        """Return one factor for the noise of all components."""
         return calibrated_scale(held_out)
 
+    @override
     def rescale(self, scale: float) -> None:
-        """See ``Likelihood``."""
         for part in self.part_list:
             part.rescale(scale)
 
     # --- predictions -----------------------------------------------------------------------
 
     def predictive(self, mean: Tensor, variance: Tensor) -> Predictive:
-        """The components' predictions, mixed; what lies between them is aleatoric.
+        """Return a mixture of the predictions; the variance between components is aleatoric.
 
         Epistemic is the variance of the expected target, to first order in the outputs.
         """
@@ -291,31 +286,43 @@ class Mixture(Composite):
             total.parts, total.n_draws, weights, torch.minimum(inner + moved.sum(0), total.variance)
         )
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         part = self.part_list[0]
         own = part.config()
         name = "Normal" if isinstance(part, OnlineNormal) else type(part).__name__
         return {"component": {"name": name, **own}, "components": self.components}
 
 
+def _stacked(parts: list[Any]) -> Any:
+    """Return distributions of one class as one distribution, stacked along dimension 1."""
+    first = parts[0]
+    if isinstance(first, distributions.Independent):
+        base = _stacked([part.base_dist for part in parts])
+        return distributions.Independent(base, 1)
+    # Of alternative parameters, those in use are attributes of the object.
+    names = [name for name in first.arg_constraints if name in vars(first)]
+    values = {name: torch.stack([getattr(part, name) for part in parts], 1) for name in names}
+    return type(first)(**values, validate_args=False)
+
+
 def _check_component(component: Likelihood) -> None:
-    """Refuse a component that cannot be one, before anything is learnt."""
+    """Raise ``ValueError`` if a likelihood cannot be a component."""
     kind = type(component).__name__
     if isinstance(component, PerStep):
         raise ValueError(
             f"a component of a Mixture must be a likelihood of rows, got {kind}: give "
             f"PerStep(Mixture(...)) for a mixture at every step"
         )
-    if component.can_doubt:
+    if component.traits.has_labels:
         raise ValueError(
             f"a component of a Mixture must be of numbers, got {kind}: a mixture of labels is "
             f"itself a distribution of labels, which {kind} is without the Mixture"
         )
-    if component.has_learnable_noise and not isinstance(component, OnlineEM):
+    if component.traits.learns_noise and not isinstance(component, OnlineEM):
         raise ValueError(
-            f"a Mixture cannot learn the noise of {kind} components: give the "
-            f"component a known noise (for example MultivariateNormal(2, covariance=...), "
-            f"Ordinal(3, thresholds=...) or IncompleteNormal(sigma=...)), or use Normal, Laplace, "
-            f"StudentT, NegativeBinomial or VonMises, whose noise it can learn"
+            f"a Mixture cannot learn the noise of {component} components: give the component a "
+            f"known noise (for example MultivariateNormal(2, covariance=...) or Normal(sigma=..., "
+            f"missing=True)), or use Normal(), Laplace(), StudentT(), NegativeBinomial() or "
+            f"VonMises(), whose noise it can learn"
         )

@@ -1,28 +1,32 @@
-"""Grades: levels that have an order but no distances.
+"""Ordinal classes: levels with an order but no distances.
 
-A level is where ``z + e`` with ``e ~ N(0, 1)`` lies among thresholds ``b_1 < ... < b_{K-1}``.  With
+A level is the interval between thresholds in which ``z + e`` with ``e ~ N(0, 1)`` lies, for
+thresholds ``b_1 < ... < b_{K-1}``.  With
 ``s = sqrt(1 + variance)`` and ``t_k = (b_k - mean) / s`` the evidence of level k is
 ``P = Phi(t_k) - Phi(t_{k-1})``.
 
-The thresholds are learnt by natural gradient steps on the evidence (Amari 1998): the mean score of
-a batch, by the inverse of the expected information averaged over rows, and a gain that falls with
-the rows seen.
+The thresholds are learned by natural gradient steps on the evidence (Amari 1998): the mean score of
+a batch, times the inverse of the expected information averaged over rows, times a gain that falls
+with the number of rows.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
 from torch.special import log_ndtr
+from typing_extensions import override
 
 from tractable.likelihoods import quadrature
-from tractable.likelihoods.base import class_targets
-from tractable.likelihoods.decisions import TemperatureScaled
+from tractable.likelihoods.calibration import TemperatureScaled
+from tractable.likelihoods.noise import repeat_targets
 from tractable.likelihoods.online_em import PRIOR_ROWS, effective_rows
+from tractable.likelihoods.targets import class_targets
 from tractable.predictive import CategoricalPredictive
 
 _OUTSIDE = 1e6
@@ -39,7 +43,7 @@ class Ordinal(TemperatureScaled):
 
     Args:
         levels: number of levels K, at least two.
-        thresholds: the K - 1 borders between them, if they are known; None learns them.
+        thresholds: the K - 1 thresholds between them.  Default: learned.
     """
 
     thresholds: Tensor
@@ -51,6 +55,8 @@ class Ordinal(TemperatureScaled):
         if levels < 2:
             raise ValueError(f"levels must be at least 2, got {levels}")
         self.levels, self.fixed_value = levels, thresholds
+        # torch.vmap has no rule for the normal distribution function.
+        self.traits = replace(self.traits, learns_noise=thresholds is None, supports_vmap=False)
         if thresholds is None:
             shares = torch.arange(1, levels, dtype=torch.float64) / levels
             start = math.sqrt(2) * torch.special.ndtri(shares)
@@ -65,23 +71,8 @@ class Ordinal(TemperatureScaled):
         self.register_buffer("information", 0.1 * torch.eye(levels - 1, dtype=torch.float64))
         self.register_buffer("rows", torch.tensor(PRIOR_ROWS, dtype=torch.float64))
 
-    @property
-    def learns(self) -> bool:
-        """Whether the thresholds are learnt from the data."""
-        return self.fixed_value is None
-
-    @property
-    def has_learnable_noise(self) -> bool:
-        """Thresholds that are given stay."""
-        return self.learns
-
-    @property
-    def takes_members(self) -> bool:
-        """Torch has no rule for the normal distribution function there."""
-        return False
-
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         if outputs[1:].numel() != 1:
             raise ValueError(
                 f"Ordinal needs one output per row, the network gives {tuple(outputs[1:])}"
@@ -91,28 +82,40 @@ class Ordinal(TemperatureScaled):
     # --- evidence --------------------------------------------------------------------------
 
     def _edges(self, mean: Tensor, variance: Tensor, noise: float = 1.0) -> tuple[Tensor, Tensor]:
-        """``t`` at all K + 1 edges, along a new last dimension, and ``s``."""
+        """Return ``t`` at all K + 1 edges, along a new last dimension, and ``s``."""
         ends = self.thresholds.new_tensor([_OUTSIDE])
         edges = torch.cat([-ends, self.thresholds, ends]).to(mean.dtype)
         s = (noise + variance).sqrt()
         return (edges - mean.unsqueeze(-1)) / s.unsqueeze(-1), s
 
     def log_probs(self, mean: Tensor, variance: Tensor, noise: float = 1.0) -> Tensor:
-        """Log probability of every level, along a new last dimension."""
+        """Return the log probability of every level, along a new last dimension."""
         t, _ = self._edges(mean, variance, noise)
         return _log_between(t[..., :-1], t[..., 1:])
 
+    @property
+    def noise(self) -> dict[str, Tensor]:
+        """The thresholds, and the factor on the noise of predictions."""
+        return {"thresholds": self.thresholds} | super().noise
+
+    @override
+    def conditional(self, z: Tensor) -> distributions.Categorical:
+        log_probs = self.log_probs(z, torch.zeros_like(z), float(self.noise_scale))
+        return distributions.Categorical(logits=log_probs, validate_args=False)
+
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         return self.log_evidence(y, z, torch.zeros_like(z))
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``log (Phi(t_k) - Phi(t_{k-1}))``."""
+        """Return ``log (Phi(t_k) - Phi(t_{k-1}))``."""
         found = self.log_probs(mean.double(), variance.double())
         return found.gather(-1, y.unsqueeze(-1)).flatten(1).sum(1).to(mean.dtype)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """With ``a = phi(t_{k-1}) / P`` and ``b = phi(t_k) / P``: ``(a - b) / s`` and so on."""
+        """Return the derivatives: with ``a = phi(t_{k-1}) / P``, ``b = phi(t_k) / P`` the first is
+        ``(a - b) / s``.
+        """
         t, s = self._edges(mean.double(), variance.double())
         k = y.unsqueeze(-1)
         low, high = t.gather(-1, k).squeeze(-1), t.gather(-1, k + 1).squeeze(-1)
@@ -126,17 +129,17 @@ class Ordinal(TemperatureScaled):
     # --- thresholds ------------------------------------------------------------------------
 
     def scores(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivative of the log evidence in the thresholds, and its information; summed.
+        """Return the derivative of the log evidence in the thresholds, and its information; summed.
 
         Adjacent levels share a threshold, so the information has three diagonals.
         """
         mean, variance = mean.double().flatten(), variance.double().flatten()
         t, s = self._edges(mean, variance)
         log_p = _log_between(t[:, :-1], t[:, 1:])
-        seen = torch.nn.functional.one_hot(y.flatten(), self.levels).to(log_p.dtype)
+        label = torch.nn.functional.one_hot(y.flatten(), self.levels).to(log_p.dtype)
         inner, s = t[:, 1:-1], s.unsqueeze(-1)
         up, down = _ratio(inner, log_p[:, :-1]) / s, _ratio(inner, log_p[:, 1:]) / s
-        score = (seen[:, :-1] * up - seen[:, 1:] * down).sum(0)
+        score = (label[:, :-1] * up - label[:, 1:] * down).sum(0)
         p = log_p.exp()
         diagonal = (p[:, :-1] * up * up + p[:, 1:] * down * down).sum(0)
         beside = -(p[:, 1:-1] * down[:, :-1] * up[:, 1:]).sum(0)
@@ -146,7 +149,7 @@ class Ordinal(TemperatureScaled):
         return score, information
 
     def _moved(self, step: Tensor) -> Tensor:
-        """The thresholds after a step, shortened so that no gap between them halves at once."""
+        """Return the thresholds after a step, shortened so that no gap halves."""
         if self.levels == 2:
             return self.thresholds + step.clamp(-1, 1)
         gaps, change = self.thresholds.diff(), step.diff()
@@ -157,16 +160,22 @@ class Ordinal(TemperatureScaled):
         return (moved - least).cummax(0).values + least
 
     def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory_rows: float | None = None,
     ) -> dict[str, Tensor]:
-        """The thresholds after a natural gradient step."""
-        if not self.learns:
+        """Return the thresholds after a natural gradient step."""
+        if not self.traits.learns_noise:
             return {}
         number = y.numel()
         rows = effective_rows(self.rows, memory_rows)
         gain = number / (rows + number)
-        score, seen = self.scores(y, mean, variance)
-        information = self.information + gain * (seen / number - self.information)
+        score, information = self.scores(y, mean, variance)
+        information = self.information + gain * (information / number - self.information)
         step = gain * torch.linalg.solve(self._raised(information), score / number)
         return {
             "thresholds": self._moved(step),
@@ -175,21 +184,21 @@ class Ordinal(TemperatureScaled):
         }
 
     def _raised(self, information: Tensor) -> Tensor:
-        """A level that was never seen says nothing of its borders: they stay."""
+        """Return the information with a ridge: thresholds of levels without rows stay."""
         return information + _RIDGE * torch.eye(
             self.levels - 1, dtype=information.dtype, device=information.device
         )
 
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
-        """Summed score and information of the thresholds, and the number of rows."""
-        if not self.learns:
+        """Return the summed score and information of the thresholds, and the number of rows."""
+        if not self.traits.learns_noise:
             return None
-        y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1))
+        y = repeat_targets(y, z)
         score, information = self.scores(y, z, torch.zeros_like(z))
         return torch.cat([score, information.flatten(), score.new_tensor([y.numel()])])
 
     def m_step(self, statistics: Tensor) -> None:
-        """One Newton step of the thresholds with the expected information."""
+        """Move the thresholds by one Newton step with the expected information."""
         inner, number = self.levels - 1, statistics[-1]
         information = (statistics[inner:-1] / number).reshape(inner, inner)
         step = torch.linalg.solve(self._raised(information), statistics[:inner] / number)
@@ -197,7 +206,7 @@ class Ordinal(TemperatureScaled):
         self.rows = number.clone()
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """Thresholds increase."""
+        """Check also that the thresholds increase."""
         super().check_buffers(values)
         if not bool((values["thresholds"].diff() > 0).all()):
             raise ValueError("thresholds must increase")
@@ -207,14 +216,17 @@ class Ordinal(TemperatureScaled):
     # --- predictions -----------------------------------------------------------------------
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """Exact: the probabilities.  Their expected entropy is by quadrature over the output."""
+        """Return the probabilities of the levels.
+
+        Exact: the probabilities.  Their expected entropy is computed by quadrature.
+        """
         flat, noise = (mean.flatten(), variance.flatten()), float(self.noise_scale)
         probs = self.log_probs(flat[0].double(), flat[1].double(), noise).exp()
         entropy = partial(_expected_entropy, self.thresholds.clone(), noise, *flat)
         return CategoricalPredictive(probs.to(mean.dtype), expected_entropy=entropy, ordered=True)
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"levels": self.levels, "thresholds": self.fixed_value}
 
 

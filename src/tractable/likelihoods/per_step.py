@@ -7,16 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
+from typing_extensions import override
 
 from tractable.errors import InvalidInput, InvalidTarget
-from tractable.likelihoods.base import (
-    HeldOut,
-    Likelihood,
-    Messages,
-    refuse_gaussian_targets,
-    require_type,
-)
+from tractable.likelihoods.base import HeldOut, Likelihood, Traits, require_type
 from tractable.likelihoods.composite import Composite, from_config, to_config
+from tractable.likelihoods.noise import repeat_targets
+from tractable.likelihoods.targets import refuse_gaussian_targets
 from tractable.predictive import StepsPredictive
 from tractable.predictive.steps import NO_LABEL, is_observed
 
@@ -54,6 +52,11 @@ class PerStep(Composite):
         if isinstance(found, PerStep):
             raise TypeError("PerStep takes several dimensions of steps: there is no need of two")
         super().__init__([found])
+        self.traits = Traits(
+            learns_noise=found.traits.learns_noise,
+            supports_calibration=found.traits.supports_calibration,
+            supports_vmap=False,  # members of an ensemble may miss different steps
+        )
 
     @property
     def part(self) -> Likelihood:
@@ -65,13 +68,8 @@ class PerStep(Composite):
         """Outputs of the network at each step."""
         return self.part.outputs_needed
 
-    @property
-    def takes_members(self) -> bool:
-        """Which steps are missing differs from member to member."""
-        return False
-
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``; missing steps stay marked."""
+        """Return checked targets; missing steps are NaN or -100."""
         refuse_gaussian_targets(y)
         if len(outputs) < 3:
             raise InvalidTarget(
@@ -85,7 +83,7 @@ class PerStep(Composite):
                 f"steps, got shape {tuple(y.shape)}"
             )
         flat = y.flatten(0, steps - 1)
-        there = is_observed(flat, partly=self.part.takes_missing)
+        there = is_observed(flat, partly=self.part.traits.supports_missing)
         if not bool(there.any()):
             raise InvalidTarget(f"all targets are missing, from row 0 to {len(y) - 1}")
         try:
@@ -102,11 +100,11 @@ class PerStep(Composite):
     # --- steps as rows -----------------------------------------------------------------------
 
     def _rows(self, y: Tensor, *outputs: Tensor) -> tuple[Tensor | None, Tensor, list[Tensor]]:
-        """Which steps are there (None: all), their targets and their outputs."""
+        """Return which steps are observed (None: all), their targets and their outputs."""
         steps = outputs[0].ndim - 1
         flat = y.flatten(0, steps - 1)
         each = [z.flatten(0, -2) for z in outputs]
-        there = is_observed(flat, partly=self.part.takes_missing)
+        there = is_observed(flat, partly=self.part.traits.supports_missing)
         if bool(there.all()):
             return None, flat, each
         found = torch.nonzero(there).flatten()
@@ -122,16 +120,20 @@ class PerStep(Composite):
             found = found.new_zeros(shape.numel()).index_put((there,), found)
         return found.reshape(shape[0], -1).sum(1)
 
+    def conditional(self, z: Tensor) -> Distribution:
+        """Return the distribution of all steps of all rows, one after the other."""
+        return self.part.conditional(z.flatten(0, -2))
+
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """Sum over the steps that are there."""
+        """Return the sum over the observed steps."""
         return self._summed(y, self.part.log_prob, z)
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Sum over the steps that are there."""
+        """Return the sum over the observed steps."""
         return self._summed(y, self.part.log_evidence, mean, variance)
 
     def curvature(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The part's own at every step, in blocks; zero where a step is missing."""
+        """Return the curvature of every step in blocks; zero where a step is missing."""
         there, own, (mine,) = self._rows(y, z)
         rows, size = len(z), z.shape[-1]
         blocks = z.new_zeros(z.shape[:-1].numel(), size, size)
@@ -146,12 +148,12 @@ class PerStep(Composite):
         second[:, same, :, same] = blocks.reshape(rows, steps, size, size).transpose(0, 1)
         return first.reshape(rows, -1), second.reshape(rows, steps * size, steps * size)
 
+    @override
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of the part; nothing where a step is missing."""
-        heard = self.hear(y, mean, variance)
-        return heard.d_mu, heard.d_var
+        return self.messages_and_noise(y, mean, variance)[:2]
 
-    def hear(
+    @override
+    def update_noise(
         self,
         y: Tensor,
         mean: Tensor,
@@ -159,62 +161,54 @@ class PerStep(Composite):
         *,
         weight: Tensor | None = None,
         memory_rows: float | None = None,
-    ) -> Messages:
-        """See ``Likelihood``."""
+    ) -> dict[str, Tensor]:
+        return self.messages_and_noise(y, mean, variance, memory_rows=memory_rows)[2]
+
+    def messages_and_noise(
+        self,
+        y: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        *,
+        weight: Tensor | None = None,
+        memory_rows: float | None = None,
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Return messages and noise of the steps; zero messages where a step is missing."""
         there, own, each = self._rows(y, mean, variance)
         if not len(own):
             nothing = torch.zeros_like(mean)
-            return Messages(nothing, nothing, nothing, {})
-        heard = self.part.hear(own, *each, memory_rows=memory_rows)
-        d_mu, d_var, believed = (
-            _spread(d, there, mean) for d in (heard.d_mu, heard.d_var, heard.unweighted_d_var)
-        )
-        noise = {f"parts.0.{name}": value for name, value in heard.noise.items()}
-        return Messages(d_mu, d_var, believed, noise)
-
-    def update_noise(
-        self, y: Tensor, mean: Tensor, variance: Tensor, *, memory_rows: float | None = None
-    ) -> dict[str, Tensor]:
-        """The part's own."""
-        return self.hear(y, mean, variance, memory_rows=memory_rows).noise
+            return nothing, nothing, {}
+        d_mu, d_var, own_noise = self.part.messages_and_noise(own, *each, memory_rows=memory_rows)
+        noise = {f"parts.0.{name}": value for name, value in own_noise.items()}
+        return _spread(d_mu, there, mean), _spread(d_var, there, mean), noise
 
     # --- noise -------------------------------------------------------------------------------
 
-    @property
-    def has_learnable_noise(self) -> bool:
-        """Whether the part learns one."""
-        return self.part.has_learnable_noise
-
     def sufficient_statistics(self, y: Tensor, z: Tensor) -> Tensor | None:
-        """Of the steps that are there."""
-        y = y.repeat(len(z) // len(y), *[1] * (y.ndim - 1))
+        """Return the statistics of the observed steps."""
+        y = repeat_targets(y, z)
         _, own, (outputs,) = self._rows(y, z)
         return self.part.sufficient_statistics(own, outputs) if len(own) else None
 
     def m_step(self, statistics: Tensor) -> None:
-        """The part's own."""
+        """Set the noise of the part."""
         self.part.m_step(statistics)
 
-    @property
-    def can_calibrate(self) -> bool:
-        """Whether the part can."""
-        return self.part.can_calibrate
-
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
-        """Of the steps that are there."""
+        """Return the factor of maximum held-out likelihood of the observed steps."""
         found: list[HeldOut] = []
         for likelihood, y, mean, variance in held_out:
             part = require_type(likelihood, PerStep).part
             _, own, (m, v) = self._rows(y, mean, variance)
-            found.append((part, own, m, v))
+            found.append(HeldOut(part, own, m, v))
         return self.part.held_out_scale(found, outliers=outliers)
 
     def rescale(self, scale: float) -> None:
-        """The part's own."""
+        """Multiply the noise variance of the part."""
         self.part.rescale(scale)
 
     def predictive(self, mean: Tensor, variance: Tensor) -> StepsPredictive:
-        """What the part predicts for every step."""
+        """Return the predictions of the part for every step."""
         if not mean.shape[1:-1].numel():
             raise InvalidInput(
                 f"sequences must have at least one step, got outputs of shape {tuple(mean.shape)}"
@@ -222,13 +216,13 @@ class PerStep(Composite):
         found = self.part.predictive(mean.flatten(0, -2), variance.flatten(0, -2))
         return StepsPredictive(found, tuple(mean.shape[1:-1]))
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"part": to_config(self.part)}
 
 
 def _spread(messages: Tensor, there: Tensor | None, like: Tensor) -> Tensor:
-    """Messages of the steps that are there, among those that are not."""
+    """Return messages of all steps, zero for missing ones."""
     if there is None:
         return messages.reshape(like.shape)
     full = like.new_zeros(like.shape[:-1].numel(), like.shape[-1])

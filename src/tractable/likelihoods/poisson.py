@@ -1,4 +1,4 @@
-"""Counts."""
+"""Counts with Poisson noise."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+from typing_extensions import override
 
 from tractable.likelihoods import marginal
-from tractable.likelihoods.counts import count_targets
+from tractable.likelihoods.targets import count_targets
 from tractable.likelihoods.univariate import Moments, Univariate
 from tractable.predictive.cdfs import PoissonCounts
 
 Link = Literal["exp", "softplus"]
 
-_LEAST_RATE = 1e-290
+_MIN_RATE = 1e-290
 _EXPONENTIAL = -30.0
 """Output below which ``log(1 + e^z)`` is ``e^z``."""
-_LEAST_VARIANCE = 1e-30
+_MIN_VARIANCE = 1e-30
 _SOLVE = 5
 _FALL = 30.0
 """How far the log density of a threshold falls before it is neglected."""
@@ -41,31 +42,31 @@ class Poisson(Univariate):
             raise ValueError(f"link must be 'exp' or 'softplus', got {link!r}")
         self.link = link
 
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         return count_targets(y, outputs)
 
     def rate(self, z: Tensor) -> Tensor:
-        """The expected count of an output."""
-        return z.exp() if self.link == "exp" else softplus(z).clamp_min(_LEAST_RATE)
+        """Return the expected count of an output."""
+        return z.exp() if self.link == "exp" else softplus(z).clamp_min(_MIN_RATE)
 
     def log_rate(self, z: Tensor) -> Tensor:
-        """Its logarithm, also where the rate is nearly nought."""
+        """Return the logarithm of the expected count, also where the count is nearly zero."""
         if self.link == "exp":
             return z
         safe = z.clamp_min(_EXPONENTIAL)
         return torch.where(z < _EXPONENTIAL, z, softplus(safe).log())
 
+    @override
     def conditional(self, z: Tensor) -> PoissonCounts:
-        """See ``Univariate``."""
         return PoissonCounts(self.rate(z), validate_args=False)
 
     def log_density(self, y: Tensor, z: Tensor) -> Tensor:
-        """``y log(rate) - rate - log y!``."""
+        """Return ``y log(rate) - rate - log y!``."""
         return y * self.log_rate(z) - self.rate(z) - torch.lgamma(y + 1)
 
     def derivatives(self, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """With the rate ``r``: ``(y / r - 1) r'`` and ``(y / r - 1) r'' - y (r' / r)^2``."""
+        """Return ``(y / r - 1) r'`` and ``(y / r - 1) r'' - y (r' / r)^2`` with the rate ``r``."""
         rate = self.rate(z)
         if self.link == "exp":
             return y - rate, -rate
@@ -76,7 +77,7 @@ class Poisson(Univariate):
         return over, over * (1 - first) - y * grown * grown
 
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``P(Y <= k) = P(e^z <= g)`` with ``g ~ Gamma(k + 1, 1)``."""
+        """Return ``P(Y <= k) = P(e^z <= g)`` with ``g ~ Gamma(k + 1, 1)``."""
         plain = partial(super().cumulative, y, mean, variance)
         if self.link == "softplus":
             return plain()
@@ -92,29 +93,29 @@ class Poisson(Univariate):
         return torch.where(y < 0, torch.zeros_like(found), found)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments | None:
-        """Those of a log-normal rate; None for ``"softplus"``."""
+        """Return the moments for a log-normal rate; None for ``"softplus"``."""
         if self.link == "softplus":
             return None
         rate = (mean + variance / 2).exp()
         return rate, rate * rate * torch.expm1(variance), rate
 
     def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """The rate is about the output where that is above zero."""
+        """Return the target: the rate is about the output where that is above zero."""
         return y
 
     def standardized_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """For a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``, by Newton steps."""
+        """Return the peak; for a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``."""
         if self.link == "softplus":
             return super().standardized_peak(y, mean, variance)
-        v = variance.clamp_min(_LEAST_VARIANCE)
+        v = variance.clamp_min(_MIN_VARIANCE)
         a = v.log() + mean + v * y
         u = torch.where(a > 1, a.clamp_min(1).log(), a)
         for _ in range(_SOLVE):
             grown = u.exp()
             u = (a + grown * (u - 1)) / (grown + 1)
         found = (v * y - u.exp()) * v.rsqrt()
-        return torch.where(variance > _LEAST_VARIANCE, found, 0.0)
+        return torch.where(variance > _MIN_VARIANCE, found, 0.0)
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"link": self.link}

@@ -7,7 +7,7 @@ of a softmax over Gaussian outputs has no closed form; it is taken as
 
 (the probit approximation of MacKay, "The evidence framework applied to classification networks",
 1992, output by output as in Gibbs, 1997), and the messages are its derivatives.
-``Categorical``, whose evidence is exact, usually serves that learner better.
+For that learner ``Categorical``, whose evidence is exact, is usually the better choice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
+from typing_extensions import override
 
-from tractable.likelihoods.base import class_targets
-from tractable.likelihoods.decisions import TemperatureScaled
+from tractable.likelihoods.calibration import TemperatureScaled
+from tractable.likelihoods.targets import class_targets
 from tractable.predictive import CategoricalPredictive
 
 _DRAWS = 256
@@ -62,8 +63,8 @@ class Softmax(TemperatureScaled):
         """Number of outputs the network must have."""
         return self.classes
 
+    @override
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``."""
         if tuple(outputs[1:]) != (self.classes,):
             raise ValueError(
                 f"a softmax over {self.classes} classes needs {self.classes} outputs per row, the "
@@ -71,29 +72,34 @@ class Softmax(TemperatureScaled):
             )
         return class_targets(y, self.classes, outputs[0])
 
+    @override
+    def conditional(self, z: Tensor) -> distributions.Categorical:
+        logits = z * self.noise_scale.rsqrt().to(z)
+        return distributions.Categorical(logits=logits, validate_args=False)
+
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         spread = self.smoothing * self.classes / (self.classes - 1)
         return -torch.nn.functional.cross_entropy(
             z, y, reduction="none", label_smoothing=min(spread, 1.0)
         )
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log-softmax of the means, each shrunk by its own uncertainty."""
+        """Return the log-softmax of the means, each multiplied by its ``shrinkage``."""
         return self.log_prob(y, mean * shrinkage(variance))
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivatives of ``log_evidence``: ``s (1[y=k] - p)`` and ``-s^2 p (1 - p)``."""
+        """Return the derivatives of ``log_evidence``: ``s (1[y=k] - p)`` and ``-s^2 p (1 - p)``."""
         s = shrinkage(variance)
         p = (mean * s).softmax(-1)
-        seen = torch.nn.functional.one_hot(y, self.classes).to(p.dtype)
+        label = torch.nn.functional.one_hot(y, self.classes).to(p.dtype)
         if self.smoothing:
             others = self.smoothing / (self.classes - 1)
-            seen = seen * (1 - self.smoothing - others) + others
-        return s * (seen - p), -s * s * p * (1 - p)
+            label = label * (1 - self.smoothing - others) + others
+        return s * (label - p), -s * s * p * (1 - p)
 
+    @override
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """See ``Likelihood``."""
         mean, variance = (
             mean * self.noise_scale.rsqrt().to(mean),
             variance / self.noise_scale.to(mean),
@@ -103,14 +109,14 @@ class Softmax(TemperatureScaled):
             probs, expected_entropy=partial(_expected_entropy, mean, variance)
         )
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         config: dict[str, Any] = {"classes": self.classes}
         return {**config, "smoothing": self.smoothing} if self.smoothing else config
 
 
 def shrinkage(variance: Tensor) -> Tensor:
-    """The factor on the mean of a logit that stands for its uncertainty."""
+    """Return the factor on the mean of a logit that accounts for its variance."""
     return torch.rsqrt(1 + math.pi / 8 * variance)
 
 

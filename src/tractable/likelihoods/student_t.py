@@ -15,23 +15,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.likelihoods.online_em import OnlineScale
-from tractable.likelihoods.univariate import Moments, mixture_over_nodes
-from tractable.predictive import DistributionMixturePredictive
+from tractable.likelihoods.univariate import Moments, Univariate
 from tractable.predictive.cdfs import HeavyTails
 
 _NODES = 160
 _FALL = 32.0
-_LEAST_SCALE = 1e-6
+_MIN_SCALE = 1e-6
 _LEAST_MASS = 27.0
 """Shares of ``w`` below ``exp(-27)`` do not count in the distribution function."""
-_APART = 0.4
+_DISTANCE = 0.4
 """Distance of nodes in ``log w``; that of the least error, 1e-10, for a width of 1."""
-_FEWEST = 60
+_MIN_NODES = 60
 
 
-class StudentT(OnlineScale):
+class StudentT(OnlineScale, Univariate):
     """``y = z + scale * t`` with a Student variable ``t``, for targets of about unit scale.
 
     Exact: the evidence, its derivatives and the expected statistic of the scale, to nine digits.
@@ -39,8 +39,8 @@ class StudentT(OnlineScale):
 
     Args:
         df: degrees of freedom; the fewer, the heavier the tails.
-        scale: None learns it, one for each output.
-        outputs: number of outputs, needed when the scale is learnt.
+        scale: scale of the noise.  Default: learned, one per output.
+        outputs: number of outputs; needed if the scale is learned and there are several.
     """
 
     def __init__(self, df: float = 4.0, scale: float | None = None, outputs: int = 1) -> None:
@@ -50,16 +50,16 @@ class StudentT(OnlineScale):
         self.df = float(df)
 
     def conditional(self, z: Tensor) -> HeavyTails:
-        """The distribution of targets, given the outputs."""
+        """Return the distribution of every number, given its output."""
         scale = self.parameter.to(z.dtype).expand_as(z)
         return HeavyTails(torch.full_like(z, self.df), z, scale, validate_args=False)
 
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         return self.conditional(z).log_prob(y).flatten(1).sum(1)
 
     def _nodes(self, e: Tensor) -> tuple[Tensor, Tensor]:
-        """``u = log w`` at the nodes, and the log of Gamma's density times their distance."""
+        """Return ``u = log w`` at the nodes, and log Gamma density times their distance."""
         df, half = self.df, self.df / 2
         with torch.no_grad():
             low = -torch.log1p((e / self.parameter) ** 2 / df) - 2 * _FALL / (df + 1)
@@ -71,24 +71,19 @@ class StudentT(OnlineScale):
             return u, log_gamma + ((high - low) / (_NODES - 1)).log()
 
     def _terms(self, e: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """At the nodes: log of weight times density, ``v + noise``, and the noise."""
+        """Return log weight times density at the nodes, ``v + noise``, and the noise."""
         u, log_weight = self._nodes(e.detach())
         noise = self.parameter**2 * torch.exp(-u)
         total = variance + noise
         log_density = -0.5 * (e * e / total + total.log() + math.log(2 * math.pi))
         return log_density + log_weight, total, noise
 
-    def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Sum over the nodes of the precision, in double precision."""
-        found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
-        return found.flatten(1).sum(1).to(mean.dtype)
-
+    @override
     def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log evidence of every number, in double precision."""
         return self._terms(y - mean, variance)[0].logsumexp(0)
 
     def cumulative(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``P(Y <= y)`` of every number, in double precision: a mean over the precision."""
+        """Return ``P(Y <= y)`` of every number: a mean over the precision, in double precision."""
         u, weight = _precisions(self.df)
         shape = (-1, *[1] * y.ndim)
         noise = self.parameter.square() * torch.exp(-u.to(y)).reshape(shape)
@@ -97,13 +92,13 @@ class StudentT(OnlineScale):
         return torch.where(y < mean, tail, 1 - tail)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments:
-        """Mean and variance of the output, and ``scale^2 df / (df - 2)`` if that is finite."""
+        """Return mean and variance of the output, and ``scale^2 df / (df - 2)`` if finite."""
         factor = self.df / (self.df - 2) if self.df > 2 else math.inf
         centre = mean if self.df > 1 else torch.full_like(mean, math.nan)
         return centre, variance, (factor * self.parameter.square()).expand_as(mean)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Averages over the nodes of those of a normal likelihood."""
+        """Return averages over the nodes of the messages of a normal likelihood."""
         e = y.double() - mean.double()
         terms, total, _ = self._terms(e, variance.double())
         weight, pull = terms.softmax(0), e / total
@@ -112,35 +107,31 @@ class StudentT(OnlineScale):
         return d_mu.to(mean.dtype), d_var.clamp(max=0).to(mean.dtype)
 
     def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``E[w (y - z)^2]``: given w, the residual left of y is normal."""
+        """Return ``E[w (y - z)^2]``; given w, the remaining residual is normal."""
         e = y - mean
         terms, total, noise = self._terms(e, variance)
         left = (noise * e / total) ** 2 + variance * noise / total
         return (terms.softmax(0) * left * self.parameter**2 / noise).sum(0)
 
     def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
-        """Root of the mean squared residual, each weighted by its precision."""
-        return statistic.sqrt().clamp_min(_LEAST_SCALE)
+        """Return the root of the mean squared residual, each weighted by its precision."""
+        return statistic.sqrt().clamp_min(_MIN_SCALE)
 
     def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
-        """The square of the scale."""
+        """Return the square of the scale."""
         return parameter * parameter
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> DistributionMixturePredictive:
-        """Exact: all members."""
-        return mixture_over_nodes(self, mean, variance)
-
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"df": self.df, "scale": self.fixed_value, "outputs": self.outputs}
 
 
 @functools.cache
 def _precisions(df: float) -> tuple[Tensor, Tensor]:
-    """Even values of ``u = log w`` with ``w ~ Gamma(df / 2, df / 2)``, and their weights."""
+    """Return even values of ``u = log w`` with ``w ~ Gamma(df / 2, df / 2)``, and their weights."""
     half, fall = df / 2, _LEAST_MASS
     low = -fall / half - math.sqrt(2 * fall / half)
     high = math.log(1 + fall / half + math.sqrt(2 * fall / half))
-    number = max(_FEWEST, math.ceil((high - low) / _APART))
+    number = max(_MIN_NODES, math.ceil((high - low) / _DISTANCE))
     u = torch.linspace(low, high, number, dtype=torch.float64)
     return u, (half * (u - u.exp())).softmax(0)

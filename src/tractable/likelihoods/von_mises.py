@@ -1,4 +1,4 @@
-"""Directions: angles in radians.
+"""Angles in radians.
 
 The von Mises density ``exp(k cos(y - z)) / (2 pi I_0(k))`` is a Fourier series, and a Gaussian
 output multiplies its n-th term by ``exp(-n^2 v / 2)``, so with ``A_n = I_n(k) / I_0(k)``
@@ -18,44 +18,51 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
+from typing_extensions import override
 
 from tractable.errors import InvalidTarget
-from tractable.likelihoods.base import real_targets
+from tractable.likelihoods.base import Traits
 from tractable.likelihoods.online_em import OnlineEM
+from tractable.likelihoods.targets import real_targets
 from tractable.predictive.circular import TERMS, CircularPredictive
 
 _WIDE = 0.5
 """Output variance from which the series is used: its least value is then 1e-4 of the greatest."""
 _FLAT = 4.0
 """Concentration up to which it is, for the same reason."""
-_MOST_TERMS = 400
-_MOST_NODES = 4096
-_LEAST, _MOST = 1e-4, 1e6
-_MOST_TURNS = 2
+_MAX_TERMS = 400
+_MAX_NODES = 4096
+_MIN, _MAX = 1e-4, 1e6
+_MAX_TURNS = 2
 
 
 class VonMises(OnlineEM):
-    """``y ~ VonMises(z, concentration)``: an angle in radians around the output, which may wind on.
+    """``y ~ VonMises(z, concentration)``: an angle in radians around the output.
 
     Exact: the evidence, its derivatives and the expected statistic of the concentration.
     Approximate: an observation that makes an output *less* certain leaves its variance as it is.
 
     Args:
-        concentration: about one over the variance of a narrow noise; None learns it.
-        outputs: number of angles in a row, needed when the concentration is learnt.
+        concentration: about one over the variance of a narrow noise.  Default: learned.
+        outputs: number of angles per row; needed if the concentration is learned and there are
+            several.
     """
+
+    traits = Traits(
+        supports_calibration=True, supports_averaging=False
+    )  # angles may differ by turns
 
     def __init__(self, concentration: float | None = None, outputs: int = 1) -> None:
         super().__init__(concentration, outputs, 0.4464, "concentration")  # of concentration 1
 
     @property
     def concentration(self) -> Tensor:
-        """The concentration of every output."""
+        """Concentration of each output."""
         return self.parameter
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
-        """See ``Likelihood``; angles that seem to be in degrees are refused."""
+        """Return the angles; raise ``InvalidTarget`` if they seem to be in degrees."""
         self.check_outputs(outputs)
         y = real_targets(y, outputs)
         if not y.is_floating_point():
@@ -63,28 +70,33 @@ class VonMises(OnlineEM):
         if not y.numel():
             return y
         size, row = y.abs().reshape(len(y), -1).amax(1).max(0)
-        if float(size) > _MOST_TURNS * 2 * math.pi:
+        if float(size) > _MAX_TURNS * 2 * math.pi:
             raise InvalidTarget(
                 f"angles must be in radians, got {float(size):g} in row {int(row)}: if these are "
                 f"degrees, give torch.deg2rad(y); else take whole turns off"
             )
         return y
 
+    @override
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
-        """See ``Likelihood``."""
         k = self.parameter.to(z.dtype)
         density = k * (torch.cos(y - z) - 1) - (2 * math.pi * torch.special.i0e(k)).log()
         return density.flatten(1).sum(1)
 
+    @override
+    def conditional(self, z: Tensor) -> distributions.VonMises:
+        k = self.parameter.to(z.dtype).expand_as(z)
+        return distributions.VonMises(z, k, validate_args=False)
+
     # --- by the series ---------------------------------------------------------------------
 
     def _ratios(self, number: int) -> Tensor:
-        """``A_n`` for n = 0, 1, ..., in front of the outputs."""
+        """Return ``A_n`` for n = 0, 1, ..., in front of the outputs."""
         columns = [bessel_ratios(float(k), number) for k in self.parameter]
         return torch.tensor(columns, dtype=torch.float64, device=self.parameter.device).T
 
     def _series(self, way: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Density times 2 pi, its first and second derivative in the mean, and with a cosine."""
+        """Return density times 2 pi, two derivatives in the mean, and times the cosine."""
         v = variance.clamp_min(0)
         terms = _terms(float(self.parameter.max()), float(v.min()))
         a = self._ratios(terms + 1)
@@ -105,14 +117,14 @@ class VonMises(OnlineEM):
     # --- by nodes --------------------------------------------------------------------------
 
     def _nodes(self, way: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Log of the terms of the sum, and cosine and sine of ``y - z``, nodes in front."""
+        """Return the log terms of the sum, and cosine and sine of ``y - z``, nodes in front."""
         k, v = self.parameter, variance.clamp_min(1e-20)
         std = v.sqrt()
         with torch.no_grad():
             # a peak is at most so far from the mean, in deviations of the output
             reach = (k * std).clamp(max=1.5 * math.pi / std) + 8.3
             needed = 2 * reach * (1 + k * v).sqrt() / 0.6
-            number = int(needed.max().clamp(32, _MOST_NODES))
+            number = int(needed.max().clamp(32, _MAX_NODES))
             share = torch.linspace(-1, 1, number, dtype=way.dtype, device=way.device)
             e = reach * share.reshape(-1, *[1] * way.ndim)
             log_weight = (2 * reach / (number - 1)).log() - 0.5 * math.log(2 * math.pi)
@@ -127,8 +139,8 @@ class VonMises(OnlineEM):
 
     # --- evidence --------------------------------------------------------------------------
 
-    def _looked_at(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Log evidence, both derivatives in the mean, and the expected cosine of ``y - z``."""
+    def _integrals(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Return log evidence, two derivatives in the mean, and the expected cosine."""
         turn = 2 * math.pi
         way = y - mean
         way = way - turn * (way.detach() / turn).round()
@@ -148,24 +160,24 @@ class VonMises(OnlineEM):
         return tuple(torch.where(wide, a, b) for a, b in zip(by_series, by_nodes, strict=True))
 
     def log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """In double precision; see the module."""
+        """Return the log evidence of each row, computed in double precision."""
         found = self.elementwise_log_evidence(y.double(), mean.double(), variance.double())
         return found.flatten(1).sum(1).to(mean.dtype)
 
     def elementwise_log_evidence(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log evidence of every angle; all arguments in double precision."""
-        return self._looked_at(y, mean, variance)[0]
+        """Return the log evidence of every angle; arguments in double precision."""
+        return self._integrals(y, mean, variance)[0]
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivatives of the series, or averages over the nodes."""
+        """Return derivatives of the series, or averages over the nodes."""
         v = variance.double()
-        _, d_mu, d_var, _ = self._looked_at(y.double(), mean.double(), v)
+        _, d_mu, d_var, _ = self._integrals(y.double(), mean.double(), v)
         d_var = torch.maximum(d_var.clamp(max=0), -1 / v.clamp_min(1e-300))
         return d_mu.to(mean.dtype), d_var.to(mean.dtype)
 
     def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """``E[cos(y - z)]``."""
-        return self._looked_at(y, mean, variance)[3]
+        """Return ``E[cos(y - z)]``."""
+        return self._integrals(y, mean, variance)[3]
 
     def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
         """Solve ``A_1(k) = mean cosine`` by Newton steps from Best and Fisher's approximation."""
@@ -178,25 +190,20 @@ class VonMises(OnlineEM):
             a = torch.special.i1e(k) / torch.special.i0e(k)
             step = (a - r) / (1 - a / k - a * a).clamp_min(1e-14)
             k = torch.maximum(k - step, k / 2)
-        return k.clamp(_LEAST, _MOST)
+        return k.clamp(_MIN, _MAX)
 
     def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
         """``A_1(concentration) = I_1(concentration) / I_0(concentration)``."""
         return torch.special.i1e(parameter) / torch.special.i0e(parameter)
 
     def rescale(self, scale: float) -> None:
-        """See ``Likelihood``; a concentration is about one over the variance."""
-        self.set_parameter((self.parameter / scale).clamp(_LEAST, _MOST))
-
-    @property
-    def can_average(self) -> bool:
-        """Turns may differ."""
-        return False
+        """Divide the concentration, which is about one over the variance."""
+        self.set_parameter((self.parameter / scale).clamp(_MIN, _MAX))
 
     # --- predictions -----------------------------------------------------------------------
 
+    @override
     def predictive(self, mean: Tensor, variance: Tensor) -> CircularPredictive:
-        """See ``Likelihood``."""
         m, v = mean.double().unsqueeze(0), variance.double().clamp_min(0).unsqueeze(0)
         shape = [1] * mean.ndim + [-1]
         return CircularPredictive(
@@ -208,8 +215,8 @@ class VonMises(OnlineEM):
             dtype=mean.dtype,
         )
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Likelihood``."""
         return {"concentration": self.fixed_value, "outputs": self.outputs}
 
 
@@ -231,9 +238,9 @@ def bessel_ratios(k: float, number: int) -> list[float]:
 
 
 def _terms(concentration: float, variance: float) -> int:
-    """How many terms of the series count, with a noise and an output at least as wide."""
+    """Return the number of terms needed for a noise and an output at least this wide."""
     spread = variance + 1 / (concentration + 0.5)
-    return int(min(max(math.ceil(math.sqrt(76 / spread)), 24), _MOST_TERMS))
+    return int(min(max(math.ceil(math.sqrt(76 / spread)), 24), _MAX_TERMS))
 
 
 def _density(likelihood: VonMises, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

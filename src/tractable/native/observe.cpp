@@ -7,7 +7,7 @@
 namespace tractable {
 namespace {
 
-// Of the gate (tractable/likelihoods/gate.py) and of the limit (learners/methods/tagi/batch_rule.py).
+// Of the gate (learners/methods/tagi/outlier_gate.py) and of the limit (learners/methods/tagi/batch_rule.py).
 constexpr double kWidth = 3.5, kClip = 4, kMean = 0.92, kSteps = 10;
 constexpr double kLongest = 3;
 // Of a parameter that is learnt from an average (likelihoods/online_em.py).

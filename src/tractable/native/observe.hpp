@@ -31,7 +31,7 @@ struct Targets {
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
              Outputs z, Outputs d, Scratch& scratch);
 
-// What the gate says of a batch (tractable/likelihoods/gate.py); nothing is changed until `record`.
+// What the gate says of a batch (learners/methods/tagi/outlier_gate.py); nothing is changed until `record`.
 struct Verdict {
   bool any = false;            // whether a weight is below 1
   std::vector<double> weight;  // [batch][targets]

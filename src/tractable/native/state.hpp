@@ -54,7 +54,7 @@ struct External {
 };
 
 // How many values were gated, and the last of them as target, mean and deviations
-// (tractable/likelihoods/gate.py).
+// (learners/methods/tagi/outlier_gate.py).
 constexpr std::size_t kRemembered = 8;
 constexpr std::size_t kLogged = 1 + 3 * kRemembered;
 

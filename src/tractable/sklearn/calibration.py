@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tractable.learners import Learner
 from tractable.likelihoods import Normal
-from tractable.likelihoods.gate import gated
+from tractable.likelihoods.outliers import robust_chi2
 from tractable.sklearn.cross_validation import (
     CrossValidator,
     FitRequest,
@@ -108,7 +108,7 @@ def _noise(prediction: HeldOutPrediction) -> Tensor:
 def _max_log_lik(square: Tensor, variance: Tensor, noise: Tensor) -> float:
     """Return the maximum over noise scales of the log-likelihood, up to a constant."""
     total = variance + _LOG_NOISE_SCALES.to(noise).exp()[:, None] * noise
-    return float((-0.5 * (gated(square / total) + total.log())).sum(1).amax())
+    return float((-0.5 * (robust_chi2(square / total) + total.log())).sum(1).amax())
 
 
 # --- variance of extrapolation -----------------------------------------------------------------

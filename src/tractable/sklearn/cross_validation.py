@@ -66,7 +66,7 @@ class HeldOutPrediction:
         variance = self.scaled_variance(epistemic_scale)
         if self.extrapolation is not None:
             variance = variance + extrapolation_scale * self.extrapolation
-        return self.likelihood, self.y, self.mean, variance
+        return HeldOut(self.likelihood, self.y, self.mean, variance)
 
 
 @dataclass(frozen=True)

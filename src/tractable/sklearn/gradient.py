@@ -49,7 +49,7 @@ class GradientEstimator(Estimator):
             learner.fit(x, y, epochs=epochs, batch_size=batch_size, progress=self.verbose > 0)
 
         calibrate = getattr(self, "calibrate", False) and n_distinct >= MIN_CALIBRATION_ROWS
-        if not (calibrate and learner.likelihood.can_calibrate):
+        if not (calibrate and learner.likelihood.traits.supports_calibration):
             fit(learner, x, y)
         elif n_distinct >= holdout.MANY_ROWS:
             parts = _with_copies(rows, *holdout.split(learner, n_distinct, n_distinct // 10))

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
-from tractable.likelihoods.gate import WIDTH, gated
+from tractable.likelihoods.outliers import OUTLIER_THRESHOLD, robust_chi2
 
 MIN_HELD_OUT_ROWS = 60
 """With fewer held-out rows, the noise is normal and the same everywhere."""
@@ -106,7 +106,7 @@ class Residuals:
         factors = (_features(self.mean, self.x) @ coefficients).exp()
         total = self.variance + self.noise * factors
         chi2 = self.square / total
-        return -0.5 * ((gated(chi2) if gate else chi2) + total.log())
+        return -0.5 * ((robust_chi2(chi2) if gate else chi2) + total.log())
 
     def log_probs_of_mixture(self, scales: Tensor) -> Tensor:
         """Return the log density of each row with equally probable factors on the noise."""
@@ -195,7 +195,7 @@ def fit_coefficients(residuals: Residuals, *, constant: bool = False) -> Tensor:
         chi2 = residuals.square / total
         share = noise / total
         # Beyond the edge of the gate, -2 log p increases by edge / chi2 per unit of chi2.
-        weight = (WIDTH**2 / chi2).clamp(max=1)
+        weight = (OUTLIER_THRESHOLD**2 / chi2).clamp(max=1)
         gradient = u.T @ (0.5 * share * (1 - weight * chi2)) + prior * b
         curvature = (u * (0.5 * share * share)[:, None]).T @ u + torch.diag(prior)
         step = -torch.linalg.solve(curvature, gradient)

@@ -178,7 +178,7 @@ class TAGIEstimator(Estimator):
         fold_fits: list[FittedModel],
     ) -> FittedModel:
         """Return the fit with its noise scaled on the predictions for the folds."""
-        if fit.learner.likelihood.can_calibrate:
+        if fit.learner.likelihood.traits.supports_calibration:
             held_out = validator.held_out(fold_fits)
             fit.learner.rescale_noise(holdout.noise_scale(fit.learner, held_out))
         return fit

@@ -212,7 +212,7 @@ class Computing(LearnerCase):
     def test_labels_are_calibrated_or_it_says_so_before_it_learns(self) -> None:
         model = self.make(self.net(self.class_outputs), self.classes_likelihood(), seed=0)
         before = self.state(model)
-        if model.likelihood.can_calibrate:
+        if model.likelihood.traits.supports_calibration:
             plain = model.clone().fit(*classes(), epochs=1)
             model.fit(*classes(), epochs=1, calibrate=True)
             found, other = (m.predict(classes()[0]) for m in (model, plain))

@@ -120,14 +120,14 @@ class Evidence(LikelihoodCase):
         torch.testing.assert_close(sent.d_var, d_var, rtol=1e-5, atol=0)
 
     def test_an_update_gets_the_same_messages_and_noise(self) -> None:
-        """``hear`` is ``messages`` and ``update_noise`` at once."""
+        """``messages_and_noise`` is ``messages`` and ``update_noise`` at once."""
         likelihood = self.make()
         y, mean, variance = self.many(first=6)
-        heard = likelihood.hear(y, mean, variance)
+        *sent, updated = likelihood.messages_and_noise(y, mean, variance)
         noise = likelihood.update_noise(y, mean, variance)
         messages = likelihood.messages(y, mean, variance)
-        torch.testing.assert_close((heard.d_mu, heard.d_var), messages, rtol=1e-9, atol=1e-12)
-        torch.testing.assert_close(heard.noise, noise, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(tuple(sent), messages, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(updated, noise, rtol=1e-9, atol=1e-12)
 
     def test_log_concave_ones_are_not_cut_off(self) -> None:
         """The second derivative of the log evidence is negative by itself."""

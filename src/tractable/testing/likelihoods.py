@@ -63,7 +63,7 @@ class LikelihoodConformance(Evidence, Predictions, Noise, Arguments):
         net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, self.width))
         kind, options = getattr(tr, learner), LEARNERS[learner]
         if members:
-            kind, options = tr.Ensemble, {**options, "learner": kind, "n": members}
+            kind, options = tr.Ensemble, {**options, "learner": kind, "n_estimators": members}
         model: tr.Learner = kind(net, self.make(), seed=1, **options)
         return model.fit(x, y, epochs=2, batch_size=6, progress=False)
 

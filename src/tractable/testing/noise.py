@@ -39,7 +39,7 @@ class Noise(LikelihoodCase):
     def learns(self) -> bool:
         """Whether a noise is learned; else check that nothing is."""
         likelihood = self.make()
-        if likelihood.has_learnable_noise:
+        if likelihood.traits.learns_noise:
             return True
         y, mean, variance = self.many()
         assert likelihood.update_noise(y, mean, variance) == {}
@@ -80,7 +80,7 @@ class Noise(LikelihoodCase):
     def test_rescale_multiplies_the_noise(self, scale: float) -> None:
         """For classes, outputs count as if they were smaller by the root of the factor."""
         likelihood = self.make()
-        if not likelihood.can_calibrate:
+        if not likelihood.traits.supports_calibration:
             with pytest.raises(TypeError, match=r"rescale|calibrate|noise"):
                 likelihood.rescale(scale)
             return
@@ -105,11 +105,11 @@ class Noise(LikelihoodCase):
     def test_an_update_keeps_a_rescaled_noise(self) -> None:
         """Three rows more change the noise by their share, and do not undo a calibration."""
         likelihood = self.make()
-        if not likelihood.can_calibrate:
+        if not likelihood.traits.supports_calibration:
             return
         z, _ = self.many_outputs(0)
         y = self.draw(likelihood, z, 0)
-        if likelihood.has_learnable_noise:
+        if likelihood.traits.learns_noise:
             learn(likelihood, y, z)
         before = self.predicted_noise(likelihood, z[:3])
         likelihood.rescale(3.0)
@@ -129,7 +129,7 @@ def learn(likelihood: Likelihood, y: Tensor, z: Tensor) -> None:
     """Set the noise to that of greatest likelihood, as the gradient learners do."""
     for _ in range(_EM_STEPS):
         statistics = likelihood.sufficient_statistics(y, z)
-        assert statistics is not None, "has_learnable_noise, but no sufficient_statistics"
+        assert statistics is not None, "traits.learns_noise, but no sufficient_statistics"
         likelihood.m_step(statistics)
 
 

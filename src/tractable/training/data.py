@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
-from tractable.likelihoods.base import count_non_finite
+from tractable.likelihoods.targets import count_non_finite
 from tractable.training.inputs import Inputs, MultiInput, map_inputs, multi_input_parts, tensors_of
 
 

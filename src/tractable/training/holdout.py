@@ -70,7 +70,7 @@ def held_out(
 def held_out_moments(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
     """What a fitted learner says of rows it has not seen."""
     likelihood, outputs = held_out_outputs(fitted, x)
-    return (likelihood, y, *outputs.moments())
+    return HeldOut(likelihood, y, *outputs.moments())
 
 
 def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
@@ -79,7 +79,7 @@ def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
     Of an ensemble whose outputs cannot be averaged the first member speaks for all.
     """
     likelihood = fitted.likelihood
-    if not likelihood.can_average:
+    if not likelihood.traits.supports_averaging:
         fitted = getattr(fitted, "members", [fitted])[0]
         likelihood = fitted.likelihood
     return likelihood, fitted.outputs(x)
@@ -87,7 +87,7 @@ def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
 
 def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
     """The factor on the noise variance that suits held-out rows; 1 where there is no noise."""
-    if not learner.likelihood.can_calibrate:
+    if not learner.likelihood.traits.supports_calibration:
         return 1.0
     scale: float = learner.method.held_out_scale(learner.state, seen)
     return scale
@@ -99,7 +99,7 @@ def check_can_calibrate(likelihood: Likelihood, source: ArrayData | LoaderData) 
         raise ValueError("calibrate needs arrays, not a DataLoader")
     if len(source) < MIN_ROWS:
         raise ValueError(f"calibrate needs at least {MIN_ROWS} rows, got {len(source)}")
-    if not likelihood.can_calibrate:
+    if not likelihood.traits.supports_calibration:
         raise TypeError(f"{type(likelihood).__name__} has no noise to calibrate on held-out rows")
 
 
@@ -133,7 +133,7 @@ def fit_and_calibrate(
     """
     kept, out = rows
     fit(learner, x[kept], y[kept])
-    if not learner.likelihood.can_calibrate:
+    if not learner.likelihood.traits.supports_calibration:
         return
     learner.rescale_noise(
         noise_scale(learner, [held_out_moments(learner, *learner.checked(x[out], y[out]))])
@@ -160,7 +160,7 @@ def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
     parts = []
     for likelihood, targets, mean, variance in seen:
         scaled = copy.deepcopy(likelihood)
-        if scaled.can_calibrate:
+        if scaled.traits.supports_calibration:
             scaled.rescale(scale)
         parts.append(learner.method.held_out_log_prob(scaled, targets, mean, variance))
     return torch.cat(parts), scale

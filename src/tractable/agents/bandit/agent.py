@@ -29,7 +29,7 @@ from tractable.agents.bandit.replay import BanditReplay
 from tractable.errors import InvalidInput
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
-from tractable.likelihoods.base import count_non_finite
+from tractable.likelihoods.targets import count_non_finite
 from tractable.training import Progress
 
 Callback = Callable[["Bandit", dict[str, float]], bool | None]

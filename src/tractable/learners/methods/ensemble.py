@@ -19,13 +19,13 @@ from tractable.learners import serialization
 from tractable.learners.learner import Learner, run_epoch
 from tractable.learners.methods.backprop import Backprop, BackpropMethod
 from tractable.learners.methods.base import BatchPosition, Method, OnBatch, State, TensorDict
+from tractable.learners.methods.tagi.outlier_gate import OutlierReport
 from tractable.learners.methods.tagi.tagi import TAGI
 from tractable.learners.methods.vectorized import run_epoch_vectorized, supports_vmap
 from tractable.learners.network.functional import Network
 from tractable.learners.outputs import EnsembleOutputs
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
-from tractable.likelihoods.gate import OutlierReport
 from tractable.persistence import validation
 from tractable.persistence.model_file import under_prefix, with_prefix
 from tractable.posterior import Posterior
@@ -159,8 +159,8 @@ class EnsembleMethod(Method[EnsembleState]):
             and not self.member.drops
             and not self.network.initial_buffers()
             and size < _TOGETHER_BELOW
-            and not self.likelihood.has_learnable_noise
-            and self.likelihood.takes_members
+            and not self.likelihood.traits.learns_noise
+            and self.likelihood.traits.supports_vmap
         )
 
     def end_epoch(self, state: EnsembleState) -> EpochRecord:

@@ -185,7 +185,7 @@ class GradientMethod(Method[GradientState]):
     ) -> None:
         """See ``Method``; online, a learnable noise is updated as well."""
         noise: TensorDict = {}
-        if position is None and state.likelihood.has_learnable_noise:
+        if position is None and state.likelihood.traits.learns_noise:
             noise = updated_noise(
                 state.likelihood, y, self.outputs(state, x, n_weight_samples=_NOISE_DRAWS)
             )

@@ -125,7 +125,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
             self.mode.update(state, x, y, position)
             return
         noise: TensorDict = {}
-        if state.likelihood.has_learnable_noise:
+        if state.likelihood.traits.learns_noise:
             noise = updated_noise(state.likelihood, y, self.outputs(state, x, spread=False))
         found = self.survey(state, ArrayData(x, y, len(x)))
         if not self.full:

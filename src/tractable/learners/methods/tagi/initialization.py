@@ -74,7 +74,8 @@ class PriorScale:
             usual = cls(gain, 1.0)
         else:
             usual = default_prior_scale(
-                NetworkStructure.of(network.module), numbers=likelihood.can_widen
+                NetworkStructure.of(network.module),
+                numbers=likelihood.traits.supports_extra_variance,
             )
         return cls(
             usual.gain if gain is None else gain,

@@ -35,6 +35,7 @@ from tractable.learners.methods.tagi.initialization import (
     reinit_names,
 )
 from tractable.learners.methods.tagi.options import TAGIOptions
+from tractable.learners.methods.tagi.outlier_gate import OutlierGate
 from tractable.learners.methods.tagi.robustness import Robustness
 from tractable.learners.methods.transfer import TransferredPrior
 from tractable.learners.network.functional import Network
@@ -42,7 +43,6 @@ from tractable.learners.network.module_copy import refuse_scripted
 from tractable.learners.outputs import GaussianOutputs, chunks, joined
 from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
 from tractable.likelihoods.base import HeldOut
-from tractable.likelihoods.gate import OutlierGate
 from tractable.persistence import validation
 from tractable.persistence.validation import Domain
 from tractable.posterior import Posterior, flat

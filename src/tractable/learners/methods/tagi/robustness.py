@@ -20,7 +20,8 @@ class Robustness:
     Attributes:
         limit: whether the length of a step is limited
             (``tractable.learners.methods.tagi.batch_rule``).
-        gate: on values far from all that was expected (``tractable.likelihoods.gate``).
+        gate: whether outlying targets are down-weighted
+            (``tractable.learners.methods.tagi.outlier_gate``).
         statistics: whether running statistics take in an odd batch slowly.
     """
 
@@ -40,10 +41,9 @@ class Robustness:
         if not robust or rule == "published":
             return NOT_ROBUST
         normal = isinstance(likelihood, Normal | HeteroscedasticNormal)
-        known = type(likelihood) is Normal and not likelihood.gates
         return cls(
             limit=normal and not _exact(network),
-            gate=type(likelihood) in (Normal, HeteroscedasticNormal) and not known,
+            gate=likelihood.traits.supports_outliers,
             statistics=True,
         )
 

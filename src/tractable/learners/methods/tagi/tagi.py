@@ -11,7 +11,7 @@ from tractable.gaussian import Gaussian
 from tractable.learners.learner import Learner
 from tractable.learners.methods.tagi.engines import EngineName, Floats, Slopes, Snapshot, TAGIState
 from tractable.learners.methods.tagi.method import TAGIMethod
-from tractable.likelihoods.gate import OutlierReport
+from tractable.learners.methods.tagi.outlier_gate import OutlierReport
 
 
 class TAGI(Learner):
@@ -65,9 +65,9 @@ class TAGI(Learner):
             rule, one value moves the weights of a network of several layers by at most three of
             their standard deviations (``tractable.learners.methods.tagi.batch_rule``). If the noise
             is inferred or predicted, or with ``Normal(outliers=True)``, outlying values are
-            down-weighted (``tractable.likelihoods.gate``) and counted in ``outliers``. Running
-            statistics of batch normalization follow unusual batches slowly. A network of one linear
-            layer with known noise is exact with and without this option.
+            down-weighted (``tractable.learners.methods.tagi.outlier_gate``) and counted in
+            ``outliers``. Running statistics of batch normalization follow unusual batches slowly.
+            A network of one linear layer with known noise is exact with and without this option.
 
     An interrupted epoch leaves a model with the native engine as it was before that epoch. An
     epoch with a non-finite message raises ``NonFiniteUpdate`` and leaves the model, with either

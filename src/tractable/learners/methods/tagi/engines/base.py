@@ -15,7 +15,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian
 from tractable.learners.methods.base import OnBatch, State
 from tractable.learners.methods.tagi.batch_norm import RecentBatches
-from tractable.likelihoods.gate import OutlierGate
+from tractable.learners.methods.tagi.outlier_gate import OutlierGate
 from tractable.posterior import Posterior
 from tractable.training.data import ArrayData, LoaderData
 from tractable.training.inputs import Inputs

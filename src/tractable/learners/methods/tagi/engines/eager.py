@@ -27,12 +27,12 @@ from tractable.learners.methods.tagi.engines.base import (
     Snapshot,
     TAGIState,
 )
+from tractable.learners.methods.tagi.outlier_gate import OutlierWeights
 from tractable.learners.methods.tagi.robustness import NOT_ROBUST, Robustness
 from tractable.learners.network.functional import Network
 from tractable.learners.network.rng import PREDICTION_SEED, ForwardRng
-from tractable.likelihoods import HeteroscedasticNormal, Likelihood, Normal
+from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import Messages
-from tractable.likelihoods.gate import OutlierWeights
 from tractable.posterior import flat
 from tractable.rules.activation import Mode, activation_moments
 from tractable.rules.norm import robust_running_stats
@@ -102,8 +102,8 @@ class TorchEngine(Engine):
         """What the gate says of a batch, if there is one; nothing is changed."""
         if state.gate is None:
             return None
-        assert isinstance(state.likelihood, Normal | HeteroscedasticNormal)
-        return state.likelihood.weigh(state.gate, y, z.loc.detach(), z.variance.detach())
+        mean, variance = z.loc.detach(), z.variance.detach()
+        return state.gate.weigh(*state.likelihood.predicted_targets(y, mean, variance))
 
     def messages(
         self,

@@ -177,7 +177,7 @@ _ACTIVATIONS: dict[type[nn.Module], str] = {
 def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
     """The kernel's arguments for a likelihood."""
     if type(likelihood) is Normal and _one_noise_each(likelihood, outputs):
-        return _plain("inferred" if likelihood.learns_noise else "normal")
+        return _plain("inferred" if likelihood.traits.learns_noise else "normal")
     if type(likelihood) is Bernoulli:
         if outputs > 1 or likelihood.link == "logit":
             return _plain(likelihood.link)
@@ -192,7 +192,7 @@ def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
     if type(likelihood) is Poisson and likelihood.link == "exp":
         return _plain("poisson")
     if type(likelihood) is NegativeBinomial and likelihood.outputs in (1, outputs):
-        if not likelihood.learns:
+        if not likelihood.traits.learns_noise:
             return _plain("negative_binomial")
         if likelihood.outputs == outputs:
             return _plain("dispersed")
@@ -210,9 +210,9 @@ def _plain(kind: str) -> dict[str, Any]:
 
 
 def _one_noise_each(likelihood: Normal, outputs: int) -> bool:
-    """Whether outputs and noises fit; one known noise may serve all."""
-    shared = likelihood.outputs == 1 and not likelihood.learns_noise
-    return shared or likelihood.outputs == outputs
+    """Whether outputs and noises fit, without missing targets; one known noise may serve all."""
+    shared = likelihood.outputs == 1 and not likelihood.traits.learns_noise
+    return not likelihood.missing and (shared or likelihood.outputs == outputs)
 
 
 # --- running -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def export_noise(likelihood: Likelihood, outputs: int) -> tuple[Tensor, Tensor]:
 
 def import_noise(likelihood: Likelihood, first: Tensor, second: Tensor) -> None:
     """Put back what the kernel has learnt, unless it wrote to the buffers themselves."""
-    if isinstance(likelihood, NegativeBinomial) and likelihood.learns:
+    if isinstance(likelihood, NegativeBinomial) and likelihood.traits.learns_noise:
         found = {"parameter": first[:-1], "statistic": second[:-1], "rows": first[-1]}
         likelihood.set_buffers({name: value.clone() for name, value in found.items()})
 

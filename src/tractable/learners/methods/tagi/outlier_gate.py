@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-WIDTH = 3.5
-"""Deviations up to which a value is believed."""
+from tractable.likelihoods.outliers import OUTLIER_THRESHOLD
+
 _CLIP = 4.0
 _MEAN = 0.92
 _STEPS = 10.0
@@ -105,10 +105,12 @@ class OutlierGate:
             level, top = _followed(column, level)
             levels.append(level)
             tops.append(top)
-            clean = clean and max(column, default=0.0) <= WIDTH**2 * top
+            clean = clean and max(column, default=0.0) <= OUTLIER_THRESHOLD**2 * top
         if clean:  # as most batches are
             return OutlierWeights(torch.ones_like(chi2), levels, [])
-        believed = WIDTH**2 * torch.tensor(tops, dtype=torch.float64, device=chi2.device)
+        believed = OUTLIER_THRESHOLD**2 * torch.tensor(
+            tops, dtype=torch.float64, device=chi2.device
+        )
         weight = (believed / chi2.reshape(-1, len(tops))).clamp(max=1).reshape(chi2.shape)
         far = weight < 1
         gated = []
@@ -152,9 +154,3 @@ def _followed(values: list[float], level: float) -> tuple[float, float]:
         if level > top:
             top = level
     return level, top
-
-
-def gated(chi2: Tensor) -> Tensor:
-    """``-2 log`` of the density behind the gate: beyond k deviations it grows like a logarithm."""
-    edge = WIDTH**2
-    return torch.where(chi2 > edge, edge * (1 + (chi2.clamp_min(edge) / edge).log()), chi2)
