@@ -1,0 +1,62 @@
+"""The registry lists every likelihood, and what follows from it is complete."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+
+import tractable as tr
+from tractable import likelihoods
+from tractable.likelihoods import Likelihood, registry
+from tractable.likelihoods.registry import REGISTRY, REGRESSION_TARGETS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "api" / "likelihoods.md"
+
+
+def test_every_likelihood_has_one_entry():
+    exported = [getattr(likelihoods, name) for name in likelihoods.__all__]
+    classes = {
+        kind
+        for kind in exported
+        if isinstance(kind, type) and issubclass(kind, Likelihood) and kind is not Likelihood
+    }
+    listed = [entry.likelihood for entry in REGISTRY]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == classes
+
+
+def test_the_reference_page_lists_every_likelihood_in_its_group():
+    sections = PAGE.read_text().split("\n## ")
+    found = {section.split("\n")[0]: section for section in sections[1:]}
+    for entry in REGISTRY:
+        line = f"::: tractable.likelihoods.{entry.likelihood.__name__}"
+        assert line in found[entry.group].split("\n"), f"{PAGE} lacks {line!r} below {entry.group}"
+
+
+@pytest.mark.parametrize("name", REGRESSION_TARGETS)
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_number_of_outputs_fits_the_likelihood(name, n_targets):
+    target = REGRESSION_TARGETS[name]
+    outputs = torch.Size([3, target.n_outputs(n_targets)])
+    y = torch.ones(3, n_targets)
+    likelihood = target.factory(n_targets)
+    checked = likelihood.targets(y, outputs)
+    zero = torch.zeros(outputs)
+    assert likelihood.log_evidence(checked, zero, zero + 1).isfinite().all()
+
+
+def test_the_help_lists_every_name():
+    text = registry.describe_regression_targets()
+    for name in REGRESSION_TARGETS:
+        assert f"{name} (" in text
+
+
+def test_estimators_document_every_name():
+    for estimator in (tr.sklearn.TAGIRegressor,):
+        text = inspect.getdoc(estimator)
+        for name in REGRESSION_TARGETS:
+            assert f'``"{name}"``' in text
