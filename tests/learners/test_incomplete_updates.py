@@ -39,7 +39,7 @@ def test_each_noise_is_that_of_a_plain_normal_of_the_targets_that_are_there(lear
             there = ~y[row, k].isnan()
             if there.any():
                 seen = (part[there, k : k + 1] for part in (y[row], mean, variance))
-                one.set_buffers(one.update_noise(*seen, memory=NOISE_ROWS))
+                one.set_buffers(one.update_noise(*seen, memory_rows=NOISE_ROWS))
         model.update(x[row], y[row])
         wanted = torch.cat([one.noise_mean for one in plain])
         assert torch.allclose(model.likelihood.noise_mean, wanted, rtol=1e-6)

@@ -64,4 +64,5 @@ def test_every_row_of_every_part_counts_for_the_scale_of_labels() -> None:
 
 def test_a_dispersion_begins_at_one() -> None:
     likelihood = NegativeBinomial()
-    assert float(likelihood.parameter_of(likelihood.statistic)) == pytest.approx(1.0, rel=1e-9)
+    found = likelihood.parameter_from_statistic(likelihood.statistic)
+    assert float(found) == pytest.approx(1.0, rel=1e-9)

@@ -1,4 +1,4 @@
-"""A class label."""
+"""Class labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.predictive.base import Predictive
 from tractable.predictive.root_finding import check_probability
@@ -18,13 +19,13 @@ class CategoricalPredictive(Predictive):
     """A class label.
 
     Args:
-        probabilities: one row per input, one column per class; rows sum to one.
-        binary: the target is 0 or 1 and ``mean`` is the probability of 1.
-        expected_entropy: gives, when called, the mean over the weights of the entropy of each
-            row's label, in nats; called only when ``epistemic`` or ``aleatoric`` is asked for.
-            ``None``: nothing is known of the weights, so all the entropy counts as aleatoric.
-        novelty: how unlike the training rows each row is; it does not change the probabilities.
-        ordered: the classes are levels from low to high, so that there are quantiles.
+        probabilities: ``[rows, classes]``; rows sum to one.
+        binary: whether the target is 0 or 1, so that ``mean`` is the probability of 1.
+        expected_entropy: returns the mean over the weights of the entropy of each row's label, in
+            nats; called when ``epistemic`` or ``aleatoric`` is read.  None: the weights are known,
+            and all entropy is aleatoric.
+        novelty: distance of each row to the training rows; see ``Predictive``.
+        ordered: whether classes are levels from low to high, so that there are quantiles.
     """
 
     probabilities: Tensor
@@ -34,8 +35,8 @@ class CategoricalPredictive(Predictive):
     ordered: bool = False
 
     @property
+    @override
     def has_classes(self) -> bool:
-        """See ``Predictive``."""
         return True
 
     @property
@@ -65,10 +66,10 @@ class CategoricalPredictive(Predictive):
 
     @property
     def aleatoric(self) -> Tensor:
-        """Expected entropy of the label once the weights are known, in nats.
+        """Expected entropy of the label given the weights, in nats.
 
-        An average of entropies never exceeds the entropy of the average.  Where an approximate
-        one does, by rounding or because ``probs`` are approximate, it is taken as ``entropy``.
+        A mean of entropies never exceeds the entropy of the mean.  Where an approximate one does,
+        by rounding or because ``probs`` are approximate, it is clamped to ``entropy``.
         """
         total = self.entropy
         if self.expected_entropy is None:
@@ -81,7 +82,7 @@ class CategoricalPredictive(Predictive):
         return self.entropy - self.aleatoric
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log probability of each observed label.
+        """Return the log probability of each observed label.
 
         Approximate: probabilities below the smallest normal number of their precision count as
         that number, so that no row has less than -87.3 in single and -708.4 in double precision.
@@ -90,16 +91,16 @@ class CategoricalPredictive(Predictive):
         y = y.reshape(self.probabilities.shape[:-1])
         chosen = self.probabilities.gather(-1, y.unsqueeze(-1)).squeeze(-1)
         found = chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
-        # a row of several labels is judged as a whole
-        return found.flatten(1).sum(1) if self.several else found
+        # the labels of a row are one observation
+        return found.flatten(1).sum(1) if self.has_several_labels else found
 
     @property
+    @override
     def has_cdf(self) -> bool:
-        """See ``Predictive``."""
         return self.ordered
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Probability of at most the level ``y``, where classes are ordered."""
+        """Return the probability of at most level ``y``, for ordered classes."""
         if not self.ordered:
             return super().cdf(y)
         y = torch.as_tensor(y, device=self.probabilities.device)
@@ -108,7 +109,7 @@ class CategoricalPredictive(Predictive):
         return (self.probabilities * (levels <= y)).sum(-1)
 
     def quantile(self, q: float) -> Tensor:
-        """The lowest level that with those below has a share ``q``, where classes are ordered."""
+        """Return the lowest level with a cumulative probability of ``q``, for ordered classes."""
         if not self.ordered:
             return super().quantile(q)
         check_probability(q)
@@ -116,19 +117,19 @@ class CategoricalPredictive(Predictive):
         return below.sum(-1).clamp(max=self.probabilities.shape[-1] - 1)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of labels."""
+        """Return samples of labels."""
         rows = self.probabilities.reshape(-1, self.probabilities.shape[-1])
         draws = torch.multinomial(rows, n, replacement=True, generator=generator)
         return draws.T.reshape(n, *self.probabilities.shape[:-1])
 
     @property
-    def several(self) -> bool:
-        """Whether a row has several labels, which a mixture makes depend on each other."""
+    def has_several_labels(self) -> bool:
+        """Whether a row has several labels, which are dependent in a mixture."""
         return self.probabilities.ndim > 2
 
     def mixture_over_draws(self, draws: int) -> Predictive:
-        """Mean probabilities: for one label, the mixture is of the same kind."""
-        if self.several:
+        """Return mean probabilities: for one label, the mixture is of the same kind."""
+        if self.has_several_labels:
             return super().mixture_over_draws(draws)
         return CategoricalPredictive(
             self.probabilities.unflatten(0, (draws, -1)).mean(0),
@@ -137,15 +138,15 @@ class CategoricalPredictive(Predictive):
             ordered=self.ordered,
         )
 
+    @override
     def double(self) -> CategoricalPredictive:
-        """See ``Predictive``."""
         probs = self.probabilities.double()
         novelty = None if self.novelty is None else self.novelty.double()
         return replace(self, probabilities=probs / probs.sum(-1, keepdim=True), novelty=novelty)
 
 
 def categorical_mixture(parts: Sequence[CategoricalPredictive]) -> CategoricalPredictive:
-    """The even mixture of predictives of the same rows."""
+    """Return the even mixture of predictions of the same rows."""
     return CategoricalPredictive(
         torch.stack([part.probs for part in parts]).mean(0),
         parts[0].binary,

@@ -1,4 +1,4 @@
-"""Distribution functions that torch leaves out, and where a distribution has one."""
+"""Distribution functions that torch does not implement."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def _fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def _away(values: Tensor) -> Tensor:
-    """Nowhere exactly zero."""
+    """Return values without exact zeros."""
     return torch.where(values.abs() < _TINY, torch.full_like(values, _TINY), values)
 
 
@@ -273,7 +273,7 @@ def _by_quadrature(p: Tensor, q: Tensor, at: Tensor, other: Tensor) -> Tensor:
 
 
 def _log_beta(p: Tensor, q: Tensor) -> Tensor:
-    """``log B(p, q)``; by Stirling's series where a parameter is large, lest digits cancel."""
+    """Return ``log B(p, q)``; by Stirling's series for large parameters, against cancellation."""
     small, large = torch.minimum(p, q), torch.maximum(p, q)
     plain = torch.lgamma(p) + torch.lgamma(q) - torch.lgamma(p + q)
     big = large.clamp_min(_LARGE)
@@ -286,6 +286,6 @@ def _log_beta(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _correction(x: Tensor) -> Tensor:
-    """What Stirling's formula leaves out of ``log Gamma(x)``, for x from 50 on."""
+    """Return the remainder of Stirling's formula for ``log Gamma(x)``, for x from 50 on."""
     square = 1 / (x * x)
     return (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / x

@@ -1,4 +1,4 @@
-"""An angle."""
+"""Angles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 from torch.distributions import VonMises
+from typing_extensions import override
 
 from tractable.predictive import root_finding
 from tractable.predictive.base import Predictive, match_shape
@@ -19,8 +20,8 @@ TERMS = 124
 _NARROW = 0.005
 """Variance below which an angle is treated as a number with a nearly normal distribution, by the
 first terms of its Edgeworth series; at this variance they are off by less than 1e-6."""
-_LEAST_KAPPA = 1 / _NARROW
-_MOST_STARTS = 32
+_MIN_CONCENTRATION = 1 / _NARROW
+_MAX_STARTS = 32
 _AT_ONCE = 1 << 20
 """Numbers in a sum over Fourier terms that are held in memory."""
 Density = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -30,24 +31,24 @@ Density = Callable[[Tensor, Tensor, Tensor], Tensor]
 class CircularPredictive(Predictive):
     """Angles in radians: an even mixture of normal directions with von Mises noise.
 
-    ``mean`` is the direction of the mean vector, between -pi and pi.  The variance is that of the
-    way from there, on the shorter side; quantiles are that mean plus a quantile of the way, so that
-    an interval is not cut at pi.
+    ``mean`` is the direction of the mean vector, between -pi and pi.  The variance is the mean
+    square of the difference from the mean, within half a turn; quantiles are the mean plus a
+    quantile of that difference, so that an interval is not cut at pi.
 
     Exact: the density and samples; the rest to about six digits, by Fourier series or, for narrow
     distributions, by Edgeworth series.
 
     Args:
-        means: mean directions, draws of the weights stacked in front of rows and outputs.
+        means: mean directions, ``[samples, rows, outputs]``.
         variances: variances of the directions, in the same shape.
         concentration: concentrations of the noise, which broadcast to that shape.
         ratios: Fourier coefficients ``I_n(k) / I_0(k)`` of concentrations k, n = 0 .. ``TERMS`` in
             the first dimension.
         densities: numbers of consecutive draws and their log density of every angle, a function of
             angles, means and variances.
-        dtype: precision of what is given.
-        column: whether the only output of a row is given flat.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        dtype: precision of results.
+        column: whether the only output of a row is squeezed.
+        novelty: distance of each row to the training rows; see ``Predictive``.
     """
 
     means: Tensor
@@ -60,7 +61,7 @@ class CircularPredictive(Predictive):
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     def given(self, values: Tensor) -> Tensor:
-        """As the caller sees it."""
+        """Return values in the precision and shape of results."""
         values = values.to(self.dtype)
         return values.squeeze(-1) if self.column else values
 
@@ -85,7 +86,7 @@ class CircularPredictive(Predictive):
         return self.given(self._vector.abs())
 
     def _square(self, *, noise: bool) -> Tensor:
-        """Mean square of the way from the mean direction, with the noise or without."""
+        """Return the mean square difference from the mean direction, with or without noise."""
         way = _wrapped(self.means - self.centre)
         extra = _cumulants(self.concentration)[0] if noise else torch.zeros_like(self.concentration)
         narrow = self._narrow if noise else self.variances < _NARROW
@@ -103,7 +104,7 @@ class CircularPredictive(Predictive):
         return self.variances + 1 / self.concentration < _NARROW
 
     def _fading(self, *, noise: bool) -> Iterator[tuple[Tensor, Tensor]]:
-        """Numbers n of Fourier terms and coefficients of each draw, as many as fit in memory."""
+        """Yield numbers n of Fourier terms and their coefficients, as many as fit in memory."""
         some = max(_AT_ONCE // max(self.means.numel(), 1), 1)
         every = torch.arange(1, TERMS + 1, dtype=self.means.dtype, device=self.means.device)
         for n in every.reshape(-1, *[1] * self.means.ndim).split(some):
@@ -113,23 +114,23 @@ class CircularPredictive(Predictive):
 
     @property
     def variance(self) -> Tensor:
-        """Mean square of the way from the mean direction."""
+        """Mean square difference from the mean direction."""
         return self.given(self._square(noise=True))
 
     @property
     def epistemic(self) -> Tensor:
-        """The part of it that comes from not knowing the direction."""
+        """Part of the variance that is due to uncertain directions."""
         return self.given(torch.minimum(self._square(noise=False), self._square(noise=True)))
 
     @property
     def aleatoric(self) -> Tensor:
-        """What is left of the variance once the direction is known."""
+        """Variance minus ``epistemic``."""
         return self.variance - self.epistemic
 
     # --- densities -------------------------------------------------------------------------
 
     def _each(self, y: Tensor) -> Tensor:
-        """Log density of every angle, draws in front."""
+        """Return the log density of every angle, ``[samples, rows, outputs]``."""
         found, first = [], 0
         for number, density in self.densities:
             mean = self.means[first : first + number]
@@ -138,22 +139,22 @@ class CircularPredictive(Predictive):
         return torch.cat(found)
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row, summed over its angles."""
+        """Return the log density of each row, summed over its angles."""
         found = self._each(match_shape(y, self.centre)).flatten(2).sum(2)
         return (found.logsumexp(0) - math.log(len(found))).to(self.dtype)
 
+    @override
     def elementwise_log_prob(self, y: Tensor) -> Tensor:
-        """See ``Predictive``."""
         return self.given(self._of_each(match_shape(y, self.centre)))
 
     def _of_each(self, y: Tensor) -> Tensor:
         found = self._each(y)
         return found.logsumexp(0) - math.log(len(found))
 
-    # --- the way from the mean direction ---------------------------------------------------
+    # --- the difference from the mean direction ---------------------------------------------------
 
     def _mass(self, x: Tensor) -> Tensor:
-        """Probability of the ways from 0 to x of each draw; a full turn adds 1."""
+        """Return the probability of differences from 0 to x of each sample; a turn adds 1."""
         turns = (x / (2 * math.pi)).round()
         narrow = self._narrow
         second, fourth, sixth = _cumulants(self.concentration)
@@ -168,23 +169,23 @@ class CircularPredictive(Predictive):
         return torch.where(narrow, close, wide)
 
     def _share(self, way: Tensor) -> Tensor:
-        """Probability of the ways from -pi to ``way``."""
+        """Return the probability of differences from -pi to ``way``."""
         offset = self.means - self.centre
         return (self._mass(way - offset) - self._mass(-math.pi - offset)).mean(0)
 
     def unwrapped(self, y: Tensor) -> Tensor:
-        """See ``Predictive``: within half a turn of the mean."""
+        """Return targets within half a turn of the mean."""
         mean = self.mean
         return mean + torch.remainder(y - mean + math.pi, 2 * math.pi) - math.pi
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Probability of the ways from -pi to that of ``y``."""
+        """Return the probability of differences from -pi to that of ``y``."""
         return self.given(
             self._share(_wrapped(match_shape(y, self.centre) - self.centre)).clamp(0, 1)
         )
 
     def quantile(self, q: float) -> Tensor:
-        """The mean direction plus a quantile of the way from it."""
+        """Return the mean direction plus a quantile of the difference from it."""
         root_finding.check_probability(q)
         std = self._square(noise=True).sqrt()
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).clamp(-3, 3).to(std)
@@ -193,16 +194,16 @@ class CircularPredictive(Predictive):
 
     @property
     def mode(self) -> Tensor:
-        """The most probable angle: the mean direction, or the best near those of the draws."""
+        """The most probable angle: the mean direction, or the best near those of the samples."""
         if len(self.means) == 1:
             return self.given(_wrapped(self.means[0]))
-        few = self.means[:: max(len(self.means) // _MOST_STARTS, 1)]
+        few = self.means[:: max(len(self.means) // _MAX_STARTS, 1)]
         step = self._square(noise=True).sqrt() / 4
         found = root_finding.climb(self._of_each, few, step, is_discrete=False)
         return self.given(_wrapped(found))
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws, between -pi and pi: directions of one draw of the weights, then the noise."""
+        """Return samples between -pi and pi: a direction of one weight sample, then noise."""
         device = self.means.device
         which = torch.randint(len(self.means), (n,), generator=generator).to(device)
         concentration = self.concentration.expand_as(self.means)[which]
@@ -216,20 +217,20 @@ class CircularPredictive(Predictive):
             ).sample()
         return self.given(_wrapped(z + noise))
 
-    # --- the same, otherwise ---------------------------------------------------------------
+    # --- the same prediction, changed ------------------------------------------------------
 
+    @override
     def squeezed(self) -> CircularPredictive:
-        """See ``Predictive``."""
         single = self.means.ndim == 3 and self.means.shape[2] == 1
         return replace(self, column=True) if single else self
 
+    @override
     def double(self) -> CircularPredictive:
-        """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
         return replace(self, dtype=torch.float64, novelty=novelty)
 
     def mixture_over_draws(self, draws: int) -> CircularPredictive:
-        """See ``Predictive``: a mixture of angles is of the same kind."""
+        """Return the mixture, which is of the same kind."""
         if draws == 1:
             return self
         return replace(
@@ -243,7 +244,7 @@ class CircularPredictive(Predictive):
 
 
 def circular_mixture(parts: Sequence[CircularPredictive]) -> CircularPredictive:
-    """The even mixture of predictives of the same rows, each with one vote."""
+    """Return the even mixture of predictions of the same rows, with equal weights."""
     many = math.lcm(*(len(part.means) for part in parts))
     copies = [many // len(part.means) for part in parts for _ in part.densities]
     every = [density for part in parts for density in part.densities]
@@ -266,12 +267,12 @@ def circular_mixture(parts: Sequence[CircularPredictive]) -> CircularPredictive:
 
 
 def _wrapped(angles: Tensor) -> Tensor:
-    """Between -pi and pi."""
+    """Return angles between -pi and pi."""
     return torch.remainder(angles + math.pi, 2 * math.pi) - math.pi
 
 
 def _wrapped_square(way: Tensor, variance: Tensor) -> Tensor:
-    """Mean square of a normal angle, on the shorter side: beyond pi ``y^2 - 4 pi (y - pi)``."""
+    """Return the mean square of a normal angle: beyond pi it is ``y^2 - 4 pi (y - pi)``."""
     std = variance.clamp_min(1e-300).sqrt()
     beyond = torch.zeros_like(way)
     for t in (way - math.pi, -way - math.pi):
@@ -281,8 +282,8 @@ def _wrapped_square(way: Tensor, variance: Tensor) -> Tensor:
 
 
 def _cumulants(concentration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Second, fourth and sixth cumulant of von Mises noise of at least ``_LEAST_KAPPA``."""
-    k = concentration.clamp_min(_LEAST_KAPPA).unsqueeze(-1)
+    """Return cumulants 2, 4 and 6 of von Mises noise of at least ``_MIN_CONCENTRATION``."""
+    k = concentration.clamp_min(_MIN_CONCENTRATION).unsqueeze(-1)
     t = torch.linspace(-12, 12, 241, dtype=k.dtype, device=k.device)
     angle = t * k.rsqrt()
     weight = (-2 * k * torch.sin(angle / 2) ** 2).softmax(-1)
@@ -296,7 +297,7 @@ def _cumulants(concentration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _edgeworth(t: Tensor, fourth: Tensor, sixth: Tensor) -> Tensor:
-    """Distribution function at t of a standardized symmetric variable with these cumulants."""
+    """Return the distribution function at t of a symmetric variable with these cumulants."""
     square = t * t
     third = t * (square - 3)
     fifth = t * (square * (square - 10) + 15)

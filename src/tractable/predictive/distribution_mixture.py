@@ -1,4 +1,4 @@
-"""A weighted mixture of ``torch.distributions``."""
+"""Weighted mixtures of ``torch.distributions``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
+from typing_extensions import override
 
 from tractable.predictive import cdfs, root_finding, sampling
 from tractable.predictive.base import match_shape
 from tractable.predictive.sampling import SampledQuantiles
 
 _STARTS = 24
-_FARTHEST = 3.0
+_MAX_START = 3.0
 """Standard deviations from the mean at which the search for a quantile starts, at most."""
 _ROUNDING = 1e-6
 """Distance from a whole number at which a rescaled target still counts as one."""
@@ -23,9 +24,9 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Exact:
-    """Functions and moments of a mixture that are known better than by its parts.
+    """Functions and moments of a mixture that are more accurate than those of its parts.
 
-    All in double precision, in the unit of the parts and of the shape of a target.
+    All are in double precision, in the unit of the parts and in the shape of the targets.
 
     Args:
         log_prob: log density of each number.
@@ -48,7 +49,7 @@ class Exact:
 class DistributionMixturePredictive(SampledQuantiles):
     """A weighted mixture of torch's distributions: of quadrature nodes, or of components.
 
-    All is computed in double precision and given in ``dtype``.
+    Everything is computed in double precision and returned in ``dtype``.
 
     Approximate: quantiles are those of 4,096 samples where neither torch nor
     ``tractable.predictive.cdfs`` has the distribution function.
@@ -56,16 +57,17 @@ class DistributionMixturePredictive(SampledQuantiles):
     Args:
         parts: a distribution with a batch shape of ``[parts, rows, outputs]``.
         weights: weights of the parts, which sum to one along the first dimension.
-        density: log density of each row of targets, where it is known better than by the parts.
+        density: log density of each row of targets.  Default: computed from the parts.
         epistemic_variance: epistemic variance. Default: the variance between the parts, which are
             then values of the network's outputs.
-        exact: what is known better than by the parts; the parts then give the support only.
-        widen: gives the same with more epistemic variance.
-        dtype: precision of what is given.
-        column: whether the only output of a row is given flat.
-        offset: the unit of the data: targets are ``offset + unit * y``.
+        exact: functions and moments that replace those of the parts, which then determine the
+            support only.
+        widen: returns the prediction with more epistemic variance.
+        dtype: precision of results.
+        column: whether the only output of a row is squeezed.
+        offset: targets are ``offset + unit * y`` with ``y`` in the unit of the parts.
         unit: see ``offset``.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        novelty: distance of each row to the training rows; see ``Predictive``.
     """
 
     parts: Distribution
@@ -85,18 +87,18 @@ class DistributionMixturePredictive(SampledQuantiles):
     # --- shapes and units ------------------------------------------------------------------
 
     def given(self, values: Tensor) -> Tensor:
-        """As the caller sees it."""
+        """Return values in the precision and shape of results."""
         values = values.to(self.dtype)
         return values.squeeze(-1) if self.column else values
 
     def taken(self, y: Tensor) -> Tensor:
-        """Targets of the caller, in the shape and the unit of the parts."""
+        """Return targets in the shape and the unit of the parts."""
         y = match_shape(y, self.centre)
         return (y - self.offset) / self.unit
 
     @property
+    @override
     def is_discrete(self) -> bool:
-        """See ``Predictive``."""
         return self._counts and isinstance(self.unit, float) and self.unit == 1.0
 
     # --- moments ---------------------------------------------------------------------------
@@ -109,8 +111,8 @@ class DistributionMixturePredictive(SampledQuantiles):
         return (self.weights * self.parts.mean).sum(0)
 
     @property
+    @override
     def mean(self) -> Tensor:
-        """Mean over the parts."""
         return self.given(self.offset + self.unit * self.centre)
 
     @property
@@ -129,43 +131,43 @@ class DistributionMixturePredictive(SampledQuantiles):
 
     @property
     def variance(self) -> Tensor:
-        """The law of total variance."""
+        """Mean variance of the parts plus variance of their means."""
         return self.given(self.unit * self.unit * self._total)
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance of the expected target, over what is not known of the outputs."""
+        """Variance of the expected target over the uncertain outputs."""
         inner = self.between if self.epistemic_variance is None else self.epistemic_variance
         return self.given(self.unit * self.unit * inner)
 
     @property
     def aleatoric(self) -> Tensor:
-        """What is left of the variance once the outputs are known."""
+        """Variance minus ``epistemic``."""
         inner = self.between if self.epistemic_variance is None else self.epistemic_variance
         return self.given(self.unit * self.unit * (self._total - inner))
 
     # --- densities -------------------------------------------------------------------------
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row, summed over the outputs of the row."""
+        """Return the log density of each row, summed over its targets."""
         if self.density is None:
             return self._rounded(self._each(y).flatten(1).sum(1))
         y, never = self._possible(y)
         found = self.density(y).masked_fill(never.flatten(1).any(1), -math.inf)
         return self._rounded(found - self._log_unit(y).flatten(1).sum(1))
 
+    @override
     def elementwise_log_prob(self, y: Tensor) -> Tensor:
-        """See ``Predictive``."""
         return self.given(self._each(y))
 
     def _rounded(self, log_density: Tensor) -> Tensor:
-        """In the precision that is given; what is possible is never rounded to minus infinity."""
+        """Return values in ``dtype``; finite ones are never rounded to minus infinity."""
         least = torch.finfo(self.dtype).min
         inside = torch.where(torch.isfinite(log_density), log_density.clamp_min(least), log_density)
         return inside.to(self.dtype)
 
     def _each(self, y: Tensor) -> Tensor:
-        """Log density of each number, in double precision."""
+        """Return the log density of each number, in double precision."""
         y, never = self._possible(y)
         if self.exact is not None:
             found = self.exact.log_prob(y)
@@ -174,7 +176,7 @@ class DistributionMixturePredictive(SampledQuantiles):
         return (found - self._log_unit(y)).masked_fill(never, -math.inf)
 
     def _log_unit(self, y: Tensor) -> Tensor:
-        """What the unit takes from a log density; probabilities of whole numbers have none."""
+        """Return the log of the unit, zero for the probabilities of integers."""
         support = self.parts.support
         if support is not None and bool(support.is_discrete):
             return torch.zeros_like(y)
@@ -182,14 +184,14 @@ class DistributionMixturePredictive(SampledQuantiles):
         return unit.abs().log().expand_as(y)
 
     def _possible(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Targets in the unit of the parts, and which of them have been replaced as impossible."""
+        """Return targets in the unit of the parts, and which were replaced as impossible."""
         y = self.taken(y)
         never = self._impossible(y)
         inside = torch.where(torch.isfinite(self.centre), self.centre, torch.zeros_like(y))
         return torch.where(never, inside.round() if self._counts else inside, y), never
 
     def _impossible(self, y: Tensor) -> Tensor:
-        """Where a value lies outside of what the parts can have."""
+        """Return where a value lies outside of the support of the parts."""
         support = self.parts.support
         if support is None:
             return torch.zeros_like(y, dtype=torch.bool)
@@ -197,14 +199,14 @@ class DistributionMixturePredictive(SampledQuantiles):
         return ~possible.expand_as(y)
 
     @property
+    @override
     def has_cdf(self) -> bool:
-        """See ``Predictive``."""
         if self.exact is not None:
             return self.exact.cdf is not None
         return cdfs.has_cdf(self.parts)
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Mean over the parts of the distribution function, of each output by itself."""
+        """Return the mean of the distribution functions of the parts, target by target."""
         y, falling = self.taken(y), self._falling
         if self._counts:  # a count below is as good, as the unit has been divided by
             y = torch.where(falling, (y - _ROUNDING).ceil() - 1, (y + _ROUNDING).floor())
@@ -212,7 +214,7 @@ class DistributionMixturePredictive(SampledQuantiles):
         return self.given(torch.where(falling, 1 - share, share))
 
     def _share(self, y: Tensor) -> Tensor:
-        """The distribution function in the unit of the parts."""
+        """Return the distribution function in the unit of the parts."""
         if self.exact is not None and self.exact.cdf is not None:
             return self.exact.cdf(y)
         if self.exact is not None:
@@ -231,7 +233,7 @@ class DistributionMixturePredictive(SampledQuantiles):
         return support is not None and bool(support.is_discrete)
 
     def quantile(self, q: float) -> Tensor:
-        """The root of the distribution function; without one, of samples."""
+        """Return the root of the distribution function; without one, a quantile of samples."""
         root_finding.check_probability(q)
         if not self.has_cdf:
             return self.quantile_of_samples(q)
@@ -239,7 +241,7 @@ class DistributionMixturePredictive(SampledQuantiles):
         share = torch.where(self._falling.expand_as(centre), 1 - q, torch.full_like(centre, q))
         step = torch.where(torch.isfinite(std), std, 1 + centre.abs()).nan_to_num(1.0)
         start = torch.where(torch.isfinite(centre), centre, torch.zeros_like(centre))
-        start = start + step * torch.special.ndtri(share).clamp(-_FARTHEST, _FARTHEST)
+        start = start + step * torch.special.ndtri(share).clamp(-_MAX_START, _MAX_START)
         found = root_finding.invert(
             self._share, share, start, step / 4, is_discrete=self._counts, strict=self._falling
         )
@@ -247,7 +249,7 @@ class DistributionMixturePredictive(SampledQuantiles):
 
     @property
     def mode(self) -> Tensor:
-        """The most probable value; of the parts' means, where a row has several outputs."""
+        """The most probable value; one of the means of the parts for several targets."""
         means = self.parts.mean.expand(self.weights.shape[0], *self.centre.shape)
         few = means[:: max(len(means) // _STARTS, 1)]
         plain = replace(self, column=False, dtype=torch.float64, offset=0.0, unit=1.0)
@@ -260,35 +262,35 @@ class DistributionMixturePredictive(SampledQuantiles):
         return self.given(self.offset + self.unit * found)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of noisy targets, every output by itself."""
+        """Return samples, each target by itself."""
         if self.exact is not None:
             drawn = self.exact.sample(n, generator)
         else:
             drawn = sampling.sample_mixture(self.parts, self.weights, n, generator)
         return self.given(self.offset + self.unit * drawn)
 
-    # --- the same, otherwise ---------------------------------------------------------------
+    # --- the same prediction, changed ------------------------------------------------------
 
+    @override
     def squeezed(self) -> DistributionMixturePredictive:
-        """See ``Predictive``."""
         single = self.centre.ndim == 2 and self.centre.shape[1] == 1
         return replace(self, column=True) if single else self
 
+    @override
     def double(self) -> DistributionMixturePredictive:
-        """See ``Predictive``."""
         novelty = None if self.novelty is None else self.novelty.double()
         return replace(self, dtype=torch.float64, novelty=novelty)
 
+    @override
     def rescaled(
         self, mean: Tensor | float, scale: Tensor | float
     ) -> DistributionMixturePredictive:
-        """See ``Predictive``."""
         return replace(self, offset=mean + scale * self.offset, unit=scale * self.unit)
 
+    @override
     def with_extra_variance(self, extra: Tensor) -> DistributionMixturePredictive:
-        """See ``Predictive``."""
         if self.widen is None:
-            raise TypeError(f"a mixture of {type(self.parts).__name__} cannot be widened")
+            raise TypeError(f"a mixture of {type(self.parts).__name__} cannot have extra variance")
         wider = self.widen(extra.double().reshape(self.centre.shape) / (self.unit * self.unit))
         return replace(
             wider, dtype=self.dtype, column=self.column, offset=self.offset, unit=self.unit,

@@ -1,4 +1,4 @@
-"""The log density of rows that were given to a network, from networks that are densities."""
+"""Predictions of networks that return the log density of their inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tractable.predictive.base import Predictive
 
 @dataclass(frozen=True)
 class LogDensityPredictive(Predictive):
-    """The log density of each row of the inputs; nothing else is known without the module.
+    """The log density of each row of the inputs; the distribution itself is in the network.
 
     Args:
         log_density: log density of each row.
@@ -22,39 +22,39 @@ class LogDensityPredictive(Predictive):
     log_density: Tensor
 
     def log_prob(self, y: Tensor | None = None) -> Tensor:
-        """The log density of the rows that were given as inputs, whatever ``y`` is."""
+        """Return the log density of the rows that were given as inputs; ``y`` is ignored."""
         return self.log_density
 
     @property
     def mean(self) -> Tensor:
-        """The log density, as the output of the network."""
+        """The log density as output of the network, ``[rows, 1]``."""
         return self.log_density.unsqueeze(-1)
 
     @property
     def variance(self) -> Tensor:
-        """Of the log density: none."""
+        """Zero."""
         return torch.zeros_like(self.mean)
 
     @property
     def epistemic(self) -> Tensor:
-        """See ``variance``."""
+        """Zero."""
         return self.variance
 
     @property
     def aleatoric(self) -> Tensor:
-        """See ``variance``."""
+        """Zero."""
         return self.variance
 
     def interval(self, level: float = 0.9) -> NoReturn:
-        """There is none: the distribution is over rows, not over a number."""
-        raise TypeError(_ASK)
+        """Raise ``TypeError``: the distribution is over rows, not over a number."""
+        raise TypeError(_ASK_THE_MODEL)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> NoReturn:
-        """Rows are drawn by the model around the network."""
-        raise TypeError(_ASK)
+        """Raise ``TypeError``: rows are sampled by the model around the network."""
+        raise TypeError(_ASK_THE_MODEL)
 
 
-_ASK = (
-    "a network that returns a distribution over rows is asked through its model: "
-    "tractable.generative has predict().sample(n), and log_prob and novelty of rows"
+_ASK_THE_MODEL = (
+    "a network that returns a log density has no samples or intervals: use the model around it "
+    "from tractable.generative, with predict().sample(n), log_prob and novelty of rows"
 )

@@ -1,4 +1,4 @@
-"""A positive target whose logarithm is normal, or a mixture of normals."""
+"""Positive targets whose logarithm is normal, or a mixture of normals."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.special import log_ndtr, ndtr
+from typing_extensions import override
 
 from tractable.predictive import root_finding
 from tractable.predictive.base import Predictive, match_shape
 from tractable.predictive.normal_mixture import NormalMixturePredictive
 
-_STARTS = 32
+_MAX_STARTS = 32
 _BESIDE = 9.0
-"""Standard deviations from the edge of a scale beyond which the other side does not count."""
+"""Standard deviations from the edge beyond which the other side is negligible."""
 _STRAIGHT = 1e-9
-"""Variance on the scale below which it is taken as straight: off by less than 1e-4 of it."""
+"""Variance of z below which the scale is taken as linear; the error is below 1e-4 of it."""
 _NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(32)
 
 
 @dataclass(frozen=True)
 class LogScale:
-    """The scale of a logarithm up to a point, and beyond it a straight line with the same slope.
+    """A logarithm up to a point, and a straight line with the same slope beyond it.
 
         z = log(y + c)                                        for y <= t,
         z = log(t + c) + (y - t) / (t + c)                    above.
 
-    With t the largest target that was seen, predictions beyond it grow along a line, not by powers.
+    With t the largest training target, predictions beyond it grow linearly, not exponentially.
 
     Args:
-        shift: c, what is added to the target.
+        shift: c, added to the target.
         top: t, where the line begins.
     """
 
@@ -45,14 +46,14 @@ class LogScale:
         return math.log(self.top + self.shift) if math.isfinite(self.top) else math.inf
 
     def forward(self, y: Tensor) -> Tensor:
-        """From targets above ``-shift`` to the scale."""
+        """Return z of targets above ``-shift``."""
         if not math.isfinite(self.top):
             return (y + self.shift).log()
         line = self.edge + (y - self.top) / (self.top + self.shift)
         return torch.where(y > self.top, line, (y.clamp(max=self.top) + self.shift).log())
 
     def inverse(self, z: Tensor) -> Tensor:
-        """Back from the scale."""
+        """Return the target of z."""
         if not math.isfinite(self.top):
             return z.exp() - self.shift
         line = self.top + (self.top + self.shift) * (z - self.edge)
@@ -63,7 +64,7 @@ class LogScale:
         return -(y.clamp(max=self.top) + self.shift).log()
 
     def expectation(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """E[y] of z ~ N(mean, variance), in closed form: a log-normal cut off, and a line."""
+        """Return E[y] for z ~ N(mean, variance), in closed form."""
         if not math.isfinite(self.top):
             return (mean + variance / 2).exp() - self.shift
         std = variance.clamp_min(1e-30).sqrt()
@@ -75,7 +76,7 @@ class LogScale:
         return below + above
 
     def square(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """E[y^2] of z ~ N(mean, variance), likewise."""
+        """Return E[y^2] for z ~ N(mean, variance), in closed form."""
         c = self.shift
         if not math.isfinite(self.top):
             return (2 * (mean + variance)).exp() - 2 * c * (mean + variance / 2).exp() + c * c
@@ -92,7 +93,7 @@ class LogScale:
         )
 
     def variance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Var[y] of z ~ N(mean, variance), in double precision.
+        """Return Var[y] for z ~ N(mean, variance), in double precision.
 
         That of a log-normal or normal target where z stays on one side of the edge, without the
         cancellation of ``E[y^2] - E[y]^2`` when the variance is small.
@@ -113,21 +114,21 @@ class LogScale:
 
 @dataclass(frozen=True)
 class LogNormalPredictive(Predictive):
-    """What is known of a target that was learnt on the scale of a logarithm.
+    """A prediction for targets that were learned on a logarithmic scale.
 
     Given the mean m, the epistemic variance e and the noise a on that scale, the expected target
     and its square are those of a normal z under ``LogScale``, in closed form, and those of the
     mixture their averages; the epistemic variance is that of E[y | f] over f ~ N(m, e), by
     quadrature.
 
-    Exact: all but the mean of rows off the data.  What ``growth`` adds to e there widens intervals
-    and variances and is left out of the mean, which would otherwise follow the doubt.
+    Exact: all but the mean of rows far from the data.  There ``growth`` increases e, and with it
+    intervals and variances, but not the mean: it would increase with the uncertainty.
 
     Args:
-        logarithm: what is known on the scale of the logarithm.
+        logarithm: the prediction on the logarithmic scale.
         scale: that scale.
-        growth: part of the epistemic variance that does not count in the mean.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        growth: part of the epistemic variance that does not change the mean.
+        novelty: distance of each row to the training rows; see ``Predictive``.
     """
 
     logarithm: NormalMixturePredictive
@@ -136,8 +137,8 @@ class LogNormalPredictive(Predictive):
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
+    @override
     def mean(self) -> Tensor:
-        """Expected value of the target."""
         of = self.logarithm.components
         calm = of.epistemic_variance
         if self.growth is not None:
@@ -145,8 +146,8 @@ class LogNormalPredictive(Predictive):
         return self.scale.expectation(of.means, calm + of.noise_variance).mean(0)
 
     @property
+    @override
     def variance(self) -> Tensor:
-        """Variance of the target."""
         of = self.logarithm.components
         draws, total = of.means.double(), (of.epistemic_variance + of.noise_variance).double()
         between = self.scale.expectation(draws, total).var(0, correction=0)
@@ -154,7 +155,7 @@ class LogNormalPredictive(Predictive):
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance of the expected value over what is not known of the network."""
+        """Variance of the expected target over the uncertain outputs."""
         of = self.logarithm.components
         shape = (-1, *[1] * of.means.ndim)
         nodes, weights = (torch.from_numpy(part).to(of.means) for part in (_NODES, _WEIGHTS))
@@ -166,11 +167,11 @@ class LogNormalPredictive(Predictive):
 
     @property
     def aleatoric(self) -> Tensor:
-        """What is left of the variance once the network is known."""
+        """Variance minus ``epistemic``."""
         return self.variance - self.epistemic
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row, summed over its outputs; none below ``-shift``."""
+        """Return the log density of each row, summed over its targets; zero below ``-shift``."""
         y = match_shape(y, self.logarithm.means[0])
         possible = y > -self.scale.shift
         inside = torch.where(possible, y, torch.ones_like(y))
@@ -180,24 +181,24 @@ class LogNormalPredictive(Predictive):
         found = self.logarithm.log_prob(self.scale.forward(inside)) + slope
         return found.masked_fill(never, -torch.inf)
 
+    @override
     def cdf(self, y: Tensor) -> Tensor:
-        """That on the scale of the logarithm."""
         y = match_shape(y, self.logarithm.means[0])
         possible = y > -self.scale.shift
         inside = torch.where(possible, y, torch.ones_like(y))
         share = self.logarithm.cdf(self.scale.forward(inside))
         return torch.where(possible, share, torch.zeros_like(share))
 
+    @override
     def quantile(self, q: float) -> Tensor:
-        """That on the scale of the logarithm, taken back."""
         return self.scale.inverse(self.logarithm.quantile(q))
 
     @property
+    @override
     def mode(self) -> Tensor:
-        """The most probable value."""
         of = self.logarithm.components
         starts = (of.means - of.epistemic_variance - of.noise_variance)[
-            :: max(len(of.means) // _STARTS, 1)
+            :: max(len(of.means) // _MAX_STARTS, 1)
         ].double()
 
         def density(z: Tensor) -> Tensor:
@@ -208,32 +209,26 @@ class LogNormalPredictive(Predictive):
         found = root_finding.climb(density, starts, step, is_discrete=False, alone=alone)
         return self.scale.inverse(found).to(of.means)
 
+    @override
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws on the scale of the logarithm, taken back."""
         return self.scale.inverse(self.logarithm.sample(n, generator))
 
+    @override
     def squeezed(self) -> LogNormalPredictive:
-        """One number per row instead of a column."""
         logarithm, growth = self.logarithm.squeezed(), self.growth
         if growth is not None and logarithm.means.ndim < self.logarithm.means.ndim:
             growth = growth.squeeze(-1)
         return replace(self, logarithm=logarithm, growth=growth)
 
-    def double(self) -> LogNormalPredictive:
-        """See ``Predictive``."""
-        growth = None if self.growth is None else self.growth.double()
-        novelty = None if self.novelty is None else self.novelty.double()
-        return LogNormalPredictive(self.logarithm.double(), self.scale, growth, novelty)
-
     def with_noise_scaled(self, factors: Tensor) -> LogNormalPredictive:
-        """See ``Predictive``; the noise is that on the scale of the logarithm."""
+        """Change the noise on the logarithmic scale."""
         return replace(self, logarithm=self.logarithm.with_noise_scaled(factors))
 
     def with_noise_mixture(self, tails: Tensor) -> LogNormalPredictive:
-        """See ``Predictive``; the noise is that on the scale of the logarithm."""
+        """Change the noise on the logarithmic scale."""
         return replace(self, logarithm=self.logarithm.with_noise_mixture(tails))
 
     def with_extra_variance(self, extra: Tensor) -> LogNormalPredictive:
-        """See ``Predictive``; ``extra`` is on the scale of the logarithm."""
+        """Add ``extra`` on the logarithmic scale."""
         growth = extra if self.growth is None else self.growth + extra
         return replace(self, logarithm=self.logarithm.with_extra_variance(extra), growth=growth)

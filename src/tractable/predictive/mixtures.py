@@ -1,4 +1,4 @@
-"""A mixture of predictions of any kind: draws of the weights, members, mixture components."""
+"""Mixtures of predictions of any kind: weight samples, ensemble members, mixture components."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.predictive import root_finding
 from tractable.predictive.base import Predictive
@@ -18,7 +19,7 @@ from tractable.predictive.normal_mixture import NormalMixturePredictive
 from tractable.predictive.sampling import SampledQuantiles, chunk_sizes
 from tractable.predictive.steps import StepsPredictive
 
-_MOST_STARTS = 32
+_MAX_STARTS = 32
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class MixturePredictive(SampledQuantiles):
         n_draws: number of predictions in each part, stacked along its rows.
         weights: weight of each prediction in each row, ``[predictions, rows]``; even by default.
         epistemic_variance: epistemic variance, where the parts are not weight samples.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        novelty: distance of each row to the training rows; see ``Predictive``.
     """
 
     parts: tuple[Predictive, ...]
@@ -45,20 +46,20 @@ class MixturePredictive(SampledQuantiles):
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
+    @override
     def is_discrete(self) -> bool:
-        """See ``Predictive``."""
         return any(part.is_discrete for part in self.parts)
 
-    def stacked(self, look: Callable[[Predictive], Tensor]) -> Tensor:
-        """What every prediction says of something, predictions in front of the rows."""
+    def stacked(self, ask: Callable[[Predictive], Tensor]) -> Tensor:
+        """Return what ``ask`` returns for every prediction, ``[predictions, rows, ...]``."""
         found = [
-            look(part).unflatten(0, (draws, -1))
+            ask(part).unflatten(0, (draws, -1))
             for part, draws in zip(self.parts, self.n_draws, strict=True)
         ]
         return found[0] if len(found) == 1 else torch.cat(found)
 
     def at(self, y: Tensor, ask: Callable[[Predictive, Tensor], Tensor]) -> Tensor:
-        """What every prediction says of given targets."""
+        """Return what ``ask`` returns for every prediction and targets ``y``."""
         y = torch.as_tensor(y)
         copies = {n: y.repeat(n, *[1] * (y.ndim - 1)) for n in set(self.n_draws)}
         found = [
@@ -68,20 +69,20 @@ class MixturePredictive(SampledQuantiles):
         return torch.cat(found)
 
     def average(self, values: Tensor) -> Tensor:
-        """The weighted mean of what the predictions say."""
+        """Return the weighted mean over the predictions."""
         if self.weights is None:
             return values.mean(0)
         weights = self.weights.reshape(*self.weights.shape, *[1] * (values.ndim - 2))
         return (weights.to(values.dtype) * values).sum(0)
 
     @property
+    @override
     def has_classes(self) -> bool:
-        """See ``Predictive``."""
         return self.parts[0].has_classes
 
     @property
+    @override
     def mean(self) -> Tensor:
-        """Mean of the means."""
         return self.average(self.stacked(lambda part: part.mean))
 
     @property
@@ -92,12 +93,12 @@ class MixturePredictive(SampledQuantiles):
 
     @property
     def variance(self) -> Tensor:
-        """The law of total variance."""
+        """Mean variance plus variance of the means."""
         return self.average(self.stacked(lambda part: part.variance)) + self.between
 
     @property
     def epistemic(self) -> Tensor:
-        """What the parts are unsure of, and what they disagree on."""
+        """Mean epistemic variance of the parts plus variance of their means."""
         if self.has_classes:
             return self.entropy - self.aleatoric
         if self.epistemic_variance is not None:
@@ -106,7 +107,7 @@ class MixturePredictive(SampledQuantiles):
 
     @property
     def aleatoric(self) -> Tensor:
-        """What is hidden within the parts."""
+        """Mean aleatoric variance, or for classes entropy, of the parts."""
         if self.epistemic_variance is not None:
             return self.variance - self.epistemic_variance
         hidden = self.average(self.stacked(lambda part: part.aleatoric))
@@ -118,20 +119,20 @@ class MixturePredictive(SampledQuantiles):
         return self.average(self.stacked(lambda part: part.probs))
 
     @property
+    @override
     def entropy(self) -> Tensor:
-        """See ``Predictive``."""
         return torch.special.entr(self.probs).sum(-1)
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log of the mean density of each row."""
+        """Return the log of the mean density of each row."""
         return self._log_average(self.at(y, lambda part, rows: part.log_prob(rows)))
 
+    @override
     def elementwise_log_prob(self, y: Tensor) -> Tensor:
-        """See ``Predictive``."""
         return self._log_average(self.at(y, lambda part, rows: part.elementwise_log_prob(rows)))
 
     def _log_average(self, found: Tensor) -> Tensor:
-        """Log of the weighted mean of densities."""
+        """Return the log of the weighted mean of densities."""
         total = len(found)
         weights = found.new_full((total, 1), 1 / total)
         if self.weights is not None:
@@ -140,16 +141,16 @@ class MixturePredictive(SampledQuantiles):
         return (found + weights.log()).logsumexp(0)
 
     @property
+    @override
     def has_cdf(self) -> bool:
-        """See ``Predictive``."""
         return all(part.has_cdf for part in self.parts)
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Mean of the parts' distribution functions."""
+        """Return the mean of the distribution functions of the parts."""
         return self.average(self.at(y, lambda part, rows: part.cdf(rows)))
 
     def quantile(self, q: float) -> Tensor:
-        """The root of ``cdf``; where a part has none, a quantile of 4,096 samples."""
+        """Return the root of ``cdf``; if a part has none, a quantile of 4,096 samples."""
         root_finding.check_probability(q)
         if not self.has_cdf:
             return self.quantile_of_samples(q)
@@ -162,9 +163,9 @@ class MixturePredictive(SampledQuantiles):
 
     @property
     def mode(self) -> Tensor:
-        """The most probable value near the parts' means; of their means, for several outputs."""
+        """The most probable value near the means of the parts; one of them for several targets."""
         means = self.stacked(lambda part: part.mean)
-        few = means[:: max(len(means) // _MOST_STARTS, 1)].double()
+        few = means[:: max(len(means) // _MAX_STARTS, 1)].double()
         alone = few[0, 0].numel() == 1
         step = self.std.double() / 4
         found = root_finding.climb(
@@ -173,9 +174,9 @@ class MixturePredictive(SampledQuantiles):
         return found.to(means.dtype)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of noisy targets: first one of the predictions, then its noise.
+        """Return samples: first one of the predictions is drawn, then a target.
 
-        Even draws see the same prediction in all rows.
+        With even weights a sample uses the same prediction in all rows.
         """
         total = sum(self.n_draws)
         if self.weights is None:
@@ -191,7 +192,7 @@ class MixturePredictive(SampledQuantiles):
         return torch.cat(found)
 
     def _picked(self, which: Tensor, generator: torch.Generator | None) -> Tensor:
-        """A draw of the chosen prediction, for each draw and row."""
+        """Return a sample of the chosen prediction, for each sample and row."""
         n, rows = which.shape
         drawn = [
             part.sample(n, generator).unflatten(1, (draws, -1))
@@ -201,8 +202,8 @@ class MixturePredictive(SampledQuantiles):
         index = which.to(values.device).reshape(n, 1, rows, *[1] * (values.ndim - 3))
         return values.gather(1, index.expand(n, 1, *values.shape[2:])).squeeze(1)
 
+    @override
     def squeezed(self) -> Predictive:
-        """See ``Predictive``."""
         inner = self.epistemic_variance
         if inner is not None and inner.ndim == 2 and inner.shape[1] == 1:
             inner = inner.squeeze(1)
@@ -210,8 +211,8 @@ class MixturePredictive(SampledQuantiles):
             self, parts=tuple(part.squeezed() for part in self.parts), epistemic_variance=inner
         )
 
+    @override
     def double(self) -> MixturePredictive:
-        """See ``Predictive``."""
         novelty, inner = (
             None if t is None else t.double() for t in (self.novelty, self.epistemic_variance)
         )
@@ -222,8 +223,8 @@ class MixturePredictive(SampledQuantiles):
         parts = tuple(part.double() for part in self.parts)
         return MixturePredictive(parts, self.n_draws, weights, inner, novelty)
 
+    @override
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> MixturePredictive:
-        """See ``Predictive``."""
         inner = None if self.epistemic_variance is None else self.epistemic_variance * scale * scale
         return replace(
             self,
@@ -232,7 +233,7 @@ class MixturePredictive(SampledQuantiles):
         )
 
     def with_extra_variance(self, extra: Tensor) -> MixturePredictive:
-        """See ``Predictive``; every part is as unsure."""
+        """Add the variance to every part."""
         parts = tuple(
             part.with_extra_variance(extra.repeat(n, *[1] * (extra.ndim - 1)))
             for part, n in zip(self.parts, self.n_draws, strict=True)
@@ -247,7 +248,7 @@ class MixturePredictive(SampledQuantiles):
 
 
 def general_mixture(parts: Sequence[Predictive]) -> MixturePredictive:
-    """The even mixture of predictives of the same rows, one vote for each of their draws."""
+    """Return the even mixture of predictions of the same rows, with equal weight per sample."""
     members: list[Predictive] = []
     draws: list[int] = []
     for part in parts:
@@ -262,10 +263,12 @@ def general_mixture(parts: Sequence[Predictive]) -> MixturePredictive:
 
 
 def mixture(parts: list[Predictive]) -> Predictive:
-    """The even mixture of several predictives of the same rows, for example of an ensemble.
+    """Return the even mixture of several predictions of the same rows, such as of an ensemble.
 
-    A part that is a mixture of draws itself counts with as many draws as it has.  Any kind of
-    predictive will do, but numbers and classes do not mix.
+    A part that is itself a mixture of weight samples has the weight of its samples.
+
+    Args:
+        parts: predictions of any kind, but either of numbers or of classes.
     """
     if not parts:
         raise ValueError("a mixture needs at least one predictive")
@@ -273,7 +276,7 @@ def mixture(parts: list[Predictive]) -> Predictive:
     if len(steps) == len(parts):
         return StepsPredictive(mixture([part.part for part in steps]), steps[0].steps)
     labels = [part for part in parts if isinstance(part, CategoricalPredictive)]
-    if len(labels) == len(parts) and not any(part.several for part in labels):
+    if len(labels) == len(parts) and not any(part.has_several_labels for part in labels):
         return categorical_mixture(labels)
     angles = [part for part in parts if isinstance(part, CircularPredictive)]
     if len(angles) == len(parts):
@@ -300,11 +303,11 @@ def mixture(parts: list[Predictive]) -> Predictive:
 
 
 def _spread(part: NormalMixturePredictive, many: int) -> NormalMixturePredictive:
-    """The same as normals only, ``many`` of them for each draw."""
+    """Return a mixture of normals only, ``many`` of them for each sample."""
     tails = part.noise_variance.new_ones(1) if part.tails is None else part.tails
     return part.with_noise_mixture(tails.repeat(many // len(tails))).components
 
 
 def _same(a: Tensor | None, b: Tensor | None) -> bool:
-    """Whether two noises have the same tails."""
+    """Return whether two noises have the same tails."""
     return a is b or (a is not None and b is not None and torch.equal(a, b))

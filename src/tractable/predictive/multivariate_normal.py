@@ -1,4 +1,4 @@
-"""Several numbers whose noise is correlated."""
+"""Several normal targets with correlated noise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.predictive.base import Predictive, match_shape
 from tractable.predictive.mixtures import MixturePredictive
@@ -15,23 +16,23 @@ from tractable.predictive.normal import NormalPredictive
 
 @dataclass(frozen=True)
 class MultivariateNormalPredictive(NormalPredictive):
-    """Normal targets whose noise is correlated within a row.
+    """Normal targets with correlated noise.
 
     Args:
-        covariance: covariance of the noise, one for all rows or one for each; its diagonal is
+        covariance: covariance of the noise, for all rows or for each; its diagonal is
             ``noise_variance``.
     """
 
     covariance: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row."""
+        """Return the log density of each row."""
         return log_normal_density(
             match_shape(y, self.loc), self.loc, self.epistemic_variance, self.covariance
         )
 
+    @override
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of noisy targets."""
         total = torch.diag_embed(self.epistemic_variance.double()) + self.covariance
         shape = (n, *self.loc.shape)
         noise = torch.randn(shape, generator=generator, dtype=torch.float64).to(total.device)
@@ -39,22 +40,11 @@ class MultivariateNormalPredictive(NormalPredictive):
         return self.loc + drawn.to(self.loc.dtype)
 
     def squeezed(self) -> MultivariateNormalPredictive:
-        """As it is: there are several outputs."""
+        """Return the prediction itself: there are several targets."""
         return self
 
-    def double(self) -> MultivariateNormalPredictive:
-        """See ``Predictive``."""
-        plain = super().double()
-        return MultivariateNormalPredictive(
-            plain.loc,
-            plain.epistemic_variance,
-            plain.noise_variance,
-            plain.novelty,
-            self.covariance,
-        )
-
+    @override
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> MultivariateNormalPredictive:
-        """See ``Predictive``."""
         size = torch.as_tensor(scale, dtype=torch.float64).expand(self.covariance.shape[-1])
         square = scale * scale
         return replace(
@@ -66,13 +56,13 @@ class MultivariateNormalPredictive(NormalPredictive):
         )
 
     def with_noise_scaled(self, factors: Tensor) -> MultivariateNormalPredictive:
-        """See ``Predictive``; the correlations of the noise stay."""
+        """Scale the noise; its correlations stay the same."""
         root = factors.to(self.covariance).expand(self.loc.shape).sqrt()
         covariance = self.covariance * root.unsqueeze(-1) * root.unsqueeze(-2)
         return replace(self, noise_variance=self.noise_variance * factors, covariance=covariance)
 
     def with_noise_mixture(self, tails: Tensor) -> MixturePredictive:  # type: ignore[override]
-        """See ``Predictive``; the outputs of a row share a factor, so that correlations stay."""
+        """Return a mixture in which the targets of a row share a factor: correlations stay."""
         parts = tuple(
             self.with_noise_scaled(factor.expand_as(self.noise_variance))
             for factor in tails.to(self.noise_variance)
@@ -81,8 +71,8 @@ class MultivariateNormalPredictive(NormalPredictive):
         draws = (1,) * len(parts)
         return MixturePredictive(parts, draws, weights, self.epistemic_variance, self.novelty)
 
+    @override
     def mixture_over_draws(self, draws: int) -> Predictive:  # type: ignore[override]
-        """See ``Predictive``."""
         return self if draws == 1 else MixturePredictive((self,), (draws,))
 
 

@@ -1,4 +1,4 @@
-"""A normal target."""
+"""Normal targets."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.predictive.base import Predictive, match_shape
 from tractable.predictive.normal_mixture import NormalMixturePredictive
+from tractable.predictive.root_finding import check_probability
 
 
 @dataclass(frozen=True)
 class NormalPredictive(Predictive):
-    """A normal target: what the network is unsure of plus what the data hide.
+    """Normal targets; the variance is that of the outputs plus that of the noise.
 
     Args:
         loc: predicted means, ``[rows, ...]``.
         epistemic_variance: variance due to the weights and the inputs; more data reduces it.
         noise_variance: variance of the observation noise.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        novelty: distance of each row to the training rows; see ``Predictive``.
     """
 
     loc: Tensor
@@ -30,17 +32,17 @@ class NormalPredictive(Predictive):
 
     @property
     def mean(self) -> Tensor:
-        """Expected value of the target."""
+        """``loc``."""
         return self.loc
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance that comes from the weights and the inputs."""
+        """``epistemic_variance``."""
         return self.epistemic_variance
 
     @property
     def aleatoric(self) -> Tensor:
-        """Variance of the noise."""
+        """``noise_variance``."""
         return self.noise_variance
 
     @property
@@ -49,17 +51,17 @@ class NormalPredictive(Predictive):
         return self.epistemic_variance + self.noise_variance
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log density of each row, summed over the outputs of the row."""
+        """Return the log density of each row, summed over its targets."""
         density = self.elementwise_log_prob(y)
         return density if density.ndim < 2 else density.flatten(1).sum(1)
 
+    @override
     def elementwise_log_prob(self, y: Tensor) -> Tensor:
-        """See ``Predictive``."""
         y, variance = match_shape(y, self.loc), self.variance
         return -0.5 * ((y - self.loc) ** 2 / variance + variance.log() + math.log(2 * math.pi))
 
+    @override
     def cdf(self, y: Tensor) -> Tensor:
-        """Normal distribution function."""
         return torch.special.ndtr((match_shape(y, self.loc) - self.loc) / self.std)
 
     @property
@@ -67,23 +69,22 @@ class NormalPredictive(Predictive):
         """The mean."""
         return self.loc
 
+    @override
     def quantile(self, q: float) -> Tensor:
-        """Normal quantile."""
-        if not 0 < q < 1:
-            raise ValueError(f"q must lie between 0 and 1, got {q}")
+        check_probability(q)
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).item()
         return self.loc + score * self.std
 
+    @override
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of noisy targets."""
         shape = (n, *self.loc.shape)
         noise = torch.randn(
             shape, generator=generator, dtype=self.loc.dtype, device=self.loc.device
         )
         return self.loc + self.std * noise
 
+    @override
     def squeezed(self) -> NormalPredictive:
-        """One number per row instead of a column."""
         if self.loc.ndim != 2 or self.loc.shape[1] != 1:
             return self
         return NormalPredictive(
@@ -93,14 +94,8 @@ class NormalPredictive(Predictive):
             self.novelty,
         )
 
-    def double(self) -> NormalPredictive:
-        """See ``Predictive``."""
-        novelty = None if self.novelty is None else self.novelty.double()
-        parts = (self.loc.double(), self.epistemic_variance.double(), self.noise_variance.double())
-        return NormalPredictive(*parts, novelty)
-
+    @override
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalPredictive:
-        """The predictive of ``mean + scale * target``: back to the units of the data."""
         square = scale * scale
         return replace(
             self,
@@ -109,19 +104,19 @@ class NormalPredictive(Predictive):
             noise_variance=self.noise_variance * square,
         )
 
+    @override
     def with_noise_scaled(self, factors: Tensor) -> NormalPredictive:
-        """See ``Predictive``."""
         return replace(self, noise_variance=self.noise_variance * factors)
 
+    @override
     def with_noise_mixture(self, tails: Tensor) -> NormalMixturePredictive:
-        """See ``Predictive``."""
         return replace(self.mixture_over_draws(1), novelty=self.novelty).with_noise_mixture(tails)
 
+    @override
     def with_extra_variance(self, extra: Tensor) -> NormalPredictive:
-        """See ``Predictive``."""
         return replace(self, epistemic_variance=self.epistemic_variance + extra)
 
+    @override
     def mixture_over_draws(self, draws: int) -> NormalMixturePredictive:
-        """See ``Predictive``."""
         parts = (self.loc, self.epistemic_variance, self.noise_variance)
         return NormalMixturePredictive(*(part.unflatten(0, (draws, -1)) for part in parts))

@@ -1,4 +1,4 @@
-"""An even mixture of normal targets."""
+"""Even mixtures of normal targets."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.predictive import root_finding
 from tractable.predictive.base import Predictive, match_shape
 
-_STARTS = 32
-"""Draws that are tried as the mode, at most."""
+_MAX_STARTS = 32
+"""Largest number of samples from which the search for the mode starts."""
 
 
 @dataclass(frozen=True)
 class NormalMixturePredictive(Predictive):
-    """An even mixture of normals, one per draw of the weights (or per member of an ensemble).
+    """An even mixture of normal targets, one per weight sample or member of an ensemble.
 
     Args:
         means: mean predicted by each weight sample, ``[samples, rows, ...]``.
         epistemic_variance: epistemic variance within each sample; zero where a sample is one set
             of weights.
         noise_variance: variance of the observation noise in each sample.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        novelty: distance of each row to the training rows; see ``Predictive``.
         tails: factors on ``noise_variance``, equally likely at every row and output: the noise is
             a scale mixture of normals.  None for a normal noise.
     """
@@ -37,12 +38,12 @@ class NormalMixturePredictive(Predictive):
 
     @property
     def mean(self) -> Tensor:
-        """Mean over the draws."""
+        """Mean over the samples."""
         return self.means.mean(0)
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance between the draws, plus what they are unsure of themselves."""
+        """Variance between the samples, plus the mean epistemic variance within them."""
         return self.means.var(0, correction=0) + self.epistemic_variance.mean(0)
 
     @property
@@ -57,7 +58,7 @@ class NormalMixturePredictive(Predictive):
         return self.epistemic + self.aleatoric
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Log of the mean over draws of the density of each row, eq. (20)."""
+        """Return the log of the mean density of each row over the samples, eq. (20)."""
         y = match_shape(y, self.means[0])
         total = self._totals()
         density = -0.5 * ((y - self.means) ** 2 / total + total.log() + math.log(2 * math.pi))
@@ -67,14 +68,14 @@ class NormalMixturePredictive(Predictive):
         return density.logsumexp(0) - math.log(len(density))
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Mean of the normal distribution functions."""
+        """Return the mean of the normal distribution functions."""
         std = self._totals().sqrt()
         return torch.special.ndtr((match_shape(y, self.means[0]) - self.means) / std).mean((0, 1))
 
     @property
     def mode(self) -> Tensor:
-        """The most probable value near the draws; one of them, where a row has several outputs."""
-        few = self.means[:: max(len(self.means) // _STARTS, 1)].double()
+        """The most probable value near ``means``; one of them if a row has several targets."""
+        few = self.means[:: max(len(self.means) // _MAX_STARTS, 1)].double()
         alone = few[0, 0].numel() == 1
         found = root_finding.climb(
             self.log_prob, few, self.std.double() / 4, is_discrete=False, alone=alone
@@ -82,9 +83,8 @@ class NormalMixturePredictive(Predictive):
         return found.to(self.means.dtype)
 
     def quantile(self, q: float) -> Tensor:
-        """The root of the mixture's distribution function, by Newton steps inside a bracket."""
-        if not 0 < q < 1:
-            raise ValueError(f"q must lie between 0 and 1, got {q}")
+        """Return the root of the distribution function, by Newton steps inside a bracket."""
+        root_finding.check_probability(q)
         parts = self.components
         std = (parts.epistemic_variance + parts.noise_variance).sqrt()
         std, draws = std.clamp_min(torch.finfo(std.dtype).tiny), parts.means
@@ -108,7 +108,7 @@ class NormalMixturePredictive(Predictive):
         return at
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of noisy targets: first a set of weights (the same for all rows), then noise."""
+        """Return samples: a weight sample (the same for all rows), then noise."""
         device = self.means.device
         which = torch.randint(len(self.means), (n,), generator=generator, device=device)
         within, noise = (
@@ -124,8 +124,8 @@ class NormalMixturePredictive(Predictive):
         scores = torch.randn(std.shape, generator=generator, dtype=std.dtype, device=device)
         return self.means[which] + std * scores
 
+    @override
     def squeezed(self) -> NormalMixturePredictive:
-        """One number per row instead of a column."""
         if self.means.ndim != 3 or self.means.shape[2] != 1:
             return self
         return replace(
@@ -135,19 +135,8 @@ class NormalMixturePredictive(Predictive):
             noise_variance=self.noise_variance.squeeze(2),
         )
 
-    def double(self) -> NormalMixturePredictive:
-        """See ``Predictive``."""
-        novelty = None if self.novelty is None else self.novelty.double()
-        tails = None if self.tails is None else self.tails.double()
-        parts = (
-            self.means.double(),
-            self.epistemic_variance.double(),
-            self.noise_variance.double(),
-        )
-        return NormalMixturePredictive(*parts, novelty, tails)
-
+    @override
     def rescaled(self, mean: Tensor | float, scale: Tensor | float) -> NormalMixturePredictive:
-        """The predictive of ``mean + scale * target``: back to the units of the data."""
         square = scale * scale
         return replace(
             self,
@@ -156,13 +145,13 @@ class NormalMixturePredictive(Predictive):
             noise_variance=self.noise_variance * square,
         )
 
+    @override
     def with_noise_scaled(self, factors: Tensor) -> NormalMixturePredictive:
-        """See ``Predictive``."""
         return replace(self, noise_variance=self.noise_variance * factors)
 
     @property
     def components(self) -> NormalMixturePredictive:
-        """The same as a mixture of normals only, each factor of the noise a draw of its own."""
+        """The same without ``tails``: each factor of the noise gives further samples."""
         if self.tails is None:
             return self
         many = (len(self.tails), *[1] * (self.means.ndim - 1))
@@ -175,19 +164,19 @@ class NormalMixturePredictive(Predictive):
             tails=None,
         )
 
+    @override
     def with_noise_mixture(self, tails: Tensor) -> NormalMixturePredictive:
-        """See ``Predictive``."""
         return replace(self, tails=tails.to(self.noise_variance))
 
     def with_extra_variance(self, extra: Tensor) -> NormalMixturePredictive:
-        """See ``Predictive``; every draw is as unsure."""
+        """Add the variance to every sample."""
         return replace(self, epistemic_variance=self.epistemic_variance + extra)
 
     def _factors(self) -> Tensor:
-        """Factors of the noise, in front of the draws."""
+        """Return the factors of the noise, in front of the samples."""
         ones = self.noise_variance.new_ones(1) if self.tails is None else self.tails
         return ones.reshape(-1, *[1] * self.noise_variance.ndim)
 
     def _totals(self) -> Tensor:
-        """Variance of every normal: factors of the noise in front, then draws."""
+        """Return the variance of every normal: factors of the noise in front, then samples."""
         return self.epistemic_variance + self.noise_variance * self._factors()

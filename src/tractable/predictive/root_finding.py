@@ -1,4 +1,4 @@
-"""Where a distribution function reaches a share, and where a density is greatest."""
+"""Quantiles by inverting distribution functions, and modes by hill climbing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEVER_ZERO = 1e-300
 
 
 def check_probability(q: float) -> None:
-    """Refuse what is no share of the probability."""
+    """Raise ``ValueError`` unless 0 < q < 1."""
     if not 0 < q < 1:
         raise ValueError(f"q must lie between 0 and 1, got {q}")
 
@@ -47,7 +47,7 @@ def invert(
     beyond = torch.as_tensor(strict, device=start.device).expand_as(start)
 
     def miss(y: Tensor) -> Tensor:
-        """What the distribution function is above the share; never zero below the quantile."""
+        """Return the distribution function minus the share; never zero below the quantile."""
         above = cdf(y).to(start.dtype) - share
         return torch.where(beyond & (above == 0), torch.full_like(above, -_NEVER_ZERO), above)
 
@@ -58,7 +58,7 @@ def invert(
 
 
 def _bracket(miss: Function, start: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Ends with the quantile between them, and ``miss`` at both: negative, and not negative."""
+    """Return ends with the quantile between them, and ``miss`` there: below and above zero."""
     low, high = start - step, start + step
     at_low, at_high = miss(low), miss(high)
     for _ in range(_DOUBLINGS):
@@ -76,7 +76,7 @@ def _bracket(miss: Function, start: Tensor, step: Tensor) -> tuple[Tensor, Tenso
 
 
 def _halve(miss: Function, low: Tensor, high: Tensor) -> Tensor:
-    """The least whole number that is not below the quantile, by bisection."""
+    """Return the smallest integer that is not below the quantile, by bisection."""
     for _ in range(_HALVINGS):
         if bool((high - low <= 1).all()):
             break
@@ -95,7 +95,7 @@ def _interpolate(
     least: Tensor,
     eps: float,
 ) -> Tensor:
-    """A root between two ends to ``least + eps |root|``, by quadratic steps or bisection.
+    """Return a root between two ends to ``least + eps |root|``, by quadratic steps or bisection.
 
     T. R. Chandrupatla, "A new hybrid quadratic/bisection algorithm for finding the zero of a
     nonlinear function without using derivatives", 1997.
@@ -125,7 +125,7 @@ def _interpolate(
 def climb(
     density: Function, starts: Tensor, step: Tensor, *, is_discrete: bool, alone: bool = True
 ) -> Tensor:
-    """The best of several starts, and from there uphill with ever smaller steps.
+    """Return the best of several starts, improved by hill climbing with decreasing steps.
 
     Args:
         density: log density of each row.

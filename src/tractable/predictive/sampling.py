@@ -1,4 +1,4 @@
-"""Draws from torch's distributions by a generator that is passed in."""
+"""Samples of ``torch.distributions`` with a given generator, and quantiles of samples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch.distributions import Distribution
 from tractable.predictive.base import Predictive
 
 MAX_NUMBERS = 1 << 22
-"""Numbers drawn at once; more are drawn in parts."""
+"""Numbers that are sampled at once; more are sampled in parts."""
 
 
 @contextmanager
 def seeded(generator: torch.Generator | None, device: torch.device) -> Iterator[None]:
-    """Distributions draw from torch's global generator: lend it a seed, then put it back."""
+    """Seed torch's global generator inside the block, because distributions use it."""
     seed = torch.randint(2**62, (), generator=generator)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(int(seed))
@@ -28,7 +28,7 @@ def seeded(generator: torch.Generator | None, device: torch.device) -> Iterator[
 def sample_mixture(
     parts: Distribution, weights: Tensor, n: int, generator: torch.Generator | None
 ) -> Tensor:
-    """``n`` draws of a mixture whose parts stand in front, a part for every entry by itself."""
+    """Return ``n`` samples of a mixture over dimension 0; every entry draws its own part."""
     shape = torch.Size(torch.broadcast_shapes(parts.batch_shape, weights.shape))
     entries, edges = shape[1:], weights.expand(shape).cumsum(0)
     found = []
@@ -42,29 +42,29 @@ def sample_mixture(
 
 
 def chunk_sizes(n: int, size: int) -> Iterator[int]:
-    """``n`` as a sum of numbers of draws that fit in memory."""
+    """Yield numbers of samples that fit in memory and add up to ``n``."""
     most = max(MAX_NUMBERS // max(size, 1), 1)
     while n > 0:
         yield min(n, most)
         n -= most
 
 
-_DRAWS = 4096
+_N_SAMPLES = 4096
 _CACHE = "_sorted_samples"
 
 
 class SampledQuantiles(Predictive):
-    """A prediction that can give quantiles of 4,096 samples, which are always the same.
+    """A prediction with quantiles of 4,096 samples, which are always the same.
 
-    The samples are drawn once and kept, so that both ends of an interval come from the same ones;
-    they are not part of a copy by ``pickle``.
+    The samples are drawn once and kept, so that both ends of an interval come from the same ones.
+    They are not pickled.
     """
 
     def quantile_of_samples(self, q: float) -> Tensor:
         """Return a quantile of the samples, by linear interpolation."""
         ordered: Tensor | None = self.__dict__.get(_CACHE)
         if ordered is None:
-            ordered = self.sample(_DRAWS, torch.Generator().manual_seed(0)).sort(0).values
+            ordered = self.sample(_N_SAMPLES, torch.Generator().manual_seed(0)).sort(0).values
             object.__setattr__(self, _CACHE, ordered)
         place = q * (len(ordered) - 1)
         below = min(int(place), len(ordered) - 2)

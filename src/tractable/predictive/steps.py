@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-from tractable.predictive.base import Predictive
+from tractable.predictive.base import DelegatingPredictive, Predictive
 
 NO_LABEL = -100
-"""The label of a step that has none, as in torch."""
+"""Label of a missing step, as in ``torch.nn.CrossEntropyLoss``."""
 
 
 def is_observed(y: Tensor, *, partly: bool = False) -> Tensor:
-    """Return which rows of targets are not missing.
+    """Return which rows of targets are not missing, ``[rows]``.
 
     Args:
-        y: targets, rows first.
-        partly: whether a row of which some targets are missing counts as well.
+        y: targets, ``[rows, ...]``.
+        partly: whether a row of which only some targets are missing counts as observed.
     """
     missing = y.isnan() if y.is_floating_point() else y == NO_LABEL
     if y.ndim == 1:
@@ -28,13 +30,13 @@ def is_observed(y: Tensor, *, partly: bool = False) -> Tensor:
 
 
 @dataclass(frozen=True)
-class StepsPredictive(Predictive):
-    """The prediction of each step of each row; ``part`` has all of them, one after the other.
+class StepsPredictive(DelegatingPredictive):
+    """The prediction of each step of each row; tensors are ``[rows, *steps, ...]``.
 
     Args:
-        part: the prediction of every step, as rows.
-        steps: the steps of a row.
-        novelty: how unlike the training rows each row is; see ``Predictive``.
+        part: the prediction of every step, as rows one after the other.
+        steps: shape of the steps of a row.
+        novelty: distance of each row to the training rows; see ``Predictive``.
     """
 
     part: Predictive
@@ -42,94 +44,64 @@ class StepsPredictive(Predictive):
     novelty: Tensor | None = field(default=None, compare=False, repr=False)
 
     def _apart(self, values: Tensor, front: int = 0) -> Tensor:
-        """Rows and steps in dimensions of their own, behind ``front`` others."""
+        """Return values with dimensions for rows and steps, after ``front`` others."""
         shape = values.shape
         return values.reshape(*shape[:front], -1, *self.steps, *shape[front + 1 :])
 
+    @override
+    def each(self, ask: Callable[[Predictive], Tensor]) -> Tensor:
+        return self._apart(ask(self.part))
+
     @property
+    @override
     def has_classes(self) -> bool:
-        """Whether the targets are classes."""
         return self.part.has_classes
 
     @property
+    @override
     def is_discrete(self) -> bool:
-        """Whether the targets are whole numbers."""
         return self.part.is_discrete
 
     @property
-    def mean(self) -> Tensor:
-        """Of every step."""
-        return self._apart(self.part.mean)
-
-    @property
-    def variance(self) -> Tensor:
-        """Of every step."""
-        return self._apart(self.part.variance)
-
-    @property
-    def epistemic(self) -> Tensor:
-        """Of every step."""
-        return self._apart(self.part.epistemic)
-
-    @property
-    def aleatoric(self) -> Tensor:
-        """Of every step."""
-        return self._apart(self.part.aleatoric)
-
-    @property
+    @override
     def probs(self) -> Tensor:
-        """Of the classes, at every step."""
-        return self._apart(self.part.probs)
+        return self.each(lambda part: part.probs)
 
     @property
+    @override
     def labels(self) -> Tensor:
-        """The most probable class at every step."""
-        return self._apart(self.part.labels)
+        return self.each(lambda part: part.labels)
 
     @property
+    @override
     def entropy(self) -> Tensor:
-        """Of ``probs``, at every step."""
-        return self._apart(self.part.entropy)
+        return self.each(lambda part: part.entropy)
 
     @property
-    def mode(self) -> Tensor:
-        """Of every step by itself."""
-        return self._apart(self.part.mode)
-
-    def quantile(self, q: float) -> Tensor:
-        """Of every step by itself."""
-        return self._apart(self.part.quantile(q))
-
-    @property
+    @override
     def has_cdf(self) -> bool:
-        """See ``Predictive``."""
         return self.part.has_cdf
 
+    @override
     def cdf(self, y: Tensor) -> Tensor:
-        """Of every step by itself."""
         return self._apart(self.part.cdf(torch.as_tensor(y).flatten(0, len(self.steps))))
 
     def step_log_prob(self, y: Tensor) -> Tensor:
-        """Log density of every step; NaN where its target is missing."""
+        """Return the log density of every step, ``[rows, *steps]``; NaN for missing targets."""
         flat = torch.as_tensor(y).flatten(0, len(self.steps))
-        there = is_observed(flat)
+        observed = is_observed(flat)
         filled = flat.nan_to_num(0.0) if flat.is_floating_point() else flat.clamp_min(0)
         found = self.part.log_prob(filled)
-        return self._apart(torch.where(there.to(found.device), found, torch.nan))
+        return self._apart(torch.where(observed.to(found.device), found, torch.nan))
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """Sum over the steps of a row that are there."""
+        """Return the sum over the observed steps of each row."""
         return self.step_log_prob(y).flatten(1).nansum(1)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draws of every step by itself."""
+        """Return samples; steps are independent given the outputs."""
         return self._apart(self.part.sample(n, generator), 1)
 
+    @override
     def mixture_over_draws(self, draws: int) -> Predictive:
-        """See ``Predictive``."""
         return StepsPredictive(self.part.mixture_over_draws(draws), self.steps, self.novelty)
-
-    def double(self) -> StepsPredictive:
-        """See ``Predictive``."""
-        novelty = None if self.novelty is None else self.novelty.double()
-        return StepsPredictive(self.part.double(), self.steps, novelty)
