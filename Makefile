@@ -33,11 +33,13 @@ TORCH ?= 2.13.0
 WITH ?= numpy safetensors
 VERSIONED_TESTS := tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
 	tests/posterior tests/training tests/learners tests/infer
+# Tests that `make quick` runs.
+QUICK_TESTS ?= tests/gaussian tests/moments tests/priors tests/posterior tests/predictive tests/likelihoods/test_truth.py
 # Tests that `make coverage` runs. All tests take long: make coverage COVERED=tests
 COVERED ?= tests/gaussian tests/moments tests/rules tests/likelihoods tests/predictive tests/priors \
 	tests/posterior tests/training tests/learners tests/infer tests/packaging
 
-.PHONY: help demo test soak docs browser figures bench coverage wheel torch-versions sanitize format hooks clean
+.PHONY: help demo test quick soak docs browser figures bench coverage wheel release torch-versions sanitize format hooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -51,6 +53,14 @@ test: $(READY) ## run ruff, mypy, import-linter and the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+# For changes of the core: what is fastest and notices most.
+quick: $(READY) ## run ruff, mypy, import-linter and the tests of the core, in less than 90 seconds
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(QUICK_TESTS)
 
 soak: $(READY) ## random histories, kills, bit flips, crafted files, races, fuzz, mutants; SOAK_SECONDS=600
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
@@ -87,6 +97,16 @@ wheel: constraints.txt ## build sdist and wheel, install the wheel without extra
 	build/wheel/use/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
 	cd build/wheel && use/bin/python ../../tests/packaging/core_alone.py
 	(build/wheel/use/bin/tractable --help 2>&1 || true) | grep -F "pip install 'tractable[cli]'"
+
+# The wheels are built from the sdist by cibuildwheel, which needs Docker or Podman on Linux. It is
+# configured in pyproject.toml, and tests each wheel in an environment without extras.
+release: constraints.txt ## build and check the sdist and the wheels of this platform in dist/
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet build cibuildwheel twine
+	build/release/bin/python -m build --sdist --outdir dist .
+	build/release/bin/python -m cibuildwheel --output-dir dist dist/*.tar.gz
+	build/release/bin/python -m twine check --strict dist/*
 
 # The tests of the core with other versions of torch, each in a separate environment.
 torch-versions: ## run the tests of the core with TORCH="2.4.0 2.15.0" (large downloads without CPU builds)
