@@ -160,3 +160,24 @@ def test_uncertainty_and_density_of_a_mixture_in_other_units(scale):
         assert other.squeezed().mean.shape == (2, 2)
         column = likelihood.predictive(mean[:, :1], variance[:, :1]).squeezed()
         assert column.mean.shape == column.variance.shape == (2,)
+
+
+def test_a_mixture_rescaled_twice_is_in_the_last_unit():
+    mean = torch.tensor([[0.3], [2.0]], dtype=torch.float64)
+    plain = tr.likelihoods.StudentT(4.0, 0.7).predictive(mean, torch.full_like(mean, 0.4))
+    twice = plain.rescaled(5.0, -2.0).rescaled(1.0, 3.0)
+    torch.testing.assert_close(twice.mean, 1 + 3 * (5 - 2 * plain.mean))
+    torch.testing.assert_close(twice.quantile(0.2), 1 + 3 * (5 - 2 * plain.quantile(0.8)))
+
+
+def test_a_share_that_is_reached_exactly_gives_its_level():
+    p = CategoricalPredictive(torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0]]), ordered=True)
+    assert p.quantile(0.25).tolist() == [0, 0]
+    assert p.quantile(0.5).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, -0.1, 1.1])
+def test_quantiles_of_impossible_shares_are_refused(skewed, q):
+    for p in (skewed, NormalPredictive(*torch.ones(3, 2, 1))):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            p.quantile(q)
