@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 import tractable as tr
 from tractable import likelihoods
+from tractable.cli import supervised
 from tractable.likelihoods import Likelihood, registry
 from tractable.likelihoods.registry import REGISTRY, REGRESSION_TARGETS
 
@@ -49,10 +51,24 @@ def test_the_number_of_outputs_fits_the_likelihood(name, n_targets):
     assert likelihood.log_evidence(checked, zero, zero + 1).isfinite().all()
 
 
-def test_the_help_lists_every_name():
+def test_the_description_lists_every_name():
     text = registry.describe_regression_targets()
     for name in REGRESSION_TARGETS:
         assert f"{name} (" in text
+
+
+def test_the_command_line_documents_every_name():
+    annotation = inspect.signature(supervised.fit, eval_str=True).parameters["likelihood"]
+    (option,) = annotation.annotation.__metadata__
+    for name in REGRESSION_TARGETS:
+        assert name in option.help.replace(",", " ").replace(".", " ").split()
+
+
+@pytest.mark.parametrize("page", ["estimators.md", "command_line.md"])
+def test_the_guides_list_every_name(page):
+    text = (ROOT / "docs" / "guide" / page).read_text()
+    for name in REGRESSION_TARGETS:
+        assert re.search(rf"`\"?{name}\"?`", text), f"docs/guide/{page} lacks `{name}`"
 
 
 def test_estimators_document_every_name():

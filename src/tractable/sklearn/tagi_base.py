@@ -14,6 +14,7 @@ from typing_extensions import override
 from tractable.data import Standardizer
 from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import Likelihood, Normal
+from tractable.likelihoods.registry import COMPILED
 from tractable.persistence import validation
 from tractable.persistence.model_file import Tensors
 from tractable.predictive import LogScale
@@ -30,7 +31,6 @@ from tractable.sklearn.model_selection import RELEVANCE_ROUNDS, Trial, TrialConf
 from tractable.sklearn.noise_model import residuals_of, select_noise_model, select_noise_scales
 from tractable.sklearn.regressor import Regressor
 from tractable.sklearn.targets import (
-    COMPILED,
     NORMAL,
     SLOW_BATCH_SIZE,
     SLOW_EPOCHS,

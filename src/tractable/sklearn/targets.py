@@ -1,16 +1,6 @@
 """Targets of regression: the likelihoods by name, and learning the logarithm of a target.
 
-==================  ==============================================================  ============
-name                targets                                                         standardized
-==================  ==============================================================  ============
-normal              numbers with the same noise everywhere                          yes
-heteroscedastic     numbers with a noise that the network predicts                  yes
-laplace, student_t  numbers with outliers: distributions with heavy tails           yes
-mixture             numbers with several modes: a mixture of five normals           yes
-poisson             counts, whose variance equals their mean                        no
-negative_binomial   counts with a larger variance                                   no
-von_mises           angles in radians                                               no
-==================  ==============================================================  ============
+The names are those of ``tractable.likelihoods.registry``.
 """
 
 from __future__ import annotations
@@ -23,18 +13,8 @@ import torch
 from torch import Tensor
 
 from tractable.data import Standardizer
-from tractable.likelihoods import (
-    Categorical,
-    HeteroscedasticNormal,
-    Laplace,
-    Likelihood,
-    Mixture,
-    NegativeBinomial,
-    Normal,
-    Poisson,
-    StudentT,
-    VonMises,
-)
+from tractable.likelihoods import Likelihood
+from tractable.likelihoods.registry import REGRESSION_TARGETS
 from tractable.predictive import (
     LogNormalPredictive,
     LogScale,
@@ -48,14 +28,10 @@ from tractable.training import holdout
 from tractable.training.selection import TrialResult
 
 NORMAL = "normal"
-COMPILED = (Normal, HeteroscedasticNormal, Poisson, NegativeBinomial, Categorical)
-"""Likelihoods of the compiled kernel; with others a step of TAGI takes about 20 times as long."""
 SLOW_EPOCHS = 40
 """Default number of epochs with a likelihood that the kernel does not have."""
 SLOW_BATCH_SIZE = 32
 """Default number of rows per update with such a likelihood."""
-N_COMPONENTS = 5
-"""Number of components of a mixture."""
 
 LOG_SHIFT = 0.02
 """Share of the median that is added to a target before taking the logarithm."""
@@ -103,18 +79,10 @@ class TargetKind:
 
 
 KINDS: dict[str, TargetKind] = {
-    NORMAL: TargetKind(lambda n: Normal(outputs=n)),
-    "heteroscedastic": TargetKind(lambda n: HeteroscedasticNormal(), lambda n: 2 * n),
-    "laplace": TargetKind(lambda n: Laplace(outputs=n)),
-    "student_t": TargetKind(lambda n: StudentT(outputs=n)),
-    "mixture": TargetKind(
-        lambda n: Mixture(HeteroscedasticNormal(), N_COMPONENTS),
-        lambda n: N_COMPONENTS * (1 + 2 * n),
-    ),
-    "poisson": TargetKind(lambda n: Poisson(), standardized=False),
-    "negative_binomial": TargetKind(lambda n: NegativeBinomial(outputs=n), standardized=False),
-    "von_mises": TargetKind(lambda n: VonMises(outputs=n), standardized=False),
+    name: TargetKind(target.factory, target.n_outputs, target.is_standardized)
+    for name, target in REGRESSION_TARGETS.items()
 }
+"""Kinds of targets by the name of their likelihood."""
 
 
 def target_kind(name: Any) -> TargetKind:
