@@ -142,7 +142,8 @@ def test_a_bandit(replay, tmp_path):
             if agent["replay"] is not None:
                 names = {"buffer_size": "capacity", "gradient_steps": "batches"}
                 agent["replay"] = renamed(agent["replay"], {**names, "train_freq": "every"})
-            return tensors, {**header, "agent": agent}
+            positions = renamed(header["replay"], {"position": "next", "n_trained": "seen"})
+            return tensors, {**header, "agent": agent, "replay": positions}
 
         rewritten(tmp_path / "a", former)
         again = Bandit.load(tmp_path / "a")

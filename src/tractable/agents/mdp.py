@@ -181,8 +181,8 @@ class MDP:
             values = self.evaluate(policy)
             history.append(values)
             q = self.q(values)
-            mine = q.gather(1, policy[:, None]).squeeze(1)
-            better = q.amax(1) > mine + 1e-10 * (1 + q.abs().amax())
+            current = q.gather(1, policy[:, None]).squeeze(1)
+            better = q.amax(1) > current + 1e-10 * (1 + q.abs().amax())
             if not bool(better.any()):
                 return PlanningResult(values, policy, q, iteration, torch.stack(history))
             policy = torch.where(better, self.greedy_policy(values), policy)
@@ -226,17 +226,17 @@ class MDP:
 
     def _under(self, policy: Any) -> tuple[Tensor, Tensor]:
         """Return the expected rewards and the transition matrix of a policy."""
-        given = torch.as_tensor(np.asarray(policy))
-        if given.ndim == 1:
-            if given.shape != (self.n_states,) or given.is_floating_point():
+        choices = torch.as_tensor(np.asarray(policy))
+        if choices.ndim == 1:
+            if choices.shape != (self.n_states,) or choices.is_floating_point():
                 raise ValueError(
                     f"a policy needs an action for each of {self.n_states} states, as integers; "
-                    f"got shape {list(given.shape)} of type {given.dtype}"
+                    f"got shape {list(choices.shape)} of type {choices.dtype}"
                 )
-            if bool(((given < 0) | (given >= self.n_actions)).any()):
+            if bool(((choices < 0) | (choices >= self.n_actions)).any()):
                 raise ValueError(f"actions are numbered from 0 to {self.n_actions - 1}")
-            given = torch.nn.functional.one_hot(given.long(), self.n_actions)
-        chances = given.double()
+            choices = torch.nn.functional.one_hot(choices.long(), self.n_actions)
+        chances = choices.double()
         if chances.shape != (self.n_states, self.n_actions):
             raise ValueError(
                 f"a policy must have the shape [{self.n_states}] or "

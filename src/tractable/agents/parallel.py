@@ -52,9 +52,9 @@ def train_seeds(
         )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    given = _given_net(factory)
-    _check_files(agent_class, factory, seeds[0], given)
-    job = partial(_train, factory, total_timesteps, folder, given)
+    net_argument = _net_argument(factory)
+    _check_files(agent_class, factory, seeds[0], net_argument)
+    job = partial(_train, factory, total_timesteps, folder, net_argument)
     n_workers = min(n_jobs or n_cores(), len(seeds))
     if n_workers > 1:
         context = multiprocessing.get_context("spawn")
@@ -64,17 +64,18 @@ def train_seeds(
         for seed in seeds:
             job(seed)
     return [
-        agent_class.load(_path(folder, seed), _make(factory, seed).env, **given) for seed in seeds
+        agent_class.load(_path(folder, seed), _make(factory, seed).env, **net_argument)
+        for seed in seeds
     ]
 
 
 def _train(
-    factory: Callable[..., Any], steps: int, folder: Path, given: dict[str, Any], seed: int
+    factory: Callable[..., Any], steps: int, folder: Path, net_argument: dict[str, Any], seed: int
 ) -> None:
     """Train one agent, starting from its checkpoint if there is one."""
     path, agent = _path(folder, seed), _make(factory, seed)
     if path.is_file():
-        agent = type(agent).load(path, agent.env, **given)
+        agent = type(agent).load(path, agent.env, **net_argument)
     if agent.steps < steps:
         agent.learn(steps - agent.steps, checkpoint=path)
 
@@ -87,21 +88,21 @@ def _make(factory: Callable[..., Any], seed: int) -> Any:
     return copy.deepcopy(factory)(seed=seed)
 
 
-def _given_net(factory: Callable[..., Any]) -> dict[str, Any]:
+def _net_argument(factory: Callable[..., Any]) -> dict[str, Any]:
     """Return the network in the arguments of ``factory`` as an argument of ``load``."""
     net = factory.keywords.get("net") if isinstance(factory, partial) else None
     return {} if net is None else {"net": net}
 
 
 def _check_files(
-    agent_class: Any, factory: Callable[..., Any], seed: int, given: dict[str, Any]
+    agent_class: Any, factory: Callable[..., Any], seed: int, net_argument: dict[str, Any]
 ) -> None:
     """Save and load an untrained agent, so that errors are raised before the training."""
     agent = _make(factory, seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.safetensors"
         agent.save(path)
-        agent_class.load(path, agent.env, **given)
+        agent_class.load(path, agent.env, **net_argument)
 
 
 def _path(folder: Path, seed: int) -> Path:

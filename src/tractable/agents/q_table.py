@@ -96,23 +96,23 @@ class QTable:
         if self.rule == "sarsa" and next_action is None and not done:
             raise ValueError("sarsa needs the next action: pass it with next_action=")
         _check_reward(reward, state)
-        mine = 0
+        index = 0
         if self.rule == "double":
             drawn = int(torch.randint(2, (), generator=self.generator))
-            mine = drawn if which is None else which
-        bootstrap = 0.0 if done else self._next_value(next_state, next_action, mine)
-        values = self.tables[mine]
+            index = drawn if which is None else which
+        bootstrap = 0.0 if done else self._next_value(next_state, next_action, index)
+        values = self.tables[index]
         target = reward + self.gamma * bootstrap
         values[state, action] += self.learning_rate * (target - values[state, action])
         return float(values[state, action])
 
-    def _next_value(self, next_state: int, next_action: int | None, mine: int) -> float:
-        values = self.tables[mine, next_state]
+    def _next_value(self, next_state: int, next_action: int | None, index: int) -> float:
+        values = self.tables[index, next_state]
         if self.rule == "sarsa":
             assert next_action is not None
             return float(values[next_action])
         if self.rule == "double":
-            return float(self.tables[1 - mine, next_state, int(values.argmax())])
+            return float(self.tables[1 - index, next_state, int(values.argmax())])
         return float(values.amax())
 
     def learn_episode(self, steps: Sequence[tuple[int, int, float]]) -> None:

@@ -72,8 +72,8 @@ class AgentFile:
 
     def _layer_sizes(self, sizes: Any, name: str) -> tuple[int, ...]:
         """Return hidden layer sizes; raise if the file cannot hold the weights between them."""
-        room = model_file.count_numbers(self.tensors)
-        checked = tuple(validation.require_at_most(size, room, name) for size in sizes)
+        limit = model_file.count_numbers(self.tensors)
+        checked = tuple(validation.require_at_most(size, limit, name) for size in sizes)
         validation.check_network_size([1, *checked, 1], 1, self.tensors)
         return checked
 

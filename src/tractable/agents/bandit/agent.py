@@ -118,11 +118,11 @@ class Bandit:
     def _probe(self) -> torch.Size:
         """Return the output shape for one action; raise if the network does not fit."""
         width = self.n_features + self.n_actions
-        given = f"{self.n_features} features and {self.n_actions} actions make {width} inputs"
+        sizes = f"{self.n_features} features and {self.n_actions} actions make {width} inputs"
         try:
             shape = self.learner.output_shape(self._codes.new_zeros(1, width))
         except InvalidInput as error:
-            raise ValueError(f"{given}: {error}") from error
+            raise ValueError(f"{sizes}: {error}") from error
         likelihood = self.learner.likelihood
         expected = likelihood.predictive(*[self._codes.new_ones(shape)] * 2).mean
         if expected.numel() != 1:

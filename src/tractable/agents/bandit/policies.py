@@ -32,13 +32,13 @@ _RENAMED = {
 class BanditPolicy(ABC):
     """Rule that chooses one of several actions."""
 
-    kinds: ClassVar[dict[str, type[BanditPolicy]]] = {}
+    registry: ClassVar[dict[str, type[BanditPolicy]]] = {}
     """All policies that are defined, by class name."""
 
     def __init_subclass__(cls) -> None:
         """Register the policy so that ``Bandit.load`` finds it."""
         super().__init_subclass__()
-        BanditPolicy.kinds[cls.__name__] = cls
+        BanditPolicy.registry[cls.__name__] = cls
 
     @abstractmethod
     def choose(self, learner: Learner, x: Tensor, generator: torch.Generator) -> int:
@@ -150,18 +150,20 @@ def with_current_names(config: dict[str, Any]) -> dict[str, Any]:
     return {renamed.get(key, key): value for key, value in config.items()}
 
 
-def make_policy(given: BanditPolicy | dict[str, Any]) -> BanditPolicy:
+def make_policy(policy: BanditPolicy | dict[str, Any]) -> BanditPolicy:
     """Return a policy from an instance or from its configuration.
 
     >>> make_policy({"name": "Thompson", "n_samples": 1})
     Thompson(n_samples=1, space='weights')
     """
-    if isinstance(given, BanditPolicy):
-        return given
-    if isinstance(given, dict):
-        arguments = with_current_names(given)
+    if isinstance(policy, BanditPolicy):
+        return policy
+    if isinstance(policy, dict):
+        arguments = with_current_names(policy)
         name = str(arguments.pop("name", ""))
-        if name in BanditPolicy.kinds:
-            return BanditPolicy.kinds[name](**arguments)
-        raise ValueError(f"unknown policy {name!r}; available are {', '.join(BanditPolicy.kinds)}")
-    raise TypeError(f"policy must be one of tractable.agents, got {type(given).__name__}")
+        if name in BanditPolicy.registry:
+            return BanditPolicy.registry[name](**arguments)
+        raise ValueError(
+            f"unknown policy {name!r}; available are {', '.join(BanditPolicy.registry)}"
+        )
+    raise TypeError(f"policy must be one of tractable.agents, got {type(policy).__name__}")

@@ -49,11 +49,11 @@ class BanditReplay:
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         self.inputs = self.targets = torch.empty(0)
-        self._held = self._next = self._seen = self._steps = 0
+        self._n_stored = self._position = self._n_trained = self._steps = 0
 
     def __len__(self) -> int:
         """Return the number of observations in the buffer."""
-        return self._held
+        return self._n_stored
 
     def config(self) -> dict[str, Any]:
         """Return the constructor arguments as JSON values."""
@@ -67,20 +67,20 @@ class BanditReplay:
             self._with_space(self.inputs, x),
             self._with_space(self.targets, y),
         )
-        places = (self._next + torch.arange(len(x))) % self.buffer_size
-        self.inputs[places], self.targets[places] = x, y
-        self._next = (self._next + len(x)) % self.buffer_size
-        self._held = min(self._held + len(x), self.buffer_size)
+        indices = (self._position + torch.arange(len(x))) % self.buffer_size
+        self.inputs[indices], self.targets[indices] = x, y
+        self._position = (self._position + len(x)) % self.buffer_size
+        self._n_stored = min(self._n_stored + len(x), self.buffer_size)
 
     def _with_space(self, buffer: Tensor, rows: Tensor) -> Tensor:
         """Return a tensor with space for the new rows; its size doubles up to ``buffer_size``."""
-        needed = min(self._held + len(rows), self.buffer_size)
-        if self._held and needed <= len(buffer):
+        needed = min(self._n_stored + len(rows), self.buffer_size)
+        if self._n_stored and needed <= len(buffer):
             return buffer
-        size = min(max(needed, 2 * self._held, _FIRST_ROWS), self.buffer_size)
+        size = min(max(needed, 2 * self._n_stored, _FIRST_ROWS), self.buffer_size)
         larger = rows.new_zeros(size, *rows.shape[1:])
-        if self._held:
-            larger[: self._held] = buffer[: self._held]
+        if self._n_stored:
+            larger[: self._n_stored] = buffer[: self._n_stored]
         return larger
 
     def train(self, learner: Learner, generator: torch.Generator) -> None:
@@ -92,35 +92,44 @@ class BanditReplay:
             learner.method.step_schedule(learner.state)
 
     def _train(self, learner: Learner, generator: torch.Generator) -> None:
-        rows, size = self._held, min(self.batch_size, self._held)
+        rows, size = self._n_stored, min(self.batch_size, self._n_stored)
         batches = -(-rows // size)
         for _ in range(self.gradient_steps):
             chosen = torch.randint(rows, (size,), generator=generator)
-            number = self._seen // size % batches
+            number = self._n_trained // size % batches
             position = BatchPosition(size / rows, 0.0, number, batches)
             learner.learn_batch(self.inputs[chosen], self.targets[chosen], position)
-            self._seen += size
-            if self._seen >= rows:
-                self._seen = 0
+            self._n_trained += size
+            if self._n_trained >= rows:
+                self._n_trained = 0
                 learner.method.update_noise_from_statistics(learner.state)
-                held = ArrayData(self.inputs[:rows], self.targets[:rows], size)
-                learner.method.end_fit(learner.state, held)
+                stored = ArrayData(self.inputs[:rows], self.targets[:rows], size)
+                learner.method.end_fit(learner.state, stored)
 
     # --- state -----------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
         """Return named tensors and JSON values for ``restore``."""
-        if not self._held:
+        if not self._n_stored:
             return {}, {}
-        tensors = {"inputs": self.inputs[: self._held], "targets": self.targets[: self._held]}
-        return tensors, {"next": self._next, "seen": self._seen, "steps": self._steps}
+        tensors = {
+            "inputs": self.inputs[: self._n_stored],
+            "targets": self.targets[: self._n_stored],
+        }
+        return tensors, {
+            "position": self._position,
+            "n_trained": self._n_trained,
+            "steps": self._steps,
+        }
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, int]) -> None:
         """Restore the buffer from the return values of ``state``."""
-        self._held = self._next = self._seen = self._steps = 0
+        self._n_stored = self._position = self._n_trained = self._steps = 0
         if tensors:
             rows, last = len(tensors["inputs"]), self.buffer_size - 1
             self.add(tensors["inputs"], tensors["targets"])
-            self._next = require_at_most(values["next"], last if rows > last else rows, "next")
-            self._seen = require_at_most(values["seen"], rows, "seen")
+            self._position = require_at_most(
+                values["position"], last if rows > last else rows, "position"
+            )
+            self._n_trained = require_at_most(values["n_trained"], rows, "n_trained")
             self._steps = require_at_most(values["steps"], self.train_freq - 1, "steps")

@@ -37,15 +37,15 @@ def packed(agent: Bandit) -> tuple[Tensors, Header]:
     own, learner = learner_files.pack(agent.learner)
     tensors = with_prefix(own, "learner/") | with_prefix(agent.history.state(), "history/")
     tensors["generator"] = agent.generator.get_state()
-    place: dict[str, int] = {}
+    positions: dict[str, int] = {}
     if agent.replay is not None:
-        held, place = agent.replay.state()
-        tensors |= with_prefix(held, "replay/")
+        rows, positions = agent.replay.state()
+        tensors |= with_prefix(rows, "replay/")
     header = {
         "learner": _KIND,
         "agent": described(agent),
         "of": learner,
-        "replay": place,
+        "replay": positions,
         "env_seed": agent.env_seed,
     }
     return tensors, header
@@ -118,9 +118,9 @@ def _agent(
         seed = header["env_seed"]
         agent.env_seed = None if seed is None else validation.require_type(seed, int, "env_seed")
         if agent.replay is not None:
-            held = {k: t.to(learner.device) for k, t in under_prefix(tensors, "replay/").items()}
-            _check_memory(learner, held, agent.n_features + agent.n_actions)
-            agent.replay.restore(held, header["replay"])
+            rows = {k: t.to(learner.device) for k, t in under_prefix(tensors, "replay/").items()}
+            _check_replay_rows(learner, rows, agent.n_features + agent.n_actions)
+            agent.replay.restore(rows, header["replay"])
         validation.check_roundtrip(
             _of_agent(tensors, header, policy), _of_agent(*packed(agent), policy)
         )
@@ -160,11 +160,11 @@ def resume(agent: Bandit, path: str | Path) -> None:
             learner_files.identity(learner)["options"],
         ),
     )
-    for what, theirs, mine in pairs:
-        for key, value in mine.items():
-            if _plain(theirs.get(key)) != _plain(value):
+    for part, stored, current in pairs:
+        for key, value in current.items():
+            if _plain(stored.get(key)) != _plain(value):
                 raise ValueError(
-                    f"cannot resume from {path}: the {what} in it has {key} = {theirs.get(key)}, "
+                    f"cannot resume from {path}: the {part} in it has {key} = {stored.get(key)}, "
                     f"this one {value}"
                 )
     agent.learner, agent.replay = found.learner, found.replay
@@ -178,7 +178,8 @@ def _with_current_names(header: Header) -> Header:
     agent["policy"] = policy_with_current_names(agent["policy"])
     if agent["replay"] is not None:
         agent["replay"] = _renamed(agent["replay"], _REPLAY_ARGUMENTS)
-    return {**header, "agent": agent}
+    positions = _renamed(header["replay"], _REPLAY_POSITIONS)
+    return {**header, "agent": agent, "replay": positions}
 
 
 _ARGUMENTS = {"features": "n_features", "actions": "n_actions", "memory": "memory_rows"}
@@ -187,38 +188,39 @@ _REPLAY_ARGUMENTS = {
     "batches": "gradient_steps",
     "every": "train_freq",
 }
-"""New names of arguments in files of earlier versions."""
+_REPLAY_POSITIONS = {"next": "position", "seen": "n_trained"}
+"""New names of arguments and positions in files of earlier versions."""
 
 
 def _renamed(entries: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return {names.get(key, key): value for key, value in entries.items()}
 
 
-def _check_sizes(learner: Learner, arguments: dict[str, Any], room: int) -> None:
+def _check_sizes(learner: Learner, arguments: dict[str, Any], limit: int) -> None:
     """Check the numbers of actions and features against the network before rows are allocated."""
     actions = validation.require_at_most(
-        arguments["n_actions"], max(MAX_ACTIONS, isqrt(room)), "n_actions"
+        arguments["n_actions"], max(MAX_ACTIONS, isqrt(limit)), "n_actions"
     )
-    width = actions + validation.require_at_most(arguments["n_features"], room, "n_features")
+    width = actions + validation.require_at_most(arguments["n_features"], limit, "n_features")
     learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
 
 
-def _check_memory(learner: Learner, held: Tensors, width: int) -> None:
+def _check_replay_rows(learner: Learner, rows: Tensors, n_inputs: int) -> None:
     """Raise if the replay buffer holds rows that the learner cannot have been trained on."""
-    validation.check_numbers(held, {})
-    if not held:
+    validation.check_numbers(rows, {})
+    if not rows:
         return
-    x, y = held["inputs"], held["targets"]
-    if (x.dtype, y.dtype, tuple(x.shape[1:])) != (learner.dtype, learner.dtype, (width,)):
+    x, y = rows["inputs"], rows["targets"]
+    if (x.dtype, y.dtype, tuple(x.shape[1:])) != (learner.dtype, learner.dtype, (n_inputs,)):
         raise InvalidModelFile(
             f"the replay buffer in the file has inputs of shape {tuple(x.shape)} and type "
-            f"{x.dtype}, expected {width} columns of type {learner.dtype}"
+            f"{x.dtype}, expected {n_inputs} columns of type {learner.dtype}"
         )
-    seen = learner.state.likelihood.targets(y, learner.output_shape(x))
-    if seen.shape != y.shape:
+    expected = learner.state.likelihood.targets(y, learner.output_shape(x))
+    if expected.shape != y.shape:
         raise InvalidModelFile(
             f"the replay buffer in the file has targets of shape {tuple(y.shape)}, expected "
-            f"{tuple(seen.shape)}"
+            f"{tuple(expected.shape)}"
         )
 
 

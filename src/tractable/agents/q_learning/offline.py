@@ -46,12 +46,12 @@ def to_transitions(
     if not np.isfinite(rewards).all():
         row = int((~np.isfinite(rewards)).argmax())
         raise InvalidInput(f"the reward of row {row} is {rewards[row]}")
-    given = np.asarray(logged["actions"]).reshape(-1)
-    unknown = ~np.isin(given, np.arange(n_actions))
+    actions = np.asarray(logged["actions"]).reshape(-1)
+    unknown = ~np.isin(actions, np.arange(n_actions))
     if unknown.any():
         row = int(unknown.argmax())
         raise InvalidInput(
-            f"unknown action {given[row]!r} in row {row}: actions are whole numbers from 0 to "
+            f"unknown action {actions[row]!r} in row {row}: actions are whole numbers from 0 to "
             f"{n_actions - 1}"
         )
     try:
@@ -61,7 +61,7 @@ def to_transitions(
         raise InvalidInput(f"in the log, {error}") from error
     ended = np.asarray(logged["terminals"]).reshape(-1).astype(bool)
     discounts = np.where(ended, 0.0, gamma)
-    return Transitions(before, given.astype(np.int64), rewards, after, discounts)
+    return Transitions(before, actions.astype(np.int64), rewards, after, discounts)
 
 
 def fit(
