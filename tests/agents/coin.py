@@ -1,4 +1,4 @@
-"""A world in which one look is enough."""
+"""An environment whose reward depends on the current observation only."""
 
 import gymnasium
 import numpy as np

@@ -1,4 +1,4 @@
-"""The bandit agent: every learner learns to act; policies draw as they say; memories hold."""
+"""Bandits: learning, policies and replay buffers."""
 
 import copy
 import math
@@ -15,7 +15,7 @@ from tractable.agents.bandit.policies import mean_rewards, output_samples, weigh
 
 
 @pytest.mark.parametrize("kind", ["tagi", "bbb", "backprop", "ensemble"])
-def test_every_learner_gets_better_than_chance(kind):
+def test_every_learner_is_better_than_random_actions(kind):
     memory = (
         {} if kind == "tagi" else {"replay": BanditReplay(256, batch_size=32, gradient_steps=2)}
     )
@@ -37,7 +37,7 @@ def test_rewards_of_zero_or_one():
         bandit.update([], 0, 0.5)
 
 
-def test_the_scale_of_rewards_does_not_matter_to_what_is_learnt():
+def test_reward_scale_does_not_change_the_posterior():
     plain, scaled = agent(), agent(reward_scale=4.0)
     for i in range(20):
         context = [i / 10, 1.0, -1.0]
@@ -49,7 +49,7 @@ def test_the_scale_of_rewards_does_not_matter_to_what_is_learnt():
 # --- policies --------------------------------------------------------------------------------
 
 
-def test_a_draw_is_shared_by_all_actions():
+def test_a_weight_sample_is_shared_by_all_actions():
     """A network that ignores the action makes actions equal under each draw of its weights."""
     learner = tr.TAGI(nn.Linear(FEATURES + ACTIONS, 1), tr.likelihoods.Normal(0.3))
     x = torch.tensor([[1.0, 2.0, 3.0, 0.0, 0.0]]).repeat(2, 1)
@@ -62,7 +62,7 @@ def test_a_draw_is_shared_by_all_actions():
 
 
 @pytest.mark.parametrize("kind", ["weights", "outputs"])
-def test_draws_have_the_moments_of_the_posterior(kind):
+def test_samples_have_the_moments_of_the_posterior(kind):
     """For a linear network both draws have the mean and variance of the network's output."""
     learner = tr.TAGI(nn.Linear(FEATURES + ACTIONS, 1), tr.likelihoods.Normal(0.3))
     x = torch.tensor([[1.0, -2.0, 3.0, 1.0, 0.0], [1.0, -2.0, 3.0, 0.0, 1.0]])
@@ -75,7 +75,7 @@ def test_draws_have_the_moments_of_the_posterior(kind):
     assert found.var(0).tolist() == pytest.approx(variance.tolist(), rel=4 * math.sqrt(2 / n))
 
 
-def test_epsilon_greedy_is_random_as_often_as_it_says():
+def test_epsilon_greedy_is_random_with_probability_epsilon():
     bandit = agent("backprop", EpsilonGreedy(0.4))
     context = [0.1, 0.2, 0.3]
     best = agent("backprop", Greedy()).act(context)
@@ -84,7 +84,7 @@ def test_epsilon_greedy_is_random_as_often_as_it_says():
     assert other == pytest.approx(0.2, abs=4 * math.sqrt(0.2 * 0.8 / n))
 
 
-def test_an_ensemble_draws_one_of_its_members():
+def test_an_ensemble_samples_one_of_its_members():
     learner = learners()["ensemble"]
     x = torch.randn(2, FEATURES + ACTIONS, generator=torch.Generator().manual_seed(3))
     members = torch.stack([mean_rewards(member, x) for member in learner.members])
@@ -95,7 +95,7 @@ def test_an_ensemble_draws_one_of_its_members():
     assert (counts > 15).all()
 
 
-def test_a_seed_decides_all_actions():
+def test_actions_are_determined_by_the_seed():
     def actions(seed):
         bandit = agent("tagi", seed=seed)
         return [bandit.act([0.0, 0.1, 0.0]) for _ in range(60)]
@@ -110,7 +110,7 @@ def test_a_seed_decides_all_actions():
 # --- replay ----------------------------------------------------------------------------------
 
 
-def test_learners_rehearse_unless_their_method_is_online():
+def test_default_replay_buffer_unless_the_method_is_online():
     normal = tr.likelihoods.Normal(0.3)
     online = [tr.TAGI(net(), normal), tr.Ensemble(net(), normal, n_estimators=2, learner=tr.TAGI)]
     others = [tr.Backprop(net(), normal), tr.BayesByBackprop(net(), normal)]
@@ -123,7 +123,7 @@ def test_learners_rehearse_unless_their_method_is_online():
     assert kept.replay.buffer_size == 8
 
 
-def test_the_memory_keeps_the_latest():
+def test_the_replay_buffer_keeps_the_latest_rows():
     memory = BanditReplay(4)
     rows = torch.arange(7.0).unsqueeze(1)
     memory.add(rows[:3], rows[:3])
@@ -134,7 +134,7 @@ def test_the_memory_keeps_the_latest():
     assert len(memory) == 4
 
 
-def test_a_batch_carries_its_share_of_the_divergence(monkeypatch):
+def test_a_batch_has_its_share_of_the_divergence(monkeypatch):
     bandit = agent("bbb", replay=BanditReplay(64, batch_size=16, gradient_steps=3))
     seen = []
     monkeypatch.setattr(bandit.learner, "learn_batch", lambda x, y, m: seen.append((x, m)))
@@ -154,7 +154,7 @@ def test_the_schedule_is_stepped_once_per_step():
     assert group["lr"] == pytest.approx(1e-2 / 4)
 
 
-def test_priming_without_a_memory_learns_once_in_order():
+def test_warm_start_without_a_replay_buffer_learns_once_in_order():
     primed, taught = agent(), agent()
     contexts = np.random.default_rng(0).normal(size=(10, FEATURES)).astype(np.float32)
     primed.warm_start(contexts, [0, 1] * 5, np.arange(10) / 10)
@@ -163,8 +163,8 @@ def test_priming_without_a_memory_learns_once_in_order():
     assert same(state(primed), state(taught))
 
 
-def test_rewards_that_change_are_followed_with_a_memory():
-    """Two arms swap what they pay after 2,000 rewards of each; a hundred rewards later."""
+def test_memory_rows_follow_rewards_that_change():
+    """Two arms swap their rewards after 2,000 steps; the choices 100 steps later are evaluated."""
     pays = {}
     for memory in (50, None):
         learner = tr.TAGI(nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(0.5))
@@ -181,7 +181,7 @@ def test_rewards_that_change_are_followed_with_a_memory():
     assert pays[None] < 0.5
 
 
-def test_a_memory_is_a_number_of_rewards_and_is_in_the_file(tmp_path):
+def test_memory_rows_are_checked_and_saved(tmp_path):
     bandit = agent(memory_rows=20)
     bandit.update([0.1, 0.2, 0.3], 1, 1.0).save(tmp_path / "agent.tr")
     loaded = Bandit.load(tmp_path / "agent.tr")

@@ -1,4 +1,4 @@
-"""What a bandit agent refuses, with nothing changed."""
+"""Invalid input of bandits is refused and changes nothing."""
 
 import math
 
@@ -33,7 +33,7 @@ from tractable.errors import InvalidInput
         ([0.0, 1.0, 2.0], 0, -math.inf, "reward must be finite"),
     ],
 )
-def test_bad_observations_are_refused_and_change_nothing(kind, context, action, reward, words):
+def test_invalid_updates_are_refused_and_change_nothing(kind, context, action, reward, words):
     bandit = agent(kind)
     bandit.update([0.0, 1.0, 2.0], 1, 1.0)
     before, drawn = state(bandit), bandit.generator.get_state()
@@ -45,14 +45,14 @@ def test_bad_observations_are_refused_and_change_nothing(kind, context, action, 
     assert held == (0 if bandit.replay is None else len(bandit.replay))
 
 
-def test_bad_contexts_are_not_acted_on():
+def test_invalid_contexts_are_refused_by_act():
     with pytest.raises(InvalidInput, match="3 features"):
         agent().act([1.0])
     with pytest.raises(InvalidInput, match="finite"):
         agent().act([1.0, math.nan, 0.0])
 
 
-def test_bad_settings():
+def test_invalid_arguments():
     for eps in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="between 0 and 1"):
             EpsilonGreedy(eps)
@@ -78,7 +78,7 @@ def test_bad_settings():
         Bandit(nn.Linear(5, 1), n_features=3, n_actions=2)
 
 
-def test_priming_refuses_what_does_not_fit():
+def test_warm_start_refuses_invalid_rows():
     bandit = agent("bbb")
     contexts = np.zeros((4, FEATURES))
     with pytest.raises(ValueError, match=r"contexts of shape \(4, 3\), actions of shape \(3,\)"):
@@ -90,7 +90,7 @@ def test_priming_refuses_what_does_not_fit():
     assert len(bandit.replay) == 0
 
 
-def test_runs_refuse_what_does_not_fit():
+def test_learn_refuses_invalid_arguments():
     with pytest.raises(ValueError, match="total_timesteps must be at least 1, got 0"):
         agent().learn(Toss(), 0)
     many = Toss()

@@ -1,4 +1,4 @@
-"""Runs of a bandit agent: stopped, killed, resumed, prolonged, saved and loaded."""
+"""Runs of bandits: interrupted, resumed, extended, saved and loaded."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tractable.learners import InvalidModelFile
     ("kind", "policy"),
     [(kind, "thompson") for kind in KINDS] + [("bbb", "eps"), ("tagi", "outputs")],
 )
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path, kind, policy, length):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, kind, policy, length):
     path = tmp_path / "agent.tr"
     whole = agent(kind, POLICIES[policy])
     whole.learn(Toss(length), 60, seed=3, progress=False)
@@ -33,7 +33,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path, kind, policy, 
     assert same(state(second), state(whole))
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
+def test_a_killed_run_resumes_from_its_last_checkpoint(tmp_path):
     path = tmp_path / "agent.tr"
 
     class Killed(Exception):
@@ -54,12 +54,12 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("answer", [None, False])
-def test_a_callback_that_does_not_return_true_goes_on(answer):
+def test_a_callback_stops_only_by_returning_true(answer):
     history = agent().learn(Toss(), 5, progress=False, callback=lambda *_: answer).history
     assert len(history) == 5
 
 
-def test_running_on_makes_the_run_longer():
+def test_learn_again_extends_the_run():
     bandit, whole = agent(), agent()
     bandit.learn(Toss(), 20, seed=3, progress=False)
     bandit.learn(Toss(), 20, seed=3, progress=False)
@@ -74,7 +74,7 @@ def test_running_on_makes_the_run_longer():
     assert len(bandit.history) == 5
 
 
-def test_another_environment_is_noticed():
+def test_another_environment_is_detected_when_resuming():
     class Richer(Toss):
         def step(self, action):
             context, reward, *rest = super().step(action)
@@ -124,7 +124,7 @@ def test_other_files_are_refused(tmp_path):
         Bandit.load(tmp_path / "agent.tr")
 
 
-def test_an_environment_need_not_know_its_regret():
+def test_regret_is_optional():
     class Silent(Toss):
         def step(self, action):
             return *super().step(action)[:4], {}
@@ -149,7 +149,7 @@ class Reusing(Toss):
 
 
 @pytest.mark.parametrize("kind", ["tagi", "backprop"])
-def test_an_environment_may_reuse_its_arrays(kind):
+def test_environments_may_reuse_their_arrays(kind):
     plain, reusing = agent(kind, seed=1), agent(kind, seed=1)
     assert plain.learn(Toss(), 60).history.actions == reusing.learn(Reusing(), 60).history.actions
     assert same(state(plain), state(reusing))

@@ -1,4 +1,4 @@
-"""Against what is known: a conjugate Thompson sampler on a bandit of Gaussian arms."""
+"""Comparison with a conjugate Thompson sampler on a bandit of Gaussian arms."""
 
 import math
 from functools import partial
@@ -56,7 +56,7 @@ def moments(agent: Bandit) -> tuple[np.ndarray, np.ndarray]:
     return posterior.loc.numpy().copy(), posterior.variance.numpy().copy()
 
 
-def test_the_posterior_is_the_conjugate_one():
+def test_posterior_of_a_linear_network_is_conjugate():
     agent, arms = linear_agent(0), Arms(0, 200)
     exact = Conjugate(*moments(agent), seed=0)
     assert exact.variance.tolist() == [1.0, 1.0]
@@ -70,7 +70,7 @@ def test_the_posterior_is_the_conjugate_one():
 
 
 @pytest.mark.parametrize("space", ["weights", "outputs"])
-def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(space):
+def test_thompson_chooses_with_the_probability_of_being_best(space):
     """P(act = 1) is Phi of the gap of the means over its deviation, sqrt(v0 + v1)."""
     agent = linear_agent(1, Thompson(1, space=space))
     for reward in (0.3, 0.1):
@@ -84,7 +84,7 @@ def test_an_arm_is_drawn_as_often_as_it_may_be_the_best(space):
     assert share == pytest.approx(wanted, abs=4 * math.sqrt(wanted * (1 - wanted) / n))
 
 
-def test_averaging_two_draws_halves_the_variance():
+def test_averaging_two_samples_halves_the_variance():
     agent = linear_agent(1, Thompson(2))
     agent.update([], 1, 1.6)
     mean, variance = moments(agent)
@@ -127,7 +127,7 @@ def test_regret_is_that_of_the_conjugate_agent():
 
 
 def test_thompson_beats_greedy_where_greedy_gets_stuck():
-    """Both arms are better than the prior mean: greedy stays with the first that it tries."""
+    """Both arms are better than the prior mean: the greedy policy stays with its first arm."""
     runs, steps = 12, 100
 
     def mean_of(policy) -> tuple[float, float]:
@@ -139,8 +139,8 @@ def test_thompson_beats_greedy_where_greedy_gets_stuck():
     assert thompson + 3 * math.hypot(error, more) < greedy
 
 
-def test_bayes_by_backprop_draws_from_its_posterior():
-    """Learnt from a memory, its posterior of a linear network comes near the conjugate one."""
+def test_bayes_by_backprop_samples_from_its_posterior():
+    """Trained from a replay buffer, a linear network almost has the conjugate posterior."""
     learner = tr.BayesByBackprop(
         nn.Linear(2, 1, bias=False), tr.likelihoods.Normal(NOISE), lr=0.05,
         schedule=partial(StepLR, step_size=150, gamma=0.4), rho=(-1.0, -0.5), n_train_samples=4,
@@ -165,7 +165,7 @@ def test_bayes_by_backprop_draws_from_its_posterior():
     assert posterior.variance.tolist() == pytest.approx(exact.variance.tolist(), rel=0.25)
 
 
-def test_blind_chance_costs_half_the_gap():
+def test_regret_of_random_actions_is_half_the_gap():
     steps = 400
     regret = pulls(linear_agent(0, EpsilonGreedy(1.0)), Arms(0, steps), steps)
     assert regret / GAP == pytest.approx(steps / 2, abs=4 * math.sqrt(steps / 4))

@@ -1,4 +1,4 @@
-"""The control agent as a whole: it finds known best actions, resumes exactly, refuses clearly."""
+"""Continuous control: known optima, exact resumption and invalid input."""
 
 import gymnasium as gym
 import numpy as np
@@ -84,7 +84,7 @@ def test_resuming_gives_the_same_curve_as_not_stopping(tmp_path):
     ).all()
 
 
-def test_same_seed_same_agent_and_another_seed_another():
+def test_the_seed_determines_the_episodes():
     one, same, other = (TAGIControl(OneStep(), seed=s, **SMALL).learn(512) for s in (0, 0, 1))
     assert one.episodes == same.episodes
     assert one.episodes != other.episodes
@@ -110,7 +110,7 @@ def test_a_callback_stops():
     assert seen == [256, 512]
 
 
-def test_a_memory_keeps_both_networks_learning(tmp_path):
+def test_memory_rows_keep_both_networks_learning(tmp_path):
     plain, mindful = (TAGIControl(OneStep(), seed=0, memory_rows=m, **SMALL) for m in (None, 50))
     for agent in (plain, mindful):
         agent.learn(512)
@@ -123,7 +123,7 @@ def test_a_memory_keeps_both_networks_learning(tmp_path):
     assert TAGIControl.load(tmp_path / "agent.tr", OneStep()).settings.memory_rows == 50
 
 
-def test_every_epoch_learns_the_horizon_again():
+def test_epochs_learn_the_rollout_again():
     agent = TAGIControl(OneStep(), seed=0, epochs=2, **SMALL).learn(256)
     once = TAGIControl(OneStep(), seed=0, **SMALL).learn(256)
     assert (
@@ -141,7 +141,7 @@ def test_nan_from_the_environment_stops_with_the_step_and_saves(what, tmp_path):
     assert TAGIControl.load(path, OneStep()).steps == 256
 
 
-def test_environments_that_do_not_fit_are_refused():
+def test_unsuitable_environments_are_refused():
     with pytest.raises(TypeError, match=r"continuous actions.*Discrete\(2\)"):
         TAGIControl("CartPole-v1")
 
@@ -164,12 +164,12 @@ def test_environments_that_do_not_fit_are_refused():
         ("memory_rows", 1),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(setting, value):
+def test_settings_outside_their_domain_are_refused(setting, value):
     with pytest.raises(ValueError, match=setting):
         TAGIControl(OneStep(), **{setting: value})
 
 
-def test_bad_observations_and_files_are_refused(tmp_path):
+def test_invalid_observations_and_files_are_refused(tmp_path):
     agent = TAGIControl(OneStep(), seed=0, **SMALL)
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         agent.predict(np.zeros(3))

@@ -1,4 +1,4 @@
-"""Returns, scales and the message to an action, each against something independent."""
+"""Returns, normalization and the policy's message, against independent computations."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tractable.agents.normalizer import Normalizer, RunningMoments
 from tractable.agents.returns import lambda_returns
 
 
-def test_full_returns_by_hand():
+def test_lambda_returns_with_lambda_one_by_hand():
     """r = 1, 2, 3 with gamma 1/2; the state after the last is worth 8 +- 2."""
     none = np.zeros(3, bool)
     later = np.array([100.0, 100.0, 8.0]), np.array([9.0, 9.0, 4.0])
@@ -22,7 +22,7 @@ def test_full_returns_by_hand():
     assert variance.tolist() == [4 / 64, 4 / 16, 4 / 4]
 
 
-def test_mixed_returns_with_an_end_and_a_time_limit_by_hand():
+def test_lambda_returns_with_a_terminal_state_and_a_time_limit_by_hand():
     rewards = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     next_mean = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
     next_variance = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -94,7 +94,7 @@ def test_the_sign_of_an_uncertain_slope_is_taken_in_expectation():
         assert abs(d_mu - sampled.mean()) < 4 * error
 
 
-def test_no_message_takes_more_than_all_of_a_variance():
+def test_no_message_removes_more_than_the_whole_variance():
     draw = torch.Generator().manual_seed(0)
     g, h = torch.randn(2, 1000, generator=draw, dtype=torch.float64) * 10
     spread, w = torch.rand(2, 1000, generator=draw, dtype=torch.float64) ** 8
@@ -105,7 +105,7 @@ def test_no_message_takes_more_than_all_of_a_variance():
     assert all(bool(torch.isfinite(part).all()) for part in saturated)
 
 
-def test_the_observation_sends_the_message():
+def test_the_equivalent_observation_sends_the_message():
     draw = torch.Generator().manual_seed(1)
     mean, d_mu = torch.randn(2, 50, 3, generator=draw, dtype=torch.float64)
     variance = torch.rand(50, 3, generator=draw, dtype=torch.float64)
@@ -118,8 +118,8 @@ def test_the_observation_sends_the_message():
     assert torch.allclose(sent[1], d_var, rtol=1e-8, atol=1e-11)
 
 
-def test_advice_points_uphill():
-    """q = -(a - 0.3)^2, learnt: actions below the top are told to grow, those above to shrink."""
+def test_policy_targets_point_uphill():
+    """With a learned q = -(a - 0.3)^2, actions below the optimum grow and those above shrink."""
     draw = torch.Generator().manual_seed(2)
     x = 2 * torch.rand(2000, 2, generator=draw) - 1
     y = -((x[:, 1:] - 0.3) ** 2)
@@ -134,7 +134,7 @@ def test_advice_points_uphill():
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
-def test_a_snapshot_predicts_like_the_model_and_stays(engine):
+def test_a_snapshot_predicts_as_the_model_did(engine):
     net = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1, outputs=2), engine=engine)
     x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""What the agents need to be imported."""
+"""Optional dependencies of the agents."""
 
 import subprocess
 import sys

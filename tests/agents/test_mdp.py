@@ -1,4 +1,4 @@
-"""Worlds that are known: the book's numbers, linear programming, and what is no such world."""
+"""Planning: the book's numbers, linear programming and invalid input."""
 
 import gymnasium
 import numpy as np
@@ -54,7 +54,7 @@ def test_policy_iteration_step_by_step(mdp):
     assert mdp.greedy_policy(wanted[0]).tolist() == [0, 0, 0]
 
 
-def test_sweeps(mdp):
+def test_iterative_evaluation(mdp):
     """RLR-05."""
     uniform = np.full((3, 2), 0.5)
     assert mdp.evaluate_iteratively(uniform, 1).tolist() == pytest.approx([-0.5, 0.5, 0.75])
@@ -65,7 +65,7 @@ def test_sweeps(mdp):
     assert torch.allclose(far, mdp.evaluate(uniform))
 
 
-def test_the_bellman_map_brings_tables_nearer(mdp):
+def test_the_bellman_operator_is_a_contraction(mdp):
     """RLR-06, and on random tables: never farther apart than gamma times before."""
     one, two = ([[1, 2], [0, -1], [3, 0.5]], [[0, 1], [2, 1], [1, 1]])
     apart = (mdp.bellman(one) - mdp.bellman(two)).abs().amax()
@@ -89,7 +89,7 @@ def test_best_values_are_those_of_a_linear_program(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_better_policy_is_nowhere_worse(seed):
+def test_policy_improvement_is_monotone(seed):
     """The theorem of policy improvement (RLR-13 as an inequality, D-44)."""
     rng = np.random.default_rng(seed)
     mdp = MDP(rng.dirichlet(np.ones(5), size=(5, 3)), rng.normal(size=(5, 3)), 0.9)
@@ -101,7 +101,7 @@ def test_a_better_policy_is_nowhere_worse(seed):
     assert bool((better >= q.gather(1, mdp.greedy_policy(v)[:, None]).squeeze(1) - 1e-10).all())
 
 
-def test_rewards_of_transitions_and_ends():
+def test_rewards_of_transitions_and_terminal_states():
     p = [[[0, 1.0, 0]], [[0, 0, 1.0]], [[1.0, 0, 0]]]
     r = np.zeros((3, 1, 3))
     r[0, 0, 1], r[1, 0, 2], r[2, 0, 0] = 1, 10, 99
@@ -121,7 +121,7 @@ def test_rewards_of_transitions_and_ends():
         ("Taxi-v4", 0, None),
     ],
 )
-def test_gymnasiums_tables(name, start, wanted):
+def test_processes_of_gymnasium_environments(name, start, wanted):
     env = gymnasium.make(name)
     mdp = MDP.from_env(env, gamma=1.0 if wanted else 0.99)
     plan = mdp.value_iteration(1e-12)
@@ -142,7 +142,7 @@ def test_gymnasiums_tables(name, start, wanted):
     assert abs(np.mean(returns)) < 5 * error + 0.05  # episodes are cut off at 100 or 200 steps
 
 
-def test_what_is_no_such_world(mdp):
+def test_invalid_processes_and_policies_are_refused(mdp):
     bad = TRANSITIONS.copy()
     bad[1, 0, 0] = 0.5
     for arguments, said in (

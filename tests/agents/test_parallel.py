@@ -1,4 +1,4 @@
-"""Several seeds: the same agents in one process as in several, and refusals before the training."""
+"""Training with several seeds: independence of processes, and errors before the training."""
 
 from functools import partial
 
@@ -46,7 +46,7 @@ def linear():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_seed_trains_a_network_and_an_environment_of_its_own(kind, tmp_path):
+def test_every_seed_has_its_own_network_and_environment(kind, tmp_path):
     net = linear()
     before = [p.detach().clone() for p in net.parameters()]
     make = partial(KINDS[kind], Coin(), net=net)
@@ -71,7 +71,7 @@ def test_the_number_of_processes_does_not_matter(tmp_path):
         same(agent.learn(120 - agent.steps), longer)
 
 
-def test_what_is_no_set_of_seeds_or_no_agent_is_refused(tmp_path):
+def test_invalid_seeds_and_factories_are_refused(tmp_path):
     make = partial(PolicyGradient, Coin())
     with pytest.raises(ValueError, match="different seeds"):
         train_seeds(make, [1, 1], 64, tmp_path)
@@ -110,7 +110,7 @@ def test_the_network_of_the_user_is_copied(kind):
 
 
 @pytest.mark.parametrize("every", [0, -1])
-def test_checkpoints_are_at_least_one_horizon_apart(every, tmp_path):
+def test_checkpoint_every_must_be_at_least_one(every, tmp_path):
     agents = [
         TAGIControl(
             "Pendulum-v1", n_steps=20, policy_hidden_layer_sizes=(4,), value_hidden_layer_sizes=(4,)

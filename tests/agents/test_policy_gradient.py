@@ -1,4 +1,4 @@
-"""Policy gradients: the book's numbers, enumeration of all trajectories, learning, files."""
+"""Policy gradients: the book's numbers, enumeration of all trajectories, training and files."""
 
 import itertools
 
@@ -27,7 +27,7 @@ THETA, PAYS = torch.tensor([0.2, -0.1, 0.4]).double(), torch.tensor([1.0, 0.0, 3
 
 
 def bandit():
-    """Chances, scores (a row per arm) and pays of RLR-09's bandit."""
+    """Probabilities, scores (a row per arm) and rewards of RLR-09's bandit."""
     chances = torch.softmax(THETA, 0)
     return chances, torch.eye(3).double() - chances, PAYS
 
@@ -40,7 +40,7 @@ def test_the_gradient_of_a_bandit():
     assert gradient.tolist() == pytest.approx([-0.193964123, -0.393780933, 0.587745056])
 
 
-def test_the_best_coefficient_of_a_control_variate():
+def test_optimal_control_variate_coefficient():
     """RLR-10."""
     a, b = torch.tensor([1.0, 2, 4, 7]).double(), torch.tensor([0.0, 1, 1, 3]).double()
     c = control_variate_coefficient(a, b)
@@ -53,7 +53,7 @@ def test_the_best_coefficient_of_a_control_variate():
     assert float(control_variate_coefficient(a, torch.ones(4).double())) == 0
 
 
-def test_the_best_baselines():
+def test_minimum_variance_baselines():
     """RLR-14: D-10 and D-11, one ratio of expectations, per component."""
     chances, scores, pays = bandit()
     single = min_variance_baseline(scores, pays, chances, per_component=False)
@@ -141,7 +141,7 @@ def test_scores_are_derivatives_of_log_probabilities():
         assert torch.allclose(scores[k], flat, atol=1e-6)
 
 
-def test_advantages_carry_their_variance():
+def test_variance_of_advantages():
     """Against draws of the critic's values, taken as independent from step to step."""
     agent = ActorCritic("CartPole-v1", hidden_layer_sizes=(8,), gae_lambda=0.5, gamma=0.9, seed=2)
     rng = np.random.default_rng(1)
@@ -181,7 +181,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_policies_learn_and_resume_bit_for_bit(kind, tmp_path):
+def test_policies_learn_and_resume_exactly(kind, tmp_path):
     through = MAKERS[kind]().learn(1_000)
     assert np.mean(evaluate_policy(through, Coin(), 5)) > 7.5  # of 10; chance has 5
     stopped = MAKERS[kind]().learn(160, checkpoint=tmp_path / "a")
@@ -205,7 +205,7 @@ def test_a_critic_by_another_learner(tmp_path):
     assert again.predict([0.5], deterministic=True)[0] in (0, 1)
 
 
-def test_bad_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(TypeError, match="TAGIControl"):
         ActorCritic("Pendulum-v1")
     with pytest.raises(ValueError, match="baseline must be one of"):

@@ -1,4 +1,4 @@
-"""The pull, fading forgetting and limited steps of a control policy, against their formulas."""
+"""Saturation penalty, forgetting and limited steps of a control policy, against their formulas."""
 
 import math
 
@@ -22,7 +22,7 @@ ALL = {"saturation_penalty": 0.2, "forget_rate": 0.06, "max_kl": 0.1}
 
 @pytest.fixture
 def value():
-    """A value network of two states and two actions that has learnt a little."""
+    """A value network of two states and two actions after a short training."""
     draw = torch.Generator().manual_seed(0)
     x = 2 * torch.rand(400, 4, generator=draw) - 1
     y = x[:, :1] * x[:, 2:3] - x[:, 3:] ** 2
@@ -38,7 +38,7 @@ def policy():
     return tr.TAGI(net, tr.likelihoods.Normal(0.1, outputs=2), gain=1.0, seed=1)
 
 
-def test_the_pull_adds_an_observation_of_zero_that_fades_with_the_sign(value):
+def test_the_saturation_penalty_observes_zero_with_certainty_as_precision(value):
     draw = torch.Generator().manual_seed(1)
     states, mean = torch.randn(2, 30, 2, generator=draw)
     mean *= 3  # some of it far out, where tanh saturates
@@ -68,7 +68,7 @@ def test_the_pull_adds_an_observation_of_zero_that_fades_with_the_sign(value):
     assert bool((sent[0][far] * mean[far] < 0).all())  # corners are left
 
 
-def test_without_a_known_direction_nothing_pulls(value):
+def test_no_saturation_penalty_without_a_known_direction(value):
     mean, variance = torch.tensor([[2.0, -1.0]]), torch.full((1, 2), 0.1)
     with torch.no_grad():
         value.posterior.loc.zero_()  # every derivative is zero on average
@@ -83,7 +83,7 @@ def test_without_a_known_direction_nothing_pulls(value):
     assert torch.equal(plain.target.variance, pulled.target.variance)
 
 
-def test_forgetting_moves_the_precision_a_share_of_the_way_back(policy):
+def test_decay_precision_interpolates_to_the_prior(policy):
     policy.update(torch.randn(50, 2, generator=torch.Generator().manual_seed(2)), torch.ones(50, 2))
     posterior = policy.posterior
     v, loc = posterior.variance.double().clone(), posterior.loc.clone()
@@ -97,7 +97,7 @@ def test_forgetting_moves_the_precision_a_share_of_the_way_back(policy):
     assert torch.equal(posterior.variance, held)
 
 
-def test_a_step_is_the_divergence_of_policies_of_the_same_variance(policy):
+def test_kl_of_policies_of_the_same_variance(policy):
     states = torch.randn(40, 2, generator=torch.Generator().manual_seed(3))
     before = PolicySnapshot.from_policy(policy, states)
     policy.update(states, torch.ones(40, 2))
@@ -108,7 +108,7 @@ def test_a_step_is_the_divergence_of_policies_of_the_same_variance(policy):
     assert before.kl(policy) == pytest.approx(float(wanted), rel=1e-4)
 
 
-def test_too_long_a_step_is_shortened_along_the_same_line(policy):
+def test_limit_kl_shortens_the_step_in_the_same_direction(policy):
     states = torch.randn(40, 2, generator=torch.Generator().manual_seed(3))
     before = PolicySnapshot.from_policy(policy, states)
     policy.update(states, torch.ones(40, 2))
@@ -125,7 +125,7 @@ def test_too_long_a_step_is_shortened_along_the_same_line(policy):
     assert before.kl(policy) == pytest.approx(most, rel=0.3)  # to first order the limit
 
 
-def test_a_horizon_of_the_agent_ends_at_the_limit_and_the_log_has_what_was_proposed():
+def test_max_kl_limits_an_update_and_the_log_has_the_unlimited_kl():
     free, limited = (
         TAGIControl("Pendulum-v1", seed=0, max_kl=most, **SMALL) for most in (None, 1e-3)
     )
@@ -143,7 +143,7 @@ def test_a_horizon_of_the_agent_ends_at_the_limit_and_the_log_has_what_was_propo
     assert 0 < free.training_log[0]["certainty"] == limited.training_log[0]["certainty"] < 1
 
 
-def test_forgetting_keeps_the_policy_less_sure():
+def test_forget_rate_keeps_the_policy_uncertain():
     kept, mindful = (
         TAGIControl("Pendulum-v1", seed=0, forget_rate=f, **SMALL).learn(300) for f in (0.0, 0.9)
     )
@@ -154,7 +154,7 @@ def test_forgetting_keeps_the_policy_less_sure():
     assert len(mindful.training_log) == 2
 
 
-def test_a_restrained_agent_resumes_bit_for_bit(tmp_path):
+def test_a_regularized_agent_resumes_exactly(tmp_path):
     path = tmp_path / "agent.tr"
     whole = TAGIControl("Pendulum-v1", seed=3, **ALL, **SMALL).learn(600)
     TAGIControl("Pendulum-v1", seed=3, **ALL, **SMALL).learn(300, checkpoint=path)
@@ -178,6 +178,6 @@ def test_a_restrained_agent_resumes_bit_for_bit(tmp_path):
         ("saturation_penalty", float("nan")),
     ],
 )
-def test_restraints_that_cannot_be_meant_are_refused(setting, value):
+def test_invalid_regularization_settings_are_refused(setting, value):
     with pytest.raises(ValueError, match=setting):
         TAGIControl("Pendulum-v1", **{setting: value})

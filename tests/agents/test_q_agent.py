@@ -1,4 +1,4 @@
-"""Agents with value networks: learning, stopping and going on, files, bad input."""
+"""Q-learning agents: training, resumption, files and invalid input."""
 
 import gymnasium
 import numpy as np
@@ -22,7 +22,7 @@ ONE_PASS = {
 
 
 def small(**settings):
-    """Learns each horizon as it comes, unless told otherwise."""
+    """Return a small agent, by default without a replay buffer."""
     return QAgent(
         Coin(), hidden_layer_sizes=(16,), train_freq=32, gamma=0.5, **{**ONE_PASS, **settings}
     )
@@ -42,13 +42,13 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_pays_is_found(kind):
+def test_rewarded_actions_are_learned(kind):
     agent = small(**KINDS[kind]).learn(1_600)
     assert np.mean(evaluate_policy(agent, Coin(), 5)) > 8.5  # of 10; chance has 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_resume_is_as_if_never_stopped(kind, tmp_path):
+def test_a_resumed_agent_equals_an_uninterrupted_one(kind, tmp_path):
     through = small(**KINDS[kind]).learn(320)
     stopped = small(**KINDS[kind]).learn(160, checkpoint=tmp_path / "a")
     again = QAgent.load(tmp_path / "a", Coin()).learn(160)
@@ -70,8 +70,8 @@ def test_resume_is_as_if_never_stopped(kind, tmp_path):
     ],
     ids=["backprop", "ensemble"],
 )
-def test_any_learner_will_do(learner, tmp_path):
-    """The book's DQN: replay, target network, double, epsilon; with any method."""
+def test_gradient_based_learners(learner, tmp_path):
+    """The book's DQN: replay buffer, target network, double Q-learning, epsilon-greedy."""
     agent = small(
         learner=learner,
         buffer_size=300,
@@ -89,8 +89,8 @@ def test_any_learner_will_do(learner, tmp_path):
     assert torch.equal(again.value([0.3]).loc, agent.value([0.3]).loc)
 
 
-def test_a_memory_is_for_those_who_have_one():
-    """TAGI forgets what is older; a network by gradients learns as it would without."""
+def test_memory_rows_affect_online_learners_only():
+    """TAGI forgets older rows; gradient-based learners ignore the setting."""
 
     def backprop(net, likelihood, seed):
         return tr.Backprop(net, likelihood, seed=seed)
@@ -101,7 +101,7 @@ def test_a_memory_is_for_those_who_have_one():
         assert torch.equal(short.value(at).loc, whole.value(at).loc) is same
 
 
-def test_thompson_with_a_learner_that_draws_weights():
+def test_thompson_sampling_with_bayes_by_backprop():
     agent = small(
         learner=lambda net, likelihood, seed: tr.BayesByBackprop(net, likelihood, seed=seed),
         thompson_scale=1.0,
@@ -112,8 +112,8 @@ def test_thompson_with_a_learner_that_draws_weights():
     agent.learn(64)
 
 
-def test_values_are_in_the_rewards_own_units():
-    """All actions pay 5 a step for ten steps, whatever the scale they are learnt in."""
+def test_values_are_in_units_of_the_rewards():
+    """All actions have reward 5 at each of ten steps, with and without reward scaling."""
 
     class Same(Coin):
         def step(self, action):
@@ -144,8 +144,8 @@ def test_callbacks_stop_and_seeds_differ(tmp_path):
     assert agent.episodes == small(seed=1).learn(96).episodes
 
 
-def test_learning_from_a_log_keeps_to_what_it_shows():
-    """Three actions; the log never shows the third, and pays for the second where x > 0."""
+def test_offline_training_avoids_actions_without_data():
+    """Three actions; the log lacks the third, and rewards the second where x > 0."""
 
     class Three(Coin):
         action_space = gymnasium.spaces.Discrete(3)
@@ -173,7 +173,7 @@ LOG = {
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"actions": [0, 7]}, "unknown action .*7.* in row 1"),
         ({"actions": [0.5, 1]}, "unknown action"),
@@ -184,10 +184,10 @@ LOG = {
         ({name: [] for name in LOG}, "the log is empty"),
     ],
 )
-def test_bad_logs_are_refused(change, says):
+def test_invalid_logs_are_refused(change, message):
     agent = small()
     before = agent.value([0.0]).loc
-    with pytest.raises(InvalidInput, match=says):
+    with pytest.raises(InvalidInput, match=message):
         agent.fit({**LOG, **change})
     assert torch.equal(agent.value([0.0]).loc, before)
     with pytest.raises(InvalidInput, match="has no rewards"):
@@ -196,7 +196,7 @@ def test_bad_logs_are_refused(change, says):
         agent.fit([1, 2])
 
 
-def test_bad_worlds_are_refused(tmp_path):
+def test_invalid_environments_are_refused(tmp_path):
     with pytest.raises(TypeError, match="TAGIControl"):
         QAgent("Pendulum-v1")
 
@@ -224,7 +224,7 @@ def test_bad_worlds_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         ({"gamma": 1.5}, "gamma"),
         ({"thompson_interval": "year"}, "thompson_interval"),
@@ -237,8 +237,8 @@ def test_bad_worlds_are_refused(tmp_path):
         ({"n_step": 0}, "n_step"),
     ],
 )
-def test_bad_settings_are_refused(settings, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
         QAgent(Coin(), **settings)
 
 
@@ -258,8 +258,8 @@ def test_damaged_files_are_refused(tmp_path):
         QAgent.load(tmp_path / "c", Coin())
 
 
-def test_the_deep_sea():
-    """Only the right action everywhere finds the treasure; observations are cells."""
+def test_deep_sea():
+    """Only moving right at every step leads to the reward; observations are cells."""
     env, numbered = DeepSea(4, seed=5), DeepSea(4, seed=5, one_hot=False)
     for world in (env, numbered):
         seen, _ = world.reset(seed=0)
@@ -277,7 +277,7 @@ def test_the_deep_sea():
         DeepSea(1)
 
 
-def test_observations_that_are_not_scaled_are_what_they_are():
+def test_unscaled_observations_are_not_clipped():
     agent = small(scale_observations=False)
     assert agent.inputs(np.array([[250.0], [-40.0]])).tolist() == [[250.0], [-40.0]]
     assert small().inputs(np.array([[250.0]])).tolist() == [[10.0]]  # until there is a scale

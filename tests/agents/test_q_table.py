@@ -1,4 +1,4 @@
-"""Tables: the book's numbers, planning as the limit, and what a table cannot take."""
+"""Tabular learning: the book's numbers, convergence to planning and invalid input."""
 
 import gymnasium
 import pytest
@@ -61,7 +61,7 @@ def test_exploration():
 
 
 @pytest.mark.parametrize("rule", ["q", "sarsa", "double"])
-def test_many_steps_find_what_planning_finds(rule):
+def test_tabular_learning_converges_to_planning(rule):
     """On random experience, with an ever smaller step, q-learning goes to the best values.
 
     SARSA goes to those of the policy that acts, here the uniform one.
@@ -93,7 +93,7 @@ def test_monte_carlo_learns_whole_episodes():
 
 
 @pytest.mark.parametrize("rule", ["q", "sarsa", "monte-carlo"])
-def test_a_lake_without_slipping_is_crossed(rule):
+def test_frozen_lake_without_slipping_is_solved(rule):
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
     table = QTable(16, 4, rule, gamma=0.95, learning_rate=0.3, seed=0)
     table.learn(env, 400, exploration=EpsilonGreedy(0.3))
@@ -105,13 +105,13 @@ def test_a_lake_without_slipping_is_crossed(rule):
     assert reward == 1.0
 
 
-def test_the_same_seed_learns_the_same():
+def test_the_seed_determines_the_table():
     env = gymnasium.make("CliffWalking-v1")
     first, second = (QTable(48, 4, "double", seed=3).learn(env, 5, max_steps=50) for _ in range(2))
     assert first == second
 
 
-def test_what_a_table_cannot_take():
+def test_invalid_arguments_of_a_table():
     with pytest.raises(ValueError, match="rule must be one of q, sarsa, double, monte-carlo"):
         QTable(2, 2, "td")
     with pytest.raises(ValueError, match="learning_rate must lie between 0 and 1"):

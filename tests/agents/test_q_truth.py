@@ -1,4 +1,4 @@
-"""Value networks against what is known: tables, Kalman filters, planning."""
+"""Value networks against tables, Kalman filters and planning."""
 
 import gymnasium
 import numpy as np
@@ -29,7 +29,7 @@ def zeros(states, actions):
     return net
 
 
-def test_a_network_of_one_hot_states_is_a_table_step_for_step():
+def test_a_linear_network_of_one_hot_states_equals_a_table():
     env = gymnasium.make("FrozenLake-v1")
     agent = QAgent(
         env,
@@ -73,9 +73,9 @@ class KalmanTD:
 
 
 def test_tagi_on_an_embedding_is_kalman_temporal_differences_on_a_chain():
-    """From the end of the chain to its beginning every state meets a value that is known.
+    """From the end of the chain to its beginning, the next value of every state is known.
 
-    Then the filter's marginal of a state, when it is learnt, needs nothing of the covariances.
+    Then the filter's marginal of a state, when it is learned, needs nothing of the covariances.
     """
     length, gamma, sigma = 8, 0.9, 0.3
 
@@ -161,8 +161,8 @@ def test_sums_of_rewards_are_bounded_as_sums(size, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", CLIFF, "Taxi-v4"])
-def test_learnt_values_are_those_of_policy_iteration(name):
-    """All transitions of the table's world, learnt again and again, give planning's values."""
+def test_learned_values_are_those_of_policy_iteration(name):
+    """Repeated training on all transitions of a tabular environment gives planning's values."""
     if name not in gymnasium.registry:
         name = name.replace("v1", "v0").replace("v4", "v3")
     env = gymnasium.make(name)
@@ -194,8 +194,8 @@ def test_learnt_values_are_those_of_policy_iteration(name):
     }
     agent.critics[0].learner.state.vectors[0].detach().zero_()
     agent.fit(log, pessimism=0.0, epochs=50)
-    learnt = agent.value(np.arange(states)).loc
-    assert torch.allclose(learnt, plan.q[:-1].double(), atol=2e-3)
+    learned = agent.value(np.arange(states)).loc
+    assert torch.allclose(learned, plan.q[:-1].double(), atol=2e-3)
     best, _ = agent.predict(np.arange(states), deterministic=True)
     at = torch.arange(states)
     assert torch.allclose(plan.q[at, torch.as_tensor(best)], plan.values[:-1], atol=1e-3)
@@ -213,7 +213,7 @@ def sweeper(net, likelihood, *, seed):
     )  # fmt: skip
 
 
-def test_a_held_draw_is_the_same_function_for_a_whole_episode():
+def test_sampled_values_are_one_function_per_seed():
     agent = QAgent("CartPole-v1", seed=3)
     rows = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     critic = agent.critics[0]
@@ -235,7 +235,7 @@ def test_a_held_draw_is_the_same_function_for_a_whole_episode():
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
-def test_a_snapshot_of_a_draw_is_the_network_with_those_weights(engine):
+def test_a_sampled_snapshot_is_the_network_with_those_weights(engine):
     net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1), engine=engine, seed=1)
     posterior = model.state.posterior
@@ -248,7 +248,7 @@ def test_a_snapshot_of_a_draw_is_the_network_with_those_weights(engine):
     assert not variance.any()
 
 
-def test_the_best_action_is_chosen_by_one_network_and_valued_by_the_other():
+def test_double_q_chooses_with_one_network_and_evaluates_with_the_other():
     """Double Q-learning with a target network: E 19.21."""
     agent = QAgent(
         "CartPole-v1",
@@ -269,7 +269,7 @@ def test_the_best_action_is_chosen_by_one_network_and_valued_by_the_other():
     assert ahead[0] == pytest.approx(float(then[now.argmax()]), abs=1e-6)
 
 
-def test_equal_values_are_tried_alike():
+def test_equal_values_have_equal_probability():
     agent = QAgent("CartPole-v1", exploration=EpsilonGreedy(1.0), seed=0)
     drawn = [int(agent.predict(np.zeros(4))[0]) for _ in range(400)]
     assert 150 < sum(drawn) < 250

@@ -1,4 +1,4 @@
-"""An environment that others reset between two horizons: learning goes on as if they had not."""
+"""Environments used by several agents or by an evaluation between two updates."""
 
 import gc
 import weakref
@@ -54,7 +54,7 @@ class Track(gymnasium.Env):
 
 
 class Restless(Track):
-    """Does not repeat itself from the same seed and actions."""
+    """An environment that is not reproducible from the same seed and actions."""
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=None)
@@ -86,12 +86,12 @@ AGENTS = {
 }
 
 
-def world(name):
+def make_env(name):
     return Track(discrete=name != "control")
 
 
-def learnt(agent):
-    """All numbers that learning changes."""
+def learned_numbers(agent):
+    """Return all numbers that learning changes."""
     nets = getattr(agent, "critics", None)
     if nets is not None:
         return [critic.learner.posterior.loc for critic in nets]
@@ -104,19 +104,19 @@ def same(one, other):
     assert one.steps == other.steps
     assert one.episodes == other.episodes
     np.testing.assert_equal(one.training_log, other.training_log)
-    for mine, theirs in zip(learnt(one), learnt(other), strict=True):
+    for mine, theirs in zip(learned_numbers(one), learned_numbers(other), strict=True):
         assert torch.equal(mine, theirs)
     assert np.array_equal(one.episode.observation, other.episode.observation)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", AGENTS)
-def test_evaluation_in_the_agents_environment_changes_nothing(name, seed):
-    alone, shared = AGENTS[name](world(name), seed), AGENTS[name](world(name), seed)
+def test_evaluation_in_the_training_environment_changes_nothing(name, seed):
+    alone, shared = AGENTS[name](make_env(name), seed), AGENTS[name](make_env(name), seed)
     for _ in range(3):
         alone.learn(50)
         shared.learn(50)
-        assert evaluate_policy(alone, world(name), 2) == evaluate_policy(shared, shared.env, 2)
+        assert evaluate_policy(alone, make_env(name), 2) == evaluate_policy(shared, shared.env, 2)
     alone.learn(50)
     shared.learn(50)
     same(alone, shared)
@@ -124,18 +124,18 @@ def test_evaluation_in_the_agents_environment_changes_nothing(name, seed):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_evaluation_within_a_callback_and_behind_wrappers(name):
-    alone, shared = AGENTS[name](world(name)), AGENTS[name](world(name))
-    alone.learn(150, callback=lambda agent, _: evaluate_policy(agent, world(name), 1) is None)
+    alone, shared = AGENTS[name](make_env(name)), AGENTS[name](make_env(name))
+    alone.learn(150, callback=lambda agent, _: evaluate_policy(agent, make_env(name), 1) is None)
     wrapped = gymnasium.wrappers.TimeLimit(shared.env, 5)
     shared.learn(150, callback=lambda agent, _: evaluate_policy(agent, wrapped, 1) is None)
     same(alone, shared)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_agents_may_take_turns_in_one_environment(name):
-    env = world(name)
+def test_agents_can_share_an_environment(name):
+    env = make_env(name)
     turns = [AGENTS[name](env, seed) for seed in range(3)]
-    alone = [AGENTS[name](world(name), seed) for seed in range(3)]
+    alone = [AGENTS[name](make_env(name), seed) for seed in range(3)]
     for _ in range(3):
         for agent in (*turns, *alone):
             agent.learn(45)
@@ -144,7 +144,7 @@ def test_agents_may_take_turns_in_one_environment(name):
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_environment_that_does_not_repeat_itself_begins_a_new_episode(name):
+def test_an_environment_that_is_not_reproducible_begins_a_new_episode(name):
     env = Restless(discrete=name != "control")
     agent = AGENTS[name](env).learn(45)
     evaluate_policy(agent, env, 1)
@@ -155,12 +155,12 @@ def test_an_environment_that_does_not_repeat_itself_begins_a_new_episode(name):
 
 
 def test_an_environment_used_by_one_agent_is_not_reset_again():
-    agent = AGENTS["q"](world("q")).learn(40)
+    agent = AGENTS["q"](make_env("q")).learn(40)
     assert agent.env.resets == 1 + len(agent.episodes)
 
 
 def test_an_episode_is_not_resumed_beyond_its_end():
-    episode = Episode(world("q"), np.random.default_rng(0))
+    episode = Episode(make_env("q"), np.random.default_rng(0))
     assert episode.resume(3, [1] * 5, episode.observation) is False  # another observation
     seen = episode.observation.copy()
     assert episode.resume(3, [1] * 5, seen) is True
@@ -169,7 +169,7 @@ def test_an_episode_is_not_resumed_beyond_its_end():
 
 
 def test_environments_are_not_kept_alive():
-    agent = AGENTS["q"](world("q"))
+    agent = AGENTS["q"](make_env("q"))
     evaluate_policy(agent, agent.env, 1)
     env = weakref.ref(agent.env)
     del agent
@@ -188,8 +188,8 @@ class Reusing(Track):
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_environment_may_reuse_its_arrays(name):
-    plain = AGENTS[name](world(name)).learn(90)
+def test_environments_may_reuse_their_arrays(name):
+    plain = AGENTS[name](make_env(name)).learn(90)
     reusing = AGENTS[name](Reusing(discrete=name != "control")).learn(90)
     same(plain, reusing)
 
@@ -206,8 +206,8 @@ class FailsOnce(Track):
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_learning_may_go_on_after_a_fault_of_the_environment(name, tmp_path):
-    """The step that failed is undone: the agent is again where its last observation was."""
+def test_learning_continues_after_a_fault_of_the_environment(name, tmp_path):
+    """The failed step is undone: the episode is replayed up to the last observation."""
     env = FailsOnce(discrete=name != "control")
     agent = AGENTS[name](env)
     with pytest.raises(EnvironmentFault):
