@@ -45,7 +45,7 @@ def regression() -> list[str]:
 
     grid = torch.linspace(-3, 3, 400).unsqueeze(1)
     truth = grid**3 - 3 * grid
-    ax = plots.bands(grid, predict(grid), data=(x[train], y[train]), truth=truth)
+    ax = plots.prediction_bands(grid, predict(grid), data=(x[train], y[train]), truth=truth)
     ax.set(title="$x^3 - 3x$ by TAGI: intervals widen outside the data", ylim=(-12, 12))
     ax.figure.savefig(OUT / "regression.png", dpi=150, bbox_inches="tight")
 

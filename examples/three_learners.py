@@ -42,7 +42,9 @@ def main(path: Path) -> None:
     grid = torch.linspace(-2.2, 2.4, 400).unsqueeze(1)
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), sharey=True, layout="constrained")
     for ax, (name, learner) in zip(axes, learners.items(), strict=True):
-        plots.bands(grid, learner.predict(grid), data=(x, y), truth=torch.sin(4 * grid), ax=ax)
+        plots.prediction_bands(
+            grid, learner.predict(grid), data=(x, y), truth=torch.sin(4 * grid), ax=ax
+        )
         ax.set(title=name, ylim=(-4, 4))
         if ax is not axes[0]:
             ax.set_ylabel("")

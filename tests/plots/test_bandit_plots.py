@@ -20,7 +20,7 @@ def test_regret_draws_the_mean_and_the_range():
 
 
 def test_each_run_by_itself():
-    ax = plots.regret(RUNS, each=True, scale="log")
+    ax = plots.regret(RUNS, show_runs=True, scale="log")
     assert len(ax.lines) == 4
     assert ax.get_yscale() == "log"
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["one", "other"]
@@ -35,7 +35,7 @@ def test_the_rate_is_a_running_mean():
 
 
 def test_mistakes_are_bars():
-    ax = plots.mistakes({"a": (1, 2), "b": (3, 4)})
+    ax = plots.error_counts({"a": (1, 2), "b": (3, 4)})
     assert [bar.get_height() for bar in ax.patches] == [1, 3, 2, 4]
 
 
@@ -45,6 +45,6 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="window must be at least 1"):
         plots.action_rate({"a": np.ones(10)}, window=0)
     with pytest.raises(ValueError, match="a has 1 counts for 2 kinds"):
-        plots.mistakes({"a": (1,)})
+        plots.error_counts({"a": (1,)})
     with pytest.raises(ValueError, match="one row per run"):
         plots.regret({"a": np.ones((2, 2, 2))})

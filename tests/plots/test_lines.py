@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tractable import plots
-from tractable.plots.canvas import COLORS, MatplotlibMissing
-from tractable.plots.inline import PROPERTIES, inline
+from tractable.plots.style import COLORS, MatplotlibMissing
+from tractable.plots.svg import PROPERTIES, inline_svg
 
 ANY = st.one_of(st.none(), st.floats(), st.integers(-9, 9).map(float))
 
@@ -44,13 +44,13 @@ def test_what_a_logarithm_cannot_show_is_a_gap():
     assert ax.get_yscale() == "log"
     with pytest.raises(ValueError, match="scale must be"):
         plots.lines({}, scale="logarithmic")
-    with pytest.raises(ValueError, match="2 places and 1 values"):
+    with pytest.raises(ValueError, match="2 x values and 1 y values"):
         plots.lines({"a": ([1, 2], [1])})
 
 
 def test_long_curves_are_thinned_with_both_ends():
     long = list(range(5000))
-    line = plots.lines({"a": (long, long)}, most=300).lines[0]
+    line = plots.lines({"a": (long, long)}, max_points=300).lines[0]
     assert len(line.get_xdata()) == 300
     assert (line.get_xdata()[0], line.get_xdata()[-1]) == (0, 4999)
     assert (np.diff(line.get_xdata()) > 0).all()
@@ -63,7 +63,7 @@ def test_more_curves_than_colours_are_told_apart_by_dashes():
 
 
 def test_agreement_has_its_diagonal_and_room_for_all():
-    ax = plots.agreement({"net": ([0.5, 0.9], [0.6, 1.2])}, xlabel="stated", ylabel="seen")
+    ax = plots.calibration_curve({"net": ([0.5, 0.9], [0.6, 1.2])}, xlabel="stated", ylabel="seen")
     diagonal, line = ax.lines
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
     assert line.get_ydata().tolist() == [0.6, 1.2]
@@ -103,8 +103,8 @@ def test_epochs_are_whole_and_large_numbers_short():
 
 
 def drawn(curves, **options):
-    return inline(
-        lambda ax: plots.lines(curves, names=False, ax=ax, **options), label="l", salt="s"
+    return inline_svg(
+        lambda ax: plots.lines(curves, show_legend=False, ax=ax, **options), label="l", salt="s"
     )
 
 
@@ -118,7 +118,7 @@ def test_any_numbers_can_be_drawn(points, log):
 
 def test_an_inline_figure_is_small_safe_and_in_the_colours_of_the_page():
     label = "cost in $ of <b> & $x_1 \x00 \U0001f980 \u4ef7"
-    made = inline(
+    made = inline_svg(
         lambda ax: plots.lines(
             {"_a": ([1, 2], [1, 2]), "<i>": ([1, 2], [2, 1])}, xlabel=label, ylabel=label, ax=ax
         ),
@@ -147,7 +147,10 @@ def test_inline_figures_do_not_hang_on_the_users_settings():
         assert drawn(curves).svg == first
         assert mpl.rcParams["font.size"] == 30
     assert (
-        inline(lambda ax: plots.lines(curves, names=False, ax=ax), label="l", salt="t").svg != first
+        inline_svg(
+            lambda ax: plots.lines(curves, show_legend=False, ax=ax), label="l", salt="t"
+        ).svg
+        != first
     )
     assert not plt.get_fignums()
 
@@ -165,6 +168,6 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 
 
 def test_what_is_cut_at_the_axes_stays_cut():
-    root = ET.fromstring(inline(lambda ax: ax.plot([1, 2], [1, 2]), label="l", salt="s").svg)
+    root = ET.fromstring(inline_svg(lambda ax: ax.plot([1, 2], [1, 2]), label="l", salt="s").svg)
     cut = {element.get("clip-path") for element in root.iter()} - {None}
     assert cut == {f"url(#{path.get('id')})" for path in root.iter("clipPath")} != set()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tractable import metrics, plots
-from tractable.plots.canvas import COLORS, MatplotlibMissing
+from tractable.plots.style import COLORS, MatplotlibMissing
 from tractable.posterior import Posterior
 from tractable.predictive import CategoricalPredictive, NormalPredictive
 
@@ -33,8 +33,8 @@ def test_bands_show_mean_intervals_data_and_draws(predictive):
     shuffled = torch.randperm(30, generator=torch.Generator().manual_seed(1))
     mixed = NormalPredictive(p.loc[shuffled], p.epistemic[shuffled], p.aleatoric[shuffled])
     draws = torch.stack([mixed.mean + 1, mixed.mean - 1])
-    ax = plots.bands(
-        x[shuffled], mixed, levels=(0.5, 0.9), draws=draws, data=([0.2, 0.3], [1, 2]), label="net"
+    ax = plots.prediction_bands(
+        x[shuffled], mixed, levels=(0.5, 0.9), samples=draws, data=([0.2, 0.3], [1, 2]), label="net"
     )
     wide, narrow = ax.collections
     low, high = p.interval(0.9)
@@ -52,28 +52,28 @@ def test_bands_show_mean_intervals_data_and_draws(predictive):
 
 def test_bands_of_two_models_have_two_colours(predictive):
     x, p = predictive
-    ax = plots.bands(x, p, label="one")
-    assert plots.bands(x, p, label="two", ax=ax) is ax
+    ax = plots.prediction_bands(x, p, label="one")
+    assert plots.prediction_bands(x, p, label="two", ax=ax) is ax
     assert [line.get_color() for line in ax.lines] == list(COLORS[:2])
 
 
 def test_bands_refuse_what_does_not_fit(predictive):
     x, p = predictive
     with pytest.raises(ValueError, match="30"):
-        plots.bands(x[:5], p)
+        plots.prediction_bands(x[:5], p)
     with pytest.raises(ValueError, match="levels"):
-        plots.bands(x, p, levels=(90,))
-    with pytest.raises(TypeError, match="draws"):
-        plots.bands(x, p, draws=3)
+        plots.prediction_bands(x, p, levels=(90,))
+    with pytest.raises(TypeError, match="no weight samples"):
+        plots.prediction_bands(x, p, samples=3)
     with pytest.raises(ValueError, match="columns"):
-        plots.bands(x, p, draws=torch.zeros(3, 7))
+        plots.prediction_bands(x, p, samples=torch.zeros(3, 7))
     assert not plt.get_fignums()  # refused before anything was drawn
 
 
 def test_reliability_plots_the_curve_and_the_error():
     probs = torch.tensor([[0.9, 0.1], [0.95, 0.05], [0.45, 0.55]])
     curve = metrics.reliability(CategoricalPredictive(probs), [0, 1, 1], bins=5)
-    ax = plots.reliability(CategoricalPredictive(probs), [0, 1, 1], bins=5, label="net")
+    ax = plots.reliability(CategoricalPredictive(probs), [0, 1, 1], n_bins=5, label="net")
     diagonal, line = ax.lines
     assert list(diagonal.get_xdata()) == [0, 1]
     assert np.allclose(line.get_xdata(), curve.confidence[curve.count > 0])
@@ -113,12 +113,12 @@ def test_weight_histogram_is_a_density_of_the_means(posterior):
 
 
 def test_snr_marks_the_share_that_pruning_removes(posterior):
-    ax = plots.snr(posterior, mark=0.75)
+    ax = plots.snr(posterior, prune_fraction=0.75)
     ratio = posterior.loc.abs() / posterior.variance.sqrt()
     at = ax.lines[0].get_xdata()[0]
     assert at == pytest.approx(float(np.quantile(10 * np.log10(ratio.numpy()), 0.75)), abs=1e-4)
-    with pytest.raises(ValueError, match="mark"):
-        plots.snr(posterior, mark=75)
+    with pytest.raises(ValueError, match="prune_fraction"):
+        plots.snr(posterior, prune_fraction=75)
 
 
 def test_pruning_and_robustness_curves():
@@ -136,4 +136,4 @@ def test_pruning_and_robustness_curves():
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, predictive):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MatplotlibMissing, match=r"tractable\[plots\]"):
-        plots.bands(*predictive)
+        plots.prediction_bands(*predictive)

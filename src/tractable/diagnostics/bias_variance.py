@@ -38,7 +38,7 @@ from tractable.diagnostics.parallel_fits import (
     run_all,
 )
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.plots.style import COLORS, get_axes, style_axes
 from tractable.training.data import as_tensor
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class BiasVariance(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw bars of the terms and of the predicted epistemic variance."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         names = ["noise", "bias²", "variance", "epistemic"]
         values = [self.noise, self.bias_sq, self.variance, self.epistemic or 0.0]
         errors = [
@@ -139,7 +139,7 @@ class BiasVariance(DiagnosticResult):
         )  # fmt: skip
         ax.set_xticks(list(places), shown)
         ax.axhline(0, color="#999999", linewidth=0.8)
-        return quiet(ax, xlabel="", ylabel="part of the expected squared error")
+        return style_axes(ax, xlabel="", ylabel="part of the expected squared error")
 
 
 def describe_epistemic_ratio(ratio: float | None) -> str:

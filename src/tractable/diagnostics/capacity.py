@@ -28,7 +28,7 @@ from tractable.diagnostics.parallel_fits import (
     run_all,
 )
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.plots.canvas import COLORS, INK, canvas, legend, quiet
+from tractable.plots.style import COLORS, INK, get_axes, legend, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +152,7 @@ class Capacity(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw training and test error by size, with the interpolation threshold."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         sizes = [s.size for s in self.sizes]
         test = [s.test_error for s in self.sizes]
         ax.plot(sizes, [s.train_error for s in self.sizes], "o--", color=COLORS[6], label="train",
@@ -174,7 +174,7 @@ class Capacity(DiagnosticResult):
         ax.set_xticks(sizes, [f"{size}" for size in sizes])
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
-        quiet(ax, xlabel="size", ylabel=self.error_metric)
+        style_axes(ax, xlabel="size", ylabel=self.error_metric)
         legend(ax)
         return ax
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.learners.learner import Learner
-from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.plots.style import COLORS, get_axes, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,12 +106,12 @@ class Curvature(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the computed eigenvalues in decreasing order."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         values = sorted(self.eigenvalues, reverse=True)
         ax.plot(range(1, len(values) + 1), values, "o", color=COLORS[0], markersize=4)
         ax.axhline(0, color="#999999", linewidth=0.8)
         ax.set_yscale("symlog", linthresh=max(1e-6 * self.largest, 1e-12))
-        return quiet(ax, xlabel="rank of the eigenvalue", ylabel="eigenvalue")
+        return style_axes(ax, xlabel="rank of the eigenvalue", ylabel="eigenvalue")
 
 
 def curvature(

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 
 from tractable.diagnostics.curvature import Loss
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.plots.style import COLORS, get_axes, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,10 +175,10 @@ class Descent(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the trajectory over contours of a loss of two weights; else the loss by step."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         if len(self.points[0]) != 2 or self.function is None:
             ax.plot(range(len(self.losses)), self.losses, color=COLORS[0], label=self.method)
-            return quiet(ax, xlabel="step", ylabel="loss")
+            return style_axes(ax, xlabel="step", ylabel="loss")
         path = torch.tensor(self.points, dtype=torch.float64)
         if not ax.collections:
             low, high = path.amin(0), path.amax(0)
@@ -193,7 +193,7 @@ class Descent(DiagnosticResult):
         color = COLORS[sum(1 for line in ax.lines) % len(COLORS)]
         ax.plot(path[:, 0], path[:, 1], "o-", color=color, markersize=2.5, linewidth=1.2,
                 label=self.method)  # fmt: skip
-        return quiet(ax, xlabel="first weight", ylabel="second weight", grid=False)
+        return style_axes(ax, xlabel="first weight", ylabel="second weight", grid=False)
 
 
 def descent(

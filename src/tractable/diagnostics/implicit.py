@@ -26,7 +26,7 @@ from torch import Tensor
 from tractable.diagnostics.curvature import Loss, loss_of_weights
 from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.learners.learner import Learner
-from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.plots.style import COLORS, get_axes, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,10 +82,10 @@ class ImplicitRegularization(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw bars of the added terms."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         ax.bar([0, 1], [self.step_penalty, self.batch_penalty], 0.5, color=[COLORS[0], COLORS[1]])
         ax.set_xticks([0, 1], ["by descent", "by batches"])
-        return quiet(ax, xlabel="", ylabel="added to the loss")
+        return style_axes(ax, xlabel="", ylabel="added to the loss")
 
 
 def modified_loss(losses: Loss | Sequence[Loss], lr: float) -> Loss:

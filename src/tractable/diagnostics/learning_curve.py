@@ -29,7 +29,7 @@ from tractable.diagnostics.parallel_fits import (
     run_all,
 )
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.plots.canvas import COLORS, canvas, legend, quiet
+from tractable.plots.style import COLORS, get_axes, legend, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ class LearningCurve(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the measured losses and the fitted curve with its extrapolation."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         for n, group in zip(self.n_rows, self.losses, strict=True):
             ax.plot([n] * len(group), group, "o", color=COLORS[0], alpha=0.4, markersize=4)
         places = [*self.n_rows, *(e.n_rows for e in self.forecasts)]
@@ -137,7 +137,7 @@ class LearningCurve(DiagnosticResult):
         ax.set_xticks(places, [f"{n}" for n in places], rotation=45)
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
-        quiet(ax, xlabel="training rows", ylabel="squared error")
+        style_axes(ax, xlabel="training rows", ylabel="squared error")
         legend(ax)
         return ax
 

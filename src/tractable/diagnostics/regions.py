@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from tractable.diagnostics.result import Cell, DiagnosticResult
-from tractable.plots.canvas import COLORS, canvas, quiet
+from tractable.plots.style import COLORS, get_axes, style_axes
 from tractable.sequential import layers
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Regions(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the output in one dimension, or the cells in two."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         if len(self.box) == 1:
             low, high = self.box[0]
             places = [low, *self.breakpoints, high]
@@ -92,7 +92,7 @@ class Regions(DiagnosticResult):
                 heights.append(heights[-1] + slope * (b - a))
             ax.plot(places, heights, color=COLORS[0], linewidth=1.8)
             ax.plot(places[1:-1], heights[1:-1], "o", color=COLORS[1], markersize=4)
-            return quiet(ax, xlabel="input", ylabel="output minus its value at the left end")
+            return style_axes(ax, xlabel="input", ylabel="output minus its value at the left end")
         from matplotlib.collections import PolyCollection
 
         colors = [COLORS[i % len(COLORS)] for i in range(len(self.polygons))]
@@ -108,7 +108,7 @@ class Regions(DiagnosticResult):
         (left, right), (bottom, top) = self.box
         ax.set_xlim(left, right)
         ax.set_ylim(bottom, top)
-        return quiet(ax, xlabel="first input", ylabel="second input", grid=False)
+        return style_axes(ax, xlabel="first input", ylabel="second input", grid=False)
 
 
 def regions(net: nn.Module, box: Any, *, kinks: Kinks | None = None) -> Regions:

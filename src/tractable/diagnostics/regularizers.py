@@ -29,7 +29,7 @@ from tractable.learners import (
     Laplace,
 )
 from tractable.likelihoods import Likelihood, Normal, Softmax
-from tractable.plots.canvas import COLORS, INK, canvas, quiet
+from tractable.plots.style import COLORS, INK, get_axes, style_axes
 from tractable.sequential import layers
 from tractable.training.holdout import default_epochs
 
@@ -129,7 +129,7 @@ class RegularizerComparison(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw gains over a plain network, with two standard errors."""
-        ax = canvas(ax, (6.4, 0.4 * len(self.results) + 1))
+        ax = get_axes(ax, (6.4, 0.4 * len(self.results) + 1))
         shown = [r for r in reversed(self.results) if r.name != PLAIN]
         for i, result in enumerate(shown):
             color = COLORS[2] if result.is_significant else COLORS[6]
@@ -137,7 +137,7 @@ class RegularizerComparison(DiagnosticResult):
                         color=color, capsize=3, markersize=5)  # fmt: skip
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.set_yticks(range(len(shown)), [f"{r.name} {r.strength}".strip() for r in shown])
-        return quiet(ax, xlabel="gain over a plain network (nats per row)", ylabel="")
+        return style_axes(ax, xlabel="gain over a plain network (nats per row)", ylabel="")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tractable.diagnostics.receptive_field import ReceptiveFieldMode
 from tractable.diagnostics.result import Cell, DiagnosticResult
 from tractable.learners.learner import Learner
 from tractable.learners.network.output_selection import single_output
-from tractable.plots.canvas import COLORS, canvas, legend, quiet
+from tractable.plots.style import COLORS, get_axes, legend, style_axes
 from tractable.posterior import Posterior
 from tractable.training.data import as_tensor
 
@@ -133,7 +133,7 @@ class Summary(DiagnosticResult):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the scales of outputs and gradients by layer."""
-        ax = canvas(ax)
+        ax = get_axes(ax)
         places = range(len(self.layers))
         ax.plot(places, [la.output_std for la in self.layers], "o-", color=COLORS[0],
                 label="output", markersize=4)  # fmt: skip
@@ -141,7 +141,7 @@ class Summary(DiagnosticResult):
         ax.plot(places, backward, "s--", color=COLORS[1], label="gradient", markersize=4)
         ax.set_yscale("log")
         ax.set_xticks(list(places), [la.name for la in self.layers], rotation=45)
-        quiet(ax, xlabel="layer", ylabel="standard deviation")
+        style_axes(ax, xlabel="layer", ylabel="standard deviation")
         legend(ax)
         return ax
 

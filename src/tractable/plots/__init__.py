@@ -1,25 +1,30 @@
-"""Figures that show what a model knows: each takes an ``ax`` (or makes one) and returns it."""
+"""Plots of models and predictions: each function takes matplotlib axes ``ax`` and returns them.
 
-from tractable.plots.bandit import action_rate, mistakes, regret
-from tractable.plots.calibration import agreement, reliability
-from tractable.plots.curves import learning_curves, pruning, robustness
-from tractable.plots.lines import lines
-from tractable.plots.observed import observed, ranked
-from tractable.plots.regression import bands
-from tractable.plots.series import forecast
+Without ``ax`` a new figure is made.
+"""
+
+from tractable.plots.bandit import action_rate, error_counts, regret
+from tractable.plots.bands import forecast, prediction_bands
+from tractable.plots.calibration import (
+    bar_ranking,
+    calibration_curve,
+    predicted_vs_observed,
+    reliability,
+)
+from tractable.plots.curves import learning_curves, lines, pruning, robustness
 from tractable.plots.weights import snr, weights
 
 __all__ = [
     "action_rate",
-    "agreement",
-    "bands",
+    "bar_ranking",
+    "calibration_curve",
+    "error_counts",
     "forecast",
     "learning_curves",
     "lines",
-    "mistakes",
-    "observed",
+    "predicted_vs_observed",
+    "prediction_bands",
     "pruning",
-    "ranked",
     "regret",
     "reliability",
     "robustness",

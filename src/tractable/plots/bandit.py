@@ -1,4 +1,4 @@
-"""What acting cost: cumulative regret, how often an action was taken, and mistakes."""
+"""Plots of bandits: cumulative regret, rates of actions, and numbers of errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tractable.plots.canvas import INK, Array, array, canvas, legend, next_color, places, quiet
+from tractable.plots.style import (
+    INK,
+    Array,
+    array,
+    get_axes,
+    legend,
+    next_color,
+    style_axes,
+    thin_indices,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,26 +25,29 @@ if TYPE_CHECKING:
 def regret(
     runs: Mapping[str, Any],
     *,
-    each: bool = False,
+    show_runs: bool = False,
     scale: str = "linear",
     ylabel: str = "cumulative regret",
     ax: Axes | None = None,
 ) -> Axes:
-    """Cumulative regret of several agents: mean over runs, and the range of the runs behind it.
+    """Plot the cumulative regret of agents: the mean and the range over runs.
 
     Args:
-        runs: by name of the agent, one row of cumulative regret per run (or a single row).
-        each: draw the runs one by one instead of their mean and range.
-        scale: of the vertical axis: ``"linear"`` or ``"log"``.
-        ylabel: what is drawn.
-        ax: where to draw.
+        runs: cumulative regret by name of the agent, ``[runs, steps]`` or ``[steps]``.
+        show_runs: whether to draw every run instead of mean and range.
+        scale: scale of the y axis: ``"linear"`` or ``"log"``.
+        ylabel: label of the y axis.
+        ax: matplotlib axes to draw on. Default: axes of a new figure.
+
+    Returns:
+        The axes.
     """
     rows = {name: _rows(name, values) for name, values in runs.items()}
-    ax = canvas(ax)
+    ax = get_axes(ax)
     for name, curves in rows.items():
-        color, steps, shown = next_color(ax), curves.shape[1], places(curves.shape[1])
+        color, steps, shown = next_color(ax), curves.shape[1], thin_indices(curves.shape[1])
         at = np.arange(1, steps + 1)[shown]
-        if each:
+        if show_runs:
             for number, curve in enumerate(curves):
                 ax.plot(
                     at, curve[shown], color=color, linewidth=1.2, label=None if number else name
@@ -46,7 +58,7 @@ def regret(
             ax.fill_between(at, low, high, color=color, alpha=0.18, linewidth=0)
         ax.plot(at, curves.mean(0)[shown], color=color, linewidth=1.8, label=name)
     ax.set_yscale(scale)
-    quiet(ax, xlabel="step", ylabel=ylabel)
+    style_axes(ax, xlabel="step", ylabel=ylabel)
     legend(ax)
     return ax
 
@@ -59,14 +71,17 @@ def action_rate(
     ylabel: str = "share of steps",
     ax: Axes | None = None,
 ) -> Axes:
-    """How often an action was taken: running mean over steps, averaged over runs.
+    """Plot how often an action is taken: running mean over steps, averaged over runs.
 
     Args:
-        runs: by name of the agent, one row per run with 1 where the action was taken, else 0.
-        window: steps of the running mean.
-        best: the share that an oracle would have, drawn as a line.
-        ylabel: what is drawn.
-        ax: where to draw.
+        runs: 1 where the action was taken, else 0, by name of the agent, ``[runs, steps]``.
+        window: number of steps of the running mean.
+        best: rate of an oracle, drawn as a line.
+        ylabel: label of the y axis.
+        ax: matplotlib axes to draw on. Default: axes of a new figure.
+
+    Returns:
+        The axes.
     """
     if window < 1:
         raise ValueError(f"window must be at least 1, got {window}")
@@ -74,40 +89,43 @@ def action_rate(
     for name, taken in rows.items():
         if len(taken) < window:
             raise ValueError(f"{name} has {len(taken)} steps, fewer than the window of {window}")
-    ax = canvas(ax)
+    ax = get_axes(ax)
     for name, taken in rows.items():
         total = np.concatenate([[0.0], np.cumsum(taken)])
         mean = (total[window:] - total[:-window]) / window
-        shown = places(len(mean))
+        shown = thin_indices(len(mean))
         at = np.arange(window, len(taken) + 1)[shown]
         ax.plot(at, mean[shown], color=next_color(ax), linewidth=1.5, label=name)
     if best is not None:
         ax.axhline(best, color=INK, linestyle="--", linewidth=1, label="oracle")
     ax.set_ylim(0, 1)
-    quiet(ax, xlabel="step", ylabel=ylabel)
+    style_axes(ax, xlabel="step", ylabel=ylabel)
     legend(ax)
     return ax
 
 
-def mistakes(
+def error_counts(
     counts: Mapping[str, Sequence[float]],
     kinds: Sequence[str] = ("false positives", "false negatives"),
     *,
     ylabel: str = "count",
     ax: Axes | None = None,
 ) -> Axes:
-    """Bars of the kinds of mistakes, side by side for each agent.
+    """Plot the numbers of errors of each kind, side by side for each agent.
 
     Args:
-        counts: by name of the agent, one number per kind.
-        kinds: names of the kinds.
-        ylabel: what the bars count.
-        ax: where to draw.
+        counts: one number per kind, by name of the agent.
+        kinds: names of the kinds of errors.
+        ylabel: label of the y axis.
+        ax: matplotlib axes to draw on. Default: axes of a new figure.
+
+    Returns:
+        The axes.
     """
     for name, values in counts.items():
         if len(values) != len(kinds):
             raise ValueError(f"{name} has {len(values)} counts for {len(kinds)} kinds")
-    ax = canvas(ax)
+    ax = get_axes(ax)
     width = 0.8 / len(kinds)
     at = np.arange(len(counts))
     for number, kind in enumerate(kinds):
@@ -116,7 +134,7 @@ def mistakes(
         bars = ax.bar(at + offset, heights, width, color=next_color(ax), label=kind)
         ax.bar_label(bars, fmt="{:,.0f}", fontsize=8, color=INK)
     ax.set_xticks(at, list(counts))
-    quiet(ax, xlabel="agent", ylabel=ylabel)
+    style_axes(ax, xlabel="agent", ylabel=ylabel)
     legend(ax)
     return ax
 

@@ -1,4 +1,4 @@
-"""Few round values along an axis, written briefly: 20k and 1.5M, without powers of ten."""
+"""Tick marks at few round values, formatted briefly: 20k and 1.5M, without powers of ten."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 
-_STEPS = [1, 2, 2.5, 5, 10]  # between values, times a power of ten
+_STEPS = [1, 2, 2.5, 5, 10]  # distances between ticks, up to a power of ten
 
 
 def short(value: float) -> str:
-    """A round value in few letters, with a true minus sign.
+    """Return a number as a short string, with a typographic minus sign.
 
     >>> short(-1500000.0), short(20000.0), short(0.25), short(-0.0)
     ('−1.5M', '20k', '0.25', '0')
@@ -30,29 +30,30 @@ def short(value: float) -> str:
 
 
 class ShortFormatter(Formatter):
-    """Brief texts, or longer ones where brief ones would be the same for two values."""
+    """A formatter with short labels, or longer ones if two short labels were equal."""
 
     def __call__(self, value: float, pos: int | None = None) -> str:
-        """The text of one value."""
+        """Return the label of one value."""
         return short(value)
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
-        """The texts of all values along an axis."""
+        """Return the labels of all values of an axis."""
         texts = [short(value) for value in values]
-        if len(set(texts)) < len(texts):  # a narrow range far from zero
+        if len(set(texts)) < len(texts):  # the range is narrow and far from zero
             texts = [f"{value:.12g}".replace("-", "−") for value in values]
         return texts
 
 
-def round_ticks(axis: Axis, *, whole: bool = False, log: bool = False) -> None:
-    """Mark an axis, whose limits are set, at about five round values.
+def round_ticks(axis: Axis, *, integer: bool = False, log: bool = False) -> None:
+    """Set about five ticks at round values on an axis whose limits are set.
 
     Args:
-        axis: of x or y.
-        whole: whole numbers only, as for epochs.
-        log: the axis is logarithmic: powers of ten, or between them where there are few.
+        axis: x or y axis.
+        integer: whether ticks are integers only, as for epochs.
+        log: whether the axis is logarithmic; ticks are powers of ten, and values between them if
+            there are few.
     """
-    linear = MaxNLocator(5, steps=_STEPS, integer=whole)
+    linear = MaxNLocator(5, steps=_STEPS, integer=integer)
     axis.set_major_locator(_log_locator(axis) if log else linear)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(ShortFormatter())

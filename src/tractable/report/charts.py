@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from tractable import plots
-from tractable.plots.inline import Inline, inline
+from tractable.plots.svg import InlineSVG, inline_svg
 from tractable.report.results import Calibration, Chart, Section
 
 MAX_POINTS = 300
@@ -49,10 +49,10 @@ class ChartView:
 def draw_chart(chart: Chart, salt: str) -> ChartView:
     """Return a line chart; ``salt`` makes the ids in the SVG unique on the page."""
     scale = "log" if chart.log else "linear"
-    made = inline(
+    made = inline_svg(
         lambda ax: plots.lines(
             chart.curves, xlabel=chart.x_label, ylabel=chart.y_label, scale=scale,
-            most=MAX_POINTS, names=False, ax=ax,
+            max_points=MAX_POINTS, show_legend=False, ax=ax,
         ),
         label=_label(chart), salt=salt,
     )  # fmt: skip
@@ -85,8 +85,8 @@ def render_section(section: Section, salt: str) -> SectionView:
             [values[i] for i in finite] if values else None
             for values in map(_floats, (scatter.x, scatter.y, scatter.low, scatter.high))
         )
-        made = inline(
-            lambda ax: plots.observed(
+        made = inline_svg(
+            lambda ax: plots.predicted_vs_observed(
                 x, y, low, high, xlabel=scatter.x_label, ylabel=scatter.y_label, ax=ax
             ),
             label=f"{scatter.y_label} over {scatter.x_label}", salt=f"{salt} scatter",
@@ -94,8 +94,8 @@ def render_section(section: Section, salt: str) -> SectionView:
         )  # fmt: skip
         drawings.append(Markup(made.svg))
     if bars is not None and bars.values:
-        made = inline(
-            lambda ax: plots.ranked(
+        made = inline_svg(
+            lambda ax: plots.bar_ranking(
                 bars.names, _floats(bars.values), _floats(bars.errors) or None,
                 xlabel=bars.x_label, ax=ax,
             ),
@@ -126,9 +126,9 @@ def draw_calibration(calibration: Calibration, salt: str) -> ChartView:
     else:
         labels = ("Reliability of the chosen class", "confidence", "accuracy")
     chart = Chart(*labels, curves=calibration.curves)
-    made = inline(
-        lambda ax: plots.agreement(
-            chart.curves, xlabel=chart.x_label, ylabel=chart.y_label, names=False, ax=ax
+    made = inline_svg(
+        lambda ax: plots.calibration_curve(
+            chart.curves, xlabel=chart.x_label, ylabel=chart.y_label, show_legend=False, ax=ax
         ),
         label=_label(chart), salt=salt, size=(4.6, 4.2),
     )  # fmt: skip
@@ -139,7 +139,7 @@ def _label(chart: Chart) -> str:
     return f"{chart.title}: {chart.y_label} over {chart.x_label}"
 
 
-def _chart_view(chart: Chart, made: Inline) -> ChartView:
+def _chart_view(chart: Chart, made: InlineSVG) -> ChartView:
     # Markup, because `inline` escapes all text.
     key = [(name, Markup(sample)) for name, sample in made.key]
     values = [_summary(name, y) for name, (_, y) in chart.curves.items()]

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tractable.diagnostics.result import DiagnosticResult, format_cell
 from tractable.persistence.atomic import write_text
-from tractable.plots.inline import inline
+from tractable.plots.svg import inline_svg
 from tractable.report.page import REPORT, template_environment
 
 
@@ -37,7 +37,7 @@ def render_diagnostics(page: DiagnosticsPage) -> str:
     """Return the page as HTML."""
     parts = []
     for rank, (heading, result) in enumerate(page.results.items()):
-        drawn = inline(result.plot, label=heading, salt=f"diagnostic {rank}")
+        drawn = inline_svg(result.plot, label=heading, salt=f"diagnostic {rank}")
         cells = [[format_cell(cell) for cell in row] for row in result.cells()]
         parts.append(
             {

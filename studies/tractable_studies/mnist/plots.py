@@ -36,7 +36,7 @@ def draw(
         keep(plots.snr(uncertain), "snr")
     ax = None
     for name, curve in reliability_of(found).items():
-        ax = plots.reliability(curve, label=name, least=20, counts=False, ax=ax)
+        ax = plots.reliability(curve, label=name, min_count=20, show_counts=False, ax=ax)
     if ax is not None:
         keep(ax, "calibration")
     for key, name in (("pruned", "pruning"), ("pruned_per_layer", "pruning-per-layer")):

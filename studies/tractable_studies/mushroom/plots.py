@@ -9,7 +9,7 @@ import numpy as np
 
 from tractable import plots
 from tractable.agents import BanditHistory
-from tractable.plots.canvas import canvas
+from tractable.plots.style import get_axes
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.mushroom.agents import NAMES
 
@@ -41,12 +41,12 @@ def draw(record: RunRecord, folder: Path, histories: Histories, steps: int) -> N
         ]
         for name, runs in histories.items()
     }
-    ax = plots.mistakes(counts, ("poisonous eaten (FP)", "edible left (FN)"))
+    ax = plots.error_counts(counts, ("poisonous eaten (FP)", "edible left (FN)"))
     _keep(record, folder, ax, "mistakes", "Figure 25: mistakes, mean over seeds")
 
     single = {NAMES[n]: regrets[n] for n in ("bbb", "greedy", "tagi") if n in regrets}
     if single:
-        ax = plots.regret(single, each=True, scale="log")
+        ax = plots.regret(single, show_runs=True, scale="log")
         _keep(record, folder, ax, "single-runs", "Figure 26: each run by itself")
 
 
@@ -58,7 +58,7 @@ def draw_variations(record: RunRecord, folder: Path, histories: Histories, steps
         "Prior": ["bbb", "bbb-sigma1-e+2", "bbb-sigma1-e-2", "bbb-sigma1-e-4"],
         "TAGI": ["tagi", "tagi-outputs", "tagi-unprimed"],
     }
-    canvas(None)  # says so if matplotlib is missing
+    get_axes(None)  # says so if matplotlib is missing
     import matplotlib.pyplot as plt
 
     plt.close()

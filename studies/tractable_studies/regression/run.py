@@ -188,8 +188,8 @@ def show(name: str, model: Learner, data: Curve, record: RunRecord, folder: Path
     many = {"n_weight_samples": 200} if isinstance(model, BayesByBackprop) else {}
     predictive = model.predict(data.at, **many)
     mixed = isinstance(predictive, NormalMixturePredictive)
-    ax = plots.bands(
-        data.at, predictive, data=(data.x, data.y), draws=10 if mixed else None, label=name
+    ax = plots.prediction_bands(
+        data.at, predictive, data=(data.x, data.y), samples=10 if mixed else None, label=name
     )
     ax.set_ylim(-1.5, 2.5)
     ax.axvspan(0, 0.5, color="#eeeeee", zorder=0)

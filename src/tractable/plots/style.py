@@ -1,4 +1,4 @@
-"""What all figures share: where to draw, and a quiet look."""
+"""Axes, colors and the style that all plots share."""
 
 from __future__ import annotations
 
@@ -16,30 +16,36 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: Okabe and Ito's colours, told apart by colour-blind readers too; in order of use.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
+"""The colors of Okabe and Ito, distinguishable by color-blind readers, in order of use."""
 INK = "#333333"
 AXIS = "#999999"
 GRID = "#e6e6e6"
 
-_used: WeakKeyDictionary[Axes, int] = WeakKeyDictionary()  # colours taken on each axes
+_used: WeakKeyDictionary[Axes, int] = WeakKeyDictionary()  # number of colors used on each axes
 
 
-def canvas(ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:
-    """The given axes, or new ones in a figure of their own."""
+def get_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:
+    """Return the given axes, or those of a new figure.
+
+    Args:
+        ax: axes, or None.
+        size: width and height of a new figure, in inches.
+
+    Raises:
+        MatplotlibMissing: matplotlib is not installed.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise MatplotlibMissing(
-            "figures need matplotlib: pip install 'tractable[plots]'"
-        ) from error
+        raise MatplotlibMissing("plots need matplotlib: pip install 'tractable[plots]'") from error
     if ax is None:
         _, ax = plt.subplots(figsize=size, layout="constrained", dpi=150)
     return ax
 
 
-def quiet(ax: Axes, *, xlabel: str, ylabel: str, grid: bool = True) -> Axes:
-    """Name the axes and take away what carries no data."""
+def style_axes(ax: Axes, *, xlabel: str, ylabel: str, grid: bool = True) -> Axes:
+    """Label the axes, unless they have labels, and remove the upper and right spines."""
     ax.spines[["top", "right"]].set_visible(False)
     for side in ("left", "bottom"):
         ax.spines[side].set_color(AXIS)
@@ -55,13 +61,13 @@ def quiet(ax: Axes, *, xlabel: str, ylabel: str, grid: bool = True) -> Axes:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """A legend without a box, if anything has a name."""
+    """Add a legend without a frame, if any artist has a label."""
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, labelcolor=INK, **options)
 
 
 def next_color(ax: Axes, color: str | None = None) -> str:
-    """The given colour, or the next of the palette on these axes."""
+    """Return the given color, or the next one of ``COLORS`` on these axes."""
     if color is not None:
         return color
     rank = _used.get(ax, 0)
@@ -69,29 +75,34 @@ def next_color(ax: Axes, color: str | None = None) -> str:
     return COLORS[rank % len(COLORS)]
 
 
-def places(count: int, most: int = 2000) -> Array:
-    """Indices of at most so many places along a curve, evenly spread, both ends included.
+def thin_indices(count: int, max_points: int = 2000) -> Array:
+    """Return evenly spread indices of at most ``max_points`` points of a curve, ends included.
 
-    >>> places(3).tolist(), places(10, 4).tolist()
+    >>> thin_indices(3).tolist(), thin_indices(10, 4).tolist()
     ([0, 1, 2], [0, 3, 6, 9])
     """
-    if count <= most:
+    if count <= max_points:
         return np.arange(count)
-    return np.linspace(0, count - 1, most).round().astype(int)
+    return np.linspace(0, count - 1, max_points).round().astype(int)
 
 
 def array(values: Any) -> Array:
-    """Anything array-like as a NumPy array."""
+    """Return a tensor or array-like as a NumPy array."""
     if isinstance(values, Tensor):
         return values.detach().cpu().numpy()
     return np.asarray(values)
 
 
 def vector(values: Any, what: str) -> Array:
-    """One number per row; a single column counts as a vector."""
+    """Return one number per row, ``[rows]``; a single column is a vector.
+
+    Args:
+        values: tensor or array-like.
+        what: name of the values, for the error message.
+    """
     values = array(values)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"{what} must be one number per row, got shape {values.shape}")
+        raise ValueError(f"{what} must have one number per row, got shape {values.shape}")
     return values

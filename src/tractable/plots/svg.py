@@ -1,4 +1,4 @@
-"""A figure as SVG inside a page: small, the same every time, in the colours of the page."""
+"""Plots as SVG elements of an HTML page: small, reproducible, in the colors of the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from tractable.errors import MatplotlibMissing
-from tractable.plots.canvas import AXIS, COLORS, GRID, INK
+from tractable.plots.style import AXIS, COLORS, GRID, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,47 +21,47 @@ if TYPE_CHECKING:
 
 Element = ET.Element
 
-#: What a page may set: a colour of a figure to its name as a property in CSS.
 PROPERTIES = {INK: "--plot-ink", AXIS: "--plot-axis", GRID: "--plot-grid"} | {
     color: f"--plot-{rank}" for rank, color in enumerate(COLORS)
 }
+"""Names of the CSS properties by which a page sets the colors of a plot."""
 _HEX = re.compile("|".join(PROPERTIES), re.IGNORECASE)
 _BY_HEX = {color.lower(): f"var({name}, {color.lower()})" for color, name in PROPERTIES.items()}
 _DECIMALS = re.compile(r"-?\d+\.\d+")
-_UNNAMED = re.compile(r"_child\d+")  # what matplotlib calls a line without a name
-_WIDEST = {"x": 56, "y": 36}  # letters of a label that fit beside the axis
+_UNNAMED = re.compile(r"_child\d+")  # the label that matplotlib gives to a line without one
+_MAX_LABEL = {"x": 56, "y": 36}  # characters of a label that fit beside the axis
 
 
 @dataclass(frozen=True)
-class Inline:
-    """A figure for a page.
+class InlineSVG:
+    """A plot as an SVG element.
 
     Attributes:
         svg: the element.
-        key: name of each curve and a short sample of its line, also an SVG element.
+        key: legend entries: the name of each curve, and a sample of its line as an SVG element.
     """
 
     svg: str
     key: list[tuple[str, str]]
 
 
-def inline(
+def inline_svg(
     draw: Callable[[Axes], object],
     *,
     label: str,
     salt: str,
     size: tuple[float, float] = (4.6, 2.9),
-) -> Inline:
-    """What a plot draws, as an SVG element.
+) -> InlineSVG:
+    """Return a plot as an SVG element.
 
-    Texts stay texts, in the font of the page; the colours of the house are properties that the
-    page may set (``PROPERTIES``), so that they can suit a dark page.
+    Text stays text, in the font of the page. Colors are CSS properties that the page may set
+    (``PROPERTIES``), for example in a dark theme.
 
     Args:
-        draw: draws on the axes that it is given.
-        label: what the figure shows, for those who do not see it.
-        salt: tells the names inside this figure from those of others in the page.
-        size: width and height in inches, at the size of its letters on paper.
+        draw: function that draws on the given axes.
+        label: description of the plot for screen readers.
+        salt: text that makes the ids inside this plot unique in the page.
+        size: width and height in inches.
     """
     with _look(salt):
         from matplotlib.figure import Figure
@@ -73,13 +73,13 @@ def inline(
         ax.set_ylabel(_wrapped(ax.get_ylabel(), "y"))
         ax.tick_params(which="both", length=0, pad=5)
         ax.grid(clip_on=False)
-        for patch in (figure.patch, ax.patch):  # the page shows through
+        for patch in (figure.patch, ax.patch):  # the background of the page is visible
             patch.set_visible(False)
         out = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(out, format="svg", metadata=nothing)
         named = [line for line in ax.lines if not _UNNAMED.fullmatch(str(line.get_label()))]
-        return Inline(
+        return InlineSVG(
             _element(out.getvalue(), label),
             [(str(line.get_label()), _sample(line)) for line in named],
         )
@@ -87,30 +87,30 @@ def inline(
 
 @contextmanager
 def _look(salt: str) -> Iterator[None]:
-    """Matplotlib's settings, whatever the user's own are."""
+    """Set matplotlib's default settings, independent of those of the user."""
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise MatplotlibMissing("figures need matplotlib: pip install 'tractable[cli]'") from error
+        raise MatplotlibMissing("plots need matplotlib: pip install 'tractable[cli]'") from error
     with mpl.rc_context(), warnings.catch_warnings():
-        # The font that measures may lack a letter that the reader's has.
+        # The font used for the layout may lack characters of the font of the page.
         warnings.filterwarnings("ignore", r"(?s).*Glyph \d+")
         mpl.rcdefaults()
         mpl.rcParams |= {
             "font.size": 9.5,
             "svg.fonttype": "none",
             "svg.hashsalt": salt,
-            "text.parse_math": False,  # names of columns may hold dollars
+            "text.parse_math": False,  # column names may contain dollar signs
         }
         yield
 
 
 def _wrapped(label: str, side: str) -> str:
-    return fill("".join(letter for letter in label if letter.isprintable()), _WIDEST[side])
+    return fill("".join(letter for letter in label if letter.isprintable()), _MAX_LABEL[side])
 
 
 def _element(text: str, label: str) -> str:
-    """The drawing without what a page does not need."""
+    """Return the SVG element without metadata and unused ids."""
     root = ET.fromstring(text)
     for element in root.iter():
         element.tag = _local(element.tag)
@@ -139,14 +139,14 @@ def _clean(element: Element, used: set[str]) -> None:
 
 
 def _flatten(element: Element) -> None:
-    """Lift what stands in groups that say nothing; leave out what is empty."""
+    """Replace groups without attributes by their children, and remove empty elements."""
     kept: list[Element] = []
     for child in element:
         _flatten(child)
         if child.tag == "g" and not child.attrib:
             kept.extend(child)
         elif child.tag == "style" or (child.tag == "defs" and not len(child)):
-            continue  # a style in an SVG would be one of the whole page
+            continue  # a style element would apply to the whole page
         else:
             kept.append(child)
     element[:] = kept
@@ -162,7 +162,7 @@ def _style(text: str) -> str:
 
 
 def _sample(line: Line2D) -> str:
-    """A short piece of a line, for a legend."""
+    """Return a sample of a line for a legend, as an SVG element."""
     dashes = {"--": "6 3", ":": "2 3", "-.": "8 3 2 3"}.get(str(line.get_linestyle()), "none")
     style = f"stroke: {line.get_color()}; stroke-width: 2; stroke-dasharray: {dashes}"
     drawn = f'<path d="M 0 5 H 26" style="{_style(style)}"/>'
@@ -170,7 +170,7 @@ def _sample(line: Line2D) -> str:
 
 
 def _two(found: re.Match[str]) -> str:
-    """A number with at most two decimals."""
+    """Return a number with at most two decimals."""
     return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
 
 
