@@ -50,7 +50,7 @@ def test_coverage_of_a_true_model_is_the_level(level):
 def test_sharpness_is_the_width_of_the_interval():
     predictive, _ = normal()
     width = 2 * scipy.stats.norm.ppf(0.95) * 2.0
-    assert metrics.sharpness(predictive, 0.9) == pytest.approx(width)
+    assert metrics.mean_interval_width(predictive, 0.9) == pytest.approx(width)
 
 
 def test_classification_agrees_with_torchmetrics():
@@ -80,7 +80,7 @@ def test_brier_by_hand():
 
 def test_reliability_bins():
     predictive = CategoricalPredictive(torch.tensor([[0.9, 0.1], [0.95, 0.05], [0.45, 0.55]]))
-    curve = metrics.reliability(predictive, [0, 1, 1], bins=5)
+    curve = metrics.reliability(predictive, [0, 1, 1], n_bins=5)
     assert curve.count.tolist() == [0, 0, 1, 0, 2]
     assert curve.accuracy[[2, 4]].tolist() == [1.0, 0.5]
     assert curve.confidence[4].item() == pytest.approx(0.925)
@@ -90,7 +90,7 @@ def test_reliability_bins():
 
 def test_one_row_is_not_compared_with_all():
     predictive, _ = normal(10)
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="expected that of the predictions"):
         metrics.rmse(predictive, [1.0])
     with pytest.raises(ValueError, match="labels"):
         metrics.error_rate(classes(10)[0], [4] * 10)

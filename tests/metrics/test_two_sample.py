@@ -12,7 +12,7 @@ from torch import nn
 
 import tractable as tr
 from tractable import metrics
-from tractable.metrics.two_sample import area
+from tractable.metrics.two_sample import area_under_roc
 
 
 def normals(seed, *shape):
@@ -65,13 +65,15 @@ def test_a_correlation_is_found_that_no_column_shows():
 def test_area_is_scikit_learns_with_ties_and_its_error_is_right():
     a, b = normals(0, 40).round(decimals=1), (normals(1, 60) - 0.5).round(decimals=1)
     label = np.r_[np.ones(40), np.zeros(60)]
-    assert area(a, b)[0] == pytest.approx(roc_auc_score(label, torch.cat([a, b])), abs=1e-12)
-    drawn = [area(normals(s, 40), normals(1_000 + s, 60) - 0.5) for s in range(400)]
+    assert area_under_roc(a, b)[0] == pytest.approx(
+        roc_auc_score(label, torch.cat([a, b])), abs=1e-12
+    )
+    drawn = [area_under_roc(normals(s, 40), normals(1_000 + s, 60) - 0.5) for s in range(400)]
     spread = np.std([value for value, _, _ in drawn])
     assert np.sqrt(np.mean([variance for _, variance, _ in drawn])) == pytest.approx(
         spread, rel=0.1
     )
-    null = [area(normals(s, 40), normals(1_000 + s, 60))[0] for s in range(400)]
+    null = [area_under_roc(normals(s, 40), normals(1_000 + s, 60))[0] for s in range(400)]
     assert math.sqrt(drawn[0][2]) == pytest.approx(np.std(null), rel=0.1)
 
 
@@ -81,9 +83,9 @@ def test_any_learner_can_be_asked():
         return tr.Backprop(net, tr.likelihoods.Bernoulli("logit"), lr=1e-2, seed=seed)
 
     a, b = normals(0, 200, 2), normals(1, 200, 2) + 1.5
-    found = metrics.two_sample(a, b, learner=backprop, folds=2, epochs=10)
+    found = metrics.two_sample(a, b, factory=backprop, n_folds=2, epochs=10)
     assert found.differs(0.999)
-    again = metrics.two_sample(a, b, learner=backprop, folds=2, epochs=10)
+    again = metrics.two_sample(a, b, factory=backprop, n_folds=2, epochs=10)
     assert again.p_value == found.p_value
     assert torch.equal(again.score_a, found.score_a)
 
@@ -100,7 +102,7 @@ def test_constant_columns_and_separable_samples_are_no_trouble():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="folds must be from 2 to the rows of the smaller"):
+    with pytest.raises(ValueError, match="n_folds must lie between 2 and the rows of the smaller"):
         metrics.two_sample(torch.zeros(3, 1), torch.zeros(9, 1))
     with pytest.raises(ValueError, match="same columns"):
         metrics.two_sample(torch.zeros(9, 1), torch.zeros(9, 2))

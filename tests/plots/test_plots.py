@@ -72,7 +72,7 @@ def test_bands_refuse_what_does_not_fit(predictive):
 
 def test_reliability_plots_the_curve_and_the_error():
     probs = torch.tensor([[0.9, 0.1], [0.95, 0.05], [0.45, 0.55]])
-    curve = metrics.reliability(CategoricalPredictive(probs), [0, 1, 1], bins=5)
+    curve = metrics.reliability(CategoricalPredictive(probs), [0, 1, 1], n_bins=5)
     ax = plots.reliability(CategoricalPredictive(probs), [0, 1, 1], n_bins=5, label="net")
     diagonal, line = ax.lines
     assert list(diagonal.get_xdata()) == [0, 1]

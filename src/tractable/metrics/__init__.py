@@ -1,17 +1,10 @@
-"""How good predictions are, and how different two samples are.
+"""Metrics of predictions, and of the difference between two samples.
 
-``tractable.metrics.predictions`` scores a ``Predictive`` against what was observed;
-``distances`` measures two samples against each other, ``transport`` moves one distribution onto
-another, and ``two_sample`` asks a classifier whether it can tell two tables apart.
+``tractable.metrics.predictions`` compares a ``Predictive`` with observed targets,
+``sample_distances`` contains distances between samples and between distributions, and
+``two_sample`` is a test for equal distributions by a classifier.
 """
 
-from tractable.metrics.distances import (
-    energy_distance,
-    inception_score,
-    js_divergence,
-    mmd,
-    sliced_wasserstein,
-)
 from tractable.metrics.predictions import (
     Reliability,
     accuracy,
@@ -20,40 +13,45 @@ from tractable.metrics.predictions import (
     ece,
     error_rate,
     lppd,
+    mean_interval_width,
     nll,
     reliability,
     rmse,
-    sharpness,
 )
-from tractable.metrics.transport import (
-    earth_mover,
+from tractable.metrics.sample_distances import (
+    energy_distance,
+    inception_score,
+    js_divergence,
+    optimal_transport_plan,
+    sliced_wasserstein,
+    squared_mmd,
+    squared_wasserstein_normals,
     transport_constraints,
     wasserstein,
-    wasserstein_of_normals,
 )
-from tractable.metrics.two_sample import TwoSample, two_sample
+from tractable.metrics.two_sample import TwoSampleResult, two_sample
 
 __all__ = [
     "Reliability",
-    "TwoSample",
+    "TwoSampleResult",
     "accuracy",
     "brier",
     "coverage",
-    "earth_mover",
+    "optimal_transport_plan",
     "ece",
     "energy_distance",
     "error_rate",
     "inception_score",
     "js_divergence",
     "lppd",
-    "mmd",
+    "squared_mmd",
     "nll",
     "reliability",
     "rmse",
-    "sharpness",
+    "mean_interval_width",
     "sliced_wasserstein",
     "transport_constraints",
     "two_sample",
     "wasserstein",
-    "wasserstein_of_normals",
+    "squared_wasserstein_normals",
 ]

@@ -1,9 +1,7 @@
-"""How good a prediction is: sharp, calibrated, right.
+"""Metrics of predictive distributions: errors, likelihood, calibration and width of intervals.
 
-Every function takes a ``Predictive`` and the observed targets, and gives a plain number, so that
-learners of any kind are compared by the same rule.  ``lppd`` is eq. (20) of "Weight uncertainty in
-neural networks" (a replication of Bayes by Backprop); calibration follows Guo, Pleiss, Sun &
-Weinberger, "On calibration of modern neural networks" (2017).
+Every function takes a ``Predictive`` and the observed targets, and returns a number, for all
+learners and likelihoods alike.
 """
 
 from __future__ import annotations
@@ -27,65 +25,112 @@ __all__ = [
     "nll",
     "reliability",
     "rmse",
-    "sharpness",
+    "mean_interval_width",
 ]
 
 
 def lppd(predictive: Predictive, y: Any) -> float:
-    """Log pointwise predictive density: mean log density of the observed rows, eq. (20)."""
+    """Return the log pointwise predictive density: the mean log density of the targets.
+
+    Eq. (20) of "Weight uncertainty in neural networks", a replication of Bayes by Backprop.
+
+    Args:
+        predictive: predictions.
+        y: observed targets.
+    """
     return float(predictive.log_prob(_targets(predictive, y)).mean())
 
 
 def nll(predictive: Predictive, y: Any) -> float:
-    """Negative log-likelihood per row: ``-lppd``."""
+    """Return the negative log-likelihood per row, ``-lppd``.
+
+    Args:
+        predictive: predictions.
+        y: observed targets.
+    """
     return -lppd(predictive, y)
 
 
 def rmse(predictive: Predictive, y: Any) -> float:
-    """Root mean squared error of the predicted mean."""
+    """Return the root mean squared error of the predicted mean.
+
+    Args:
+        predictive: predictions.
+        y: observed targets, of the shape of the predicted mean.
+    """
     mean = predictive.mean
     return float((predictive.unwrapped(_same_shape(y, mean)) - mean).square().mean().sqrt())
 
 
 def coverage(predictive: Predictive, y: Any, level: float = 0.9) -> float:
-    """Share of observed values inside the central interval; calibrated means near ``level``."""
+    """Return the share of targets inside the central prediction intervals.
+
+    It is near ``level`` for calibrated predictions.
+
+    Args:
+        predictive: predictions.
+        y: observed targets, of the shape of the predicted mean.
+        level: probability of the intervals, between 0 and 1.
+    """
     low, high = predictive.interval(level)
-    seen = predictive.unwrapped(_same_shape(y, low))
-    return float(((low <= seen) & (seen <= high)).double().mean())
+    targets = predictive.unwrapped(_same_shape(y, low))
+    return float(((low <= targets) & (targets <= high)).double().mean())
 
 
-def sharpness(predictive: Predictive, level: float = 0.9) -> float:
-    """Mean width of the central interval: less is better at equal coverage."""
+def mean_interval_width(predictive: Predictive, level: float = 0.9) -> float:
+    """Return the mean width of the central prediction intervals (sharpness).
+
+    Of two predictions with the same coverage, the one with the smaller width is better.
+
+    Args:
+        predictive: predictions.
+        level: probability of the intervals, between 0 and 1.
+    """
     low, high = predictive.interval(level)
     return float((high - low).mean())
 
 
 def error_rate(predictive: Predictive, y: Any) -> float:
-    """Share of rows whose most probable class is not the observed one."""
+    """Return the share of rows whose most probable class is not the observed one.
+
+    Args:
+        predictive: predictions of classes.
+        y: observed classes, ``[rows]``.
+    """
     return float((predictive.labels != _labels(predictive, y)).double().mean())
 
 
 def accuracy(predictive: Predictive, y: Any) -> float:
-    """Share of rows whose most probable class is the observed one."""
+    """Return the share of rows whose most probable class is the observed one.
+
+    Args:
+        predictive: predictions of classes.
+        y: observed classes, ``[rows]``.
+    """
     return 1 - error_rate(predictive, y)
 
 
 def brier(predictive: Predictive, y: Any) -> float:
-    """Brier score: squared distance of the probabilities from the one-hot code, mean over rows."""
+    """Return the Brier score: the mean squared distance of probabilities from one-hot labels.
+
+    Args:
+        predictive: predictions of classes.
+        y: observed classes, ``[rows]``.
+    """
     probs = predictive.probs
-    seen = torch.nn.functional.one_hot(_labels(predictive, y), probs.shape[-1])
-    return float((probs - seen).square().sum(-1).mean())
+    labels = torch.nn.functional.one_hot(_labels(predictive, y), probs.shape[-1])
+    return float((probs - labels).square().sum(-1).mean())
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Confidence against accuracy, in bins of equal width.
+    """Accuracy by confidence, in bins of equal width.
 
     Attributes:
-        edges: edges of the bins, from 0 to 1.
-        confidence: mean confidence in each bin; NaN where it is empty.
-        accuracy: share of right answers in each bin; NaN where it is empty.
-        count: rows in each bin.
+        edges: edges of the bins, from 0 to 1, ``[n_bins + 1]``.
+        confidence: mean confidence in each bin; NaN for an empty bin, ``[n_bins]``.
+        accuracy: share of correct classes in each bin; NaN for an empty bin, ``[n_bins]``.
+        count: number of rows in each bin, ``[n_bins]``.
     """
 
     edges: Tensor
@@ -95,33 +140,49 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean gap, bins weighted by their rows."""
+        """Expected calibration error: mean of ``|accuracy - confidence|``, weighted by count."""
         gap = (self.accuracy - self.confidence).abs().nan_to_num()
         return float((gap * self.count).sum() / self.count.sum())
 
 
-def reliability(predictive: Predictive, y: Any, bins: int = 15) -> Reliability:
-    """The reliability curve of the most probable class."""
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, got {bins}")
+def reliability(predictive: Predictive, y: Any, n_bins: int = 15) -> Reliability:
+    """Return the accuracy of the most probable class by its probability.
+
+    Args:
+        predictive: predictions of classes.
+        y: observed classes, ``[rows]``.
+        n_bins: number of bins of equal width.
+
+    References:
+        C. Guo, G. Pleiss, Y. Sun and K. Weinberger, "On calibration of modern neural networks",
+        ICML 2017.
+    """
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1, got {n_bins}")
     confidence, label = predictive.probs.double().max(-1)
-    right = (label == _labels(predictive, y)).double()
-    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64, device=right.device)
-    # A bin holds its upper edge, as in Guo et al.
-    place = (torch.bucketize(confidence, edges) - 1).clamp(0, bins - 1)
-    count = torch.bincount(place, minlength=bins)
-    total = count.double()  # 0 / 0 is NaN: an empty bin has no accuracy
+    correct = (label == _labels(predictive, y)).double()
+    edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float64, device=correct.device)
+    # A bin contains its upper edge, as in Guo et al.
+    place = (torch.bucketize(confidence, edges) - 1).clamp(0, n_bins - 1)
+    count = torch.bincount(place, minlength=n_bins)
+    total = count.double()  # 0 / 0 is NaN, for an empty bin
     return Reliability(
         edges,
-        torch.bincount(place, confidence, minlength=bins) / total,
-        torch.bincount(place, right, minlength=bins) / total,
+        torch.bincount(place, confidence, minlength=n_bins) / total,
+        torch.bincount(place, correct, minlength=n_bins) / total,
         count,
     )
 
 
-def ece(predictive: Predictive, y: Any, bins: int = 15) -> float:
-    """Expected calibration error: how far confidence is from accuracy, on average."""
-    return reliability(predictive, y, bins).ece
+def ece(predictive: Predictive, y: Any, n_bins: int = 15) -> float:
+    """Return the expected calibration error: the mean difference of confidence and accuracy.
+
+    Args:
+        predictive: predictions of classes.
+        y: observed classes, ``[rows]``.
+        n_bins: number of bins of equal width.
+    """
+    return reliability(predictive, y, n_bins).ece
 
 
 def _targets(predictive: Predictive, y: Any) -> Tensor:
@@ -129,11 +190,14 @@ def _targets(predictive: Predictive, y: Any) -> Tensor:
 
 
 def _same_shape(y: Any, reference: Tensor) -> Tensor:
-    """Targets as the reference has them; never broadcast, which would compare all with all."""
+    """Return targets in the shape of the reference, without broadcasting.
+
+    Broadcasting ``[n]`` against ``[n, 1]`` would compare every target with every prediction.
+    """
     y = torch.as_tensor(y, dtype=reference.dtype, device=reference.device)
     if y.numel() != reference.numel() or y.shape[:1] != reference.shape[:1]:
         raise ValueError(
-            f"targets of shape {tuple(y.shape)} do not fit predictions of shape "
+            f"targets have shape {tuple(y.shape)}, expected that of the predictions, "
             f"{tuple(reference.shape)}"
         )
     return y.reshape(reference.shape)
@@ -143,11 +207,11 @@ def _labels(predictive: Predictive, y: Any) -> Tensor:
     reference = predictive.labels
     y = torch.as_tensor(y, device=reference.device)
     if y.numel() != reference.numel():
-        raise ValueError(f"{y.numel()} labels do not fit {reference.numel()} predictions")
+        raise ValueError(f"got {y.numel()} labels for {reference.numel()} predictions")
     labels, classes = y.reshape(reference.shape).long(), predictive.probs.shape[-1]
     if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) < classes):
         raise ValueError(
-            f"labels must lie in 0..{classes - 1}, got values from {int(labels.min())} to "
-            f"{int(labels.max())}"
+            f"labels must be integers from 0 to {classes - 1}, got values from "
+            f"{int(labels.min())} to {int(labels.max())}"
         )
     return labels

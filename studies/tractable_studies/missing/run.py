@@ -73,7 +73,7 @@ def scored(model: Any, x: Any, y: Any) -> Scores:
         "log_likelihood": metrics.lppd(predictive, seen),
         "median_log_likelihood": float(predictive.log_prob(seen).median()),
         "coverage": metrics.coverage(predictive, seen, LEVEL),
-        "width": metrics.sharpness(predictive, LEVEL),
+        "width": metrics.mean_interval_width(predictive, LEVEL),
     }
 
 

@@ -21,7 +21,7 @@ from tractable.cli.output import print_table
 from tractable.data import cifar10, mnist
 from tractable.generative import VAE
 from tractable.likelihoods import Bernoulli
-from tractable.metrics.two_sample import area
+from tractable.metrics.two_sample import area_under_roc
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord
@@ -70,7 +70,7 @@ def areas(model: VAE, usual: Tensor, strange: Tensor, options: Options) -> dict[
         "likelihood of the ensemble": [-parts.logsumexp(0) for parts in found],
         "disagreement of the members": [parts.std(0, correction=0) for parts in found],
     }
-    return {name: area(other, own)[0] for name, (own, other) in scores.items()}
+    return {name: area_under_roc(other, own)[0] for name, (own, other) in scores.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> Path:

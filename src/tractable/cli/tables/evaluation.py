@@ -158,7 +158,7 @@ def evaluate_regression(
         "r2": 1 - (rmse / naive) ** 2 if naive else None,
         "mae": float((predictive.unwrapped(seen) - predictive.mean).abs().mean()),
         "log_density": float(predictive.log_prob(seen).mean()),
-        "width_90": metrics.sharpness(predictive),
+        "width_90": metrics.mean_interval_width(predictive),
         "coverage": {f"{level:g}": share for level, share in zip(LEVELS, shares, strict=True)},
         "baselines": {each.name: each.metrics for each in baselines},
     }

@@ -54,7 +54,7 @@ def test_mmd_of_normals_has_a_closed_form():
 
     truth = 2 * kernel(0.0, 2.0) - 2 * kernel(shift, 2.0)
     found = [
-        metrics.mmd(normals(s, 300), normals(100 + s, 300, shift=shift), bandwidth=h)
+        metrics.squared_mmd(normals(s, 300), normals(100 + s, 300, shift=shift), bandwidth=h)
         for s in range(12)
     ]
     error = np.std(found, ddof=1) / math.sqrt(12)
@@ -62,7 +62,7 @@ def test_mmd_of_normals_has_a_closed_form():
     assert error < 0.1 * truth
 
 
-@pytest.mark.parametrize("distance", [metrics.energy_distance, metrics.mmd])
+@pytest.mark.parametrize("distance", [metrics.energy_distance, metrics.squared_mmd])
 def test_unbiased_distances_of_equal_distributions_are_zero_on_average(distance):
     found = [distance(normals(s, 60, 3), normals(500 + s, 40, 3), unbiased=True) for s in range(60)]
     assert abs(np.mean(found)) < 4 * np.std(found, ddof=1) / math.sqrt(60)
@@ -71,9 +71,9 @@ def test_unbiased_distances_of_equal_distributions_are_zero_on_average(distance)
 
 def test_blocks_make_no_difference(monkeypatch):
     a, b = normals(0, 37, 2), normals(1, 23, 2)
-    whole = metrics.energy_distance(a, b, unbiased=True), metrics.mmd(a, b)
-    monkeypatch.setattr("tractable.metrics.distances._AT_ONCE", 100)
-    parts = metrics.energy_distance(a, b, unbiased=True), metrics.mmd(a, b)
+    whole = metrics.energy_distance(a, b, unbiased=True), metrics.squared_mmd(a, b)
+    monkeypatch.setattr("tractable.metrics.sample_distances._MAX_DISTANCES", 100)
+    parts = metrics.energy_distance(a, b, unbiased=True), metrics.squared_mmd(a, b)
     assert parts == pytest.approx(whole, rel=1e-12)
 
 
@@ -94,7 +94,9 @@ def test_wasserstein_is_scipys(weighted):
 def test_squared_wasserstein_of_samples_of_unequal_sizes_is_the_linear_program():
     a, b = normals(0, 5).double(), normals(1, 7, shift=1.0).double()
     cost = (a[:, None] - b[None]) ** 2
-    program, plan, _ = metrics.earth_mover(torch.full((5,), 1 / 5), torch.full((7,), 1 / 7), cost)
+    program, plan, _ = metrics.optimal_transport_plan(
+        torch.full((5,), 1 / 5), torch.full((7,), 1 / 7), cost
+    )
     assert metrics.wasserstein(a, b, p=2) ** 2 == pytest.approx(program, rel=1e-6)
     assert torch.allclose(plan.sum(0), torch.full((7,), 1 / 7).double(), atol=1e-6)
 
@@ -116,7 +118,7 @@ def test_the_cheapest_plan_is_that_of_the_dense_program(rows, columns, scale, se
     p, q = (torch.rand(n, generator=generator).double() for n in (rows, columns))
     p, q = p / p.sum(), q / q.sum()
     cost = scale * torch.rand(rows, columns, generator=generator).double()
-    found, plan, dual = metrics.earth_mover(p, q, cost)
+    found, plan, dual = metrics.optimal_transport_plan(p, q, cost)
     theirs = dense_earth_mover(p, q, cost)
     assert found == pytest.approx(theirs, rel=1e-9, abs=1e-12 * scale)
     assert found == pytest.approx(float((plan * cost).sum()), rel=1e-9, abs=1e-12 * scale)
@@ -134,9 +136,9 @@ def test_the_cheapest_plan_needs_little_memory():
         from tractable import metrics
         p = torch.full((300,), 1 / 300).double()
         places = torch.rand(2, 300, 2, generator=torch.Generator().manual_seed(0)).double()
-        metrics.earth_mover([0.5, 0.5], [0.5, 0.5])  # which imports what it needs
+        metrics.optimal_transport_plan([0.5, 0.5], [0.5, 0.5])  # which imports what it needs
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        metrics.earth_mover(p, p, torch.cdist(*places))
+        metrics.optimal_transport_plan(p, p, torch.cdist(*places))
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     run = [sys.executable, "-c", textwrap.dedent(code)]
@@ -147,17 +149,17 @@ def test_the_cheapest_plan_needs_little_memory():
 def test_without_scipy_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(MissingExtra, match=re.escape("pip install 'tractable[sklearn]'")):
-        metrics.earth_mover([0.5, 0.5], [0.5, 0.5])
+        metrics.optimal_transport_plan([0.5, 0.5], [0.5, 0.5])
 
 
 def test_sliced_wasserstein_of_a_shift():
     """A shift by s moves each direction by |s . direction|: |s| E|cos| = |s| 2 / pi in 2-D."""
     a = normals(0, 200, 2)
     shift = torch.tensor([3.0, 4.0])
-    found = metrics.sliced_wasserstein(a, a + shift, slices=4_000)
+    found = metrics.sliced_wasserstein(a, a + shift, n_projections=4_000)
     assert found == pytest.approx(5 * 2 / math.pi, rel=0.02)
     assert metrics.sliced_wasserstein(a, a) == 0
-    with_power = metrics.sliced_wasserstein(a, a + shift, slices=4_000, p=2)
+    with_power = metrics.sliced_wasserstein(a, a + shift, n_projections=4_000, p=2)
     assert with_power == pytest.approx(5 / math.sqrt(2), rel=0.02)
 
 
@@ -195,13 +197,13 @@ def test_gan_03_and_04_transport():
     assert constraints.sum() == 32
     assert torch.linalg.matrix_rank(constraints) == 7
     p, q = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.4, 0.3, 0.2, 0.1])
-    cost, plan, dual = metrics.earth_mover(p, q)
+    cost, plan, dual = metrics.optimal_transport_plan(p, q)
     assert cost == pytest.approx(1, abs=1e-6)
     assert torch.allclose(plan.sum(1).float(), p)
     places = torch.arange(4)
     assert metrics.wasserstein(places, places, a_weights=p, b_weights=q) == pytest.approx(1)
     other = [0.5, 0.0, 0.5, 0.0], [0.0, 0.25, 0.0, 0.75]
-    assert metrics.earth_mover(*other)[0] == pytest.approx(1.5, abs=1e-9)
+    assert metrics.optimal_transport_plan(*other)[0] == pytest.approx(1.5, abs=1e-9)
     # The dual: a critic of slope at most 1 reaches the cost, and so does that of the program.
     critic = torch.tensor([-2.0, -1.0, 0.0, 1.0])
     assert float((critic * (p - q)).sum()) == pytest.approx(1, abs=1e-6)
@@ -221,8 +223,8 @@ def test_gan_06_normal_distributions():
     a, b = Normal(torch.tensor(1.0).double(), 2.0), Normal(torch.tensor(0.0).double(), 3.0)
     assert float(kl_divergence(a, b)) == pytest.approx(0.183242886, abs=1e-9)
     assert float(kl_divergence(b, a)) == pytest.approx(0.344534892, abs=1e-9)
-    assert metrics.wasserstein_of_normals(1, 4, 0, 9) == pytest.approx(2, abs=1e-9)
-    as_deviations = metrics.wasserstein_of_normals(1, 2, 0, 3)  # E 15.21 read the other way
+    assert metrics.squared_wasserstein_normals(1, 4, 0, 9) == pytest.approx(2, abs=1e-9)
+    as_deviations = metrics.squared_wasserstein_normals(1, 2, 0, 3)  # E 15.21 read the other way
     assert as_deviations == pytest.approx(1.101020514, abs=1e-8)
 
 
@@ -237,7 +239,7 @@ def test_wasserstein_of_normals_that_do_not_commute():
     assert torch.allclose(move @ a @ move, b)
     moved = torch.eye(3).double() - move
     cost = torch.trace(moved @ a @ moved.T)
-    found = metrics.wasserstein_of_normals(torch.zeros(3), a, torch.zeros(3), b)
+    found = metrics.squared_wasserstein_normals(torch.zeros(3), a, torch.zeros(3), b)
     assert found == pytest.approx(float(cost), rel=1e-9)
 
 
@@ -248,12 +250,12 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="same columns: a has 2, b 3"):
         metrics.energy_distance(torch.zeros(4, 2), torch.zeros(4, 3))
     with pytest.raises(ValueError, match="a has no rows"):
-        metrics.mmd(torch.zeros(0, 2), torch.zeros(4, 2))
-    with pytest.raises(ValueError, match="b has NaN or infinite numbers, the first in row 1"):
+        metrics.squared_mmd(torch.zeros(0, 2), torch.zeros(4, 2))
+    with pytest.raises(ValueError, match="b has NaN or infinite values, the first in row 1"):
         metrics.sliced_wasserstein([0.0, 1.0], [0.0, math.nan])
     with pytest.raises(ValueError, match="are all rows equal"):
-        metrics.mmd(torch.zeros(3, 1), torch.zeros(3, 1))
-    with pytest.raises(ValueError, match="sum to one"):
+        metrics.squared_mmd(torch.zeros(3, 1), torch.zeros(3, 1))
+    with pytest.raises(ValueError, match="sum to 1"):
         metrics.js_divergence([0.5, 0.6], [0.5, 0.5])
     with pytest.raises(ValueError, match="q must be probabilities"):
         metrics.js_divergence([0.5, 0.5], [math.nan, 0.5])
@@ -262,4 +264,4 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="one number from 0 per value"):
         metrics.wasserstein([1.0, 2.0], [1.0], a_weights=[1.0])
     with pytest.raises(ValueError, match=r"cost must be \[2, 2\]"):
-        metrics.earth_mover([0.5, 0.5], [0.5, 0.5], [[1.0]])
+        metrics.optimal_transport_plan([0.5, 0.5], [0.5, 0.5], [[1.0]])
