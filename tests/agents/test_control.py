@@ -100,7 +100,7 @@ def test_actions_stay_in_the_box_and_keep_their_shape():
     assert many.shape == (1000, 1)
     assert many.min() >= -2
     assert many.max() <= 1
-    assert len(evaluate_policy(agent, OneStep(), 3)) == 3
+    assert len(evaluate_policy(agent, OneStep(), 3, return_episode_rewards=True)[0]) == 3
 
 
 def test_a_callback_stops():

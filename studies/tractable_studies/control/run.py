@@ -95,7 +95,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         "steps": steps,
         "episodes": len(returns),
         "last_100": float(np.mean(returns[-LAST:])),
-        "deterministic": float(np.mean(sure)),
+        "deterministic": sure,
         "seconds": seconds,
         "steps_per_second": steps / seconds,
         "curve": _curve(ends, returns, steps),
@@ -107,7 +107,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
 
 def _tagi(
     method: str, env: str, seed: int, steps: int, checkpoint: Path
-) -> tuple[list[Any], list[float], float]:
+) -> tuple[list[Any], float, float]:
     from tractable.agents import TAGIControl, evaluate_policy
 
     before = 0.0
@@ -130,16 +130,17 @@ def _tagi(
     if agent.steps < steps:
         agent.learn(steps - agent.steps, callback=note, checkpoint=checkpoint, checkpoint_every=50)
     seconds = before + time.process_time() - started
-    return agent.episodes, evaluate_policy(agent, env, EVALUATED, seed=EVALUATION_SEED), seconds
+    sure, _ = evaluate_policy(agent, env, EVALUATED, seed=EVALUATION_SEED)
+    return agent.episodes, sure, seconds
 
 
-def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], list[float], float]:
+def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], float, float]:
     from tractable.agents import evaluate_policy
     from tractable_studies.control.ppo import Baseline
 
     baseline = Baseline(env, seed, steps)
     baseline.learn(checkpoint.with_suffix(".pt"))
-    sure = evaluate_policy(baseline, env, EVALUATED, seed=EVALUATION_SEED)
+    sure, _ = evaluate_policy(baseline, env, EVALUATED, seed=EVALUATION_SEED)
     return baseline.episodes, sure, baseline.seconds
 
 

@@ -65,8 +65,8 @@ def judge(seed: int, folder: Path) -> dict[str, Any]:
     for pessimism in PESSIMISM:
         agent = QAgent(ENV, seed=seed + 1_000, **SETTINGS)
         agent.fit(log, pessimism=pessimism, epochs=40)
-        returns = evaluate_policy(agent, gymnasium.make(ENV), EVALUATED, seed=10_000)
-        result[f"{pessimism:g}"] = float(np.mean(returns))
+        mean, _ = evaluate_policy(agent, gymnasium.make(ENV), EVALUATED, seed=10_000)
+        result[f"{pessimism:g}"] = mean
     with atomic_file(path) as scratch:
         scratch.write_text(json.dumps(result))
     return result

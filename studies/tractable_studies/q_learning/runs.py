@@ -40,7 +40,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         agent = baselines.Baseline(method, env, seed)
     agent.learn(steps)
     returns = [value for _, value in agent.episodes]
-    sure = evaluate_policy(agent, gymnasium.make(env), EVALUATED, seed=EVALUATION_SEED)
+    sure, _ = evaluate_policy(agent, gymnasium.make(env), EVALUATED, seed=EVALUATION_SEED)
     found = {
         "method": method,
         "env": env,
@@ -48,7 +48,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
         "steps": steps,
         "episodes": len(returns),
         "last_100": float(np.mean(returns[-LAST:])),
-        "sure": float(np.mean(sure)),
+        "sure": sure,
         "seconds": agent.seconds,
         "steps_per_second": steps / agent.seconds,
         "curve": curve([end for end, _ in agent.episodes], returns, steps),
