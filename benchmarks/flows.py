@@ -20,7 +20,7 @@ from torch import Tensor
 from zuko.bayesian import BayesianModel
 
 import tractable as tr
-from tractable.generative import DensityModule, flow
+from tractable.generative import DensityModule, neural_spline_flow
 
 ROWS, COLUMNS, BATCH, REPEATS, LIMIT = 4_096, 8, 128, 15, 1.2
 _PRIOR_VARIANCE = 1.0
@@ -54,7 +54,7 @@ def theirs(bayesian: bool) -> Callable[[Tensor], None]:
 
 def ours(kind: Any) -> Callable[[Tensor], None]:
     """A step of one of our learners."""
-    learner = kind(DensityModule(flow(COLUMNS)), tr.likelihoods.LogDensity(), seed=0)
+    learner = kind(DensityModule(neural_spline_flow(COLUMNS)), tr.likelihoods.LogDensity(), seed=0)
     empty = torch.zeros(BATCH, 1)
 
     def step(x: Tensor) -> None:

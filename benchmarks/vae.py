@@ -52,8 +52,8 @@ def ours(x: Tensor) -> float:
     """Seconds of an epoch."""
 
     def fit(epochs: int) -> float:
-        model = VAE(network(784, 100), network(LATENT, 784), Bernoulli("logit"), latent=LATENT,
-                    held_out=0.0)  # fmt: skip
+        model = VAE(network(784, 100), network(LATENT, 784), Bernoulli("logit"), latent_dim=LATENT,
+                    validation_fraction=0.0)  # fmt: skip
         started = time.process_time()
         model.fit(x, epochs=epochs, batch_size=BATCH)
         return time.process_time() - started

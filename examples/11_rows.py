@@ -32,7 +32,7 @@ def main() -> None:
     print(f"mean log density of new rows {p.log_prob(new).mean():.2f}, ", end="")
     print(f"of the true distribution {truth.log_prob(new).mean():.2f}")
 
-    usual, odd = p.novelty(torch.tensor([[1.0, 2.0], [1.0, -2.0]]).double()).tolist()
+    usual, odd = p.novelty_share(torch.tensor([[1.0, 2.0], [1.0, -2.0]]).double()).tolist()
     print(f"novelty of (1, 2): {usual:.2f}; of (1, -2), with common single values: {odd:.2f}")
 
     incomplete = torch.tensor([[1.0, float("nan")]]).double()

@@ -10,7 +10,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.errors import InvalidInput, InvalidModelFile
-from tractable.generative import Autoregressive, Generative, Masked
+from tractable.generative import MADE, Autoregressive, GenerativeModel
 
 S = np.array([[1.0, 0.8, 0.3], [0.8, 1.0, 0.5], [0.3, 0.5, 1.0]])
 
@@ -24,7 +24,7 @@ def gaussian(rows, seed=0):
 )
 def test_masks_let_a_column_see_those_before_it_and_the_context(columns, context, hidden):
     torch.manual_seed(0)
-    net = Masked(columns, 2, context, hidden).double()
+    net = MADE(columns, 2, context, hidden).double()
     x = torch.randn(1, context + columns, dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(net, x).squeeze().reshape(columns, 2, -1)
     reaches = jacobian.abs().sum(1) > 0
@@ -62,7 +62,7 @@ def test_density_integrates_to_one():
 def test_conditioning_on_any_columns(fitted):
     # x_0 | x_1, x_2 and x_1 | x_0, x_2 of the Gaussian; the holes come before known columns.
     rows = np.array([[np.nan, 0.5, 1.0], [2.0, np.nan, -1.0], [0.0, 0.0, 0.0]])
-    drawn = fitted.predict().complete(rows, draws=400).double().numpy()
+    drawn = fitted.predict().impute(rows, n_samples=400).double().numpy()
     assert (drawn[:, 2] == 0).all()
     for row, hole in ((0, 0), (1, 1)):
         others = [k for k in range(3) if k != hole]
@@ -89,7 +89,7 @@ def test_order_of_the_chain():
 def test_scale_of_the_noise_is_fitted_to_rows_that_were_not_learnt():
     x = gaussian(300, 3)
     plain, scaled = (
-        Autoregressive((32,), seed=0, calibrate=calibrate, held_out=0).fit(x, epochs=4)
+        Autoregressive((32,), seed=0, calibrate=calibrate, validation_fraction=0).fit(x, epochs=4)
         for calibrate in (False, True)
     )
     parts = scaled.learner_.likelihood.part.part_list
@@ -112,17 +112,22 @@ def test_every_learner_and_files(tmp_path, learner, members, likelihood):
     x = gaussian(120)
     options = {"n_weight_samples": 3} if learner is tr.BayesByBackprop else {}
     model = Autoregressive(
-        (8,), likelihood, learner=learner, members=members, options=options, dtype=torch.float64
-    ).fit(x[:, :1], x, epochs=1)
+        (8,),
+        likelihood,
+        learner=learner,
+        n_estimators=members,
+        learner_kwargs=options,
+        dtype=torch.float64,
+    ).fit(x, x[:, :1], epochs=1)
     p = model.predict(x[:5, :1])
     model.save(tmp_path / "m.tr")
-    again = Generative.load(tmp_path / "m.tr").predict(x[:5, :1])
+    again = GenerativeModel.load(tmp_path / "m.tr").predict(x[:5, :1])
     assert torch.equal(again.log_prob(x[:5]), p.log_prob(x[:5]))
     assert torch.equal(again.sample(2), p.sample(2))
     assert p.sample(2).shape == (2, 5, 3)
     assert p.log_prob(x[:5]).isfinite().all()
     if members > 1:
-        assert (p.epistemic(x[:5]) > 0).all()
+        assert (p.log_prob_std(x[:5]) > 0).all()
 
 
 class Peeking(nn.Module):
@@ -137,36 +142,36 @@ class Peeking(nn.Module):
 def test_bad_input(tmp_path):
     x = gaussian(60)
     normal = tr.likelihoods.HeteroscedasticNormal()
-    with pytest.raises(InvalidInput, match="looks at column 0 for the outputs of column 0"):
+    with pytest.raises(InvalidInput, match=r"outputs of column 0 .* depend on column 0"):
         Autoregressive(Peeking(), normal).fit(x)
     with pytest.raises(InvalidInput, match="must return"):
         Autoregressive(nn.Linear(3, 6), normal).fit(x)
-    with pytest.raises(TypeError, match="one column"):
+    with pytest.raises(TypeError, match="value of a column"):
         Autoregressive((8,), tr.likelihoods.PerStep(normal))
-    with pytest.raises(ValueError, match="floor"):
-        Autoregressive((8,), floor=-1.0)
-    own = Autoregressive(Masked(3, 2, 0, (8,)), normal).fit(x, epochs=1)
+    with pytest.raises(ValueError, match="min_noise"):
+        Autoregressive((8,), min_noise=-1.0)
+    own = Autoregressive(MADE(3, 2, 0, (8,)), normal).fit(x, epochs=1)
     own.save(tmp_path / "m.tr")
     with pytest.raises(InvalidModelFile, match="net="):
         Autoregressive.load(tmp_path / "m.tr")
-    again = Autoregressive.load(tmp_path / "m.tr", net=Masked(3, 2, 0, (8,)))
+    again = Autoregressive.load(tmp_path / "m.tr", net=MADE(3, 2, 0, (8,)))
     assert torch.equal(again.predict().log_prob(x[:5]), own.predict().log_prob(x[:5]))
-    with pytest.raises(ValueError, match="particles"):
-        own.predict(particles=0)
+    with pytest.raises(ValueError, match="n_particles"):
+        own.predict(n_particles=0)
 
 
 @pytest.mark.parametrize("likelihood", [None, tr.likelihoods.HeteroscedasticNormal()])
 def test_a_row_so_far_out_that_its_density_overflows_is_new(likelihood):
     p = Autoregressive((8,), likelihood).fit(gaussian(200), epochs=1).predict()
     rows = np.array([[1.0, -1.0, 0.0], [1e8, 1.0, 1.0], [1e20, 1.0, 1.0], [1.0, 1.0, 1e30]])
-    assert bool((p.novelty(rows)[1:] == 1).all())
+    assert bool((p.novelty_share(rows)[1:] == 1).all())
     assert bool((p.log_prob(rows)[2:] == -math.inf).all())
-    assert float(p.novelty(rows)[0]) < 1
+    assert float(p.novelty_share(rows)[0]) < 1
 
 
 def test_holes_are_filled_part_by_part_and_whole_rows_are_left_alone(monkeypatch):
     X = gaussian(300)
-    p = Autoregressive((8,)).fit(X, epochs=1).predict(particles=4)
+    p = Autoregressive((8,)).fit(X, epochs=1).predict(n_particles=4)
     rows = torch.tensor(X[:9], dtype=torch.float32)
     rows[[1, 4, 8], 0] = math.nan
     asked = []
@@ -174,8 +179,8 @@ def test_holes_are_filled_part_by_part_and_whole_rows_are_left_alone(monkeypatch
     monkeypatch.setattr(
         p.density.learner, "outputs", lambda x, **o: (asked.append(len(x)), one(x, **o))[1]
     )
-    monkeypatch.setattr("tractable.generative.autoregressive._AT_ONCE", 2 * 5 * 4)
-    found = p.complete(rows, draws=5)
+    monkeypatch.setattr("tractable.generative.autoregressive._CHUNK_ROWS", 2 * 5 * 4)
+    found = p.impute(rows, n_samples=5)
     assert asked == [40, 40, 20, 20]  # two rows, then one: to draw, and to weigh
     assert not bool(found.isnan().any())
     assert bool((found == rows)[:, ~rows.isnan()].all())

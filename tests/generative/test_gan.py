@@ -1,4 +1,4 @@
-"""Adversarial networks: losses against divergences, both games, contexts, files."""
+"""Adversarial networks: losses against divergences, both trainers, contexts, files."""
 
 import math
 
@@ -12,16 +12,16 @@ from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
 from tractable import metrics
 from tractable.errors import InvalidInput, InvalidModelFile, NotFitted, Unsupported
-from tractable.generative import GAN, Generative
-from tractable.generative.adversaries import (
+from tractable.generative import GAN, GenerativeModel
+from tractable.generative.gan_training import (
+    AdversarialTrainer,
     critic_loss,
     discriminator_loss,
     generator_loss,
     gradient_penalty,
-    kept_mass,
+    truncated_mass,
     truncated_normal,
 )
-from tractable.generative.game import Game
 
 
 def normals(seed, *shape):
@@ -98,19 +98,19 @@ def test_the_penalty_of_a_plane_is_known():
 
 
 def test_gan_07_truncated_latents():
-    mass = [kept_mass(tau) for tau in (2, 1, 0.5, 0.04)]
+    mass = [truncated_mass(tau) for tau in (2, 1, 0.5, 0.04)]
     want = [0.954499736, 0.682689492, 0.382924923, 0.031906874]
     np.testing.assert_allclose(mass, want, atol=1e-8)
-    whole = [kept_mass(tau, 100) for tau in (2, 1, 0.5, 0.04)]
+    whole = [truncated_mass(tau, 100) for tau in (2, 1, 0.5, 0.04)]
     want = [9.496886896e-3, 2.644367617e-17, 2.048157352e-42, 2.445824721e-150]
     np.testing.assert_allclose(whole, want, rtol=1e-5)
     drawn = truncated_normal((50_000,), 0.5, torch.Generator().manual_seed(0), torch.float64)
     assert float(drawn.abs().max()) <= 0.5
-    variance = 1 - 2 * 0.5 * norm.pdf(0.5) / kept_mass(0.5)
+    variance = 1 - 2 * 0.5 * norm.pdf(0.5) / truncated_mass(0.5)
     assert float(drawn.var()) == pytest.approx(variance, rel=0.03)
 
 
-# --- the game -----------------------------------------------------------------------------------
+# --- training ----------------------------------------------------------------------------------
 
 
 def two_moons(rows=1_000, seed=0):
@@ -121,38 +121,38 @@ def two_moons(rows=1_000, seed=0):
     return x * [50.0, 0.2] + [300.0, 1.0]
 
 
-def networks(columns=2, context=0, latent=2):
+def networks(columns=2, context=0, latent_dim=2):
     def net(inputs, outputs):
         return nn.Sequential(
             nn.Linear(inputs, 48), nn.LeakyReLU(0.2), nn.Linear(48, 48), nn.LeakyReLU(0.2),
             nn.Linear(48, outputs),
         )  # fmt: skip
 
-    return net(latent + context, columns), net(columns + context, 1)
+    return net(latent_dim + context, columns), net(columns + context, 1)
 
 
 @pytest.mark.parametrize(
     ("how", "epochs"),
     [
         ({}, 40),
-        ({"loss": "wasserstein", "steps": 3, "lr": 3e-3}, 60),
-        ({"loss": "wasserstein", "clip": 0.1, "steps": 2, "lr": 2e-3}, 40),
+        ({"loss": "wasserstein", "n_critic": 3, "lr": 3e-3}, 60),
+        ({"loss": "wasserstein", "weight_clip": 0.1, "n_critic": 2, "lr": 2e-3}, 40),
     ],
     ids=["logistic", "penalty", "clipped"],
 )
 def test_what_it_makes_is_near_the_data(how, epochs):
     x, new = two_moons(), two_moons(seed=3)
     unit = x.std(0)
-    model = GAN(*networks(), latent=2, **how).fit(x, epochs=epochs)
+    model = GAN(*networks(), latent_dim=2, **how).fit(x, epochs=epochs)
     made = model.predict().sample(1_000).numpy()
     mean, covariance = x.mean(0), np.cov(x.T)
     gauss = np.random.default_rng(0).multivariate_normal(mean, covariance, 1_000)
     ours = metrics.energy_distance(made / unit, new / unit)
     plain = metrics.energy_distance(gauss / unit, new / unit)
-    assert ours < (plain if "clip" not in how else 6 * plain)
+    assert ours < (plain if "weight_clip" not in how else 6 * plain)
     assert len(model.history_) == epochs
     assert all(math.isfinite(v) for record in model.history_ for v in record.values())
-    if "clip" in how:
+    if "weight_clip" in how:
         assert (
             max(float(p.detach().abs().max()) for p in model.discriminator_.parameters()) < 0.1001
         )
@@ -161,7 +161,7 @@ def test_what_it_makes_is_near_the_data(how, epochs):
 def test_a_context_moves_what_is_made():
     context = torch.rand(800, 1, generator=torch.Generator().manual_seed(0)) * 4 - 2
     x = torch.cat([2 * context, -context], 1) + 0.2 * normals(1, 800, 2)
-    model = GAN(*networks(context=1), latent=2, lr=2e-3).fit(context, x, epochs=30)
+    model = GAN(*networks(context=1), latent_dim=2, lr=2e-3).fit(x, context, epochs=30)
     made = model.predict([[-1.5], [1.5]]).sample(300)
     assert made.shape == (300, 2, 2)
     mean = made.mean(0)
@@ -172,11 +172,11 @@ def test_a_context_moves_what_is_made():
 
 def test_the_same_seed_makes_the_same_and_files_keep_it(tmp_path):
     x = two_moons(200)
-    models = [GAN(*networks(), latent=2, seed=5).fit(x, epochs=2) for _ in range(2)]
+    models = [GAN(*networks(), latent_dim=2, seed=5).fit(x, epochs=2) for _ in range(2)]
     first, second = (model.predict().sample(6) for model in models)
     assert torch.equal(first, second)
     models[0].save(tmp_path / "g.tr")
-    again = Generative.load(tmp_path / "g.tr")
+    again = GenerativeModel.load(tmp_path / "g.tr")
     assert type(again) is GAN
     assert torch.equal(again.predict().sample(6), first)
     assert torch.equal(again.score(x[:5]), models[0].score(x[:5]))
@@ -187,25 +187,25 @@ def test_the_same_seed_makes_the_same_and_files_keep_it(tmp_path):
     data[-9] ^= 1
     (tmp_path / "bad.tr").write_bytes(bytes(data))
     with pytest.raises(InvalidModelFile):
-        Generative.load(tmp_path / "bad.tr")
+        GenerativeModel.load(tmp_path / "bad.tr")
 
 
 def test_bad_input_is_refused():
     x = two_moons(50)
     make, judge = networks()
-    with pytest.raises(ValueError, match="latent must be at least 1"):
-        GAN(make, judge, latent=0)
-    with pytest.raises(ValueError, match="clip is a positive bound for loss='wasserstein'"):
-        GAN(make, judge, latent=2, clip=0.1)
+    with pytest.raises(ValueError, match="latent_dim must be at least 1"):
+        GAN(make, judge, latent_dim=0)
+    with pytest.raises(ValueError, match="weight_clip must be positive, for loss='wasserstein'"):
+        GAN(make, judge, latent_dim=2, weight_clip=0.1)
     with pytest.raises(ValueError, match="loss must be"):
-        GAN(make, judge, latent=2, loss="hinge")
-    with pytest.raises(InvalidInput, match="generator must give rows of 2 numbers"):
-        GAN(nn.Linear(2, 3), judge, latent=2).fit(x)
-    with pytest.raises(InvalidInput, match="one score a row"):
-        GAN(make, nn.Linear(2, 2), latent=2).fit(x)
+        GAN(make, judge, latent_dim=2, loss="hinge")
+    with pytest.raises(InvalidInput, match="generator must return rows of 2 numbers"):
+        GAN(nn.Linear(2, 3), judge, latent_dim=2).fit(x)
+    with pytest.raises(InvalidInput, match="one score per row"):
+        GAN(make, nn.Linear(2, 2), latent_dim=2).fit(x)
     with pytest.raises(NotFitted):
-        GAN(make, judge, latent=2).score(x)
-    model = GAN(make, judge, latent=2).fit(x, epochs=1)
+        GAN(make, judge, latent_dim=2).score(x)
+    model = GAN(make, judge, latent_dim=2).fit(x, epochs=1)
     with pytest.raises(Unsupported, match="a GAN has no log_prob"):
         model.predict().log_prob(x)
     with pytest.raises(ValueError, match="truncation must be positive"):
@@ -218,7 +218,7 @@ def test_a_fit_does_not_depend_on_torchs_generator_and_leaves_it_as_it_was():
     x, found = normals(0, 200, 2), []
     for seed in (1, 2):
         judge = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 1))
-        model = GAN(nn.Linear(2, 2), judge, latent=2, seed=4)
+        model = GAN(nn.Linear(2, 2), judge, latent_dim=2, seed=4)
         torch.manual_seed(seed)
         before = torch.get_rng_state()
         found.append(model.fit(x, epochs=2).predict().sample(5))
@@ -229,30 +229,37 @@ def test_a_fit_does_not_depend_on_torchs_generator_and_leaves_it_as_it_was():
 def test_the_average_of_the_weights_forgets_where_they_began():
     # After 60 steps 0.99^60, more than a half, would be of the weights that were drawn.
     x = 3 + normals(0, 320, 1)
-    model = GAN(nn.Linear(1, 1), nn.Linear(1, 1), latent=1, loss="wasserstein", clip=1.0, steps=1)
-    game = Game(model, x, None)
-    first = game.generator.bias.detach().clone()
+    model = GAN(
+        nn.Linear(1, 1),
+        nn.Linear(1, 1),
+        latent_dim=1,
+        loss="wasserstein",
+        weight_clip=1.0,
+        n_critic=1,
+    )
+    trainer = AdversarialTrainer(model, x, None)
+    first = trainer.generator.bias.detach().clone()
     for _ in range(12):
-        game.play(64)
-    now, kept = game.generator.bias.detach(), game.kept.bias.detach()
+        trainer.run_epoch(64)
+    now, kept = trainer.generator.bias.detach(), trainer.average.bias.detach()
     assert float((now - first).abs()) > 0.05
     assert float((now - kept).abs()) < 0.4 * float((now - first).abs())
 
 
 def test_a_generator_that_never_learns_is_no_model():
-    model = GAN(nn.Linear(1, 1), nn.Linear(1, 1), latent=1, loss="wasserstein")
-    with pytest.raises(ValueError, match="never had a turn: the discriminator took 2 steps, and"):
+    model = GAN(nn.Linear(1, 1), nn.Linear(1, 1), latent_dim=1, loss="wasserstein")
+    with pytest.raises(ValueError, match="was not updated: there were 2 discriminator steps, and"):
         model.fit(normals(0, 60, 1), epochs=2)
     assert model.generator_ is None
 
 
 def test_scores_want_the_context_that_was_learnt():
     x = normals(0, 60, 2)
-    plain = GAN(nn.Linear(2, 2), nn.Linear(2, 1), latent=2).fit(x, epochs=1)
-    given = GAN(nn.Linear(3, 2), nn.Linear(3, 1), latent=2).fit(x[:, :1], x, epochs=1)
+    plain = GAN(nn.Linear(2, 2), nn.Linear(2, 1), latent_dim=2).fit(x, epochs=1)
+    given = GAN(nn.Linear(3, 2), nn.Linear(3, 1), latent_dim=2).fit(x, x[:, :1], epochs=1)
     with pytest.raises(InvalidInput, match="fitted without a context"):
         plain.score(x[:2], x[:2, :1])
-    with pytest.raises(InvalidInput, match="needs one"):
+    with pytest.raises(InvalidInput, match="with a context: use"):
         given.score(x[:2])
     with pytest.raises(InvalidInput, match="2 rows and 3 contexts"):
         given.score(x[:2], x[:3, :1])

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from tractable.generative import Schedule
-from tractable.generative.samplers import Walk, guided, step
+from tractable.generative import NoiseSchedule
+from tractable.generative.diffusion.samplers import SamplerConfig, guided, step_weights
 
-BETA3 = Schedule([0.1, 0.2, 0.3])
+BETA3 = NoiseSchedule([0.1, 0.2, 0.3])
 
 
 def one(value):
@@ -80,9 +80,9 @@ def test_dif_06_weights_of_the_noise():
 
 
 def test_dif_07_unit_variance_is_kept():
-    for schedule in (BETA3, Schedule.cosine(30), Schedule.linear(1000)):
+    for schedule in (BETA3, NoiseSchedule.cosine(30), NoiseSchedule.linear(1000)):
         times = torch.arange(schedule.steps + 1)
-        total = schedule.alpha_bar(times) + schedule.noise_share(times)
+        total = schedule.alpha_bar(times) + schedule.one_minus_alpha_bar(times)
         assert torch.allclose(total, torch.ones_like(total), rtol=0, atol=1e-14)
 
 
@@ -108,11 +108,11 @@ def test_dif_14_first_step():
     at_zero = BETA3.mean_of_noise(one(1.0), one(0.0), 1)
     assert float(at_zero) == pytest.approx(-1 / 3, abs=1e-12)
     noise, z = one(0.4), one(0.7)
-    assert torch.allclose(BETA3.row_of("noise", noise, z, 1), BETA3.mean_of_noise(noise, z, 1))
+    assert torch.allclose(BETA3.x0_from("noise", noise, z, 1), BETA3.mean_of_noise(noise, z, 1))
 
 
 def test_dif_15_long_products_in_logarithms():
-    schedule = Schedule.linear(1000)
+    schedule = NoiseSchedule.linear(1000)
     assert (float(schedule.betas[0]), float(schedule.betas[-1])) == pytest.approx((1e-4, 0.02))
     assert float(schedule.alpha_bar(1000)) == pytest.approx(4.035829765e-05, rel=1e-9)
 
@@ -122,12 +122,12 @@ def test_forms_agree(form):
     generator = torch.Generator().manual_seed(0)
     x, noise = (torch.randn(50, 3, generator=generator, dtype=torch.float64) for _ in range(2))
     t = torch.randint(1, 4, (50,), generator=generator)
-    z = BETA3.noised(x, noise, t)
+    z = BETA3.q_sample(x, noise, t)
     target = BETA3.target(form, x, noise, t)
-    assert torch.allclose(BETA3.row_of(form, target, z, t), x, rtol=0, atol=1e-12)
+    assert torch.allclose(BETA3.x0_from(form, target, z, t), x, rtol=0, atol=1e-12)
     assert torch.allclose(BETA3.noise_of(x, z, t), noise, rtol=0, atol=1e-12)
-    moved = BETA3.row_of(form, target + 1.0, z, t) - x
-    assert torch.allclose(moved[:, 0], BETA3.row_factor(form, t), rtol=0, atol=1e-12)
+    moved = BETA3.x0_from(form, target + 1.0, z, t) - x
+    assert torch.allclose(moved[:, 0], BETA3.dx0(form, t), rtol=0, atol=1e-12)
 
 
 def test_d_16_prior_term():
@@ -147,40 +147,42 @@ def test_d_16_prior_term():
 
 def test_d_27_steps_of_ddpm_and_ddim():
     error = torch.tensor([0.2], dtype=torch.float64)
-    on_z, on_x, spread = step(BETA3, Walk(variance="posterior"), 3, 2, error)
+    on_z, on_x, spread = step_weights(BETA3, SamplerConfig(variance="posterior"), 3, 2, error)
     assert [float(v) for v in BETA3.posterior_weights(3)] == pytest.approx(
         [float(on_z), float(on_x), float(spread)]
     )
-    assert float(step(BETA3, Walk(variance="beta"), 3, 2, error)[2]) == pytest.approx(0.3)
-    learnt = float(step(BETA3, Walk(variance="learnt"), 3, 2, error)[2])
+    assert float(
+        step_weights(BETA3, SamplerConfig(variance="beta"), 3, 2, error)[2]
+    ) == pytest.approx(0.3)
+    learnt = float(step_weights(BETA3, SamplerConfig(variance="learned"), 3, 2, error)[2])
     assert learnt == pytest.approx(float(spread) + float(on_x) ** 2 * 0.2)
     # DDIM with eta = 1 is DDPM with the posterior's variance; with eta = 0 it has no noise.
-    same = step(BETA3, Walk("ddim", eta=1.0), 3, 2, error)
+    same = step_weights(BETA3, SamplerConfig("ddim", eta=1.0), 3, 2, error)
     assert [float(v) for v in same] == pytest.approx([float(on_z), float(on_x), float(spread)])
-    assert float(step(BETA3, Walk("ddim"), 3, 2, error)[2]) == 0.0
+    assert float(step_weights(BETA3, SamplerConfig("ddim"), 3, 2, error)[2]) == 0.0
 
 
 def test_times_are_spread_evenly():
-    schedule = Schedule.cosine(100)
+    schedule = NoiseSchedule.cosine(100)
     assert schedule.times(4) == [100, 75, 50, 25]
     assert schedule.times() == list(range(100, 0, -1))
     for number in (1, 7, 33, 99, 100):
         times = schedule.times(number)
         assert len(set(times)) == number
         assert (times[0], min(times) >= 1) == (100, True)
-    with pytest.raises(ValueError, match="101 sampling steps are more than the schedule has"):
+    with pytest.raises(ValueError, match="101 sampling steps are more than the 100 steps"):
         schedule.times(101)
 
 
 @pytest.mark.parametrize("betas", [[0.1, 1.0], [0.0], [0.5, float("nan")], [-0.1], []])
 def test_bad_schedules(betas):
     with pytest.raises(ValueError, match=r"between 0 and 1|at least one step"):
-        Schedule(betas)
+        NoiseSchedule(betas)
 
 
 def test_bad_numbers_of_steps():
     for steps in (0, -1, 2.5, True):
         with pytest.raises(ValueError, match="whole number"):
-            Schedule.cosine(steps)
+            NoiseSchedule.cosine(steps)
     with pytest.raises(ValueError, match="from 1"):
         BETA3.times(0)

@@ -9,7 +9,7 @@ import torch
 from scipy import integrate
 from torch import nn
 
-from tractable.generative import Chain
+from tractable.generative import ComposedFlow
 from tractable.generative import transforms as T
 
 DOUBLE = torch.float64
@@ -93,7 +93,7 @@ def test_inverse_and_log_determinant(name, d):
 def test_density_integrates_to_one_and_samples_match(name):
     module, d = made(name, 2)
     assert d == 2
-    distribution = Chain([module], 2).double()()
+    distribution = ComposedFlow([module], 2).double()()
     number = 281
     side = torch.linspace(-9.97, 9.99, number, dtype=DOUBLE)  # not on the edges of bins
     grid = torch.cartesian_prod(side, side)
@@ -117,7 +117,7 @@ def test_density_integrates_to_one_and_samples_match(name):
 def test_samples_of_a_squeezed_flow_have_its_density():
     """Of four columns no grid: importance weights average to one, and give the same means."""
     module, _ = made("squeezed", 4)
-    distribution = Chain([module], 4).double()()
+    distribution = ComposedFlow([module], 4).double()()
     torch.manual_seed(0)
     n = 200_000
     with torch.no_grad():
@@ -317,7 +317,7 @@ def test_flw_15_coupling_of_zuko():
 def test_ours_and_zukos_in_one_flow():
     zuko = pytest.importorskip("zuko")
     theirs = zuko.flows.MAF(2, 0, transforms=1, hidden_features=(8,)).transform
-    both = Chain([T.Planar(2), theirs], 2)()
+    both = ComposedFlow([T.Planar(2), theirs], 2)()
     x = torch.randn(5, 2)
     first, log_det = both.transforms[0].call_and_ladj(x)
     second, more = both.transforms[1].call_and_ladj(first)
@@ -357,7 +357,7 @@ def test_bad_arguments(bad):
 
 def test_one_dimensional_flow_integrates_to_one():
     module = drawn(T.Planar(1), scale=1.0)
-    distribution = Chain([module, drawn(T.Linear(1))], 1).double()()
+    distribution = ComposedFlow([module, drawn(T.Linear(1))], 1).double()()
     with torch.no_grad():
         mass, _ = integrate.quad(
             lambda v: float(distribution.log_prob(torch.tensor([[v]], dtype=DOUBLE)).exp()),

@@ -10,8 +10,14 @@ from torch.distributions import MultivariateNormal, Normal
 
 import tractable as tr
 from tractable.errors import InvalidInput, InvalidModelFile, InvalidTarget, NotFitted, Unsupported
-from tractable.generative import VAE, Autoencoder, Generative, kl_to_prior, slerp
-from tractable.generative.estimators import doubly_reparameterised, expectation
+from tractable.generative import VAE, GenerativeModel
+from tractable.generative.autoencoder import (
+    Autoencoder,
+    doubly_reparameterized,
+    expectation,
+    kl_to_prior,
+    slerp,
+)
 from tractable.likelihoods import Bernoulli
 from tractable.likelihoods import Normal as NormalLikelihood
 
@@ -34,7 +40,7 @@ def fixture(mean=0.6, variance=0.3):
         decoder.weight.fill_(1.5)
         decoder.bias.fill_(0.2)
     likelihood = NormalLikelihood(math.sqrt(0.5))
-    return Autoencoder(constant(mean, variance), decoder, likelihood, latent=1).double()
+    return Autoencoder(constant(mean, variance), decoder, likelihood, latent_dim=1).double()
 
 
 X = torch.tensor([[1.7]], dtype=DOUBLE)
@@ -50,7 +56,7 @@ def test_vae_02_the_bound_two_ways():
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     z = 0.6 + math.sqrt(0.3) * torch.tensor(nodes).reshape(-1, 1, 1)
     weights = torch.tensor(weights / weights.sum())
-    reconstruction = float((net.reconstruction(X, z)[:, 0] * weights).sum())
+    reconstruction = float((net.reconstruction_log_prob(X, z)[:, 0] * weights).sum())
     assert reconstruction == pytest.approx(-1.607364943, abs=1e-9)
     q = net.encode(X)
     kl = float(kl_to_prior(q.loc, q.scale**2))
@@ -71,10 +77,10 @@ def test_vae_02_the_bound_two_ways():
 @torch.no_grad()
 def test_vae_02_at_the_exact_posterior_all_weights_are_log_p():
     net = fixture(9 / 11, 2 / 11)
-    weights = net.log_weights(X, samples=50)
+    weights = net.log_weights(X, n_samples=50)
     assert torch.allclose(weights, torch.tensor(-1.833829898, dtype=DOUBLE), atol=1e-8)
     assert float(weights.std()) < 1e-12
-    assert float(net.evidence(X, samples=7)) == pytest.approx(-1.833829898, abs=1e-8)
+    assert float(net.iwae(X, n_samples=7)) == pytest.approx(-1.833829898, abs=1e-8)
 
 
 def test_the_importance_weighted_bound_rises_to_log_p():
@@ -82,7 +88,7 @@ def test_the_importance_weighted_bound_rises_to_log_p():
     torch.manual_seed(0)
     with torch.no_grad():
         rows = X.expand(4_000, 1)
-        found = [net.evidence(rows, samples=k).mean().item() for k in (1, 4, 16, 256)]
+        found = [net.iwae(rows, n_samples=k).mean().item() for k in (1, 4, 16, 256)]
     assert found == sorted(found)
     assert found[0] == pytest.approx(-2.039351345, abs=0.05)
     assert found[-1] == pytest.approx(log_p, abs=0.005)
@@ -98,7 +104,7 @@ def test_vae_03_divergence_to_the_prior():
     assert found == pytest.approx(0.845192106, abs=1e-8)
 
 
-@pytest.mark.parametrize(("estimator", "variance"), [("reparameterised", 4.0), ("score", 51.5625)])
+@pytest.mark.parametrize(("estimator", "variance"), [("reparameterized", 4.0), ("score", 51.5625)])
 def test_vae_04_two_estimators_of_a_gradient(estimator, variance):
     n = 200_000
     noise = torch.randn(1, n, 1, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
@@ -131,7 +137,7 @@ def importance_slopes(doubly, samples, n=20_000):
         return seen - 0.5 * z.square().sum(-1)
 
     if doubly:
-        bound = doubly_reparameterised(log_joint, q, noise)
+        bound = doubly_reparameterized(log_joint, q, noise)
     else:
         z = q.loc + q.scale * noise
         log_q = -0.5 * ((z - q.loc) / q.scale) ** 2 - q.scale.log()
@@ -140,7 +146,7 @@ def importance_slopes(doubly, samples, n=20_000):
 
 
 @pytest.mark.parametrize("samples", [1, 5, 50])
-def test_doubly_reparameterised_gradients_are_right_and_have_less_variance(samples):
+def test_doubly_reparameterized_gradients_are_right_and_have_less_variance(samples):
     found = [importance_slopes(doubly, samples) for doubly in (True, False)]
     assert torch.allclose(found[0][0], found[1][0])
     gap = found[0][1] - found[1][1]
@@ -198,10 +204,10 @@ def test_the_bound_of_the_linear_autoencoder_is_the_ppca_likelihood_at_the_optim
         encoder.weight.copy_(torch.cat([back, torch.zeros(2, 4)]))
         log_variance = (noise * posterior.diagonal()).log()
         encoder.bias.copy_(torch.cat([-back @ x.mean(0), log_variance]))
-    net = Autoencoder(encoder, decoder, NormalLikelihood(math.sqrt(noise)), latent=2).double()
+    net = Autoencoder(encoder, decoder, NormalLikelihood(math.sqrt(noise)), latent_dim=2).double()
     with torch.no_grad():
-        assert torch.allclose(net.log_weights(x, samples=3), log_p.expand(3, -1), atol=1e-10)
-        assert float(net.elbo(x, samples=200).mean()) == pytest.approx(
+        assert torch.allclose(net.log_weights(x, n_samples=3), log_p.expand(3, -1), atol=1e-10)
+        assert float(net.elbo(x, n_samples=200).mean()) == pytest.approx(
             float(log_p.mean()), abs=0.01
         )
 
@@ -212,11 +218,11 @@ def test_learning_approaches_the_ppca_likelihood_and_does_not_pass_it():
     _, noise, log_p = ppca(x, 2)
     log_p = float(log_p.mean())
     model = VAE(
-        nn.Linear(4, 4), nn.Linear(2, 4), NormalLikelihood(math.sqrt(noise)), latent=2,
-        dtype=DOUBLE, held_out=0.0, standardize=False, options={"lr": 0.05},
+        nn.Linear(4, 4), nn.Linear(2, 4), NormalLikelihood(math.sqrt(noise)), latent_dim=2,
+        dtype=DOUBLE, validation_fraction=0.0, standardize=False, learner_kwargs={"lr": 0.05},
     )  # fmt: skip
     model.fit(x, epochs=40, batch_size=100)
-    found = float(model.predict(bound=200).log_prob(x).mean())
+    found = float(model.predict(n_importance_samples=200).log_prob(x).mean())
     independent = float(Normal(x.mean(0), x.std(0)).log_prob(x).sum(1).mean())
     assert log_p - 0.04 < found < log_p + 1e-6
     assert found > independent + 0.5
@@ -225,13 +231,13 @@ def test_learning_approaches_the_ppca_likelihood_and_does_not_pass_it():
 def test_the_noise_is_learnt_and_holes_are_drawn_from_the_conditional_normal():
     x = low_rank()
     model = VAE(
-        nn.Linear(4, 4), nn.Linear(2, 4), NormalLikelihood(outputs=4), latent=2, dtype=DOUBLE,
-        held_out=0.0, standardize=False, options={"lr": 0.03},
+        nn.Linear(4, 4), nn.Linear(2, 4), NormalLikelihood(outputs=4), latent_dim=2, dtype=DOUBLE,
+        validation_fraction=0.0, standardize=False, learner_kwargs={"lr": 0.03},
     ).fit(x, epochs=40, batch_size=100)  # fmt: skip
     row = x[:1].clone()
     row[0, 0] = math.nan
     found = tr.infer.impute(model, row, n_samples=1_500)
-    net = model.module()
+    net = model.to_module()
     loading, noise = net.decoder.weight.detach(), net.log_noise.exp().detach()
     assert 0.1 < float(noise.mean()) < 0.5  # 0.25 in truth, and 1 before
     covariance = loading @ loading.T + torch.diag(noise)
@@ -261,56 +267,61 @@ def images(rows=300, seed=0):
 def made(**options):
     encoder = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 4))
     decoder = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 12))
-    return VAE(encoder, decoder, Bernoulli("logit"), latent=2, **options)
+    return VAE(encoder, decoder, Bernoulli("logit"), latent_dim=2, **options)
 
 
 @pytest.mark.parametrize(
     "how",
     [
         {},
-        {"learner": tr.BayesByBackprop, "options": {"lr": 0.01, "n_weight_samples": 4}},
-        {"members": 2},
-        {"bound": "importance", "samples": 5},
-        {"bound": "importance", "samples": 5, "estimator": "doubly"},
-        {"bound": "importance", "samples": 5, "estimator": "doubly", "members": 2},
-        {"estimator": "score", "samples": 4},
+        {"learner": tr.BayesByBackprop, "learner_kwargs": {"lr": 0.01, "n_weight_samples": 4}},
+        {"n_estimators": 2},
+        {"objective": "iwae", "n_latent_samples": 5},
+        {"objective": "iwae", "n_latent_samples": 5, "estimator": "doubly_reparameterized"},
+        {
+            "objective": "iwae",
+            "n_latent_samples": 5,
+            "estimator": "doubly_reparameterized",
+            "n_estimators": 2,
+        },
+        {"estimator": "score", "n_latent_samples": 4},
         {"beta": 0.5},
     ],
     ids=["backprop", "bbb", "ensemble", "importance", "doubly", "doubly-2", "score", "beta"],
 )
 def test_every_way_to_learn_models_the_patterns_and_its_file_is_the_same(how, tmp_path):
     x, _ = images()
-    how = {"options": {"lr": 0.01}, **how}
+    how = {"learner_kwargs": {"lr": 0.01}, **how}
     model = made(**how).fit(x, epochs=12)
-    p = model.predict(bound=20)
+    p = model.predict(n_importance_samples=20)
     share = x.mean(0).clamp(1e-3, 1 - 1e-3)
     independent = (x * share.log() + (1 - x) * (1 - share).log()).sum(1).mean()
     assert float(p.log_prob(x).mean()) > float(independent) + 1
     assert p.sample(5).shape == (5, 12)
     assert set(p.sample(20).unique().tolist()) <= {0.0, 1.0}
-    assert torch.equal(p.sample(5), model.predict(bound=20).sample(5))
+    assert torch.equal(p.sample(5), model.predict(n_importance_samples=20).sample(5))
     model.save(tmp_path / "m.tr")
-    again = Generative.load(tmp_path / "m.tr").predict(bound=20)
+    again = GenerativeModel.load(tmp_path / "m.tr").predict(n_importance_samples=20)
     assert torch.equal(again.log_prob(x), p.log_prob(x))
     assert torch.equal(again.sample(5), p.sample(5))
 
 
 def test_weights_that_disagree_are_novel_and_rows_that_do_not_belong_are_unlikely():
     x, _ = images()
-    model = made(members=3, options={"lr": 0.01}).fit(x, epochs=12)
-    p = model.predict(bound=200)
+    model = made(n_estimators=3, learner_kwargs={"lr": 0.01}).fit(x, epochs=12)
+    p = model.predict(n_importance_samples=200)
     strange = (torch.rand(50, 12, generator=torch.Generator().manual_seed(9)) < 0.5).float()
-    assert float(p.epistemic(strange).mean()) > 1.3 * float(p.epistemic(x).mean())
-    assert float(p.novelty(strange).mean()) > 0.85
-    assert float(p.novelty(images(seed=5)[0]).mean()) == pytest.approx(0.5, abs=0.15)
+    assert float(p.log_prob_std(strange).mean()) > 1.3 * float(p.log_prob_std(x).mean())
+    assert float(p.novelty_share(strange).mean()) > 0.85
+    assert float(p.novelty_share(images(seed=5)[0]).mean()) == pytest.approx(0.5, abs=0.15)
     assert torch.isfinite(p.log_prob(torch.ones(1, 12))).all()  # a pixel never on, on
 
 
 def test_a_context_says_which():
     x, kind = images()
     encoder, decoder = nn.Linear(13, 4), nn.Sequential(nn.Linear(3, 12))
-    model = VAE(encoder, decoder, Bernoulli("logit"), latent=2, options={"lr": 0.05})
-    model.fit(kind.unsqueeze(1).float(), x, epochs=30)
+    model = VAE(encoder, decoder, Bernoulli("logit"), latent_dim=2, learner_kwargs={"lr": 0.05})
+    model.fit(x, kind.unsqueeze(1).float(), epochs=30)
     p = model.predict([[0.0], [1.0]])
     drawn = p.sample(200)
     assert drawn.shape == (200, 2, 12)
@@ -321,7 +332,9 @@ def test_a_context_says_which():
 def test_grey_pixels_are_drawn_anew():
     grey = torch.full((200, 12), 0.5)
     grey[:, :6] = 1.0
-    model = made(binarize=True, options={"lr": 0.01}, held_out=0.0).fit(grey, epochs=5)
+    model = made(binarize=True, learner_kwargs={"lr": 0.01}, validation_fraction=0.0).fit(
+        grey, epochs=5
+    )
     drawn = model.predict().sample(300)
     assert float(drawn[:, :6].mean()) > 0.85
     assert float(drawn[:, 6:].mean()) == pytest.approx(0.5, abs=0.1)
@@ -337,10 +350,10 @@ def test_networks_of_ones_own_come_back_with_the_network(tmp_path):
             return self.layer(x)
 
     x, _ = images()
-    model = VAE(Own(), nn.Linear(2, 12), Bernoulli("logit"), latent=2).fit(x, epochs=1)
+    model = VAE(Own(), nn.Linear(2, 12), Bernoulli("logit"), latent_dim=2).fit(x, epochs=1)
     model.save(tmp_path / "m.tr")
     with pytest.raises(InvalidModelFile, match="ModuleList"):
-        Generative.load(tmp_path / "m.tr")
+        GenerativeModel.load(tmp_path / "m.tr")
     again = VAE.load(tmp_path / "m.tr", net=nn.ModuleList([Own(), nn.Linear(2, 12)]))
     assert torch.equal(again.predict().log_prob(x), model.predict().log_prob(x))
 
@@ -350,37 +363,37 @@ def test_networks_of_ones_own_come_back_with_the_network(tmp_path):
 
 def test_bad_input_is_refused():
     linear, likelihood = nn.Linear(3, 4), NormalLikelihood(1.0)
-    with pytest.raises(ValueError, match="latent must be at least 1, got 0"):
-        VAE(linear, nn.Linear(2, 3), likelihood, latent=0)
-    with pytest.raises(ValueError, match="has no beta"):
-        VAE(linear, nn.Linear(2, 3), likelihood, latent=2, beta=2.0, bound="importance")
-    with pytest.raises(ValueError, match="is for importance weights"):
-        VAE(linear, nn.Linear(2, 3), likelihood, latent=2, estimator="doubly")
+    with pytest.raises(ValueError, match="latent_dim must be at least 1, got 0"):
+        VAE(linear, nn.Linear(2, 3), likelihood, latent_dim=0)
+    with pytest.raises(ValueError, match="no beta"):
+        VAE(linear, nn.Linear(2, 3), likelihood, latent_dim=2, beta=2.0, objective="iwae")
+    with pytest.raises(ValueError, match="needs objective='iwae'"):
+        VAE(linear, nn.Linear(2, 3), likelihood, latent_dim=2, estimator="doubly_reparameterized")
     with pytest.raises(TypeError, match=r"likelihood must be one of tractable\.likelihoods"):
-        VAE(linear, nn.Linear(2, 3), nn.MSELoss(), latent=2)
+        VAE(linear, nn.Linear(2, 3), nn.MSELoss(), latent_dim=2)
     with pytest.raises(TypeError, match="encoder must be a"):
-        VAE("encoder", linear, likelihood, latent=2)
-    with pytest.raises(Unsupported, match=r"generative\.Latent"):
-        VAE(linear, nn.Linear(2, 3), likelihood, latent=2, learner=tr.TAGI)
+        VAE("encoder", linear, likelihood, latent_dim=2)
+    with pytest.raises(Unsupported, match=r"generative\.LatentDecoder"):
+        VAE(linear, nn.Linear(2, 3), likelihood, latent_dim=2, learner=tr.TAGI)
     with pytest.raises(NotFitted):
-        made().module()
+        made().to_module()
     x = torch.rand(20, 3)
-    with pytest.raises(InvalidInput, match="encoder must give 6 numbers a row"):
-        VAE(linear, nn.Linear(3, 3), likelihood, latent=3).fit(x)
+    with pytest.raises(InvalidInput, match="encoder must return 6 numbers per row"):
+        VAE(linear, nn.Linear(3, 3), likelihood, latent_dim=3).fit(x)
     with pytest.raises(InvalidTarget, match="0 or 1"):
-        VAE(linear, nn.Linear(2, 3), Bernoulli(), latent=2).fit(x)
-    with pytest.raises(ValueError, match="bound must be a number of draws"):
-        made().fit(images()[0], epochs=1).predict(bound=0)
+        VAE(linear, nn.Linear(2, 3), Bernoulli(), latent_dim=2).fit(x)
+    with pytest.raises(ValueError, match="n_importance_samples must be"):
+        made().fit(images()[0], epochs=1).predict(n_importance_samples=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
 def test_log_densities_have_the_precision_of_the_model(dtype):
     x = low_rank()[:100]
     parts = (nn.Linear(4, 4), nn.Linear(2, 4), NormalLikelihood(outputs=4))
-    model = VAE(*parts, latent=2, dtype=dtype).fit(x, epochs=1)
-    p = model.predict(bound=20)
-    assert p.log_prob(x).dtype == p.epistemic(x).dtype == p.novelty(x).dtype == dtype
-    net = model.module()
-    assert net.evidence(x.to(dtype)).dtype == dtype
+    model = VAE(*parts, latent_dim=2, dtype=dtype).fit(x, epochs=1)
+    p = model.predict(n_importance_samples=20)
+    assert p.log_prob(x).dtype == p.log_prob_std(x).dtype == p.novelty_share(x).dtype == dtype
+    net = model.to_module()
+    assert net.iwae(x.to(dtype)).dtype == dtype
     with torch.no_grad():
-        assert net.evidence(x.to(dtype)).dtype == dtype
+        assert net.iwae(x.to(dtype)).dtype == dtype

@@ -9,13 +9,13 @@ from torch import nn
 
 import tractable as tr
 from tractable.errors import InvalidInput
-from tractable.generative import VAE, Autoregressive, Chain, Diffusion, Flow
+from tractable.generative import VAE, Autoregressive, ComposedFlow, Diffusion, Flow
 from tractable.generative import transforms as T
 from tractable.likelihoods import HeteroscedasticNormal, Normal
 from tractable.training import EarlyStopping
 
 SCALES = (1e-3, 1.0, 100.0, 1e4)
-COMMON = {"dtype": torch.float64, "held_out": 0.0}
+COMMON = {"dtype": torch.float64, "validation_fraction": 0.0}
 
 
 class Shifted(nn.Module):
@@ -36,17 +36,17 @@ def vae(seed, inputs, context, **more):
         nn.Linear(inputs + context, 2),
         nn.Linear(1 + context, inputs),
         Normal(outputs=inputs),
-        latent=1,
+        latent_dim=1,
         seed=seed,
-        options={"lr": 0.02},
+        learner_kwargs={"lr": 0.02},
         **more,
         **COMMON,
     )
 
 
 def affine(seed, columns, context, **more):
-    net = Shifted(context, columns) if context else Chain([T.Linear(columns)], columns)
-    return Flow(net, seed=seed, **{"options": {"lr": 0.05}, **more}, **COMMON)
+    net = Shifted(context, columns) if context else ComposedFlow([T.Linear(columns)], columns)
+    return Flow(net, seed=seed, **{"learner_kwargs": {"lr": 0.05}, **more}, **COMMON)
 
 
 def chain(seed, columns, context, **more):
@@ -56,10 +56,10 @@ def chain(seed, columns, context, **more):
 
 MODELS = {
     "flow": affine,
-    "flow, ensemble": lambda *sizes: affine(*sizes, members=2),
+    "flow, ensemble": lambda *sizes: affine(*sizes, n_estimators=2),
     "flow, Bayes by Backprop": lambda *sizes: affine(*sizes, learner=tr.BayesByBackprop),
     "vae": vae,
-    "vae, ensemble": lambda *sizes: vae(*sizes, members=2),
+    "vae, ensemble": lambda *sizes: vae(*sizes, n_estimators=2),
     "autoregressive": chain,
     "autoregressive, gradient": lambda *sizes: chain(*sizes, learner=tr.Backprop),
     "autoregressive, other order": lambda s, n, c: chain(s, n, c, order=list(range(n))[::-1]),
@@ -69,7 +69,7 @@ FIT = {"epochs": 3, "batch_size": 32, "progress": False}
 
 
 def fit_options(name, **options):
-    return {**FIT, **({"copies": 2} if name == "diffusion" else {}), **options}
+    return {**FIT, **({"noise_copies": 2} if name == "diffusion" else {}), **options}
 
 
 def rows(seed, n=120):
@@ -89,7 +89,7 @@ def fitted(name, seed, scale, given, **options):
     about, new = rows(seed + 100)
     model = MODELS[name](seed, 3, 1 if given else 0)
     if given:
-        data, validation = (context / scale, x * scale), (about / scale, new * scale)
+        data, validation = (x * scale, context / scale), (new * scale, about / scale)
     else:
         data, validation = (x * scale,), (new * scale,)
     model.fit(*data, validation=validation, **fit_options(name, **options))
@@ -115,12 +115,12 @@ def test_scores_differ_by_the_log_jacobian_only(name, given, seed):
 @pytest.mark.parametrize("name", [n for n in MODELS if n.startswith(("flow", "autoregressive"))])
 def test_the_score_is_the_negative_mean_log_density(name, scale, given):
     model, validation = fitted(name, 0, scale, given)
-    options = {"draws": 2} if "Bayes" in name else {}
+    options = {"n_weight_samples": 2} if "Bayes" in name else {}
     if options:  # few draws, another few: agrees up to their spread
         tolerance = 0.5
     else:
         tolerance = 1e-9
-    found = model.predict(*validation[:-1], **options).log_prob(validation[-1]).mean()
+    found = model.predict(*validation[1:], **options).log_prob(validation[0]).mean()
     assert scores(model)[-1] == pytest.approx(-float(found), abs=tolerance)
 
 
@@ -128,7 +128,7 @@ def test_the_score_is_the_negative_mean_log_density(name, scale, given):
 @pytest.mark.parametrize("name", ["vae", "vae, ensemble"])
 def test_the_score_of_a_vae_is_its_bound(name, scale):
     model, validation = fitted(name, 0, scale, False, epochs=10)
-    bound = float(model.predict(bound=1).log_prob(validation[0]).mean())
+    bound = float(model.predict(n_importance_samples=1).log_prob(validation[0]).mean())
     assert scores(model)[-1] == pytest.approx(-bound, abs=0.3)
 
 
@@ -163,18 +163,18 @@ def test_validation_rows_are_checked(name):
     for wrong, words in [
         ((x[:, :2],), "have 2 columns, and the model has 3"),
         ((broken,), "row 3, column 1"),
-        ((context, x), "context"),
-        ((x, x, x), "X, or a context and X"),
+        ((x, context), "context"),
+        ((x, x, x), "X, or X and a context"),
     ]:
         with pytest.raises((InvalidInput, TypeError), match=words):
             MODELS[name](0, 3, 0).fit(x, validation=wrong, **fit_options(name))
-    for wrong in ((x,), (context[:5], x)):
+    for wrong in ((x,), (x, context[:5])):
         with pytest.raises(InvalidInput, match="context"):
-            MODELS[name](0, 3, 1).fit(context, x, validation=wrong, **fit_options(name))
+            MODELS[name](0, 3, 1).fit(x, context, validation=wrong, **fit_options(name))
 
 
 def test_scores_of_a_saved_model_are_those_of_the_fit(tmp_path):
     model, _ = fitted("flow", 0, 100.0, False)
     model.save(tmp_path / "m.tr")
-    again = Flow.load(tmp_path / "m.tr", net=Chain([T.Linear(3)], 3))
+    again = Flow.load(tmp_path / "m.tr", net=ComposedFlow([T.Linear(3)], 3))
     assert again.history == model.history

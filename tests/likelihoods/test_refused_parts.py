@@ -50,7 +50,7 @@ def padded_by_a_word() -> Any:
 
 
 def gan() -> generative.GAN:
-    return generative.GAN(nn.Linear(2, 2), nn.Linear(2, 1), latent=2)
+    return generative.GAN(nn.Linear(2, 2), nn.Linear(2, 1), latent_dim=2)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -73,19 +73,21 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no steps to smooth": (smoothed_nothing, InvalidInput, "at least one step"),
     "a word for a padding": (padded_by_a_word, ValueError, "'valid', 'same' or a number"),
     "mixture of rows": (
-        lambda: generative.GaussianMixture(2).density(None), NotFitted, "fit it first"
+        lambda: generative.GaussianMixture(2)._density(None), NotFitted, "call fit first"
     ),
-    "its tensors": (lambda: generative.GaussianMixture(2).pack(), NotFitted, "fit it first"),
-    "flow": (lambda: generative.Flow().density(None), NotFitted, "fit it first"),
-    "network of a flow": (lambda: generative.Flow().network(None), NotFitted, "fit it first"),
-    "diffusion": (lambda: generative.Diffusion().density(None), NotFitted, "fit it first"),
-    "tensors of a diffusion": (lambda: generative.Diffusion().pack(), NotFitted, "fit it first"),
-    "chain": (lambda: generative.Autoregressive().density(None), NotFitted, "fit it first"),
+    "its tensors": (lambda: generative.GaussianMixture(2).pack(), NotFitted, "call fit first"),
+    "flow": (lambda: generative.Flow()._density(None), NotFitted, "call fit first"),
+    "network of a flow": (
+        lambda: generative.Flow().build_network(None), NotFitted, "call fit first"
+    ),
+    "diffusion": (lambda: generative.Diffusion()._density(None), NotFitted, "call fit first"),
+    "tensors of a diffusion": (lambda: generative.Diffusion().pack(), NotFitted, "call fit first"),
+    "chain": (lambda: generative.Autoregressive()._density(None), NotFitted, "call fit first"),
     "network of a chain": (
-        lambda: generative.Autoregressive().network(None), NotFitted, "fit it first"
+        lambda: generative.Autoregressive().build_network(None), NotFitted, "call fit first"
     ),
-    "GAN": (lambda: gan().density(None), NotFitted, "fit it first"),
-    "tensors of a GAN": (lambda: gan().pack(), NotFitted, "fit it first"),
+    "GAN": (lambda: gan()._density(None), NotFitted, "call fit first"),
+    "tensors of a GAN": (lambda: gan().pack(), NotFitted, "call fit first"),
 }  # fmt: skip
 
 

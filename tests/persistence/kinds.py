@@ -72,7 +72,7 @@ KINDS = {
 KINDS |= {
     **dict.fromkeys((name for name in made.LEARNERS if name not in KINDS), LEARNER),
     **dict.fromkeys(made.FORECASTERS, Kind(forecast.Forecaster.load, made.forecasts)),
-    **dict.fromkeys(made.GENERATIVE, Kind(generative.Generative.load, made.densities)),
+    **dict.fromkeys(made.GENERATIVE, Kind(generative.GenerativeModel.load, made.densities)),
     **{
         name: Kind(getattr(estimators, name.split("_")[0]).load, made.estimates)
         for name in made.ESTIMATORS

@@ -82,20 +82,20 @@ def mlp(*widths: int) -> nn.Sequential:
 
 def vae(**more: Any) -> g.VAE:
     return g.VAE(
-        mlp(3, 6, 4), mlp(2, 6, 6), tr.likelihoods.HeteroscedasticNormal(3), latent=2, **more
+        mlp(3, 6, 4), mlp(2, 6, 6), tr.likelihoods.HeteroscedasticNormal(3), latent_dim=2, **more
     )
 
 
 def gan(**more: Any) -> g.GAN:
-    return g.GAN(mlp(2, 6, 3), mlp(3, 6, 1), latent=2, **more)
+    return g.GAN(mlp(2, 6, 3), mlp(3, 6, 1), latent_dim=2, **more)
 
 
-def fitted(model: g.Generative, **options: Any) -> g.Generative:
+def fitted(model: g.GenerativeModel, **options: Any) -> g.GenerativeModel:
     return model.fit(ROWS, progress=False, **options)
 
 
-def densities(model: g.Generative) -> Any:
-    found = model.predict(np.zeros((2, 1)) if model.context_columns_ is not None else None)
+def densities(model: g.GenerativeModel) -> Any:
+    found = model.predict(np.zeros((2, 1)) if model.context_scaler_ is not None else None)
     rows = found.sample(3).double().numpy()
     if isinstance(model, g.GAN):
         return rows
@@ -107,7 +107,7 @@ def densities(model: g.Generative) -> Any:
 class RowModel:
     """The model that ``tractable density`` writes, with its table."""
 
-    model: g.Generative
+    model: g.GenerativeModel
     table: row_tables.RowTable
 
     def save(self, path: Path) -> None:
@@ -127,7 +127,7 @@ def row_model() -> RowModel:
     return RowModel(GENERATIVE["mixture"](), row_tables.RowTable(columns))
 
 
-def cross(context: Any, x: Any, model: g.Generative, **options: Any) -> g.Generative:
+def cross(context: Any, x: Any, model: g.GenerativeModel, **options: Any) -> g.GenerativeModel:
     return model.fit(context, x, progress=False, **options)
 
 
@@ -255,19 +255,19 @@ FORECASTERS: dict[str, Maker] = {
     "forecaster_members": lambda: forecaster(n_estimators=2, net=(4,)),
 }
 GENERATIVE: dict[str, Maker] = {
-    "autoregressive": lambda: fitted(g.Autoregressive((6,), held_out=0.2), epochs=1),
-    "autoregressive_members": lambda: fitted(g.Autoregressive((6,), members=2), epochs=1),
-    "diffusion": lambda: fitted(g.Diffusion((6,), steps=5), epochs=1, copies=1),
+    "autoregressive": lambda: fitted(g.Autoregressive((6,), validation_fraction=0.2), epochs=1),
+    "autoregressive_members": lambda: fitted(g.Autoregressive((6,), n_estimators=2), epochs=1),
+    "diffusion": lambda: fitted(g.Diffusion((6,), steps=5), epochs=1, noise_copies=1),
     "diffusion_context": lambda: cross(
-        ROWS[:, :1], ROWS, g.Diffusion((6,), steps=5), epochs=1, copies=1
+        ROWS[:, :1], ROWS, g.Diffusion((6,), steps=5), epochs=1, noise_copies=1
     ),
-    "flow": lambda: fitted(g.Flow(hidden=(6,), transforms=1), epochs=1),
+    "flow": lambda: fitted(g.Flow(hidden_layer_sizes=(6,), n_transforms=1), epochs=1),
     "gan": lambda: fitted(gan(), epochs=1),
-    "mixture": lambda: fitted(g.GaussianMixture(2, starts=1, iterations=5)),
-    "mixture_members": lambda: fitted(g.GaussianMixture(members=2, starts=1, iterations=5)),
-    "latent": lambda: fitted(g.Latent(mlp(1, 6, 3), latent=1), epochs=1),
+    "mixture": lambda: fitted(g.GaussianMixture(2, n_init=1, max_iter=5)),
+    "mixture_members": lambda: fitted(g.GaussianMixture(n_estimators=2, n_init=1, max_iter=5)),
+    "latent": lambda: fitted(g.LatentDecoder(mlp(1, 6, 3), latent_dim=1), epochs=1),
     "vae": lambda: fitted(vae(), epochs=1),
-    "vae_members": lambda: fitted(vae(members=2), epochs=1),
+    "vae_members": lambda: fitted(vae(n_estimators=2), epochs=1),
 }
 BANDITS: dict[str, Maker] = {
     "bandit_tagi": lambda: bandit(tr.TAGI(nn.Linear(4, 1), _like.Normal(0.3))),

@@ -30,8 +30,13 @@ def test_the_plain_loop_is_the_same_program(real_data):
 
     x = rows_of("boston", 120, seed=0).learnt
     options = {"lr": 2e-3}
-    model = Flow(hidden=(64, 64), held_out=0, standardize=False, options=options, seed=4)
-    plain = zuko_loop(Flow(held_out=0, standardize=False, options=options, seed=4), x, 2)
+    model = Flow(
+        hidden_layer_sizes=(64, 64), validation_fraction=0, standardize=False,
+        learner_kwargs=options, seed=4,
+    )  # fmt: skip
+    plain = zuko_loop(
+        Flow(validation_fraction=0, standardize=False, learner_kwargs=options, seed=4), x, 2
+    )
     model.fit(x, epochs=2, batch_size=128)
     with torch.no_grad():
         other = plain().log_prob(x)

@@ -1,43 +1,42 @@
-"""Models of rows alone, or given a context: densities, samples, and rows that do not belong."""
+"""Generative models of rows: densities, samples, imputation and novelty scores."""
 
-from tractable.generative.autoencoder import Autoencoder, kl_to_prior, slerp
+from tractable.generative.autoencoder import Autoencoder
 from tractable.generative.autoregressive import Autoregressive
-from tractable.generative.base import Generative
+from tractable.generative.base import GenerativeModel
 from tractable.generative.causal_lm import CausalLM
-from tractable.generative.columns import Columns, DiscreteColumns
-from tractable.generative.diffusion import Diffusion
-from tractable.generative.flows import Chain, DensityModule, Flow, flow, reverse_fit
+from tractable.generative.column_scaler import DiscreteColumnsWarning
+from tractable.generative.diffusion import Diffusion, NoiseSchedule
+from tractable.generative.flows import (
+    ComposedFlow,
+    DensityModule,
+    Flow,
+    fit_reverse_kl,
+    neural_spline_flow,
+)
 from tractable.generative.gan import GAN
-from tractable.generative.latent import Latent
-from tractable.generative.learnt import Learnt
-from tractable.generative.masked import Masked
+from tractable.generative.latent_decoder import LatentDecoder
+from tractable.generative.made import MADE
 from tractable.generative.mixture import GaussianMixture
-from tractable.generative.predictive import Density, RowPredictive
-from tractable.generative.schedule import Schedule
+from tractable.generative.predictive import DensityPredictive
 from tractable.generative.vae import VAE
 
 __all__ = [
     "GAN",
+    "MADE",
     "VAE",
     "Autoencoder",
     "Autoregressive",
     "CausalLM",
-    "Chain",
-    "Columns",
-    "Density",
+    "ComposedFlow",
     "DensityModule",
+    "DensityPredictive",
     "Diffusion",
-    "DiscreteColumns",
+    "DiscreteColumnsWarning",
     "Flow",
     "GaussianMixture",
-    "Generative",
-    "Latent",
-    "Learnt",
-    "Masked",
-    "RowPredictive",
-    "Schedule",
-    "flow",
-    "kl_to_prior",
-    "reverse_fit",
-    "slerp",
+    "GenerativeModel",
+    "LatentDecoder",
+    "NoiseSchedule",
+    "fit_reverse_kl",
+    "neural_spline_flow",
 ]

@@ -1,4 +1,4 @@
-"""The interface of every model of rows: ``fit(X)``, ``predict()``, ``save``, ``load``."""
+"""Interface of all generative models of rows: ``fit(X)``, ``predict()``, ``save``, ``load``."""
 
 from __future__ import annotations
 
@@ -10,279 +10,312 @@ import torch
 from torch import Tensor, nn
 
 from tractable.errors import InvalidInput, NotFitted, Unsupported
-from tractable.generative import files
-from tractable.generative.columns import Columns, as_rows, without_holes
-from tractable.generative.predictive import Density, RowPredictive
+from tractable.generative import serialization
+from tractable.generative.column_scaler import ColumnScaler, as_matrix, hot_deck_filled
+from tractable.generative.predictive import Density, DensityPredictive
 
-MOST_HELD_OUT = 500
-_FEWEST_ROWS = 5
+MAX_HELD_OUT = 500  # held-out rows; enough for shares with a standard error of 2 %
+_MIN_ROWS = 5
 
 
-class Generative(ABC):
+class GenerativeModel(ABC):
     """A model of rows, ``p(x)``, or of rows given a context, ``p(x | c)``.
 
-    This class owns what all of them share: checks, units, the rows that are held out so that
-    ``novelty`` is calibrated, seeds and files.  A model supplies ``learn``, ``density``, ``config``
-    and what it has learnt (``pack``, ``unpack``).
+    This class implements what all models share: checks, scaling, held-out rows that calibrate
+    ``novelty_share``, seeds and files. A model implements ``_fit``, ``_density``, ``config``,
+    ``pack`` and ``unpack``.
 
     Args:
-        standardize: bring columns to mean 0 and variance 1 (contexts as well).
-        dequantize: spread columns of few values evenly over their steps before learning.
-        held_out: share of the rows that is not learnt from (at most 500 rows), and a saved file
-            then holds; 0 for none, and then there is no ``novelty``.
-        dtype: ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: seed of everything that is drawn.
+        standardize: scale columns, including those of the context, to mean 0 and variance 1.
+        dequantize: spread columns with few distinct values uniformly over their steps in training.
+        validation_fraction: share of the rows (at most 500 rows) that is not used for training, and
+            stored in a saved file; 0 for none, without ``novelty_share``.
+        dtype: ``torch.float32`` or ``torch.float64``. Default: torch's default.
+        seed: random seed.
 
     Attributes:
-        columns_: units of the rows.
-        context_columns_: units of the context; None without one.
+        scaler_: scaler of the rows; None before ``fit``.
+        context_scaler_: scaler of the context; None without a context.
+        held_out_: contexts (or None) and rows that were not used for training; None if there are
+            none.
     """
 
-    continuous: ClassVar[bool] = True
-    """Whether the model is a density of real numbers (and not of counts or yes and no)."""
+    is_continuous: ClassVar[bool] = True
+    """Whether the model is a density of real numbers, not of counts or binary values."""
 
-    whole_rows: ClassVar[bool] = False
-    """Whether constant columns are modelled as well, as by a network of the user's own."""
+    keeps_constant_columns: ClassVar[bool] = False
+    """Whether constant columns are modeled as well, for networks that take whole rows."""
 
-    takes_holes: ClassVar[bool] = False
-    """Whether it learns from rows with missing values (NaN)."""
+    supports_nan: ClassVar[bool] = False
+    """Whether ``fit`` accepts missing values (NaN)."""
 
-    predictive_class: ClassVar[type[RowPredictive]] = RowPredictive
-    """What ``predict`` returns."""
+    predictive_class: ClassVar[type[DensityPredictive]] = DensityPredictive
+    """Class of the result of ``predict``."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Make the model known to ``load``."""
+        """Register the model, so that ``load`` finds it."""
         super().__init_subclass__(**arguments)
-        files.register(cls)
+        serialization.register(cls)
 
     def __init__(
         self,
         *,
         standardize: bool = True,
         dequantize: bool = False,
-        held_out: float = 0.1,
+        validation_fraction: float = 0.1,
         dtype: torch.dtype | None = None,
         seed: int = 0,
     ) -> None:
-        if not 0 <= held_out < 1:
-            raise ValueError(f"held_out must be a share from 0 to below 1, got {held_out!r}")
+        if not 0 <= validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must be from 0 to below 1, got {validation_fraction!r}"
+            )
         dtype = torch.get_default_dtype() if dtype is None else dtype
         if dtype not in (torch.float32, torch.float64):
             raise TypeError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
-        self.standardize, self.dequantize, self.held_out = standardize, dequantize, held_out
+        self.standardize, self.dequantize = standardize, dequantize
+        self.validation_fraction = validation_fraction
         self.dtype, self.seed = dtype, seed
-        self.columns_: Columns | None = None
-        self.context_columns_: Columns | None = None
-        self.reference_: tuple[Tensor | None, Tensor] | None = None
+        self.scaler_: ColumnScaler | None = None
+        self.context_scaler_: ColumnScaler | None = None
+        self.held_out_: tuple[Tensor | None, Tensor] | None = None
 
-    def fitted_columns(self) -> Columns:
-        """Return the columns of the rows that were learnt.
+    def fitted_scaler(self) -> ColumnScaler:
+        """Return the scaler of the rows.
 
         Raises:
-            NotFitted: the model has seen no rows.
+            NotFitted: the model is not fitted.
         """
-        if self.columns_ is None:
-            raise NotFitted(f"this {type(self).__name__} has seen no rows: fit it first")
-        return self.columns_
+        if self.scaler_ is None:
+            raise self._not_fitted()
+        return self.scaler_
 
-    # --- what a model supplies -------------------------------------------------------------
+    def _not_fitted(self) -> NotFitted:
+        return NotFitted(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    # --- what a model implements -----------------------------------------------------------
 
     @abstractmethod
-    def learn(self, *rows: Any, **options: Any) -> None:
-        """Learn from rows in the model's units: ``learn(x, context, *, progress, ...)``.
+    def _fit(self, *rows: Any, **options: Any) -> None:
+        """Fit to rows in the units of the model: ``_fit(x, context, *, progress, ...)``.
 
-        The context is None without one; more keywords are those of ``fit``.
+        The context is None without one; further keywords are those of ``fit``.
         """
 
     @abstractmethod
-    def density(self, *context: Any, **options: Any) -> Density:
-        """The distribution that was learnt, in the model's units: ``density(context, ...)``.
+    def _density(self, *context: Any, **options: Any) -> Density:
+        """Return the fitted distribution in the units of the model: ``_density(context, ...)``.
 
         The context is None without one; keywords are those of ``predict``.
         """
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """The constructor's own arguments as JSON values, without modules and ``common``."""
+        """Return the constructor's own arguments as JSON values, without modules."""
 
     @abstractmethod
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What was learnt, as tensors and JSON values."""
+        """Return what was learned as tensors and JSON values."""
 
     @abstractmethod
     def unpack(
         self, path: Path, tensors: dict[str, Tensor], header: dict[str, Any], net: nn.Module | None
     ) -> None:
-        """Take over what ``pack`` gave; errors become ``InvalidModelFile``."""
+        """Restore what ``pack`` returned; any error becomes ``InvalidModelFile``."""
 
     @classmethod
-    def rebuilt(cls, config: dict[str, Any], net: nn.Module | None) -> Self:
-        """A new model from ``config`` and ``common``, and ``net=`` where the caller gave one."""
+    def from_config(cls, config: dict[str, Any], net: nn.Module | None) -> Self:
+        """Return an unfitted model.
+
+        Args:
+            config: arguments as returned by ``config`` and ``common_config``.
+            net: network of the caller, or None.
+        """
         arguments = config if net is None else {**config, "net": net}
         return cls(**arguments)
 
-    def look_at_held_out(self, x: Tensor, context: Tensor | None) -> None:
-        """Look at the rows held out, in the model's units, once the others were learnt.
-
-        By default nothing but ``novelty`` is made of them.
-        """
+    def _on_held_out(self, x: Tensor, context: Tensor | None) -> None:
+        """Use the held-out rows, in the units of the model, after training; does nothing."""
         return
 
-    # --- learning --------------------------------------------------------------------------
+    # --- fitting ---------------------------------------------------------------------------
 
-    def fit(self, *data: Any, progress: bool | None = None, **options: Any) -> Self:
-        """Learn from rows: ``fit(X)``, or ``fit(context, X)`` for rows given a context.
+    def fit(
+        self, X: Any, context: Any = None, *, progress: bool | None = None, **options: Any
+    ) -> Self:
+        """Fit to rows, or to rows given a context.
 
         Args:
-            data: ``X``, or ``context, X``: arrays or tensors, one row per observation.  What
-                follows the first axis are columns.
-            progress: show a progress bar; by default on a terminal only.
-            options: further arguments of the model's learning, such as ``epochs``, and for models
-                around a learner ``validation=X`` (or ``(context, X)``): rows in the units of the
+            X: array or tensor, one row per observation; axes after the first are columns.
+            context: array or tensor with one row for each row of ``X``; None for no context.
+            progress: show a progress bar. Default: on a terminal only.
+            options: further arguments of the model, such as ``epochs``, and for models with a
+                learner ``validation=X`` or ``validation=(X, context)``: rows in the units of the
                 data whose score is recorded in every epoch.
 
         Returns:
             The model itself.
-        """
-        if len(data) not in (1, 2):
-            raise TypeError(f"fit takes X, or a context and X: got {len(data)} arguments")
-        x = as_rows(data[-1], "rows", self.dtype, holes=self.takes_holes)
-        context = as_rows(data[0], "contexts", self.dtype) if len(data) == 2 else None
-        if context is not None and len(context) != len(x):
-            raise InvalidInput(f"there are {len(x)} rows and {len(context)} contexts")
-        if len(x) < _FEWEST_ROWS:
-            raise InvalidInput(f"a model needs at least {_FEWEST_ROWS} rows, got {len(x)}")
-        generator = torch.Generator().manual_seed(self.seed)
-        columns = Columns.of(
-            without_holes(x, generator),
-            scale=self.standardize,
-            spread=self.dequantize,
-            continuous=self.continuous,
-        )
-        if self.whole_rows:
-            columns = columns.whole()
-        if not columns.modelled:
-            raise InvalidInput("every column is constant: there is nothing to model")
-        about = None
-        if context is not None:
-            about = Columns.of(context, scale=self.standardize, spread=False, continuous=False)
-        before = self.columns_, self.context_columns_, self.reference_
-        self.columns_, self.context_columns_ = columns, about
-        order = torch.randperm(len(x), generator=generator)
-        order = order[x[order].isnan().any(1).int().argsort(stable=True)]  # whole rows first
-        apart = min(MOST_HELD_OUT, round(self.held_out * int((~x.isnan().any(1)).sum())))
-        kept, held = order[apart:].sort().values, order[:apart].sort().values
-        spread = columns.inward(columns.spread(x, generator), self.dtype)
-        scaled = None if context is None or about is None else about.inward(context, self.dtype)
-        try:
-            self.learn(
-                spread[kept], None if scaled is None else scaled[kept], progress=progress, **options
-            )
-            if apart:
-                self.look_at_held_out(spread[held], None if scaled is None else scaled[held])
-        except BaseException:
-            self.columns_, self.context_columns_, self.reference_ = before
-            raise
-        self.reference_ = None
-        if apart:
-            self.reference_ = None if context is None else context[held], x[held]
-        return self
-
-    def validation_rows(self, validation: Any) -> tuple[Tensor, Tensor | None]:
-        """Return validation rows and their contexts, checked and in the model's units.
-
-        Args:
-            validation: rows in the units of the data: ``X``, ``(X,)`` or ``(context, X)``.
 
         Raises:
-            InvalidInput: rows or contexts do not fit those that the model is fitted on.
-            NotFitted: the model has seen no rows.
+            InvalidInput: rows or contexts are too few, not finite, or of different length.
+        """
+        x = as_matrix(X, "rows", self.dtype, allow_missing=self.supports_nan)
+        given = None if context is None else as_matrix(context, "contexts", self.dtype)
+        if given is not None and len(given) != len(x):
+            raise InvalidInput(f"there are {len(x)} rows and {len(given)} contexts")
+        if len(x) < _MIN_ROWS:
+            raise InvalidInput(f"a model needs at least {_MIN_ROWS} rows, got {len(x)}")
+        generator = torch.Generator().manual_seed(self.seed)
+        before = self.scaler_, self.context_scaler_, self.held_out_
+        scaler = self._fit_scalers(x, given, generator)
+        order = torch.randperm(len(x), generator=generator)
+        order = order[x[order].isnan().any(1).int().argsort(stable=True)]  # complete rows first
+        n_complete = int((~x.isnan().any(1)).sum())
+        n_held_out = min(MAX_HELD_OUT, round(self.validation_fraction * n_complete))
+        train, held_out = order[n_held_out:].sort().values, order[:n_held_out].sort().values
+        z = scaler.to_model(scaler.dequantized(x, generator), self.dtype)
+        c = None
+        if given is not None and self.context_scaler_ is not None:
+            c = self.context_scaler_.to_model(given, self.dtype)
+        try:
+            self._fit(z[train], None if c is None else c[train], progress=progress, **options)
+            if n_held_out:
+                self._on_held_out(z[held_out], None if c is None else c[held_out])
+        except BaseException:
+            self.scaler_, self.context_scaler_, self.held_out_ = before
+            raise
+        self.held_out_ = None
+        if n_held_out:
+            self.held_out_ = None if given is None else given[held_out], x[held_out]
+        return self
+
+    def _fit_scalers(
+        self, x: Tensor, context: Tensor | None, generator: torch.Generator
+    ) -> ColumnScaler:
+        """Fit and set the scalers of rows and context, and return that of rows."""
+        scaler = ColumnScaler.fit(
+            hot_deck_filled(x, generator),
+            standardize=self.standardize,
+            dequantize=self.dequantize,
+            is_continuous=self.is_continuous,
+        )
+        if self.keeps_constant_columns:
+            scaler = scaler.with_constants()
+        if not scaler.n_varying:
+            raise InvalidInput("every column is constant: there is nothing to model")
+        of_context = None
+        if context is not None:
+            of_context = ColumnScaler.fit(
+                context, standardize=self.standardize, dequantize=False, is_continuous=False
+            )
+        self.scaler_, self.context_scaler_ = scaler, of_context
+        return scaler
+
+    def validation_rows(self, validation: Any) -> tuple[Tensor, Tensor | None]:
+        """Return validation rows and their contexts, checked and in the units of the model.
+
+        Args:
+            validation: rows in the units of the data: ``X``, ``(X,)`` or ``(X, context)``.
+
+        Raises:
+            InvalidInput: rows or contexts have other columns than those of the fit.
+            NotFitted: the model is not fitted.
         """
         given = tuple(validation) if isinstance(validation, tuple) else (validation,)
         if len(given) not in (1, 2):
             raise TypeError(
-                f"validation must be X, or a context and X in a tuple: got {len(given)} parts"
+                f"validation must be X, or X and a context in a tuple: got {len(given)} parts"
             )
-        columns, about = self.fitted_columns(), self.context_columns_
-        if (len(given) == 1) != (about is None):
+        scaler, of_context = self.fitted_scaler(), self.context_scaler_
+        if (len(given) == 1) != (of_context is None):
             raise InvalidInput(
                 "the model is fitted without a context: give validation=(X,)"
-                if about is None
-                else "the model is fitted with a context: give validation=(context, X)"
+                if of_context is None
+                else "the model is fitted with a context: give validation=(X, context)"
             )
-        x = as_rows(given[-1], "validation rows", self.dtype, len(columns.steps))
-        z = columns.inward(x, self.dtype)
-        if about is None:
+        x = as_matrix(given[0], "validation rows", self.dtype, len(scaler.steps))
+        z = scaler.to_model(x, self.dtype)
+        if of_context is None:
             return z, None
-        context = as_rows(given[0], "validation contexts", self.dtype, len(about.steps))
+        columns = len(of_context.steps)
+        context = as_matrix(given[1], "validation contexts", self.dtype, columns)
         if len(context) != len(x):
             raise InvalidInput(f"validation has {len(x)} rows and {len(context)} contexts")
-        return z, about.inward(context, self.dtype)
+        return z, of_context.to_model(context, self.dtype)
 
     # --- predicting ------------------------------------------------------------------------
 
-    def predict(self, context: Any = None, **options: Any) -> RowPredictive:
-        """The distribution of a new row, or of one for each row of a context.
+    def predict(self, context: Any = None, **options: Any) -> DensityPredictive:
+        """Return the distribution of a new row, or of one for each row of a context.
 
         Args:
             context: rows to condition on, for a model that was fitted with a context.
-            options: further arguments of the model's density.
+            options: further arguments of the model.
+
+        Raises:
+            NotFitted: the model is not fitted.
+            InvalidInput: a context is missing, or was not used in ``fit``.
         """
-        columns, about = self.fitted_columns(), self.context_columns_
-        if (context is None) != (about is None):
+        scaler, of_context = self.fitted_scaler(), self.context_scaler_
+        if (context is None) != (of_context is None):
             raise InvalidInput(
-                "this model was fitted without a context, and has none to condition on"
-                if about is None
-                else "this model was fitted with a context: predict(context) needs one"
+                "this model was fitted without a context: leave out the context"
+                if of_context is None
+                else "this model was fitted with a context: use predict(context)"
             )
-        scaled = None
-        if about is not None:
-            rows = as_rows(context, "contexts", self.dtype, len(about.steps))
-            scaled = about.inward(rows, self.dtype)
+        c = None
+        if of_context is not None:
+            rows = as_matrix(context, "contexts", self.dtype, len(of_context.steps))
+            c = of_context.to_model(rows, self.dtype)
         return self.predictive_class(
-            self.density(scaled, **options),
-            columns,
-            contexts=None if scaled is None else len(scaled),
-            held_out=lambda: self._held_out_scores(options),
+            self._density(c, **options),
+            scaler,
+            n_contexts=None if c is None else len(c),
+            held_out=lambda: self._held_out_log_prob(options),
             dtype=self.dtype,
             seed=self.seed,
         )
 
-    def _held_out_scores(self, options: dict[str, Any]) -> Tensor:
-        """Log densities of the rows that were held out, under the same options."""
-        if self.reference_ is None:
+    def _held_out_log_prob(self, options: dict[str, Any]) -> Tensor:
+        """Return the log densities of the held-out rows, under the same options."""
+        if self.held_out_ is None:
             raise Unsupported(
-                "novelty compares with rows held out, and there are none: fit with held_out above "
-                "0, and with more rows if there were few"
+                "novelty_share compares with held-out rows, and there are none: fit with "
+                "validation_fraction above 0, or with more rows"
             )
-        context, rows = self.reference_
+        context, rows = self.held_out_
         return self.predict(context, **options).log_prob(rows)
 
     # --- files -----------------------------------------------------------------------------
 
-    def common(self) -> dict[str, Any]:
-        """The arguments that all models share, as JSON values."""
+    def common_config(self) -> dict[str, Any]:
+        """Return the arguments that all models share as JSON values."""
         return {
             "standardize": self.standardize, "dequantize": self.dequantize,
-            "held_out": self.held_out, "dtype": str(self.dtype).removeprefix("torch."),
-            "seed": self.seed,
+            "validation_fraction": self.validation_fraction,
+            "dtype": str(self.dtype).removeprefix("torch."), "seed": self.seed,
         }  # fmt: skip
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, atomically; ``load`` reads it."""
-        self.fitted_columns()
-        files.write(path, self)
-
-    @classmethod
-    def load(cls, path: str | Path, net: nn.Module | None = None) -> Self:
-        """Read a model that ``save`` wrote; nothing that the file names is imported or run.
-
-        Args:
-            path: the file.
-            net: a network of the same architecture, for models whose network is the user's own
-                and not made of plain ``torch.nn`` layers.
+        """Write the fitted model to one file, atomically.
 
         Raises:
-            InvalidModelFile: the file is damaged, foreign, or of another kind of model.
+            NotFitted: the model is not fitted.
         """
-        return files.read(path, cls, net)
+        self.fitted_scaler()
+        serialization.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, net: nn.Module | None = None) -> Self:
+        """Return the model of a file; nothing that the file names is imported or run.
+
+        Args:
+            path: file written by ``save``.
+            net: network with the same architecture, if it was a module of the user that does not
+                consist of plain ``torch.nn`` layers.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            InvalidModelFile: the file is damaged or holds another kind of model.
+        """
+        return serialization.load(path, cls, net)

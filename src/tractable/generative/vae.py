@@ -1,4 +1,4 @@
-"""The model around an ``Autoencoder``: learnt by any gradient learner, alone or as an ensemble."""
+"""Variational autoencoders as models of rows, trained by gradients, alone or as an ensemble."""
 
 from __future__ import annotations
 
@@ -10,60 +10,62 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
-from tractable.errors import InvalidModelFile, NotFitted, Unsupported
-from tractable.generative.autoencoder import Autoencoder, Bound, drawn
-from tractable.generative.chance import seeded
-from tractable.generative.estimators import Estimator
-from tractable.generative.learnt import Learnt, parts
-from tractable.generative.predictive import Density, row_by_row
+from tractable.errors import InvalidModelFile, Unsupported
+from tractable.generative.autoencoder import Autoencoder, Estimator, Objective, sample_bernoulli
+from tractable.generative.learner_model import LearnerModel, members_of
+from tractable.generative.predictive import Density, repeat_context
+from tractable.generative.torch_random import seeded
 from tractable.learners import TAGI, Backprop, Learner
 from tractable.learners import serialization as learner_files
 from tractable.likelihoods import Likelihood, LogDensity
 from tractable.persistence import model_file, module_json
 from tractable.persistence.validation import require_type
 
-_BATCH = 100
-_CHAIN = 50  # steps of a Markov chain to a draw of what is missing
+_BATCH_SIZE = 100
+_N_CHAIN_STEPS = 50  # steps of the Markov chain of an imputed sample
 
 
-class VAE(Learnt):
-    """A density of rows by a latent Gaussian: any encoder, any decoder, any likelihood.
+class VAE(LearnerModel):
+    """A density of rows with a latent Gaussian, for any encoder, decoder and likelihood.
 
-    See ``tractable.generative.autoencoder`` for what is learnt.  Constant columns are modelled as
-    well: the networks see whole rows.
+    The objective is described in ``tractable.generative.autoencoder``. Constant columns are modeled
+    as well: the networks take whole rows.
 
-    Approximate: ``log_prob`` is a lower bound of the log density, by ``bound`` draws of the
-    latent for each row and each draw of the weights.
+    Approximate: ``log_prob`` is a lower bound of the log density, estimated from
+    ``n_importance_samples`` latent samples for each row and each weight sample.
 
     Args:
-        encoder: from rows (and the context, behind them) to ``2 latent`` numbers: the means and
-            the log variances of the latent.
-        decoder: from ``latent`` numbers (and the context) to what the likelihood takes.
-        likelihood: how rows depend on the decoder's outputs.  The noise of ``Normal()`` is learnt
-            along with the weights.
-        latent: number of latent coordinates.
-        beta: weight of the divergence in what is learnt.
-        samples: draws of the latent per row when learning.
-        bound: ``"elbo"``, or ``"importance"`` for the importance-weighted bound.
-        estimator: ``"reparameterised"``, ``"score"``, or ``"doubly"`` for importance weights.
-        binarize: take rows as probabilities and draw 0 or 1 anew at every pass (grey images).
+        encoder: from rows (followed by the context) to ``2 latent_dim`` numbers: means and log
+            variances of the latent variables.
+        decoder: from ``latent_dim`` numbers (followed by the context) to the likelihood's outputs.
+        likelihood: likelihood of rows given the decoder's outputs. The noise of ``Normal()`` is
+            learned together with the weights.
+        latent_dim: number of latent variables.
+        beta: weight of the divergence in the objective.
+        n_latent_samples: number of latent samples per row in training.
+        objective: ``"elbo"``, or ``"iwae"`` for the importance-weighted bound.
+        estimator: ``"reparameterized"``, ``"score"``, or ``"doubly_reparameterized"`` for
+            ``"iwae"``.
+        binarize: treat rows as probabilities, and sample 0 or 1 in every pass (gray-scale images).
         learner: ``Backprop`` or ``BayesByBackprop``.
-        members: size of an ensemble; 1 for a single model.
-        options: further arguments of the learner, such as ``{"lr": 1e-3}``.
-        standardize: bring columns to mean 0 and variance 1; by default where the likelihood is of
+        n_estimators: number of networks in an ensemble; 1 for one.
+        learner_kwargs: further arguments of the learner, such as ``{"lr": 1e-3}``.
+        standardize: scale columns to mean 0 and variance 1. Default: for likelihoods of real
             numbers.
-        common: further arguments of ``Generative``.
+        common: further arguments of ``GenerativeModel``.
 
     >>> x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     >>> from tractable.likelihoods import Normal
-    >>> vae = VAE(nn.Linear(3, 2), nn.Linear(1, 3), Normal(outputs=3), latent=1).fit(x, epochs=2)
-    >>> vae.predict().log_prob(x[:5]).shape, vae.predict().sample(7).shape
+    >>> vae = VAE(nn.Linear(3, 2), nn.Linear(1, 3), Normal(outputs=3), latent_dim=1)
+    >>> p = vae.fit(x, epochs=2).predict()
+    >>> p.log_prob(x[:5]).shape, p.sample(7).shape
     (torch.Size([5]), torch.Size([7, 3]))
     """
 
-    continuous: ClassVar[bool] = False
-    whole_rows: ClassVar[bool] = True
+    is_continuous: ClassVar[bool] = False
+    keeps_constant_columns: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -71,15 +73,15 @@ class VAE(Learnt):
         decoder: nn.Module,
         likelihood: Likelihood,
         *,
-        latent: int,
+        latent_dim: int,
         beta: float = 1.0,
-        samples: int = 1,
-        bound: Bound = "elbo",
-        estimator: Estimator = "reparameterised",
+        n_latent_samples: int = 1,
+        objective: Objective = "elbo",
+        estimator: Estimator = "reparameterized",
         binarize: bool = False,
         learner: type[Learner] = Backprop,
-        members: int = 1,
-        options: dict[str, Any] | None = None,
+        n_estimators: int = 1,
+        learner_kwargs: dict[str, Any] | None = None,
         standardize: bool | None = None,
         **common: Any,
     ) -> None:
@@ -88,28 +90,30 @@ class VAE(Learnt):
                 raise TypeError(f"{name} must be a torch.nn.Module, got {type(part).__name__}")
         if isinstance(learner, type) and issubclass(learner, TAGI):
             raise Unsupported(
-                "an autoencoder has no closed form: its bound is no likelihood of outputs. "
-                "generative.Latent learns a decoder alone with TAGI, or take learner=tr.Backprop "
-                "or tr.BayesByBackprop"
+                "an autoencoder has no closed form: its bound is not a likelihood of outputs. Use "
+                "learner=tr.Backprop or tr.BayesByBackprop, or generative.LatentDecoder, which "
+                "trains a decoder with TAGI"
             )
         self.autoencoder: dict[str, Any] = {
-            "latent": latent, "beta": beta, "samples": samples, "bound": bound,
-            "estimator": estimator, "binarize": binarize,
+            "latent_dim": latent_dim, "beta": beta, "n_latent_samples": n_latent_samples,
+            "objective": objective, "estimator": estimator, "binarize": binarize,
         }  # fmt: skip
-        Autoencoder(encoder, decoder, likelihood, **self.autoencoder)  # its checks
-        scale = (
-            (likelihood.traits.supports_extra_variance and not binarize)
-            if standardize is None
-            else standardize
-        )
+        Autoencoder(encoder, decoder, likelihood, **self.autoencoder)  # checks the arguments
+        if standardize is None:
+            standardize = likelihood.traits.supports_extra_variance and not binarize
         super().__init__(
-            learner=learner, members=members, options=options, standardize=scale, **common
+            learner=learner,
+            n_estimators=n_estimators,
+            learner_kwargs=learner_kwargs,
+            standardize=standardize,
+            **common,
         )
         self.encoder, self.decoder, self.likelihood = encoder, decoder, likelihood
 
-    # --- learning and predicting -----------------------------------------------------------
+    # --- fitting and predicting ------------------------------------------------------------
 
-    def learn(
+    @override
+    def _fit(
         self,
         x: Tensor,
         context: Tensor | None,
@@ -120,85 +124,96 @@ class VAE(Learnt):
         validation: Any = None,
         **options: Any,
     ) -> None:
-        """See ``Generative.fit``.
+        """Fit to rows in the units of the model.
 
         Args:
             x: rows.
             context: contexts.
             progress: show a progress bar.
-            epochs: passes over the rows.
-            batch_size: rows of an update; by default 100, fewer below 2,000 rows.
-            validation: rows ``X``, or ``(context, X)``, in the units of the data, the negative of
-                whose bound (in these units) is recorded in every epoch.
+            epochs: number of passes over the rows.
+            batch_size: rows per update. Default: 100, fewer for less than 2,000 rows.
+            validation: rows ``X``, or ``(X, context)``, in the units of the data, whose negative
+                bound (in these units) is recorded in every epoch.
             options: further arguments of the learner's ``fit``, such as ``callbacks``.
         """
-        learner = self.made(self.network(None), LogDensity())
-        size = max(min(_BATCH, len(x) // 20), 1) if batch_size is None else batch_size
-        options = self.fit_options(validation, _pairs, options)
+        learner = self.make_learner(self.build_network(None), LogDensity())
+        size = max(min(_BATCH_SIZE, len(x) // 20), 1) if batch_size is None else batch_size
+        options = self.learner_fit_options(validation, _pairs, options)
         learner.fit(
             *_pairs(x, context), epochs=epochs, batch_size=size, progress=progress,
             distance_aware=False, **options,
         )  # fmt: skip
         self.learner_ = learner
 
-    def density(
-        self, context: Tensor | None, *, bound: int = 100, draws: int | None = None
-    ) -> LatentDensity:
-        """The distribution that was learnt.
+    @override
+    def _density(
+        self,
+        context: Tensor | None,
+        *,
+        n_importance_samples: int = 100,
+        n_weight_samples: int | None = None,
+    ) -> AutoencoderDensity:
+        """Return the fitted distribution.
 
         Args:
-            context: rows of context in the model's units.
-            bound: draws of the latent that the importance-weighted bound of a row averages; 1 is
-                the bound of a single draw, on average the evidence lower bound.
-            draws: draws of the weights, for learners that have several.
+            context: rows of context in the units of the model.
+            n_importance_samples: number of latent samples in the importance-weighted bound of a
+                row; 1 is the bound of a single sample, on average the evidence lower bound.
+            n_weight_samples: number of weight samples, for learners that sample.
         """
-        if bound < 1:
-            raise ValueError(f"bound must be a number of draws from 1, got {bound}")
-        self.fitted_columns()
-        return LatentDensity(self.learner_, context, bound, draws, self.seed)
+        if n_importance_samples < 1:
+            raise ValueError(f"n_importance_samples must be at least 1, got {n_importance_samples}")
+        self.fitted_scaler()
+        return AutoencoderDensity(
+            self.learner_, context, n_importance_samples, n_weight_samples, self.seed
+        )
 
-    def module(self, seed: int = 0) -> Autoencoder:
-        """The autoencoder as a plain module of its own, to encode, decode or go on from.
+    def to_module(self, *, generator: torch.Generator | None = None) -> Autoencoder:
+        """Return the trained autoencoder as a separate module, e.g. to encode and decode.
 
         Args:
-            seed: seed of the draw of the weights, where they are uncertain; of an ensemble the
-                first member.
+            generator: random generator of the weight sample, if weights are uncertain; of an
+                ensemble the first network is returned. Default: one with seed 0.
+
+        Raises:
+            NotFitted: the model is not fitted.
         """
         if self.learner_ is None:
-            raise NotFitted("this VAE has seen no rows: fit it first")
-        method, state = parts(self.learner_)[0]
-        twin = self.network(None).to(self.dtype)
-        drawn_weights = next(method.weights(state, 1, torch.Generator().manual_seed(seed)))
-        named = dict(zip(method.network.shapes, drawn_weights, strict=True))
+            raise self._not_fitted()
+        if generator is None:
+            generator = torch.Generator().manual_seed(0)
+        method, state = members_of(self.learner_)[0]
+        net = self.build_network(None).to(self.dtype)
+        weights = next(method.weights(state, 1, generator))
+        by_name = dict(zip(method.network.shapes, weights, strict=True))
         with torch.no_grad():
-            for name, parameter in twin.named_parameters():
-                parameter.copy_(named[name])
-            for name, buffer in twin.named_buffers():
+            for name, parameter in net.named_parameters():
+                parameter.copy_(by_name[name])
+            for name, buffer in net.named_buffers():
                 buffer.copy_(state.buffers[name])
-        twin.eval()
-        return twin
+        net.eval()
+        return net
 
     # --- files -----------------------------------------------------------------------------
 
-    def network(self, net: nn.Module | None) -> Autoencoder:
-        """The autoencoder, with the first weights of its parts."""
-        return Autoencoder(
-            *copy.deepcopy((self.encoder, self.decoder, self.likelihood)), **self.autoencoder
-        )
+    @override
+    def build_network(self, net: nn.Module | None) -> Autoencoder:
+        parts = copy.deepcopy((self.encoder, self.decoder, self.likelihood))
+        return Autoencoder(*parts, **self.autoencoder)
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Generative``."""
         return {
             "encoder": module_json.describe(self.encoder),
             "decoder": module_json.describe(self.decoder),
             "likelihood": {"name": type(self.likelihood).__name__, **self.likelihood.config()},
             **self.autoencoder,
-            **self.learnt_config(),
+            **self.learner_config(),
         }
 
     @classmethod
-    def rebuilt(cls, config: dict[str, Any], net: nn.Module | None) -> Self:
-        """See ``Generative``; ``net`` is ``nn.ModuleList([encoder, decoder])``."""
+    @override
+    def from_config(cls, config: dict[str, Any], net: nn.Module | None) -> Self:
         given = dict(config)
         specs = [given.pop("encoder"), given.pop("decoder")]
         likelihood = learner_files.likelihood_of(
@@ -206,28 +221,29 @@ class VAE(Learnt):
         )
         given["learner"] = learner_files.learner_class(given["learner"])
         if net is not None:
-            both = list(net.children())
-            if len(both) != 2:
+            parts = list(net.children())
+            if len(parts) != 2:
                 raise InvalidModelFile("net must be nn.ModuleList([encoder, decoder])")
-            return cls(both[0], both[1], likelihood, **given)
+            return cls(parts[0], parts[1], likelihood, **given)
         if None in specs:
             raise InvalidModelFile(
-                "the networks are not in the file (they are not made of plain torch.nn layers): "
-                "give load(path, net=nn.ModuleList([encoder, decoder]))"
+                "the networks are not in the file, because they do not consist of plain torch.nn "
+                "layers: use load(path, net=nn.ModuleList([encoder, decoder]))"
             )
         model = cls(nn.Identity(), nn.Identity(), likelihood, **given)
         model.specs_ = specs
         return model
 
     specs_: Any = None
+    """Descriptions of the networks in a file, until its tensors are known."""
 
+    @override
     def unpack(
         self, path: Path, tensors: dict[str, Tensor], header: dict[str, Any], net: nn.Module | None
     ) -> None:
-        """See ``Generative``; networks are built of plain layers, no larger than the file."""
         if self.specs_ is not None:
-            most = model_file.count_numbers(tensors)
-            self.encoder, self.decoder = (module_json.build(s, most) for s in self.specs_)
+            limit = model_file.count_numbers(tensors)  # no networks larger than the file
+            self.encoder, self.decoder = (module_json.build(s, limit) for s in self.specs_)
             self.specs_ = None
         super().unpack(path, tensors, header, net)
 
@@ -237,107 +253,124 @@ def _pairs(x: Tensor, context: Tensor | None) -> tuple[Any, Tensor]:
     return (x if context is None else (x, context)), torch.zeros(len(x), 1)
 
 
-class LatentDensity(Density):
-    """The distribution of rows under an autoencoder, in the model's units.
+class AutoencoderDensity(Density):
+    """The distribution of rows under an autoencoder, in the units of the model.
 
     Args:
-        learner: what was learnt.
+        learner: trained learner.
         context: rows of context, or None.
-        bound: draws of the latent that a log density averages.
-        draws: draws of the weights, for learners that have several.
-        seed: seed of the draws of weights, and of the latent where no generator is given.
+        n_importance_samples: number of latent samples in a log density.
+        n_weight_samples: number of weight samples; None for the learner's own.
+        seed: seed of the weight samples, and of latent samples without a generator.
     """
 
     def __init__(
-        self, learner: Learner, context: Tensor | None, bound: int, draws: int | None, seed: int
+        self,
+        learner: Learner,
+        context: Tensor | None,
+        n_importance_samples: int,
+        n_weight_samples: int | None,
+        seed: int,
     ) -> None:
-        self.learner, self.context, self.bound, self.seed = learner, context, bound, seed
-        self.draws = draws
+        self.learner, self.context, self.seed = learner, context, seed
+        self.n_importance_samples = n_importance_samples
+        self.n_weight_samples = n_weight_samples
 
     def networks(self) -> Iterator[Autoencoder]:
-        """The autoencoder with each draw of the weights (or member) in turn."""
-        for method, state in parts(self.learner):
+        """Yield the autoencoder with each weight sample, or each network of an ensemble."""
+        for method, state in members_of(self.learner):
             generator = torch.Generator().manual_seed(self.seed)
-            number = method.options.n_weight_samples if self.draws is None else self.draws
-            for weights in method.weights(state, number, generator):
+            count = self.n_weight_samples
+            count = method.options.n_weight_samples if count is None else count
+            for weights in method.weights(state, count, generator):
                 with method.holding(weights, state.buffers), torch.no_grad():
                     method.network.module.train(False)
                     yield method.network.module
 
-    def log_prob_draws(self, z: Tensor) -> Tensor:
-        """See ``Density``."""
-        context = row_by_row(self.context, len(z))
+    @override
+    def log_prob_by_weights(self, z: Tensor) -> Tensor:
+        context = repeat_context(self.context, len(z))
         found = []
         for net in self.networks():
             with seeded(self.seed):
-                rows = drawn(z) if net.binarize else z
-                found.append(net.evidence(rows, context, samples=self.bound))
+                rows = sample_bernoulli(z) if net.binarize else z
+                found.append(net.iwae(rows, context, n_samples=self.n_importance_samples))
         return torch.stack(found)
 
+    @override
     def log_prob(self, z: Tensor) -> Tensor:
-        """The bound of each row, of the mixture over draws of the weights."""
-        found = self.log_prob_draws(z)
+        found = self.log_prob_by_weights(z)
         return found.logsumexp(0) - math.log(len(found))
 
-    def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Density``; draws of the weights take turns."""
+    @override
+    def sample(self, n_samples: int, generator: torch.Generator) -> Tensor:
         context = self.context
-        nets = max(self._number(), 1)
-        made = []
+        n_networks = max(self._count_networks(), 1)
+        samples = []
         for k, net in enumerate(self.networks()):
-            share = n // nets + (k < n % nets)
-            if not share:
+            count = n_samples // n_networks + (k < n_samples % n_networks)
+            if not count:
                 break
-            given = None if context is None else context.repeat(share, 1)
-            rows = net.prior_sample(share if given is None else len(given), generator, given)
+            given = None if context is None else context.repeat(count, 1)
+            rows = net.prior_sample(count if given is None else len(given), generator, given)
             rows = rows.flatten(1)
-            made.append(rows if context is None else rows.unflatten(0, (share, len(context))))
-        found = torch.cat(made)
-        return found[torch.randperm(n, generator=generator)] if nets > 1 else found
+            samples.append(rows if context is None else rows.unflatten(0, (count, len(context))))
+        found = torch.cat(samples)
+        return found[torch.randperm(n_samples, generator=generator)] if n_networks > 1 else found
 
-    def complete(self, z: Tensor, known: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-        """Holes by a Markov chain that leaves their distribution given the rest as it is.
+    @override
+    def impute(
+        self, z: Tensor, known: Tensor, n_samples: int, generator: torch.Generator
+    ) -> Tensor:
+        """Return samples from a Markov chain whose stationary distribution is the conditional one.
 
         Metropolis within Gibbs (Mattei & Frellsen, "Leveraging the exact likelihood of deep latent
-        variable models", 2018): the encoder proposes a latent, which is taken or left as the exact
-        densities say; then holes are drawn given it.  Approximate: after 50 steps.
+        variable models", 2018): the encoder proposes latent variables, which are accepted with the
+        probability of the exact densities; then missing values are sampled given them. Approximate:
+        the result after 50 steps.
         """
-        nets = self._number()
+        n_networks = self._count_networks()
         z = torch.where(known, z, math.nan)
         found = []
         for k, net in enumerate(self.networks()):
-            share = draws // nets + (k < draws % nets)
-            if share:
-                rows = z.repeat(share, *[1] * (z.ndim - 1))
-                given = row_by_row(self.context, len(z))
-                given = None if given is None else given.repeat(share, 1)
+            count = n_samples // n_networks + (k < n_samples % n_networks)
+            if count:
+                rows = z.repeat(count, *[1] * (z.ndim - 1))
+                context = repeat_context(self.context, len(z))
+                context = None if context is None else context.repeat(count, 1)
                 with seeded(int(torch.randint(2**62, (), generator=generator))):
-                    found.append(_chain(net, rows, given, generator).unflatten(0, (share, len(z))))
+                    samples = _run_chain(net, rows, context, generator)
+                found.append(samples.unflatten(0, (count, len(z))))
         return torch.cat(found)
 
-    def _number(self) -> int:
+    def _count_networks(self) -> int:
         return sum(1 for _ in self.networks())
 
 
-def _chain(
+def _run_chain(
     net: Autoencoder, rows: Tensor, context: Tensor | None, generator: torch.Generator
 ) -> Tensor:
-    holes = rows.isnan()
+    """Return rows whose missing values (NaN) are sampled by the Markov chain."""
+    missing = rows.isnan()
     start = net.prior_sample(len(rows), generator, context).flatten(1)
-    x = torch.where(holes, start, rows)
+    x = torch.where(missing, start, rows)
     z: Tensor | None = None
-    for _ in range(_CHAIN):
+
+    def log_ratio(q: Any, latent: Tensor) -> Tensor:
+        """Log density of row and latent variables over that of the proposal."""
+        log_joint = net.reconstruction_log_prob(x, latent.unsqueeze(0), context)[0]
+        log_joint = log_joint - 0.5 * latent.square().sum(-1)
+        return log_joint - q.log_prob(latent).sum(-1)
+
+    for _ in range(_N_CHAIN_STEPS):
         q = net.encode(x, context)
-        new = q.sample()
-        log_new = net.reconstruction(x, new.unsqueeze(0), context)[0] - 0.5 * new.square().sum(-1)
-        log_new = log_new - q.log_prob(new).sum(-1)
+        proposal = q.sample()
+        log_new = log_ratio(q, proposal)
         if z is None:
-            z = new
+            z = proposal
         else:
-            old = net.reconstruction(x, z.unsqueeze(0), context)[0] - 0.5 * z.square().sum(-1)
-            old = old - q.log_prob(z).sum(-1)
-            taken = torch.rand_like(log_new).log() < log_new - old
-            z = torch.where(taken.unsqueeze(1), new, z)
+            accepted = torch.rand_like(log_new).log() < log_new - log_ratio(q, z)
+            z = torch.where(accepted.unsqueeze(1), proposal, z)
         filled = net.decode(z, context).sample(1, generator)[0].flatten(1).to(x.dtype)
-        x = torch.where(holes, filled, rows)
+        x = torch.where(missing, filled, rows)
     return x

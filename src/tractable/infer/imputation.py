@@ -18,9 +18,7 @@ from torch import Tensor
 class Completes(Protocol):
     """What a model's prediction must offer: rows with their holes drawn given the rest."""
 
-    def complete(
-        self, rows: Any, draws: int = 1, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def impute(self, rows: Any, draws: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """``[draws, rows, columns]``, known values as they were."""
 
 
@@ -112,11 +110,11 @@ def impute(
         raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
     predict = getattr(model, "predict", None)
     predictive: Any = predict(context, **options) if callable(predict) else None
-    if not hasattr(predictive, "complete"):
+    if not hasattr(predictive, "impute"):
         raise TypeError(
             f"impute needs a model of rows, such as generative.GaussianMixture; got "
             f"{type(model).__name__}"
         )
-    filled = predictive.complete(rows, n_samples, generator)
+    filled = predictive.impute(rows, n_samples, generator)
     table = torch.as_tensor(rows).reshape(filled.shape[1:])
     return Imputation(filled, table.isnan())

@@ -16,8 +16,8 @@ from tractable.generative import (
     DensityModule,
     Flow,
     GaussianMixture,
-    Generative,
-    flow,
+    GenerativeModel,
+    neural_spline_flow,
 )
 from tractable.likelihoods import HeteroscedasticNormal, LogDensity, Mixture
 from tractable_studies.densities.tables import Rows
@@ -26,12 +26,12 @@ HIDDEN, TRANSFORMS, BATCH, LR = (64, 64), 3, 128, 2e-3
 Scores = dict[str, float]
 
 
-def fitted(make: Callable[[], Generative], rows: Tensor, **options: Any) -> Generative:
+def fitted(make: Callable[[], GenerativeModel], rows: Tensor, **options: Any) -> GenerativeModel:
     """A model of these rows."""
     return make().fit(rows, progress=False, **options)
 
 
-def score(model: Generative, rows: Tensor) -> float:
+def score(model: GenerativeModel, rows: Tensor) -> float:
     """Mean log density, in nats of standardised columns."""
     return float(model.predict().log_prob(rows).double().mean())
 
@@ -39,7 +39,9 @@ def score(model: Generative, rows: Tensor) -> float:
 def gaussian(rows: Rows, seed: int) -> Scores:
     """The Gaussian of greatest likelihood."""
     started = time.process_time()
-    model = GaussianMixture(1, prior_rows=0.0, held_out=0, seed=seed, dtype=torch.float64)
+    model = GaussianMixture(
+        1, prior_count=0.0, validation_fraction=0, seed=seed, dtype=torch.float64
+    )
     found = score(model.fit(rows.learnt.double()), rows.test)
     return {"log_density": found, "seconds": time.process_time() - started}
 
@@ -47,7 +49,7 @@ def gaussian(rows: Rows, seed: int) -> Scores:
 def mixture(rows: Rows, seed: int) -> Scores:
     """A mixture of Gaussians by EM, whose size is chosen on rows held out."""
     started = time.process_time()
-    model = GaussianMixture(held_out=0, seed=seed, starts=1, dtype=torch.float64)
+    model = GaussianMixture(validation_fraction=0, seed=seed, n_init=1, dtype=torch.float64)
     found = score(model.fit(rows.learnt.double()), rows.test)
     return {
         "log_density": found,
@@ -65,8 +67,8 @@ def autoregressive(kind: Any, passes: tuple[int, ...], floors: tuple[float, ...]
         def make(floor: float) -> Autoregressive:
             options = {} if kind is tr.TAGI else {"lr": LR}
             return Autoregressive(
-                HIDDEN, Mixture(HeteroscedasticNormal(), 3), floor=floor, learner=kind,
-                options=options, held_out=0, seed=seed,
+                HIDDEN, Mixture(HeteroscedasticNormal(), 3), min_noise=floor, learner=kind,
+                learner_kwargs=options, validation_fraction=0, seed=seed,
             )  # fmt: skip
 
         tried = {}
@@ -99,8 +101,8 @@ def splines(members: int, passes: tuple[int, ...]) -> Callable[[Rows, int], dict
     def run(rows: Rows, seed: int) -> dict[str, Scores]:
         def make(size: int) -> Flow:
             return Flow(
-                hidden=HIDDEN, transforms=TRANSFORMS, members=size, options={"lr": LR},
-                held_out=0, standardize=False, seed=seed,
+                hidden_layer_sizes=HIDDEN, n_transforms=TRANSFORMS, n_estimators=size,
+                learner_kwargs={"lr": LR}, validation_fraction=0, standardize=False, seed=seed,
             )  # fmt: skip
 
         tried = {
@@ -137,8 +139,8 @@ def zuko_loop(model: Flow, x: Tensor, epochs: int) -> Any:
     It starts at the weights that the learner draws, and takes batches in the learner's order, so
     that what is left is the difference between two programs and not between two seeds.
     """
-    plain: Any = flow(x.shape[1], hidden=HIDDEN, transforms=TRANSFORMS)
-    learner = model.made(DensityModule(plain), LogDensity())
+    plain: Any = neural_spline_flow(x.shape[1], hidden_layer_sizes=HIDDEN, n_transforms=TRANSFORMS)
+    learner = model.make_learner(DensityModule(plain), LogDensity())
     drawn = learner.posterior
     with torch.no_grad():
         for name, parameter in plain.named_parameters():

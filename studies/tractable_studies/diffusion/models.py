@@ -46,14 +46,15 @@ def diffusion(kind: Any, settings: list[dict[str, Any]], widths: tuple[int, ...]
         setting = dict(setting)
         passes = setting.pop("epochs")
         model = Diffusion(
-            widths, steps=STEPS, learner=kind, options=setting, held_out=0, seed=seed,
+            widths, steps=STEPS, learner=kind, learner_kwargs=setting,
+            validation_fraction=0, seed=seed,
         )  # fmt: skip
-        data = (task.train,) if task.labels is None else (one_hot(task.labels[0]), task.train)
-        return model.fit(*data, epochs=passes, progress=False)
+        context = None if task.labels is None else one_hot(task.labels[0])
+        return model.fit(task.train, context, epochs=passes, progress=False)
 
     def bound(model: Diffusion, task: Task) -> float:
         context = None if task.labels is None else one_hot(task.labels[1])
-        return float(model.predict(context, draws=None).log_prob(task.validation).mean())
+        return float(model.predict(context).log_prob(task.validation).mean())
 
     def make(task: Task, seed: int) -> Made:
         tried = []

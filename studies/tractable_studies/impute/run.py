@@ -27,7 +27,7 @@ from sklearn.impute import IterativeImputer
 import tractable as tr
 from tractable.cli.output import print_table
 from tractable.data import uci
-from tractable.generative import DiscreteColumns
+from tractable.generative import DiscreteColumnsWarning
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
 from tractable_studies.framework.record import RunRecord
@@ -74,9 +74,9 @@ def iterative(train: Array, test: Array, seed: int) -> Filled:
 def mixture(train: Array, test: Array, seed: int, members: int = 1) -> Filled:
     """Ours, as it comes: the number of components is chosen on held-out rows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DiscreteColumns)
+        warnings.simplefilter("ignore", DiscreteColumnsWarning)
         model = tr.generative.GaussianMixture(
-            seed=seed, dtype=torch.float64, held_out=0.0, members=members
+            seed=seed, dtype=torch.float64, validation_fraction=0.0, n_estimators=members
         ).fit(train)
     found = tr.infer.impute(model, test, n_samples=DRAWS)
     return found.mean.numpy(), np.stack([end.numpy() for end in found.interval(LEVEL)])

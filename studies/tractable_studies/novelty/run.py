@@ -2,7 +2,7 @@
 
 Trained on binarised MNIST: on the digits 0 to 7, to be told from 8 and 9; and on all digits, to be
 told from grey CIFAR-10.  Scores: minus the log density of one member (plain likelihood), minus that
-of the mixture of all, and how far the members disagree (``epistemic``).  The area under the ROC
+of the mixture of all, and how far the members disagree (``log_prob_std``).  The area under the ROC
 curve is that of test images against strange ones.
 
     python -m tractable_studies.novelty.run
@@ -55,16 +55,17 @@ def trained(images: Tensor, options: Options) -> VAE:
         return nn.Sequential(nn.Linear(inputs, 200), nn.ELU(), nn.Linear(200, outputs))
 
     model = VAE(
-        net(784, 2 * LATENT), net(LATENT, 784), Bernoulli("logit"), latent=LATENT, binarize=True,
-        members=options.members, options={"lr": 2e-3}, held_out=0.0, seed=options.seed,
+        net(784, 2 * LATENT), net(LATENT, 784), Bernoulli("logit"), latent_dim=LATENT,
+        binarize=True, n_estimators=options.members, learner_kwargs={"lr": 2e-3},
+        validation_fraction=0.0, seed=options.seed,
     )  # fmt: skip
     return model.fit(images, epochs=options.epochs, batch_size=100)
 
 
 def areas(model: VAE, usual: Tensor, strange: Tensor, options: Options) -> dict[str, float]:
     """Area under the ROC curve of each score: 1 where all strange images have higher ones."""
-    density = model.predict(bound=options.bound).density
-    found = [density.log_prob_draws(images) for images in (usual, strange)]
+    density = model.predict(n_importance_samples=options.bound).density
+    found = [density.log_prob_by_weights(images) for images in (usual, strange)]
     scores = {
         "plain likelihood": [-parts[0] for parts in found],
         "likelihood of the ensemble": [-parts.logsumexp(0) for parts in found],

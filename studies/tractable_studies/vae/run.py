@@ -103,7 +103,10 @@ def stages(options: Options) -> list[Stage]:
         options.samples, options.importance_epochs, options.importance_batch, strict=True
     )
     for samples, epochs, batch in weighted:
-        bound = {"samples": samples, "bound": "importance", "estimator": "doubly"}
+        bound = {
+            "n_latent_samples": samples, "objective": "iwae",
+            "estimator": "doubly_reparameterized",
+        }  # fmt: skip
         if epochs:
             name = f"importance-{samples}"
             found.append(Stage(name, epochs, options.importance_lr, batch, bound))
@@ -112,7 +115,7 @@ def stages(options: Options) -> list[Stage]:
 
 def trained(options: Options, images: Tensor, folder: Path) -> dict[str, VAE]:
     """The model of each stage, learnt or, where it is there already, read."""
-    common: dict[str, Any] = {"latent": LATENT, "binarize": True, "held_out": 0.0,
+    common: dict[str, Any] = {"latent_dim": LATENT, "binarize": True, "validation_fraction": 0.0,
                               "seed": options.seed}  # fmt: skip
     encoder: nn.Module = network(784, 2 * LATENT)
     decoder: nn.Module = network(LATENT, 784)
@@ -124,14 +127,14 @@ def trained(options: Options, images: Tensor, folder: Path) -> dict[str, VAE]:
         else:
             how = {"lr": stage.lr, "init": "net" if found else "fresh"}
             likelihood = Bernoulli("logit")
-            model = VAE(encoder, decoder, likelihood, options=how, **stage.bound, **common)
+            model = VAE(encoder, decoder, likelihood, learner_kwargs=how, **stage.bound, **common)
             checkpoint = folder / f"{stage.name}-checkpoint.tr"
             resumed: dict[str, Any] = {"resume": checkpoint} if options.resume else {}
             model.fit(images, epochs=stage.epochs, batch_size=stage.batch_size,
                       callbacks=[Checkpoint(checkpoint)], **resumed)  # fmt: skip
             model.save(file)
         found[stage.name] = model
-        net = model.module()
+        net = model.to_module()
         encoder, decoder = net.encoder, net.decoder
     return found
 
@@ -154,14 +157,14 @@ def scored(model: VAE, images: Tensor, options: Options) -> dict[str, float]:
 
 
 def _log_prob(model: VAE, images: Tensor, draws: int) -> Tensor:
-    return model.predict(bound=draws).log_prob(images).double()
+    return model.predict(n_importance_samples=draws).log_prob(images).double()
 
 
 def picture(model: VAE) -> Any:
     """New images: the probability of every pixel at draws of the latent."""
     from matplotlib.figure import Figure
 
-    net = model.module()
+    net = model.to_module()
     z = torch.randn(_SHOWN * _SHOWN, LATENT, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         pixels = torch.sigmoid(net.decoder(z)).reshape(_SHOWN, _SHOWN, 28, 28)

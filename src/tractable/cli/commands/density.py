@@ -22,8 +22,8 @@ from tractable.cli.tables.reader import TextTable
 from tractable.cli.tables.row_table import MODEL, Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import GaussianMixture
-from tractable.generative.columns import Columns
-from tractable.generative.em import Mixture
+from tractable.generative.column_scaler import ColumnScaler
+from tractable.generative.em import MixtureParams
 from tractable.persistence.atomic import atomic_file
 from tractable.report import RESULTS, ImageFile, Results, Section, write_report
 from tractable.report.formatting import format_number
@@ -129,7 +129,12 @@ def density(choices: Choices) -> tuple[Results, TextTable, RowTable, Scored]:
 def mixture(made: RowTable, components: int | None, seed: int, members: int = 1) -> GaussianMixture:
     """A new model of such rows."""
     return GaussianMixture(
-        components, dequantize=True, dtype=torch.float64, seed=seed, held_out=0.0, members=members
+        components,
+        dequantize=True,
+        dtype=torch.float64,
+        seed=seed,
+        validation_fraction=0.0,
+        n_estimators=members,
     )
 
 
@@ -151,17 +156,16 @@ def score(model: GaussianMixture, made: RowTable, values: Array, seed: int) -> S
     return Scored(log_density, _novelty(parts, fold, values), column)
 
 
-def _inside(model: GaussianMixture) -> tuple[Columns, Mixture]:
-    assert model.columns_ is not None
+def _inside(model: GaussianMixture) -> tuple[ColumnScaler, MixtureParams]:
     assert model.mixture_ is not None
-    return model.columns_, model.mixture_
+    return model.fitted_scaler(), model.mixture_
 
 
 def _log_density(model: GaussianMixture, rows_: Array) -> Array:
     """Log density in the units of the table, of the values that each row has."""
     columns, mixture_ = _inside(model)
-    z = columns.inward(torch.from_numpy(rows_), torch.float64)
-    scale = columns.units.scale[columns.kept].log()
+    z = columns.to_model(torch.from_numpy(rows_), torch.float64)
+    scale = columns.units.scale[columns.varying].log()
     found = mixture_.log_joint(z).logsumexp(1) - torch.where(z.isnan(), 0.0, scale).sum(1)
     return found.numpy()
 
@@ -182,7 +186,7 @@ def _novelty(parts: Sequence[GaussianMixture], fold: Array, values: Array) -> Ar
     """
     has, novelty = ~np.isnan(values), np.empty(len(values))
     columns = [_inside(part)[0] for part in parts]
-    _, alike = np.unique([c.kept.numpy() for c in columns], axis=0, return_inverse=True)
+    _, alike = np.unique([c.varying.numpy() for c in columns], axis=0, return_inverse=True)
     group = alike.reshape(-1)[fold]
     for pattern in np.unique(has, axis=0):
         for each in np.unique(group):
@@ -202,7 +206,7 @@ def _novelty(parts: Sequence[GaussianMixture], fold: Array, values: Array) -> Ar
             novelty[mine] = (higher + 0.5) / (len(seen) + (~np.isin(mine, seen)))
     for k, c in enumerate(columns):
         own = torch.from_numpy(values[fold == k])
-        possible = c.possible(torch.where(own.isnan(), c.units.mean, own)).numpy()
+        possible = c.matches_constants(torch.where(own.isnan(), c.units.mean, own)).numpy()
         novelty[fold == k] = np.where(possible, novelty[fold == k], 1.0)
     return novelty
 
@@ -211,14 +215,14 @@ def _strangest(model: GaussianMixture, new: Array, seen: Array) -> Array:
     """The column of each row that is least likely given the others, against what is usual."""
     columns, mixture_ = _inside(model)
     some = seen[np.linspace(0, len(seen) - 1, min(len(seen), _COMPARED)).astype(int)]
-    there, old = (columns.inward(torch.from_numpy(v), torch.float64) for v in (new, some))
+    there, old = (columns.to_model(torch.from_numpy(v), torch.float64) for v in (new, some))
     usual = _given_others(mixture_, old)
     off = (usual.nanmedian(0).values - _given_others(mixture_, there)) / _spread(usual)
     worst = torch.nan_to_num(off, nan=-float("inf")).argmax(1).numpy()
-    return columns.kept.nonzero().flatten().numpy()[worst]
+    return columns.varying.nonzero().flatten().numpy()[worst]
 
 
-def _given_others(mixture_: Mixture, x: Tensor) -> Tensor:
+def _given_others(mixture_: MixtureParams, x: Tensor) -> Tensor:
     """Log density of every value given the others of its row; NaN for holes."""
     whole = mixture_.log_joint(x).logsumexp(1)
     found = torch.full_like(x, float("nan"))

@@ -17,7 +17,7 @@ from tractable.cli.tables import reader, row_table, writer
 from tractable.cli.tables.formats import check_decimal
 from tractable.cli.tables.row_table import Array, RowTable
 from tractable.errors import TractableError
-from tractable.generative import Generative
+from tractable.generative import GenerativeModel
 from tractable.infer import Imputation
 
 _MEMBERS = 8  # one mixture takes its parameters as known, and its intervals are too narrow
@@ -45,7 +45,7 @@ def run(
     check_decimal(decimal)
     torch.set_num_threads(threads)
     table = reader.read_table(data, encoding=encoding)
-    held: Generative | None
+    held: GenerativeModel | None
     if model is None:
         made = row_table.infer_columns(
             table, ids=ids, drop=drop, categorical=categorical, decimal=decimal
@@ -115,7 +115,7 @@ def _tell(out: Path, filled: dict[str, int], json: bool) -> None:
     output.print_line(f"{sum(some.values())} values filled ({words}): {out}")
 
 
-def _fitted(table: reader.TextTable, made: RowTable, values: Array, seed: int) -> Generative:
+def _fitted(table: reader.TextTable, made: RowTable, values: Array, seed: int) -> GenerativeModel:
     """A model of the rows as they are, holes integrated out."""
     some = ~np.isnan(values).all(1)
     try:

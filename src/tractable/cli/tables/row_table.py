@@ -23,8 +23,7 @@ from tractable.cli.tables.columns import infer_column
 from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS, PLAIN
 from tractable.cli.tables.reader import TextTable, is_missing
 from tractable.errors import InvalidModelFile
-from tractable.generative import Generative
-from tractable.generative import files as generative_files
+from tractable.generative import GenerativeModel, serialization
 from tractable.persistence import model_file as storage
 from tractable.persistence.validation import require_type
 
@@ -202,13 +201,13 @@ def _max_decimals(cell: str, notation: str) -> int:
     return _MOST_DECIMALS if digits is None else min(digits, _MOST_DECIMALS)
 
 
-def save(path: Path, model: Generative, table: RowTable) -> None:
+def save(path: Path, model: GenerativeModel, table: RowTable) -> None:
     """Write a fitted model with its table, once and atomically."""
-    tensors, header = generative_files.packed(model)
+    tensors, header = serialization.pack(model)
     storage.write(path, tensors, {**header, ENTRY: table.to_json()})
 
 
-def load(path: Path) -> tuple[Generative, RowTable]:
+def load(path: Path) -> tuple[GenerativeModel, RowTable]:
     """Read a model of rows that ``tractable density`` wrote; no code from the file is run.
 
     Raises:
@@ -222,8 +221,8 @@ def load(path: Path) -> tuple[Generative, RowTable]:
             raise InvalidModelFile(f"{path} holds no model that `tractable density` wrote")
         with storage.as_invalid_file(path):
             table = _unpack(entry)
-            model = Generative.load(path)
-            if model.columns_ is None or len(model.columns_.steps) != len(table.columns):
+            model = GenerativeModel.load(path)
+            if len(model.fitted_scaler().steps) != len(table.columns):
                 raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")
     except (FileNotFoundError, InvalidModelFile) as error:
         raise UsageError(str(error)) from error

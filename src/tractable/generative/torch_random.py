@@ -1,4 +1,4 @@
-"""Torch's own generator, which modules such as dropout draw from, with a seed for a while."""
+"""Seeding of torch's global generator, which modules such as dropout draw from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Torch's generator with a seed inside the block, and as it was after it."""
+    """Seed torch's global generator inside the block, and restore its state afterwards."""
     with torch.random.fork_rng([]):
         torch.default_generator.manual_seed(seed)
         yield
