@@ -79,7 +79,7 @@ def main(times: int = 60) -> dict[str, Any]:
         "TAGI, dropout": tr.TAGI(nodes(6, DROP), tr.likelihoods.Categorical(7)),
     }
     for name, learner in learners.items():
-        rows, targets = learner.checked(data.train, y)
+        rows, targets = learner.checks.data(data.train, y)
         steps[name] = partial(learner.learn_batch, rows, targets)
     return {"milliseconds": medians(steps, times)}
 

@@ -50,9 +50,14 @@ def ours(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:
     likelihood = tr.likelihoods.Normal(sigma) if sigma else tr.likelihoods.Softmax(10)
     options: Any = {"structure": structure, "refine": 0, "init": "net", "dtype": x.dtype}
     model = tr.Laplace(net, likelihood, **options)
-    x, y = model.checked(x, y)
+    x, y = model.checks.data(x, y)
     model.method.end_fit(model.state, ArrayData(x, y, len(x)))
-    return model.outputs(*model.checked(x_test, y_test)[:1]).predictive().log_prob(y_test).flatten()
+    return (
+        model.outputs(*model.checks.data(x_test, y_test)[:1])
+        .predictive()
+        .log_prob(y_test)
+        .flatten()
+    )
 
 
 def theirs(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:

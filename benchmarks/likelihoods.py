@@ -49,7 +49,7 @@ def steps(engine: str) -> dict[str, Callable[[], None]]:
             model = tr.TAGI(net, likelihood, engine=engine)  # type: ignore[arg-type]
         except UnsupportedByKernel:
             continue
-        rows = model.checked(x, target)
+        rows = model.checks.data(x, target)
         found[name] = lambda model=model, rows=rows: model.learn_batch(*rows)
     return found
 

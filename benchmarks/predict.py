@@ -45,7 +45,7 @@ def measured(widths: tuple[int, ...], rows: int, scale: float) -> float:
     model = tr.TAGI(nn.Sequential(*layers[:-1]), tr.likelihoods.Normal())
     model.fit(x, y, epochs=2)
     plain = model.clone()
-    plain.support = None
+    plain.off_data.support = None
     at = scale * torch.randn(rows, widths[0], generator=generator)
     model.predict(at), plain.predict(at)
     return ratio(lambda: model.predict(at), lambda: plain.predict(at), 100 if rows == 1 else 5)

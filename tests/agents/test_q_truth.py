@@ -228,7 +228,7 @@ def test_sampled_values_are_one_function_per_seed():
     # Over many draws the moments are those of the learner's own samples.
     drawn = np.stack([critic.sampled_values(seed, 1.0)(rows)[0] for seed in range(1_500)])
     x = torch.from_numpy(rows)
-    sampled = critic.learner.sample(x, 1_500, torch.Generator().manual_seed(0)).numpy()
+    sampled = critic.learner.sample(x, 1_500, generator=torch.Generator().manual_seed(0)).numpy()
     error = np.sqrt(drawn.var(0) / 1_500 + sampled.var(0) / 1_500)
     assert (np.abs(drawn.mean(0) - sampled.mean(0)) < 4.5 * error).all()
     assert np.allclose(drawn.std(0), sampled.std(0), rtol=0.15)

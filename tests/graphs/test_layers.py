@@ -176,7 +176,7 @@ def moments(graph, net, rows, draws=20_000):
     """Mean and variance of the outputs: in closed form, and by drawing all weights."""
     model = tr.TAGI(G.NodeNetwork(net, graph), tr.likelihoods.Normal(0.1), seed=0, dtype=D)
     mean, variance = model.outputs(rows).moments()
-    drawn = model.sample(rows, draws, torch.Generator().manual_seed(0))
+    drawn = model.sample(rows, draws, generator=torch.Generator().manual_seed(0))
     return mean, variance, drawn.mean(0), drawn.var(0)
 
 

@@ -127,7 +127,7 @@ def test_step_by_step_it_sees_what_it_would_see_at_once(kind: Any) -> None:
     torch.manual_seed(0)
     model = tr.TAGI(Net(kind, 2), Normal(0.1), dtype=D)
     x = torch.randn(3, 5, 1, dtype=D)
-    whole = model.outputs(model.inputs(x)).moments()
+    whole = model.outputs(model.checks.inputs(x)).moments()
     stream = Filter(model)
     for t in range(4):  # targets that are no news at all: noise beyond measure
         stream.model.state.likelihood = Normal(1e6).double()

@@ -27,8 +27,10 @@ def test_classes_without_the_covariance_of_their_outputs(rows: int, structure: s
             seed=seed,
         )  # fmt: skip
         model.fit(x, y, epochs=40, batch_size=20, progress=False, distance_aware=False)
-        at = model.inputs(2 * torch.randn(200, 2, generator=g))
-        drawn = model.sample(at, 4000, torch.Generator().manual_seed(0)).softmax(-1).mean(0)
+        at = model.checks.inputs(2 * torch.randn(200, 2, generator=g))
+        drawn = (
+            model.sample(at, 4000, generator=torch.Generator().manual_seed(0)).softmax(-1).mean(0)
+        )
         error = (model.predict(at).probs - drawn).abs()
         assert error.mean() < 0.04
         assert error.max() < 0.14

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import tractable as tr
+from tractable.learners import reinitialized
 from tractable.learners.methods.ensemble import EnsembleMethod
 
 DOUBLE = torch.float64
@@ -71,7 +72,7 @@ def test_batch_norm_statistics_are_learnt():
     net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
     model = tr.Backprop(net, tr.likelihoods.Normal(0.1))
     model.fit(torch.randn(32, 3) + 5, torch.zeros(32), epochs=2, batch_size=16)
-    assert int(model.buffers["1.num_batches_tracked"]) == 4
+    assert int(model.state.buffers["1.num_batches_tracked"]) == 4
     assert int(model.net[1].num_batches_tracked) == 0
 
 
@@ -126,7 +127,7 @@ def test_parameters_without_a_gradient_keep_their_values(learner, seed):
     ensemble = tr.Ensemble(
         net, tr.likelihoods.Normal(0.5), n_estimators=2, learner=learner, seed=seed
     )
-    for made in (model, model.reinitialized(seed + 1), *ensemble.members):
+    for made in (model, reinitialized(model, seed + 1), *ensemble.members):
         assert torch.equal(made.net[0].weight, net[0].weight)
         assert torch.equal(made.net[0].bias, net[0].bias)
         assert list(made.posterior) == ["2.weight", "2.bias"]
@@ -137,5 +138,5 @@ def test_every_copy_begins_with_the_statistics_of_the_given_network():
     net = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1))
     net[0].running_mean.fill_(4.0)
     model = tr.Backprop(net, tr.likelihoods.Normal(0.5))
-    for made in (model, model.reinitialized(1), model.reinitialized(2)):
+    for made in (model, reinitialized(model, 1), reinitialized(model, 2)):
         assert torch.equal(made.buffers["0.running_mean"], torch.full((3,), 4.0))

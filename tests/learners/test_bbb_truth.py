@@ -108,10 +108,10 @@ def test_the_gradient_is_that_of_equations_10_and_11(prior):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(7, 2, generator=generator, dtype=torch.float64)
     y = torch.randint(3, (7,), generator=generator)
-    before = model.generator.get_state()
+    before = model.state.generator.get_state()
     eps = torch.empty(model.posterior.loc.shape, dtype=torch.float64)
-    eps.normal_(generator=model.generator)
-    model.generator.set_state(before)
+    eps.normal_(generator=model.state.generator)
+    model.state.generator.set_state(before)
     truth = objective(model, x, y, eps, 0.1)
     _, _, found = model.method.gradients(model.state, x, y, {}, 0.1)
     for a, b in zip(found, truth, strict=True):

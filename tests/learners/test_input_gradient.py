@@ -35,7 +35,7 @@ def fitted(name: str, seed: int) -> tuple[tr.TAGI, torch.Tensor, torch.Tensor]:
 def test_it_is_the_derivative_through_the_means(name: str, seed: int) -> None:
     """With tangents, the means are those of the network of the means."""
     model, x, y = fitted(name, seed)
-    checked, targets = model.checked(x, y)
+    checked, targets = model.checks.data(x, y)
     gradient = model.input_gradient(checked, targets)
     mean, variance = model.outputs(checked).moments()
     net = model.mean_module()

@@ -173,7 +173,7 @@ def test_the_last_layers_curvature_is_the_hessian_by_autograd(case):
     """A network is linear in its last layer, so there Gauss-Newton drops nothing."""
     model, net, x, y = fitted(case, "last_layer", refine=0)
     features = net[:2](x)
-    x, y = model.checked(x, y)
+    x, y = model.checks.data(x, y)
 
     def loss(weight, bias):
         return -model.likelihood.log_prob(y, features @ weight.T + bias).sum()
@@ -195,7 +195,7 @@ def test_the_last_layers_curvature_is_the_hessian_by_autograd(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_diagonal_is_that_of_dense_jacobians_and_hessians(case):
     model, net, x, y = fitted(case, "diagonal")
-    x, y = model.checked(x, y)
+    x, y = model.checks.data(x, y)
     names = [name for name, _ in net.named_parameters()]
 
     def outputs(*parts):
@@ -334,7 +334,7 @@ def test_draws_have_the_moments_of_the_outputs(case, structure):
     model, *_ = fitted(case, structure)
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     n = 20_000
-    drawn = model.sample(x, n, torch.Generator().manual_seed(0))
+    drawn = model.sample(x, n, generator=torch.Generator().manual_seed(0))
     mean, variance = model.outputs(x).moments()
     assert drawn.shape == (n, *mean.shape)
     assert ((drawn.mean(0) - mean).abs() < 5 * (variance / n).sqrt()).all()
@@ -352,7 +352,7 @@ def test_draws_at_several_rows_have_the_joint_covariance(structure):
     dense = (
         flat @ torch.linalg.inv(precision + model.state.delta * torch.eye(len(precision))) @ flat.T
     )
-    drawn = model.sample(x, 40_000, torch.Generator().manual_seed(0)).flatten(1)
+    drawn = model.sample(x, 40_000, generator=torch.Generator().manual_seed(0)).flatten(1)
     scale = dense.diagonal().sqrt()
     error = (drawn.T.cov() - dense) / (scale.unsqueeze(0) * scale.unsqueeze(1))
     assert float(error.abs().max()) < 5 * math.sqrt(2 / 40_000)
@@ -364,7 +364,7 @@ def test_the_input_gradient_is_that_of_finite_differences(case, structure):
     model, *_ = fitted(case, structure)
     likelihood, outputs = CASES[case]
     x, y = (rows[:5] for rows in rows_for(likelihood, outputs))
-    x, y = model.checked(x, y)
+    x, y = model.checks.data(x, y)
     gradient = model.input_gradient(x, y)
     for k in range(2):
         step = torch.zeros_like(x)

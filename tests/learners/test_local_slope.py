@@ -55,7 +55,7 @@ def test_files_and_later_rows_keep_the_limit(tmp_path) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
     model = tr.TAGI(net, tr.likelihoods.Normal(outputs=2), seed=0)
     model.fit(x, steep_then_flat(x), epochs=20)
-    support = model.support
+    support = model.off_data.support
     assert support.slope_ratio is not None
     assert len(support.slope_ratio) == len(support.rows)
     model.save(tmp_path / "model.tr")

@@ -56,7 +56,7 @@ def rows(seed: int, scale: float = 1.0):
 
 def by_hand(model: Learner, net: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """The network with means and buffers put in one by one."""
-    tensors = {**model.posterior.means(), **model.buffers}
+    tensors = {**model.posterior.means(), **model.state.buffers}
     return torch.func.functional_call(net.eval(), tensors, (x,)).detach()
 
 
@@ -72,7 +72,7 @@ def test_it_has_the_means_and_the_running_statistics(network, learner, seed):
     assert not module.training
     torch.testing.assert_close(module(x).detach(), by_hand(model, net, x))
     if learner != "BayesByBackprop":  # whose predictions are means over draws
-        expected = model.outputs(model.inputs(x)).moments()[0]
+        expected = model.outputs(model.checks.inputs(x)).moments()[0]
         torch.testing.assert_close(module(x).detach(), expected, rtol=1e-4, atol=1e-4)
 
 

@@ -417,11 +417,11 @@ def test_one_wild_input_does_not_spoil_running_statistics():
     for robust in (True, False):
         model = tr.TAGI(net, tr.likelihoods.Normal(NOISE), gain=1.0, robust=robust)
         model.fit(x, y, epochs=5, batch_size=16)
-        held, before = rmse(model), model.buffers["1.running_var"].clone()
+        held, before = rmse(model), model.state.buffers["1.running_var"].clone()
         wild = x[:16].clone()
         wild[0] = 1e6
         model.update(wild, y[:16])
-        spread[robust] = float((model.buffers["1.running_var"] / before).max())
+        spread[robust] = float((model.state.buffers["1.running_var"] / before).max())
         if robust:
             model.fit(x, y, epochs=1, batch_size=16)
             assert rmse(model) < 3 * held
@@ -463,7 +463,7 @@ def test_targets_without_noise_can_be_learnt_for_ever(engine: str, scale: float)
     """The inferred noise ends where targets are rounded, and no variance vanishes."""
     x = torch.linspace(-1, 1, 8).unsqueeze(1)
     model = tr.TAGI(nn.Linear(1, 1), tr.likelihoods.Normal(), engine=engine, seed=0)
-    rows = model.checked(x, scale * x)
+    rows = model.checks.data(x, scale * x)
     for _ in range(30_000 if engine == "native" else 3_000):
         model.learn_batch(*rows)
     p = model.predict(x)

@@ -49,7 +49,7 @@ def random_batch(model: tr.TAGI, features: int, generator: torch.Generator):
         return x, torch.randint(0, 4, (rows,), generator=generator)
     if isinstance(model.likelihood, tr.likelihoods.Bernoulli):
         return x, torch.randint(0, 2, (rows,), generator=generator)
-    y = torch.randn(rows, model.output_shape(x)[-1], generator=generator)
+    y = torch.randn(rows, model.checks.output_shape(x)[-1], generator=generator)
     if isinstance(model.likelihood, tr.likelihoods.HeteroscedasticNormal):
         y = y[:, :1]
     outlier = 1e6 if torch.rand((), generator=generator) < 0.1 else 1.0
@@ -124,10 +124,10 @@ def test_batch_norm_statistics_survive_a_failed_update():
     net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1))
     model.update(torch.randn(8, 2, generator=torch.Generator().manual_seed(0)), torch.zeros(8))
-    before = model.buffers["1.running_mean"].clone()
+    before = model.state.buffers["1.running_mean"].clone()
     with pytest.raises(NonFiniteUpdate):
         model.update(torch.full((8, 2), 1e30), torch.zeros(8))
-    assert torch.equal(model.buffers["1.running_mean"], before)
+    assert torch.equal(model.state.buffers["1.running_mean"], before)
     assert not torch.equal(before, torch.zeros(4))
 
 

@@ -146,7 +146,9 @@ def test_one_observation_has_a_scalar_target(make):
 def test_functions_are_drawn(make):
     x, y = rows()
     model = make(Joined(*layers())).update(both(x), y)
-    drawn = model.sample(model.inputs(both(x)), 3, torch.Generator().manual_seed(0))
+    drawn = model.sample(
+        model.checks.inputs(both(x)), 3, generator=torch.Generator().manual_seed(0)
+    )
     assert drawn.shape == (3, 24, 1)
 
 
@@ -165,7 +167,7 @@ def test_row_numbers_and_numbers_go_together(make):
     x, y = rows()
     given = {"ids": torch.arange(24) % 5, "value": x[:, :1].double()}
     model = make(Looked()).fit(given, y, epochs=1, **BATCH)
-    taken = model.inputs(given)
+    taken = model.checks.inputs(given)
     assert taken.parts["ids"].dtype is torch.int64
     assert taken.parts["value"].dtype is torch.float32
     assert model.predict(given).mean.shape == (24,)
@@ -203,7 +205,7 @@ def test_what_does_not_fit_is_refused(make):
 def test_what_needs_one_input_says_so():
     x, y = rows()
     model = tr.TAGI(Joined(*layers()), tr.likelihoods.Normal(0.5)).fit(both(x), y, epochs=1)
-    checked = model.checked(both(x), y)
+    checked = model.checks.data(both(x), y)
     with pytest.raises(TypeError, match="networks of one input; there are 2"):
         model.input_gradient(*checked)
     with pytest.raises(TypeError, match="an attack is for networks of one input"):

@@ -47,7 +47,7 @@ def test_they_are_those_of_a_plain_network_with_the_learnt_means():
     x, y = rows()
     learner = model().fit(x, y, epochs=3, batch_size=20)
     wanted = by_torch(learner, x)
-    for name, found in learner.buffers.items():
+    for name, found in learner.state.buffers.items():
         if "running" in name:
             torch.testing.assert_close(found, wanted[name], rtol=1e-10, atol=1e-12)
 
@@ -55,7 +55,7 @@ def test_they_are_those_of_a_plain_network_with_the_learnt_means():
 def test_what_counts_batches_and_the_momentum_stay_as_they_were():
     x, y = rows()
     learner = model().fit(x, y, epochs=3, batch_size=20)
-    assert int(learner.buffers["1.num_batches_tracked"]) == 30
+    assert int(learner.state.buffers["1.num_batches_tracked"]) == 30
     assert [learner.method.network.module[k].momentum for k in (1, 4)] == [0.1, 0.01]
 
 
@@ -65,7 +65,7 @@ def test_an_online_update_moves_them_by_the_momentum():
     w, b = (learner.posterior.gaussians()[f"0.{name}"].loc.clone() for name in ("weight", "bias"))
     learner.update(x, y)
     mean = (x.double() @ w.T + b).mean(0)  # the first statistics are 0 and 1
-    torch.testing.assert_close(learner.buffers["1.running_mean"], 0.1 * mean)
+    torch.testing.assert_close(learner.state.buffers["1.running_mean"], 0.1 * mean)
 
 
 def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
@@ -74,7 +74,9 @@ def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
     monkeypatch.setattr(batch_norm, "_AT_ONCE", 50)
     other = model().fit(x, y, epochs=3, batch_size=20)
     assert torch.equal(one.posterior.loc, other.posterior.loc)
-    assert not torch.equal(one.buffers["4.running_mean"], other.buffers["4.running_mean"])
+    assert not torch.equal(
+        one.state.buffers["4.running_mean"], other.state.buffers["4.running_mean"]
+    )
 
 
 def test_a_resumed_fit_has_the_same(tmp_path):
@@ -89,8 +91,8 @@ def test_a_resumed_fit_has_the_same(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         model().fit(x, y, epochs=4, batch_size=20, callbacks=[tr.Checkpoint(path), kill])
     resumed = model().fit(x, y, epochs=4, batch_size=20, resume=path)
-    for name, buffer in whole.buffers.items():
-        assert torch.equal(buffer, resumed.buffers[name])
+    for name, buffer in whole.state.buffers.items():
+        assert torch.equal(buffer, resumed.state.buffers[name])
 
 
 @pytest.mark.parametrize("dropout", [False, True])

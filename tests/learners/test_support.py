@@ -133,7 +133,7 @@ def test_the_slope_of_a_learner_is_that_of_its_mean():
     ]
     spread = x.std(0, correction=0)
     expected = [float((g * spread).square().mean()) for g in rows]
-    assert model.support.slope.tolist() == pytest.approx(expected, rel=0.12)
+    assert model.off_data.support.slope.tolist() == pytest.approx(expected, rel=0.12)
 
 
 def test_extra_variance_is_the_slope_times_the_square():
@@ -203,7 +203,7 @@ def test_a_loader_is_remembered_without_reading_it_again():
 
     model = linear().fit(DataLoader(Counted(x, y), batch_size=64), epochs=2)
     assert len(reads) == 2 * 3000
-    kept = model.support
+    kept = model.off_data.support
     assert kept.rows.shape == (1000, 1)
     values = (kept.centre + kept.rows * kept.scale).flatten()
     assert len(values.unique()) == 1000
@@ -229,7 +229,7 @@ def test_numbers_of_rows_have_no_distance():
     net = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 1))
     x = torch.randint(10, (50, 2), generator=torch.Generator().manual_seed(0))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, x.sum(1).float(), epochs=1)
-    assert model.support is None
+    assert model.off_data.support is None
     assert model.predict(x).novelty is None
 
 
@@ -252,12 +252,12 @@ def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
     x, y = one_column(300)
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 2))
     model = tr.TAGI(net, tr.likelihoods.HeteroscedasticNormal()).fit(x, y, epochs=3)
-    assert model.support.slope.shape == (1,)
+    assert model.off_data.support.slope.shape == (1,)
     far = torch.tensor([[9.0]])
     plain = model.outputs(far).predictive()
     p = model.predict(far)
     assert torch.equal(p.aleatoric, plain.aleatoric)
-    extra = model.support.distance(far).extra
+    extra = model.off_data.support.distance(far).extra
     assert torch.equal(p.epistemic, plain.epistemic + extra)
     assert float(extra) > 0
 
@@ -272,7 +272,7 @@ def test_labels_are_doubted_away_from_the_data(learner, likelihood, outputs, tmp
     y = (x[:, 0] > 0).long() + (x[:, 1] > 0.5).long()
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, outputs))
     model = learner(net, likelihood, seed=0).fit(x, y, epochs=5)
-    assert model.support.slope.shape == (outputs,)
+    assert model.off_data.support.slope.shape == (outputs,)
     far = 40 * torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
     plain = model.outputs(far).predictive()
     p = model.predict(far)
@@ -281,9 +281,9 @@ def test_labels_are_doubted_away_from_the_data(learner, likelihood, outputs, tmp
     assert bool((p.probs.amax(1) < 0.93)[sure].all())
     assert bool((p.entropy > plain.entropy).all())
     assert bool((p.epistemic > plain.epistemic).all())
-    inside = model.support.novelty(x) == 0
+    inside = model.off_data.support.novelty(x) == 0
     slope_radius = model.outputs(x).predictive().probs
-    calm = model.support.distance(x).extra.amax(1) == 0
+    calm = model.off_data.support.distance(x).extra.amax(1) == 0
     assert bool((calm & inside).double().mean() > 0.8)
     assert torch.equal(model.predict(x).probs[calm], slope_radius[calm])
     model.save(tmp_path / "model")
@@ -296,7 +296,7 @@ def test_labels_of_wide_inputs_are_only_marked():
     net = nn.Linear(33, 1)
     model = tr.TAGI(net, tr.likelihoods.Bernoulli()).fit(x, (x[:, 0] > 0).long(), epochs=1)
     far = model.predict(50 * x)
-    assert model.support.slope is None
+    assert model.off_data.support.slope is None
     assert torch.equal(far.probs, model.outputs(50 * x).predictive().probs)
     assert bool((far.novelty > 1).all())
 
@@ -307,10 +307,10 @@ def test_an_ensemble_has_one_support_with_the_slope_of_its_mean():
     model = tr.Ensemble(net, tr.likelihoods.Normal(0.1), n_estimators=3, lr=1e-2).fit(
         x, y, epochs=3
     )
-    step = 1e-2 * float(model.support.scale)
+    step = 1e-2 * float(model.off_data.support.scale)
     sides = [model.predict(x + h).mean for h in (-step, step)]
     slope = float(((sides[1] - sides[0]) / 2e-2).square().mean())
-    assert float(model.support.slope) == pytest.approx(slope, rel=0.02)
+    assert float(model.off_data.support.slope) == pytest.approx(slope, rel=0.02)
     assert [name for name in model.state_dict() if "support/rows" in name] == ["support/rows"]
 
 
@@ -320,20 +320,20 @@ def test_updates_elsewhere_make_that_place_known():
     there = torch.linspace(2.9, 3.1, 5).unsqueeze(1)
     before = model.predict(there)
     model.update(x[:50], y[:50])
-    assert len(model.support.rows) == 300  # known already: nothing is kept
+    assert len(model.off_data.support.rows) == 300  # known already: nothing is kept
     for row in there:
         model.update(row, torch.zeros(1))
     after = model.predict(there)
     assert (before.novelty > 1).all()
     assert (after.novelty < 0.2).all()
     assert (after.epistemic < before.epistemic).all()
-    assert len(model.support.rows) == 305
+    assert len(model.off_data.support.rows) == 305
     assert torch.equal(model.clone().predict(there).variance, after.variance)
 
 
 def waiting(model):
     """Numbers in all tensors that a copy of the learner would take along for its support."""
-    return sum(part.numel() for part in vars(model)["_later"])
+    return sum(part.numel() for part in vars(model.off_data)["_later"])
 
 
 @pytest.mark.parametrize(("batch", "batches"), [(1, 2500), (64, 60), (5000, 2)])
@@ -349,9 +349,9 @@ def test_rows_that_wait_are_no_more_than_a_support_keeps(batch, batches, columns
     for _ in range(batches if columns == 1 else min(batches, 20)):
         rows = torch.randn(batch, columns, generator=draw) / 10
         model.learn_batch(rows[:1], rows[:1, :1])
-        model.remember(rows)
+        model.off_data.remember(rows)
         assert waiting(model) <= limit * columns
-    assert len(model.support.rows) <= limit
+    assert len(model.off_data.support.rows) <= limit
     assert float(model.predict(there).novelty.max()) < 1
 
 
@@ -377,11 +377,11 @@ def written(tmp_path):
     return path
 
 
-def test_a_file_of_before_has_no_support(written):
+def test_a_file_may_have_no_support(written):
     tensors, header = model_file.read(written)
     model_file.write(written, {k: t for k, t in tensors.items() if "support" not in k}, header)
     model = Learner.load(written)
-    assert model.support is None
+    assert model.off_data.support is None
     assert model.predict([[1.0]]).novelty is None
 
 
@@ -412,7 +412,7 @@ def damage(name, change):
         damage("event", lambda t: -t),
         damage("event", lambda t: t.double()),
         damage("event", lambda t: t[:0]),
-        lambda tensors: tensors.pop("support/reach"),
+        lambda tensors: tensors.pop("support/radius"),
         lambda tensors: tensors.pop("support/event"),
         lambda tensors: tensors.pop("support/rows"),
         lambda tensors: tensors.update({"support/more": torch.zeros(1)}),

@@ -63,7 +63,7 @@ class Problem:
         model = tr.TAGI(self.net, self.likelihood, engine=engine, dtype=dtype, **self.options)
         model.posterior.loc.copy_(start.posterior.loc)
         model.posterior.variance.copy_(start.posterior.variance)
-        model.generator.set_state(start.generator.get_state())
+        model.state.generator.set_state(start.state.generator.get_state())
         return model
 
 

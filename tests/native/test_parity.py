@@ -65,7 +65,7 @@ def learn(models: list[tr.TAGI], problem: draw.Problem, updates: int) -> None:
             continue
         moment = BatchPosition(len(x) / len(problem.x), 0.0, k, updates)
         for model in models:
-            inputs, targets = model.checked(x[clear], y[clear])
+            inputs, targets = model.checks.data(x[clear], y[clear])
             model.learn_batch(inputs, targets, moment)
 
 
@@ -157,7 +157,7 @@ def test_an_epoch_is_its_updates_bit_for_bit(batch: int, shuffle: bool) -> None:
     if shuffle:
         order = torch.randperm(len(x), generator=steps.generator)
     for rows in order.split(batch):
-        inputs, targets = steps.checked(x[rows], y[rows])
+        inputs, targets = steps.checks.data(x[rows], y[rows])
         steps.learn_batch(inputs, targets, BatchPosition(len(rows) / len(x), 0.0, 0, 1))
     assert torch.equal(whole.posterior.loc, steps.posterior.loc)
     assert torch.equal(whole.posterior.variance, steps.posterior.variance)

@@ -171,5 +171,5 @@ def test_a_buffer_filled_with_a_state_keeps_its_mean() -> None:
 
     model = tr.TAGI(Net(), tr.likelihoods.Normal(1.0), engine="torch")
     model.update(torch.ones(4, 2), torch.ones(4, 2))
-    assert type(model.buffers["seen"]) is Tensor
-    assert model.buffers["seen"].abs().sum() > 0
+    assert type(model.state.buffers["seen"]) is Tensor
+    assert model.state.buffers["seen"].abs().sum() > 0

@@ -9,6 +9,7 @@ from torch import nn
 
 import tractable as tr
 from tractable.errors import InvalidModelFile
+from tractable.learners import reinitialized
 from tractable.learners.outputs import EnsembleOutputs, GaussianOutputs, SampledOutputs
 from tractable.likelihoods import Normal
 from tractable.persistence import model_file
@@ -139,7 +140,7 @@ def test_a_learner_begun_anew_is_one_made_anew():
     first = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=3)
     first.fit(x, x.sin(), epochs=2)
     made = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=7)
-    twin = first.reinitialized(7)
+    twin = reinitialized(first, 7)
     assert not twin.fitted
     for model in (made, twin):
         model.fit(x, x.cos(), epochs=2)

@@ -45,7 +45,7 @@ def test_the_same_model_is_scored_with_and_without_widening(table):
     models = run.tagi(task, 0)
     far = 10 * task.train[0]
     before, after = run.plain(models, far), run.predicted(models, far)
-    assert models[0].learner_.support is not None
+    assert models[0].learner_.off_data.support is not None
     assert torch.equal(before.mean, after.mean)
     assert (after.epistemic > 2 * before.epistemic).double().mean() > 0.9
 

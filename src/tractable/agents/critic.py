@@ -103,9 +103,9 @@ class Critic:
             return learner.snapshot(np.float32(scale) * noise)
 
         def values(rows: Rows) -> tuple[Rows, Rows]:
-            x = learner.format.inputs(rows)
+            x = learner.checks.format.inputs(rows)
             generator = torch.Generator().manual_seed(seed)
-            sampled = learner.sample(x, 1, generator)[0].double()
+            sampled = learner.sample(x, 1, generator=generator)[0].double()
             if scale != 1:
                 mean = learner.outputs(x, batch_size=None).moments()[0].double()
                 sampled = mean + scale * (sampled - mean)
@@ -183,7 +183,9 @@ def value_function(learner: Learner) -> ValueFunction:
         return learner.snapshot()
 
     def values(rows: Rows) -> tuple[Rows, Rows]:
-        mean, variance = learner.outputs(learner.format.inputs(rows), batch_size=None).moments()
+        mean, variance = learner.outputs(
+            learner.checks.format.inputs(rows), batch_size=None
+        ).moments()
         return mean.detach().double().numpy(), variance.detach().double().numpy()
 
     return values

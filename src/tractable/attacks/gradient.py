@@ -154,7 +154,7 @@ def robustness(
 
 
 def _checked(learner: Learner, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-    x, targets = learner.checked(X, y)
+    x, targets = learner.checks.data(X, y)
     return single_input(x, "an attack"), targets
 
 

@@ -118,7 +118,7 @@ def tagi_attack(
         raise ValueError(f"min_step must be a number that is not negative, got {min_step}")
     if budget is not None and not isinstance(budget, Budget):
         budget = Budget(float(budget))
-    x = single_input(model.format.inputs(images), "an attack")
+    x = single_input(model.checks.format.inputs(images), "an attack")
     if isinstance(x, Gaussian):
         raise TypeError("images are tensors: the prior's standard deviation is input_std")
     pixel = torch.as_tensor(pixel_scale, dtype=x.dtype, device=x.device)

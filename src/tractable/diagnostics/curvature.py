@@ -231,13 +231,13 @@ def loss_of_weights(model: Learner, X: Any, y: Any) -> tuple[Loss, Tensor]:
     """
     if y is None:
         raise ValueError("a learner's loss needs targets: pass y")
-    x, targets = model.checked(X, y)
+    x, targets = model.checks.data(X, y)
     network, likelihood = model.method.network, model.likelihood
     point = model.posterior.loc.detach().clone()
 
     def loss(flat: Tensor) -> Tensor:
         weights = network.with_flat(flat)
-        z = network({**weights, **model.buffers}, x)
+        z = network({**weights, **model.state.buffers}, x)
         return -likelihood.log_prob(targets, z).sum() / len(targets)
 
     return loss, point

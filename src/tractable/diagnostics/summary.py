@@ -158,7 +158,7 @@ def summary(model: Learner | nn.Module, x: Any, y: Any = None, *, seed: int = 0)
     """
     module, posterior, likelihood = _unpack_model(model)
     if isinstance(model, Learner):
-        rows = model.inputs(x)
+        rows = model.checks.inputs(x)
     else:
         rows = as_tensor(x, "inputs")
         like = next(module.parameters(), None)

@@ -239,7 +239,7 @@ def _state(entry: dict[str, Any], own: dict[str, Tensor], learner: Any) -> Forec
     if loc.shape[1:] != (series,) or len({len(p) for p in (loc, future, past)}) != 1:
         raise InvalidModelFile("the parts of the history in the file have different sizes")
     row = (layout.lags, 1 + layout.n_past_covariates) if layout.sequence else (layout.n_inputs,)
-    learner.output_shape(torch.zeros(1, *row, dtype=learner.dtype))
+    learner.checks.output_shape(torch.zeros(1, *row, dtype=learner.dtype))
     future_scaler, past_scaler = (
         CovariateScaler(arrays[f"{name}/mean"], arrays[f"{name}/scale"]) for name in _COVARIATES
     )

@@ -158,7 +158,7 @@ class Autoregressive(LearnerModel):
         changed = row.repeat(columns, 1)
         changed[torch.arange(columns), n_context + torch.arange(columns)] += 1.0
         method, state = members_of(learner)[0]
-        x = learner.inputs(torch.cat([row, changed]))
+        x = learner.checks.inputs(torch.cat([row, changed]))
         outputs = method.outputs(state, x).moments()[0]
         if outputs.ndim != 3 or outputs.shape[1] != columns:
             raise InvalidInput(
@@ -242,7 +242,7 @@ class Autoregressive(LearnerModel):
 def _calibrate_noise(learner: Learner, inputs: Tensor, targets: Tensor) -> None:
     """Fit one factor on the noise of every ensemble member to rows not used in training."""
     for method, state in members_of(learner):
-        x = learner.inputs(inputs)
+        x = learner.checks.inputs(inputs)
         y = state.likelihood.targets(targets, method.output_shape(state, x))
         mean, variance = method.outputs(state, x).moments()
         scale = method.held_out_scale(state, [(state.likelihood, y, mean, variance)])
@@ -282,7 +282,7 @@ class AutoregressiveDensity(Density):
     @override
     def log_prob_by_weights(self, z: Tensor) -> Tensor:
         y = z[:, self.order]
-        inputs = self.learner.inputs(_inputs(y, repeat_context(self.context, len(z))))
+        inputs = self.learner.checks.inputs(_inputs(y, repeat_context(self.context, len(z))))
         found = [
             method.outputs(state, inputs, batch_size=1024, **self.options).predictive().log_prob(y)
             for method, state in members_of(self.learner)
@@ -347,7 +347,7 @@ class AutoregressiveDensity(Density):
         return y, torch.where(known, found, torch.zeros_like(found)).sum(1)
 
     def _predictive(self, y: Tensor, context: Tensor | None) -> Any:
-        inputs = self.learner.inputs(_inputs(y, context))
+        inputs = self.learner.checks.inputs(_inputs(y, context))
         return self.learner.outputs(inputs, **self.options).predictive()
 
     def _conditional_log_prob(self, y: Tensor, context: Tensor | None) -> Tensor:

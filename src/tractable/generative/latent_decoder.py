@@ -114,7 +114,7 @@ class LatentDecoder(LearnerModel):
         likelihood = Normal(outputs=x.shape[1]) if self.likelihood is None else self.likelihood
         model = self.make_learner(self.decoder, likelihood)
         assert isinstance(model, TAGI)
-        model.checked(x.new_zeros(1, self.latent_dim), x[:1])
+        model.checks.data(x.new_zeros(1, self.latent_dim), x[:1])
         generator = torch.Generator().manual_seed(self.seed)
         n_batches = math.ceil(len(x) / batch_size)
         with Progress(epochs * n_batches, type(self).__name__, progress) as bar:
@@ -124,7 +124,7 @@ class LatentDecoder(LearnerModel):
                     share, done = len(at) / len(x), epoch / epochs
                     position = BatchPosition(share, done, number, n_batches)
                     latent = self._sample_latent(model, x[at], generator)
-                    z, targets = model.checked(latent, x[at])
+                    z, targets = model.checks.data(latent, x[at])
                     model.learn_batch(z, targets, position)
                     bar.advance(1)
                 model.method.end_epoch(model.state)
@@ -256,7 +256,7 @@ class LatentDecoderDensity(Density):
         return z, log_p + ratio
 
     def _predictive(self, z: Tensor) -> Any:
-        return self.model.outputs(self.model.inputs(z)).predictive()
+        return self.model.outputs(self.model.checks.inputs(z)).predictive()
 
     @override
     def sample(self, n_samples: int, generator: torch.Generator) -> Tensor:

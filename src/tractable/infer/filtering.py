@@ -71,7 +71,7 @@ class Filter:
 
     def predict(self, X: Any) -> Predictive:
         """The distribution of the target of the next steps, from the state as it is."""
-        x = self.model.inputs(X)
+        x = self.model.checks.inputs(X)
         self._check(len(x))
         with carrying(self.layers, self.state):
             return self.model.outputs(x, batch_size=None).predictive()
@@ -84,7 +84,7 @@ class Filter:
             y: targets.
             memory_rows: see ``Learner.update``.
         """
-        rows, seen = self.model.checked(x, y)
+        rows, seen = self.model.checks.data(x, y)
         self._check(len(rows))
         heard = StateMessages(self.model.net)
         with carrying(self.layers, self.state, heard):

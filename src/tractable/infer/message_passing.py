@@ -46,10 +46,10 @@ def prior(model: TAGI, x: Any, input_std: float | None = None) -> Gaussian:
     if isinstance(x, Gaussian):
         if input_std is not None:
             raise ValueError("a Gaussian input brings its own variance: leave input_std out")
-        moved = model.format.inputs(x)
+        moved = model.checks.format.inputs(x)
         assert isinstance(moved, Gaussian)
         return Gaussian.wrap(moved.loc.detach(), moved.variance.detach())
-    loc = single_input(model.format.inputs(x), "inferring an input")
+    loc = single_input(model.checks.format.inputs(x), "inferring an input")
     if not loc.is_floating_point():
         raise TypeError(f"an input of {loc.dtype} has no Gaussian: row numbers cannot be inferred")
     return Gaussian.wrap(loc, torch.full_like(loc, 0.0 if input_std is None else input_std**2))

@@ -48,7 +48,7 @@ def smooth(
     model = message_passing.trained(model)
     layers = recurrent_layers(model.net)
     prior = message_passing.prior(model, x, input_std)
-    targets = model.format.targets(y)
+    targets = model.checks.format.targets(y)
     if targets.shape[:2] != prior.shape[:2]:
         raise InvalidInput(
             f"targets must have one entry for each row and step: inputs are of shape "

@@ -1,7 +1,7 @@
 """Learners: what changes parameters."""
 
 from tractable.errors import InvalidModelFile, NotFitted
-from tractable.learners.learner import Learner
+from tractable.learners.learner import Learner, reinitialized
 from tractable.learners.methods.backprop import Backprop
 from tractable.learners.methods.base import BatchPosition, Method, State
 from tractable.learners.methods.ensemble import Ensemble
@@ -38,5 +38,6 @@ __all__ = [
     "SampledOutputs",
     "State",
     "coverage",
+    "reinitialized",
     "fit_many",
 ]

@@ -1,29 +1,47 @@
-"""What users hand over to a learner, checked against its network and its likelihood."""
+"""Checks of inputs and targets against the network and the likelihood of a learner."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tractable.errors import InvalidInput
-from tractable.learners.holder import Holder
 from tractable.learners.off_data.reservoir import ReservoirLoader
 from tractable.training import holdout
-from tractable.training.data import ArrayData, LoaderData
+from tractable.training.data import ArrayData, LoaderData, TensorFormat
 from tractable.training.inputs import Inputs, input_signature, tensors_of
+
+if TYPE_CHECKING:
+    from tractable.learners.learner import Learner
 
 _FEW = 2  # rows: enough to see that there is an output for each
 
 
-class Checking(Holder):
-    """A holder that knows what its network takes; ``Learner`` adds how it learns."""
+class InputChecks:
+    """The checks of a learner's inputs and targets.
 
-    def checked(self, X: Any, y: Any) -> tuple[Inputs, Tensor]:
-        """Inputs the network takes and targets the likelihood may have produced."""
+    Args:
+        learner: the learner; its network and likelihood decide what is valid.
+
+    Attributes:
+        format: dtype, device and the treatment of integers.
+        flat_targets: whether targets were passed as a vector; None before the first targets.
+        rows_apart: whether the network processes rows independently, as far as is known.
+        output_shapes: shape of the output of one row, by signature of the inputs.
+    """
+
+    def __init__(self, learner: Learner, format: TensorFormat) -> None:
+        self.learner, self.format = learner, format
+        self.flat_targets: bool | None = None
+        self.rows_apart = True
+        self.output_shapes: dict[tuple[Any, ...], torch.Size] = {}
+
+    def data(self, X: Any, y: Any) -> tuple[Inputs, Tensor]:
+        """Return inputs and targets as tensors, or raise ``InvalidInput`` or ``InvalidTarget``."""
         x, targets = self.inputs(X), self.format.targets(y)
         if targets.shape[:1] != (len(x),):
             raise InvalidInput(
@@ -31,21 +49,21 @@ class Checking(Holder):
                 f"{targets.shape[0] if targets.ndim else 'none'}"
             )
         outputs = self.output_shape(x)
-        checked = self.state.likelihood.targets(targets, outputs)
+        checked = self.learner.state.likelihood.targets(targets, outputs)
         if self.flat_targets is None:
             self.flat_targets = targets.ndim == 1
         return x, checked
 
     def inputs(self, X: Any) -> Inputs:
-        """Inputs that the network takes, as tensors, or an error that says why it does not.
+        """Return inputs as tensors that the network accepts, or raise ``InvalidInput``.
 
-        Floating point inputs get the learner's precision.  Integers and truth values stay what
-        they are for a network with embeddings; else they become floating point numbers, if the
-        network takes them so, and stay what they are if that is what it takes.  A network that
-        looks something up may have a method ``check_rows``, which refuses rows that are not there.
+        Floating-point inputs are converted to the learner's dtype.  Integers and booleans stay as
+        they are for a network with embeddings.  For other networks they are converted to floating
+        point, unless the network accepts integers only.  A network that uses inputs as indices may
+        define ``check_rows(x)``, which raises an error for invalid indices.
         """
         x = self.format.inputs(X)
-        check = getattr(self.net, "check_rows", None)
+        check = getattr(self.learner.net, "check_rows", None)
         if check is not None:
             check(x)
         try:
@@ -71,11 +89,11 @@ class Checking(Holder):
         return True
 
     def output_shape(self, x: Inputs) -> torch.Size:
-        """Shape of the network's output for these rows; says so if it cannot take them."""
+        """Return the shape of the network's output for these rows, or raise ``InvalidInput``."""
         kind = self._form(x)
-        if kind not in self.shapes_known:
+        if kind not in self.output_shapes:
             try:
-                with self.lock:
+                with self.learner.lock:
                     shape = self._probe(x)
             except (RuntimeError, IndexError, InvalidInput) as error:
                 shapes = ", ".join(str(tuple(part.shape)) for part in tensors_of(x))
@@ -83,48 +101,51 @@ class Checking(Holder):
                     f"the network cannot take inputs of shape {shapes}: {error}"
                 ) from error
             kind = self._form(x)  # the network may have turned out to need rows together
-            self.shapes_known[kind] = shape[1:]
-        return torch.Size([len(x), *self.shapes_known[kind]])
+            self.output_shapes[kind] = shape[1:]
+        return torch.Size([len(x), *self.output_shapes[kind]])
 
     def _form(self, x: Inputs) -> tuple[Any, ...]:
         return input_signature(x) if self.rows_apart else (len(x), *input_signature(x))
 
     def _probe(self, x: Inputs) -> torch.Size:
-        """Run the network on two rows; on all of them, if it needs them together."""
+        """Run the network on two rows, or on all rows if it needs them together."""
+        method, state = self.learner.method, self.learner.state
         try:
-            shape: torch.Size = self.method.output_shape(self.state, x[:_FEW])
+            shape: torch.Size = method.output_shape(state, x[:_FEW])
         except (RuntimeError, IndexError, InvalidInput) as error:
-            if len(x) > _FEW and self.method.by_rows:
+            if len(x) > _FEW and method.by_rows:
                 raise InvalidInput(f"one row at a time, as this learner needs, {error}") from error
             if len(x) <= _FEW:
                 raise
             try:
-                shape = self.method.output_shape(self.state, x)
+                shape = method.output_shape(state, x)
             except (RuntimeError, IndexError, InvalidInput):
                 raise error from None
             self.rows_apart = False
         return shape
 
-    def check_hold_out(self, source: ArrayData | LoaderData) -> None:
-        """Refuse what cannot be calibrated on rows held out, before anything is learnt."""
-        holdout.check_can_calibrate(self.likelihood, source)
+    def calibration(self, source: ArrayData | LoaderData) -> None:
+        """Raise an error if the noise cannot be calibrated on held-out rows."""
+        holdout.check_can_calibrate(self.learner.likelihood, source)
         if not self.rows_apart:
-            raise InvalidInput("calibrate holds rows out, and the network needs all of them")
+            raise InvalidInput(
+                "calibrate=True holds out rows, but the network needs all rows together"
+            )
 
-    def source(
+    def batches(
         self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
     ) -> ArrayData | LoaderData:
-        """The rows of a fit; ``watch`` keeps some of those that a loader brings."""
+        """Return the rows of a fit in batches; ``watch`` samples rows of a data loader."""
         if isinstance(X, DataLoader):
             if y is not None or batch_size is not None:
                 raise ValueError("a DataLoader brings its own targets and batches")
             loader = LoaderData(X, self.inputs, self.format)
-            return ReservoirLoader(loader, self.seed) if watch else loader
+            return ReservoirLoader(loader, self.learner.seed) if watch else loader
         if y is None:
             raise ValueError("fit needs targets: fit(X, y)")
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise ValueError(f"batch_size must be a whole number from 1, got {batch_size!r}")
-        x, targets = self.checked(X, y)
+        x, targets = self.data(X, y)
         if batch_size is None:
             batch_size = min(max(len(x) // 100, 1), 32) if self.rows_apart else len(x)
         return ArrayData(x, targets, batch_size)

@@ -25,7 +25,6 @@ from tractable.persistence import model_file, module_json, validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix, with_prefix
 
 if TYPE_CHECKING:
-    from tractable.learners.holder import Holder
     from tractable.learners.learner import Learner
 
 _OWN = "tractable."
@@ -39,7 +38,7 @@ def register(kind: type[Learner]) -> None:
     _KINDS[learner_name(kind)] = kind
 
 
-def learner_name(kind: type[Holder]) -> str:
+def learner_name(kind: type[Learner]) -> str:
     """The name in a file: plain for the library's learners, with its module for a user's own."""
     own = kind.__module__.startswith(_OWN)
     return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
@@ -64,7 +63,7 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
     model_file.write(path, *packed)
 
 
-def pack(learner: Holder) -> tuple[Tensors, Header]:
+def pack(learner: Learner) -> tuple[Tensors, Header]:
     """A learner as named tensors and JSON values, which may be a part of a larger file.
 
     The tensors are copies: another thread may go on learning while they are written.
@@ -75,10 +74,10 @@ def pack(learner: Holder) -> tuple[Tensors, Header]:
         return copies, copy.deepcopy(header)
 
 
-def parts(learner: Holder) -> tuple[Tensors, Header]:
+def parts(learner: Learner) -> tuple[Tensors, Header]:
     """The same without copies, for a look."""
     tensors, values = packed_state(learner)
-    known = learner.support
+    known = learner.off_data.support
     if known is not None:
         tensors |= with_prefix(known.tensors(), "support/")
     header = {
@@ -86,14 +85,14 @@ def parts(learner: Holder) -> tuple[Tensors, Header]:
         **identity(learner),
         "history": learner.history,
         "fitted": learner.fitted,
-        "flat_targets": learner.flat_targets,
+        "flat_targets": learner.checks.flat_targets,
         **learner.run.to_header(),
         "training": values,
     }
     return tensors, header
 
 
-def identity(learner: Holder) -> dict[str, Any]:
+def identity(learner: Learner) -> dict[str, Any]:
     """What a learner is, apart from what it has learnt, as JSON values."""
     likelihood = learner.state.likelihood
     return {
@@ -104,7 +103,7 @@ def identity(learner: Holder) -> dict[str, Any]:
     }
 
 
-def packed_state(learner: Holder) -> tuple[Tensors, Any]:
+def packed_state(learner: Learner) -> tuple[Tensors, Any]:
     """Everything that training changes: tensors (not copied) and JSON values."""
     method, state = learner.method, learner.state
     more, values = method.training(state)
@@ -116,7 +115,7 @@ def packed_state(learner: Holder) -> tuple[Tensors, Any]:
     }, values
 
 
-def restore_state(learner: Holder, tensors: Tensors, values: Any) -> None:
+def restore_state(learner: Learner, tensors: Tensors, values: Any) -> None:
     """Take over what ``packed_state`` gave, into a new state of the same method."""
     method, state = learner.method, learner.state
     learnt = {
@@ -184,7 +183,7 @@ def unpack(
         )
         restore_state(learner, tensors, header["training"])
         _take(learner, header)
-        learner.support = _support(learner, under_prefix(tensors, "support/"))
+        learner.off_data.support = _support(learner, under_prefix(tensors, "support/"))
         (held, entries), (packed, values) = _of_learner(tensors, header, replaced), parts(learner)
         if options:  # one given in place of the file's may add a part of the state, or drop one
             names = held.keys() & packed.keys()
@@ -199,7 +198,7 @@ def _support(learner: Learner, tensors: Tensors) -> TrainingSupport | None:
         return None
 
     def mean(x: Tensor) -> Tensor:
-        return learner.off_data_function(x.to(learner.device)).cpu()
+        return learner.off_data.widened_function(x.to(learner.device)).cpu()
 
     return TrainingSupport.from_tensors(tensors, learner.dtype, mean).to(learner.device)
 
@@ -217,12 +216,30 @@ def resume(learner: Learner, path: str | Path, planned: FitRun) -> FitRun:
         twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
         restore_state(twin, tensors, header["training"])
         _take(twin, header)
-        twin.support = _support(twin, under_prefix(tensors, "support/"))
+        twin.off_data.support = _support(twin, under_prefix(tensors, "support/"))
         validation.check_roundtrip(_of_learner(tensors, header, set()), parts(twin))
-    learner.state, learner.history, learner.support = twin.state, twin.history, twin.support
-    learner.fitted, learner.flat_targets = twin.fitted, twin.flat_targets
+    learner.state, learner.history, learner.off_data.support = (
+        twin.state,
+        twin.history,
+        twin.off_data.support,
+    )
+    learner.fitted, learner.checks.flat_targets = twin.fitted, twin.checks.flat_targets
     written.fingerprint = planned.fingerprint
     return written
+
+
+def load_state_dict(learner: Learner, state_dict: Tensors) -> None:
+    """Load what ``Learner.state_dict`` returned, or raise ``InvalidModelFile``; see there."""
+    with model_file.as_invalid_file("state_dict"):
+        tensors = dict(state_dict)
+        values = json.loads(bytes(tensors.pop("_extra_state").tolist()))
+        twin = copy.deepcopy(learner)
+        twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
+        restore_state(twin, tensors, values)
+        twin.off_data.support = _support(twin, under_prefix(tensors, "support/"))
+    with learner.lock:
+        learner.state, learner.fitted = twin.state, True
+        learner.off_data.support = twin.off_data.support
 
 
 def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
@@ -266,7 +283,9 @@ def _take(learner: Learner, header: Header) -> None:
     learner.history = history
     learner.fitted = validation.require_type(header["fitted"], bool, "fitted")
     if header["flat_targets"] is not None:
-        learner.flat_targets = validation.require_type(header["flat_targets"], bool, "flat_targets")
+        learner.checks.flat_targets = validation.require_type(
+            header["flat_targets"], bool, "flat_targets"
+        )
     learner.run = FitRun.from_header(header)
 
 

@@ -162,7 +162,7 @@ def _random_folds(n_rows: int, n_folds: int, generator: torch.Generator) -> Tens
 def _log_odds(model: Learner, x: Tensor, label: Tensor, new: Tensor, epochs: int) -> Tensor:
     """Return the predicted log odds that new rows belong to ``a``."""
     scaler = Standardizer.fit(x)
-    dtype = model.format.dtype
+    dtype = model.checks.format.dtype
     model.fit(scaler.transform(x).to(dtype), label.long(), epochs=epochs, distance_aware=False,
               progress=False)  # fmt: skip
     probs = model.predict(scaler.transform(new).to(dtype)).probs.double()

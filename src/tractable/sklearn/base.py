@@ -234,7 +234,7 @@ class Estimator(StoredEstimator):
                 f"the input scaler in the file has {len(self.input_scaler_.mean)} columns, "
                 f"expected {self.n_inputs_}"
             )
-        self.learner_.output_shape(torch.zeros(1, self.n_inputs_, dtype=self.learner_.dtype))
+        self.learner_.checks.output_shape(torch.zeros(1, self.n_inputs_, dtype=self.learner_.dtype))
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of scikit-learn: missing values are supported."""

@@ -145,7 +145,7 @@ def extrapolation_scale(
         seed: seed of the blocks.
     """
     rows = torch.arange(len(validator.x))
-    if len(rows) < _MIN_BLOCK_ROWS or fold_fit.learner.support is None:
+    if len(rows) < _MIN_BLOCK_ROWS or fold_fit.learner.off_data.support is None:
         return 1.0
     generator = torch.Generator().manual_seed(seed + _BLOCK_SEED)
     noise_scale = holdout.noise_scale(

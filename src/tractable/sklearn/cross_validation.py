@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from tractable.learners import Learner
+from tractable.learners import Learner, reinitialized
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.base import HeldOut
 from tractable.sklearn.imputation import ImputedRows
@@ -118,10 +118,10 @@ class FittedModel:
         )
 
     def _predict(self, x: Tensor, y: Tensor) -> HeldOutPrediction:
-        inputs, targets = self.learner.checked(x * self.relevance.to(x), y)
+        inputs, targets = self.learner.checks.data(x * self.relevance.to(x), y)
         (likelihood, outputs), support = (
             holdout.held_out_outputs(self.learner, inputs),
-            self.learner.support,
+            self.learner.off_data.support,
         )
         mean, variance = outputs.moments()
         extrapolation = None
@@ -233,7 +233,7 @@ class CrossValidator:
             found[k] = FittedModel(learner, relevance)
 
         longest_first = sorted(range(len(requests)), key=lambda k: -requests[k].cost)
-        in_parallel = all(learner.parallel for learner in learners)
+        in_parallel = all(learner.method.parallel for learner in learners)
         run_each([partial(run, k) for k in longest_first], threads=in_parallel)
         return [found[k] for k in range(len(requests))]
 
@@ -243,7 +243,7 @@ class CrossValidator:
         shape = (request.config.hidden_layer_sizes, n_estimators)
         if shape not in self._untrained:
             self._untrained[shape] = self.factory(*shape, seed)
-        return self._untrained[shape].reinitialized(seed)
+        return reinitialized(self._untrained[shape], seed)
 
     def _estimate_relevance(self, request: FitRequest) -> Tensor:
         """Return factors on the columns, from the slopes of short fits."""

@@ -242,7 +242,7 @@ def rms_slopes(learner: Learner, x: Tensor, factors: Tensor) -> Tensor:
         return _rms_gradients(learner, x[:_MAX_SLOPE_ROWS] * factors.to(x)) * factors.double()
 
     def mean(rows: Tensor) -> Tensor:
-        inputs = learner.format.inputs(rows)
+        inputs = learner.checks.format.inputs(rows)
         return learner.outputs(inputs, batch_size=_BATCH_SIZE).moments()[0]
 
     return rms_column_slopes(mean, x[:_MAX_SLOPE_ROWS] * factors.to(x), factors)

@@ -324,7 +324,7 @@ class Regressor(RegressorMixin, Estimator):
 
     def _extrapolation_variance(self, x: Tensor, predictive: Predictive) -> Tensor:
         """Return the variance of a logarithm that comes from extrapolation."""
-        inputs = self.learner_.inputs(x)
+        inputs = self.learner_.checks.inputs(x)
         inside = self.learner_.outputs(inputs, **self._scale_options()).predictive().double()
         extra = predictive.epistemic - inside.epistemic.reshape(predictive.mean.shape)
         return extra.clamp_min(0) * self.target_scaler_.scale.square()

@@ -302,8 +302,8 @@ class TAGIRegressorBase(TAGIEstimator, Regressor):
         growth = calibration.extrapolation_scale(
             validator, config, fold_fits[0], predictions, epistemic_scale=scale, seed=seed
         )
-        if learner.support is not None:
-            learner.support = learner.support.with_scaled_growth(growth)
+        if learner.off_data.support is not None:
+            learner.off_data.support = learner.off_data.support.with_scaled_growth(growth)
         held_out = [prediction.as_tuple(scale, growth) for prediction in predictions]
         learner.rescale_noise(holdout.noise_scale(learner, held_out))
         inputs = [prediction.x for prediction in predictions]

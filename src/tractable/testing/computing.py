@@ -227,25 +227,25 @@ class Computing(LearnerCase):
 
     def test_functions_are_drawn(self, fitted: Any) -> None:
         x, _ = regression(6)
-        drawn = fitted.sample(x, 40, torch.Generator().manual_seed(0))
+        drawn = fitted.sample(x, 40, generator=torch.Generator().manual_seed(0))
         assert drawn.shape == (40, 6, 1)
         mean, variance = fitted.outputs(x).moments()
         assert mean.shape == variance.shape == (6, 1)
         assert (variance >= 0).all()
-        again = fitted.sample(x, 40, torch.Generator().manual_seed(0))
+        again = fitted.sample(x, 40, generator=torch.Generator().manual_seed(0))
         assert torch.equal(drawn, again)
 
     def test_a_draw_is_one_function_of_all_rows(self, fitted: Any) -> None:
         if self.dropout:
             pytest.skip("masks are drawn row by row")
         x, _ = regression(3)
-        drawn = fitted.sample(torch.cat([x, x]), 5, torch.Generator().manual_seed(0))
+        drawn = fitted.sample(torch.cat([x, x]), 5, generator=torch.Generator().manual_seed(0))
         assert torch.allclose(drawn[:, :3], drawn[:, 3:], atol=1e-5)
 
     def test_the_gradient_in_the_input_is_that_of_the_prediction(self) -> None:
         model = self.make(self.net(), tr.likelihoods.Normal(0.5), seed=1, dtype=torch.float64)
         model.fit(*regression(), epochs=3, batch_size=16)
-        x, y = model.checked(*regression(4, seed=4))
+        x, y = model.checks.data(*regression(4, seed=4))
         gradient = model.input_gradient(x, y)
         assert gradient.shape == x.shape
         moved = x + 1e-4 * gradient

@@ -58,7 +58,7 @@ class Weights(LearnerCase):
     def drawn_weights(self, model: Any) -> Tensor:
         """Weights and bias of drawn functions, ``[draws, INPUTS + 1]``."""
         at = torch.cat([torch.eye(INPUTS), torch.zeros(1, INPUTS)]).double()
-        values = model.sample(at, _DRAWS, torch.Generator().manual_seed(3))[..., 0]
+        values = model.sample(at, _DRAWS, generator=torch.Generator().manual_seed(3))[..., 0]
         return torch.cat([values[:, :-1] - values[:, -1:], values[:, -1:]], 1)
 
     def moments(self, model: Any) -> tuple[Tensor, Tensor]:
@@ -82,7 +82,7 @@ class Weights(LearnerCase):
     def test_drawn_functions_have_the_moments_of_the_outputs(self) -> None:
         model = self.linear_model()
         x = linear_data(5, 2.0)[0].double()
-        drawn = model.sample(x, _DRAWS, torch.Generator().manual_seed(4))
+        drawn = model.sample(x, _DRAWS, generator=torch.Generator().manual_seed(4))
         mean, variance = model.outputs(x).moments()
         error = _STANDARD_ERRORS * (drawn.var(0) / _DRAWS).sqrt()
         loose = self.output_error

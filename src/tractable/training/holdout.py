@@ -36,13 +36,13 @@ def default_epochs(rows: int) -> int:
 
 def folds(learner: Learner, rows: int) -> tuple[Tensor, ...]:
     """The rows to hold out in turn, drawn by the learner's generator."""
-    order = torch.randperm(rows, generator=learner.generator).to(learner.device)
+    order = torch.randperm(rows, generator=learner.state.generator).to(learner.device)
     return order.chunk(10)[: 5 if rows < MANY_ROWS else 1]
 
 
 def split(learner: Learner, rows: int, held_out: int) -> tuple[Tensor, Tensor]:
     """Which rows to learn from, and which to hold out; drawn by the learner's generator."""
-    order = torch.randperm(rows, generator=learner.generator)
+    order = torch.randperm(rows, generator=learner.state.generator)
     return order[held_out:], order[:held_out]
 
 
@@ -136,7 +136,7 @@ def fit_and_calibrate(
     if not learner.likelihood.traits.supports_calibration:
         return
     learner.rescale_noise(
-        noise_scale(learner, [held_out_moments(learner, *learner.checked(x[out], y[out]))])
+        noise_scale(learner, [held_out_moments(learner, *learner.checks.data(x[out], y[out]))])
     )
 
 
@@ -151,7 +151,7 @@ def noise_scale_by_refit(
     kept, out = rows
     twin = copy.deepcopy(learner)
     fit(twin, x[kept], y[kept])
-    return noise_scale(learner, [held_out_moments(twin, *twin.checked(x[out], y[out]))])
+    return noise_scale(learner, [held_out_moments(twin, *twin.checks.data(x[out], y[out]))])
 
 
 def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:

@@ -59,7 +59,7 @@ def fit_many(
         raise ValueError("a learner can be fitted only once at a time: give each its own")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
-    together = [job for job in jobs if job[0].parallel]
+    together = [job for job in jobs if job[0].method.parallel]
     threads = min(threads or n_cores(), max(len(together), 1))
     with Progress(len(jobs), "fits", progress) as bar:
 
@@ -69,7 +69,7 @@ def fit_many(
         if threads > 1:
             _in_threads([(fit, job) for job in together], threads, bar.advance)
         for job in jobs:
-            if threads == 1 or not job[0].parallel:
+            if threads == 1 or not job[0].method.parallel:
                 fit(*job)
                 bar.advance()
     return learners

@@ -146,7 +146,7 @@ def zuko_loop(model: Flow, x: Tensor, epochs: int) -> Any:
         for name, parameter in plain.named_parameters():
             parameter.copy_(drawn[f"net.{name}"].loc)
     generator = torch.Generator()
-    generator.set_state(learner.generator.get_state())
+    generator.set_state(learner.state.generator.get_state())
     optimizer = torch.optim.Adam(plain.parameters(), LR)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     for _ in range(epochs):

@@ -190,7 +190,7 @@ def fitted(
     )
     if suit:
         known = data.validation[y[data.validation] >= 0]
-        rows, targets = learner.checked(known, y[known])
+        rows, targets = learner.checks.data(known, y[known])
         scale = holdout.noise_scale(learner, [holdout.held_out_moments(learner, rows, targets)])
         learner.rescale_noise(scale)
     return learner

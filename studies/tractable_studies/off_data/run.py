@@ -77,14 +77,14 @@ def predicted(models: Models, x: Array) -> Predictive:
 
 def plain(models: Models, x: Array) -> Predictive:
     """The same without widening."""
-    held = [model.learner_.support for model in models]
+    held = [model.learner_.off_data.support for model in models]
     try:
         for model in models:
-            model.learner_.support = None
+            model.learner_.off_data.support = None
         return predicted(models, x)
     finally:
         for model, support in zip(models, held, strict=True):
-            model.learner_.support = support
+            model.learner_.off_data.support = support
 
 
 def score(predictive: Predictive, y: Array) -> dict[str, float]:

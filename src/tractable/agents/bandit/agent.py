@@ -120,7 +120,7 @@ class Bandit:
         width = self.n_features + self.n_actions
         sizes = f"{self.n_features} features and {self.n_actions} actions make {width} inputs"
         try:
-            shape = self.learner.output_shape(self._codes.new_zeros(1, width))
+            shape = self.learner.checks.output_shape(self._codes.new_zeros(1, width))
         except InvalidInput as error:
             raise ValueError(f"{sizes}: {error}") from error
         likelihood = self.learner.likelihood

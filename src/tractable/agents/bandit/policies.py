@@ -80,7 +80,7 @@ def weight_samples(
     (``Learner.sample``).
     """
     with torch.no_grad():
-        outputs = learner.sample(x, n_samples, generator)
+        outputs = learner.sample(x, n_samples, generator=generator)
         return _rewards(learner, outputs.flatten(0, 1)).reshape(n_samples, len(x))
 
 

@@ -202,7 +202,7 @@ def _check_sizes(learner: Learner, arguments: dict[str, Any], limit: int) -> Non
         arguments["n_actions"], max(MAX_ACTIONS, isqrt(limit)), "n_actions"
     )
     width = actions + validation.require_at_most(arguments["n_features"], limit, "n_features")
-    learner.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
+    learner.checks.output_shape(torch.zeros(1, width, dtype=learner.dtype, device=learner.device))
 
 
 def _check_replay_rows(learner: Learner, rows: Tensors, n_inputs: int) -> None:
@@ -216,7 +216,7 @@ def _check_replay_rows(learner: Learner, rows: Tensors, n_inputs: int) -> None:
             f"the replay buffer in the file has inputs of shape {tuple(x.shape)} and type "
             f"{x.dtype}, expected {n_inputs} columns of type {learner.dtype}"
         )
-    expected = learner.state.likelihood.targets(y, learner.output_shape(x))
+    expected = learner.state.likelihood.targets(y, learner.checks.output_shape(x))
     if expected.shape != y.shape:
         raise InvalidModelFile(
             f"the replay buffer in the file has targets of shape {tuple(y.shape)}, expected "

@@ -20,7 +20,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -153,6 +153,10 @@ class Method(ABC, Generic[S]):
         """Take over what ``learnt`` gave, names, shapes and numbers checked; keep no alias."""
 
     # --- with a default --------------------------------------------------------------------
+
+    def on_network(self, network: Network) -> Self:
+        """Return this method for another copy of the network, for example on another device."""
+        return type(self)(network, self.likelihood, self.options)
 
     def config(self) -> dict[str, Any]:
         """Return the options as JSON values, for files."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from tractable.learners import serialization
-from tractable.learners.learner import Learner, run_epoch
+from tractable.learners.learner import Learner, learner_of_state, run_epoch
 from tractable.learners.methods.backprop import Backprop, BackpropMethod
 from tractable.learners.methods.base import BatchPosition, Method, OnBatch, State, TensorDict
 from tractable.learners.methods.tagi.outlier_gate import OutlierReport
@@ -84,6 +84,11 @@ class EnsembleMethod(Method[EnsembleState]):
             self.member.init(copy.deepcopy(likelihood), seed + i) for i in range(self.n_estimators)
         ]
         return state
+
+    def on_network(self, network: Network) -> Self:
+        """See ``Method``."""
+        options = replace(self.options, member=self.member.on_network(network))
+        return type(self)(network, self.likelihood, options)
 
     # --- learning --------------------------------------------------------------------------
 
@@ -370,7 +375,10 @@ class Ensemble(Learner):
     def members(self) -> list[Learner]:
         """The members, each as a learner; what they learn, the ensemble has learnt."""
         method = self.method
-        return [method.kind.view(method.member, state, self) for state in self.state.members]
+        return [
+            learner_of_state(method.kind, method.member, state, self)
+            for state in self.state.members
+        ]
 
     def mean_module(self) -> nn.Module:
         """Return the mean network of the only member.

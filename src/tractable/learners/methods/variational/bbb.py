@@ -76,7 +76,7 @@ class BayesByBackprop(Learner):
         """
         if n_samples < 1:
             raise ValueError(f"samples must be at least 1, got {n_samples}")
-        x, targets = self.checked(X, y)
+        x, targets = self.checks.data(X, y)
         with self.lock:
             z = self.method.outputs(
                 self.state, x, batch_size=1024, n_weight_samples=n_samples
