@@ -1,55 +1,64 @@
-"""Every exception that tractable raises on purpose.
+"""The exceptions of the package, and hints for arguments that have another name here.
 
-All derive from ``TractableError`` and from the built-in exception that fits, so both
-``except tr.errors.TractableError`` and ``except ValueError`` work.  A message says what was given,
-what is wanted and, where it is not obvious, the likely causes (a), (b), (c).
+All exceptions derive from ``TractableError`` and from the built-in exception that fits, so both
+``except tr.errors.TractableError`` and ``except ValueError`` work.  A message states what was
+passed, what was expected and, where it is not obvious, the likely causes (a), (b), (c).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import NamedTuple, ParamSpec, TypeVar
 
 
 class TractableError(Exception):
-    """The base of all of them."""
+    """Base class of all exceptions of the package."""
 
 
-# --- what users hand over ---------------------------------------------------------------------
+# --- invalid arguments ------------------------------------------------------------------------
 
 
 class InvalidInput(TractableError, ValueError):
-    """Inputs that the network cannot take."""
+    """Inputs that the network does not accept."""
 
 
 class InvalidTarget(TractableError, ValueError):
-    """Targets that the likelihood cannot have produced."""
+    """Targets outside the support of the likelihood."""
+
+
+class UnknownArgument(TractableError, TypeError):
+    """A keyword argument does not exist; the message names the one to use instead."""
 
 
 class NotFitted(TractableError, RuntimeError):
-    """Something was asked of a learner that has seen no data."""
+    """A learner was used before it was trained."""
 
 
-# --- numbers that are not finite; nothing was changed -----------------------------------------
+# --- results that are not finite; nothing was changed ------------------------------------------
 
 
 class NonFiniteError(TractableError, ArithmeticError):
-    """A computation gave NaN or infinity, and its result was not used."""
+    """A computation returned NaN or infinity, and its result was not used."""
 
 
 class NonFiniteUpdate(NonFiniteError):
-    """An update would have made a parameter infinite or NaN; nothing was changed."""
+    """An update would have made a parameter NaN or infinite; nothing was changed."""
 
 
 class NonFiniteGradient(NonFiniteError):
-    """A step would have made a parameter infinite or NaN; nothing was changed."""
+    """A gradient step would have made a parameter NaN or infinite; nothing was changed."""
 
 
 class NonFiniteMessage(NonFiniteError):
-    """An observation sent a message that is NaN or infinite."""
+    """The message of an observation is NaN or infinite."""
 
 
-# --- what there is no formula for -------------------------------------------------------------
+# --- what is not supported ----------------------------------------------------------------------
 
 
 class ConvergenceError(TractableError, ArithmeticError):
@@ -57,48 +66,48 @@ class ConvergenceError(TractableError, ArithmeticError):
 
 
 class Unsupported(TractableError):
-    """Something that a method, a rule or the compiled kernel does not cover."""
+    """A method, a moment rule or the compiled kernel does not support the request."""
 
 
 class NoMomentRule(Unsupported, LookupError):
-    """A torch function was called on a Gaussian and has no moment rule.
+    """A torch function without a moment rule was called with a Gaussian.
 
-    Not a ``TypeError``, which makes Python try the reflected operator and lose the name.
+    Not a ``TypeError``, because Python would then try the reflected operator and lose the name.
     """
 
 
 class UnsupportedLayer(Unsupported, TypeError):
-    """A layer that the formulas of derivatives do not cover."""
+    """A layer that the formulas for derivatives do not support."""
 
 
 class UnsupportedByKernel(Unsupported, ValueError):
-    """Something that the compiled kernel does not do; ``engine="torch"`` does."""
+    """The compiled kernel does not support this; use ``engine="torch"``."""
 
 
 # --- files and data ---------------------------------------------------------------------------
 
 
 class InvalidModelFile(TractableError, ValueError):
-    """A file that is not a whole model file of this library, or does not fit what is wanted."""
+    """A file is not a complete model file, or does not match the arguments of ``load``."""
 
 
 class InvalidResults(TractableError, ValueError):
-    """A ``results.json`` that a report cannot be made of."""
+    """A report cannot be written for a ``results.json``."""
 
 
 class DataNotFound(TractableError, FileNotFoundError):
-    """A data file is in none of the places; the message says how to provide it."""
+    """A data file was not found; the message says how to provide it."""
 
 
 class ChecksumMismatch(TractableError, ValueError):
-    """A data file is there, and is not the file it should be."""
+    """A data file exists, but is not the expected file."""
 
 
 # --- work that ends early ---------------------------------------------------------------------
 
 
 class Cancelled(TractableError, RuntimeError):
-    """Training was stopped because a training next to it failed or was interrupted."""
+    """Training was stopped because a parallel training failed or was interrupted."""
 
 
 class EnvironmentFault(TractableError, RuntimeError):
@@ -109,7 +118,7 @@ class EnvironmentFault(TractableError, RuntimeError):
         super().__init__(f"the environment returned {what} at step {step}")
 
     def saved_to(self, path: str) -> None:
-        """Say where the agent went."""
+        """Add the path of the saved agent to the message."""
         self.path = path
         self.args = (
             f"the environment returned {self.what} at step {self.step}; the agent as it was after "
@@ -121,18 +130,23 @@ class EnvironmentFault(TractableError, RuntimeError):
 
 
 class MissingExtra(TractableError, ImportError):
-    """A library that comes with one of tractable's extras is not installed."""
+    """A library that an extra of the package installs is missing."""
 
 
 class MatplotlibMissing(MissingExtra):
-    """A picture was asked for without matplotlib."""
+    """A plot was requested, but matplotlib is not installed."""
 
 
-# --- names that are nearly right --------------------------------------------------------------
+# --- similar names ----------------------------------------------------------------------------
 
 
 def close_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The known names that look like this one, nearest first; capitals do not count.
+    """Return the known names that are similar to ``name``, the most similar first.
+
+    Args:
+        name: a name; case is ignored.
+        known: names to compare with.
+        limit: maximum number of names.
 
     >>> close_names("tagy", ["TAGI", "BBB", "tag"])
     ['tag', 'TAGI']
@@ -142,7 +156,7 @@ def close_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: a question about the nearest known name, or nothing.
+    """Return the end of an error message that suggests the most similar name, or nothing.
 
     >>> did_you_mean("tagy", ["TAGI", "BBB"])
     " Did you mean 'TAGI'?"
@@ -150,3 +164,283 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     return "".join(f" Did you mean {near!r}?" for near in close_names(name, known, 1))
+
+
+# --- arguments known from other libraries -----------------------------------------------------
+
+
+class KeywordHint(NamedTuple):
+    """What to use in place of a keyword argument of another library.
+
+    Attributes:
+        names: the keywords, separated by spaces.
+        owners: patterns of the callables to which the hint applies, separated by spaces: the name
+            of a class for its constructor, ``*.fit`` for a method.
+        source: libraries that use these keywords.
+        hint: what to use instead.
+    """
+
+    names: str
+    owners: str
+    source: str
+    hint: str
+
+
+_LEARNERS = "TAGI BayesByBackprop Backprop Laplace Ensemble"
+_ESTIMATORS = "*Regressor *Classifier"
+_METHODS = "*.fit *.update *.predict *.sample"
+
+KEYWORDS: tuple[KeywordHint, ...] = (
+    KeywordHint(
+        "epochs batch_size n_epochs max_epochs num_epochs max_iter progress verbose callbacks "
+        "patience validation validation_data calibrate",
+        "*Regressor.fit *Classifier.fit",
+        "Keras",
+        "options of an estimator are arguments of its constructor, as in scikit-learn",
+    ),
+    KeywordHint(
+        "n_weight_samples n_samples num_samples mc_samples samples draws",
+        "TAGI TAGI.predict TAGIRegressor TAGIClassifier",
+        "laplace-torch, Pyro",
+        "predictions of TAGI are in closed form, without weight samples",
+    ),
+    KeywordHint(
+        "lr learning_rate learning_rate_init optimizer optim momentum betas scheduler lr_scheduler "
+        "schedule",
+        "TAGI TAGIRegressor TAGIClassifier TAGI.*",
+        "PyTorch, Keras, scikit-learn",
+        "TAGI has no learning rate and no optimizer, because the variances determine each step; "
+        "gain= scales the prior variances",
+    ),
+    KeywordHint(
+        "weight_decay alpha l2 reg_lambda",
+        "TAGI TAGIRegressor TAGIClassifier",
+        "PyTorch, scikit-learn",
+        "TAGI has a prior in place of weight decay: gain= scales its variances",
+    ),
+    KeywordHint(
+        "weight_decay alpha l2 reg_lambda",
+        "Laplace LaplaceRegressor LaplaceClassifier",
+        "PyTorch, scikit-learn",
+        "use prior_precision=, the precision of the prior",
+    ),
+    KeywordHint(
+        "weight_decay alpha l2 reg_lambda",
+        "*",
+        "PyTorch, scikit-learn",
+        "use prior=: a normal prior of the weights is equivalent to weight decay",
+    ),
+    KeywordHint(
+        "lr learning_rate learning_rate_init optimizer schedule",
+        "*.fit *.update",
+        "Keras",
+        "pass lr=, optimizer= and schedule= to the constructor",
+    ),
+    KeywordHint("learning_rate learning_rate_init", "*", "Keras, scikit-learn", "use lr="),
+    KeywordHint("scheduler lr_scheduler", "*", "PyTorch, Lightning", "use schedule="),
+    KeywordHint(
+        "n_epochs max_epochs num_epochs nb_epoch max_iter n_iter",
+        f"{_ESTIMATORS} *.fit",
+        "scikit-learn, skorch, Lightning",
+        "use epochs=",
+    ),
+    KeywordHint(
+        "progress progress_bar",
+        _ESTIMATORS,
+        "Lightning",
+        "use verbose=1 to show a progress bar, as in scikit-learn",
+    ),
+    KeywordHint(
+        "verbose progress_bar enable_progress_bar",
+        "*",
+        "scikit-learn, Keras, Lightning",
+        "use progress=True or progress=False in fit()",
+    ),
+    KeywordHint(
+        "patience early_stopping n_iter_no_change tol min_delta",
+        _ESTIMATORS,
+        "Keras, scikit-learn",
+        "the estimators do not stop early: set epochs=, or use a learner with tr.EarlyStopping",
+    ),
+    KeywordHint(
+        "patience early_stopping n_iter_no_change tol min_delta",
+        "*",
+        "Keras, scikit-learn",
+        "use fit(..., validation=(X, y), callbacks=[tr.EarlyStopping(patience=10)])",
+    ),
+    KeywordHint(
+        "validation_data eval_set val_data valid_data val_dataloaders X_val y_val",
+        "*",
+        "Keras, XGBoost, LightGBM, Lightning",
+        "use fit(..., validation=(X, y))",
+    ),
+    KeywordHint(
+        "validation_split validation_fraction val_fraction",
+        "*",
+        "Keras, scikit-learn",
+        "split the rows and use fit(..., validation=(X, y)); calibrate=True holds out rows itself",
+    ),
+    KeywordHint(
+        "epochs n_epochs max_epochs num_epochs max_iter batch_size callbacks progress validation "
+        "shuffle calibrate resume",
+        _LEARNERS,
+        "scikit-learn",
+        "pass epochs=, batch_size=, callbacks=, validation=, ... to fit()",
+    ),
+    KeywordHint(
+        "callback", "*.fit", "XGBoost, Stable-Baselines3", "use callbacks=, a list of functions"
+    ),
+    KeywordHint(
+        "seed random_seed", _ESTIMATORS, "PyTorch", "use random_state=, as in scikit-learn"
+    ),
+    KeywordHint(
+        "seed random_state random_seed",
+        _METHODS,
+        "scikit-learn",
+        "pass seed= (of an estimator: random_state=) to the constructor",
+    ),
+    KeywordHint("random_state random_seed", "*", "scikit-learn", "use seed="),
+    KeywordHint(
+        "device accelerator devices gpus",
+        _METHODS,
+        "Keras, Lightning",
+        "pass device= to the constructor, for example device='cuda'",
+    ),
+    KeywordHint("accelerator devices gpus", "*", "Lightning", "use device=, for example 'cuda'"),
+    KeywordHint(
+        "loss loss_fn criterion objective",
+        "*",
+        "PyTorch, Keras, XGBoost",
+        "the likelihood defines the loss: pass one of tractable.likelihoods, or likelihood= to an "
+        "estimator",
+    ),
+    KeywordHint(
+        "metrics scoring eval_metric",
+        "*",
+        "Keras, XGBoost",
+        "compute metrics of predict() with tractable.metrics, or in a callback",
+    ),
+    KeywordHint("model module network", _LEARNERS, "laplace-torch, skorch", "use net="),
+    KeywordHint(
+        "hessian_structure subset_of_weights",
+        "Laplace*",
+        "laplace-torch",
+        "use structure='diagonal' or structure='last_layer'",
+    ),
+    KeywordHint(
+        "sigma_noise noise_std",
+        "*",
+        "laplace-torch",
+        "the noise belongs to the likelihood: tractable.likelihoods.Normal(sigma)",
+    ),
+    KeywordHint(
+        "n_samples num_samples mc_samples samples draws",
+        "*.predict",
+        "laplace-torch, Pyro",
+        "use n_weight_samples= for the number of weight samples",
+    ),
+    KeywordHint(
+        "return_std return_cov pred_type link_approx",
+        "*.predict",
+        "scikit-learn, laplace-torch",
+        "predict() of a learner returns a distribution with mean, std, interval() and sample()",
+    ),
+    KeywordHint(
+        "sample_weight class_weight",
+        "*.fit *.update",
+        "scikit-learn, Keras",
+        "learners have no row weights; the estimators of tractable.sklearn have sample_weight=",
+    ),
+    KeywordHint(
+        "hidden hidden_dim hidden_dims hidden_size hidden_units layers units",
+        _ESTIMATORS,
+        "Keras, skorch",
+        "use hidden_layer_sizes=, for example (64, 64)",
+    ),
+    KeywordHint(
+        "n_members num_models ensemble_size n_models members",
+        f"Ensemble {_ESTIMATORS}",
+        "other ensembles",
+        "use n_estimators=",
+    ),
+    KeywordHint(
+        "train_loader dataloader train_dataloaders dataset",
+        "*.fit",
+        "Lightning",
+        "pass a DataLoader of pairs as the first argument",
+    ),
+    KeywordHint(
+        "ckpt_path initial_epoch warm_start",
+        "*",
+        "Lightning, Keras, scikit-learn",
+        "use fit(..., resume=path) with tr.Checkpoint; a second fit() continues from the first",
+    ),
+    KeywordHint("dropout", _LEARNERS, "skorch", "put nn.Dropout into the network"),
+)
+"""Keywords of other libraries, in order of preference: the first that applies is used."""
+
+
+def keyword_hint(owner: str, name: str) -> str:
+    """Return what to use in place of a keyword of another library, or nothing.
+
+    Args:
+        owner: name of a class, or of a class and a method, such as ``"TAGI.fit"``.
+        name: the keyword.
+
+    >>> keyword_hint("Backprop", "learning_rate")
+    'use lr='
+    """
+    for entry in KEYWORDS:
+        applies = any(fnmatchcase(owner, pattern) for pattern in entry.owners.split())
+        if name in entry.names.split() and applies:
+            return entry.hint
+    return ""
+
+
+def unknown_keyword(owner: str, name: str, known: Iterable[str] = ()) -> str:
+    """Return the message for an unknown keyword argument, with what to use instead.
+
+    Args:
+        owner: name of a class, or of a class and a method, such as ``"TAGI.fit"``.
+        name: the keyword.
+        known: the keywords that exist, for a suggestion by similarity.
+
+    >>> unknown_keyword("Backprop", "learning_rate")
+    "Backprop() got an unexpected keyword argument 'learning_rate': use lr="
+    """
+    message = f"{owner}() got an unexpected keyword argument {name!r}"
+    hint = keyword_hint(owner, name)
+    if hint:
+        return f"{message}: {hint}"
+    names = [argument for argument in known if argument != "self"]
+    listed = f" Its arguments are {', '.join(names)}" if names else ""
+    return f"{message}.{did_you_mean(name, names)}{listed}"
+
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+_UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
+
+
+def explain_keywords(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Return a method or constructor whose errors about unknown keywords say what to use.
+
+    Raises:
+        UnknownArgument: in place of the ``TypeError`` of Python.
+    """
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def explained(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            found = _UNEXPECTED.search(str(error))
+            if isinstance(error, UnknownArgument) or found is None or found[1] not in kwargs:
+                raise
+            owner = type(args[0]).__name__
+            if function.__name__ != "__init__":
+                owner = f"{owner}.{function.__name__}"
+            raise UnknownArgument(unknown_keyword(owner, found[1], known)) from None
+
+    return explained

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tractable.errors import InvalidModelFile
+from tractable.errors import InvalidModelFile, explain_keywords
 from tractable.learners import serialization
 from tractable.learners.fit_loop import FitRun
 from tractable.learners.input_checks import InputChecks
@@ -86,6 +86,8 @@ class Learner:
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Register the class for ``load``, and show the options of its method in its signature."""
         super().__init_subclass__(**arguments)
+        if "__init__" in vars(cls):
+            cls.__init__ = explain_keywords(cls.__init__)  # type: ignore[method-assign]
         serialization.register(cls)
         own = "__init__" in vars(cls) or not hasattr(cls, "method_class")
         options = NoOptions if own else cls.method_class.options_class
@@ -176,6 +178,7 @@ class Learner:
 
     # --- learning --------------------------------------------------------------------------
 
+    @explain_keywords
     def fit(
         self,
         X: Any,
@@ -272,6 +275,7 @@ class Learner:
                 bar.report(record)
                 run.stopped = run_callbacks(hooks, self, record)
 
+    @explain_keywords
     def update(self, x: Any, y: Any, *, memory_rows: float | None = None) -> Self:
         """Learn online from one more observation or batch and return the learner.
 
@@ -369,6 +373,7 @@ class Learner:
 
     # --- predicting ------------------------------------------------------------------------
 
+    @explain_keywords
     def predict(self, X: Any, *, batch_size: int = 1024, **options: Any) -> Predictive:
         """Return the predictive distribution of the target at each row of ``X``.
 

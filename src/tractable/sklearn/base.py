@@ -8,6 +8,7 @@ classes ``Regressor`` and ``Classifier`` treat the targets; ``tagi``, ``bbb``, `
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from tractable.data import Standardizer
+from tractable.errors import explain_keywords
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.nn import mlp
@@ -73,6 +75,14 @@ class Estimator(StoredEstimator):
     verbose: int
 
     _seed: int  # of the current fit
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let unknown keyword arguments raise errors that name the right one."""
+        super().__init_subclass__(**arguments)
+        for name in ("__init__", "fit", "partial_fit", "predict"):
+            function = vars(cls).get(name)
+            if inspect.isfunction(function):
+                setattr(cls, name, explain_keywords(function))
 
     # --- supplied by the estimators of each learner ----------------------------------------
 

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import MISSING, fields
 from typing import Any
 
-from tractable.errors import did_you_mean
+from tractable.errors import UnknownArgument, unknown_keyword
 
 
 def make_options(learner: type, options_class: type, given: dict[str, Any]) -> Any:
@@ -18,18 +18,12 @@ def make_options(learner: type, options_class: type, given: dict[str, Any]) -> A
         given: arguments of the constructor that the learner does not take itself.
 
     Raises:
-        TypeError: an argument is not an option.
+        UnknownArgument: an argument is not an option.
     """
     names = [entry.name for entry in fields(options_class)]
     for name in given:
-        hint = getattr(options_class, "hints", {}).get(name)
-        if hint is not None:
-            raise TypeError(f"{learner.__name__} got an unexpected argument {name!r}: {hint}")
         if name not in names:
-            raise TypeError(
-                f"{learner.__name__} got an unexpected argument {name!r}."
-                f"{did_you_mean(name, names)} Its options are {', '.join(names)}"
-            )
+            raise UnknownArgument(unknown_keyword(learner.__name__, name, names))
     return options_class(**given)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tractable.learners.methods.tagi.batch_rule import BATCH_RULES, BatchRule
 from tractable.learners.methods.tagi.engines import EngineName
@@ -37,13 +37,6 @@ class TAGIOptions:
     compile: bool = False
     engine: EngineName = "auto"
     robust: bool = True
-
-    hints: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("lr", "learning_rate"), "TAGI has no learning rate"),
-        **dict.fromkeys(("optimizer", "schedule"), "TAGI learns in closed form"),
-        "n_weight_samples": "predictions of TAGI are in closed form",
-    }
-    """Explanations for arguments that learners of other methods have."""
 
     def __post_init__(self) -> None:
         if self.moments not in MODES:
