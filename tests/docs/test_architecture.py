@@ -33,6 +33,12 @@ def test_every_subpackage_belongs_to_a_layer():
     assert there - {"__init__"} <= set().union(*layers())
 
 
+def test_the_page_names_ten_files_to_begin_with():
+    rows = re.findall(r"^\| (\d+) \| `(\S+)` \| .+ \|$", PAGE.read_text(), flags=re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 11))
+    assert [file for _, file in rows if not (HOME / file).is_file()] == []
+
+
 class CallPaths:
     """Record the files of the library on the call stack at each call of the network."""
 
