@@ -261,7 +261,7 @@ def test_bad_input_is_refused():
         metrics.js_divergence([0.5, 0.5], [math.nan, 0.5])
     with pytest.raises(ValueError, match="row 1 of probs must be probabilities"):
         metrics.inception_score([[0.5, 0.5], [math.nan, 0.5]])
-    with pytest.raises(ValueError, match="one number from 0 per value"):
+    with pytest.raises(ValueError, match="one non-negative number per value"):
         metrics.wasserstein([1.0, 2.0], [1.0], a_weights=[1.0])
     with pytest.raises(ValueError, match=r"cost must be \[2, 2\]"):
         metrics.optimal_transport_plan([0.5, 0.5], [0.5, 0.5], [[1.0]])
