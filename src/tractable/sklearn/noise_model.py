@@ -49,7 +49,7 @@ class NoiseModel:
     Approximate: the maximum of the posterior density of the coefficients.
 
     Attributes:
-        coefficients: of a constant, the predicted mean and every column,
+        coefficients: one for a constant, the predicted mean and every column,
             ``[targets, 2 + columns]``.
     """
 
@@ -100,7 +100,7 @@ class Residuals:
         """Return the log density of each row under a noise model, up to a constant, ``[rows]``.
 
         Args:
-            coefficients: of the noise model, ``[2 + columns]``.
+            coefficients: those of the noise model, ``[2 + columns]``.
             gate: whether outliers are down-weighted.
         """
         factors = (_features(self.mean, self.x) @ coefficients).exp()
