@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive, mixture
@@ -54,8 +55,8 @@ class GaussianOutputs(Outputs):
         """In closed form, by the likelihood."""
         return self.likelihood.predictive(self.mean, self.variance)
 
+    @override
     def with_extra_variance(self, extra: Tensor) -> GaussianOutputs:
-        """See ``Outputs``."""
         return replace(self, variance=self.variance + extra)
 
 
@@ -102,8 +103,8 @@ class EnsembleOutputs(Outputs):
         variances = torch.stack([variance for _, variance in pairs])
         return means.mean(0), variances.mean(0) + means.var(0, correction=0)
 
+    @override
     def within(self) -> Tensor:
-        """See ``Outputs``."""
         return torch.stack([part.within() for part in self.parts]).mean(0)
 
     def predictive(self) -> Predictive:

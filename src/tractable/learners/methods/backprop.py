@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.learners.learner import Learner
 from tractable.learners.methods.base import BatchPosition, TensorDict
@@ -73,8 +74,8 @@ class BackpropMethod(GradientMethod):
             **self.options.config(),
         }
 
+    @override
     def init(self, likelihood: Likelihood, seed: int) -> GradientState:
-        """See ``Method``."""
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
         module = self.network.module
         if self.options.init == "fresh":
@@ -87,14 +88,14 @@ class BackpropMethod(GradientMethod):
 
     # --- the objective -----------------------------------------------------------------------
 
+    @override
     def divergence_share(self, position: BatchPosition) -> float:
-        """See ``GradientMethod``."""
         return position.share
 
+    @override
     def gradients(
         self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """See ``GradientMethod``."""
         w = state.vectors[0].detach()
         leaves = [part.requires_grad_() for part in self.network.split(w)]
         with self.holding(leaves, buffers):
@@ -113,8 +114,8 @@ class BackpropMethod(GradientMethod):
             d_w.mul_(state.kept)
         return d_w
 
+    @override
     def end_epoch(self, state: GradientState) -> EpochRecord:
-        """See ``Method``."""
         record = super().end_epoch(state)
         if self.prior is not None:
             log_prior = self.prior.log_prob(state.vectors[0].detach())
@@ -159,20 +160,20 @@ class BackpropMethod(GradientMethod):
 
     # --- state -------------------------------------------------------------------------------
 
+    @override
     def keep(self, state: GradientState, kept: Tensor) -> None:
-        """See ``GradientMethod``."""
         state.kept = kept if state.kept is None else kept & state.kept
         state.vectors[0].detach().mul_(state.kept)
 
+    @override
     def learnt(self, state: GradientState) -> TensorDict:
-        """See ``Method``."""
         (w,) = state.vectors
         kept = torch.ones_like(w, dtype=torch.bool) if state.kept is None else state.kept
         buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
         return {**self.named(w, "loc"), **buffers, "kept": kept}
 
+    @override
     def restore(self, state: GradientState, learnt: TensorDict) -> None:
-        """See ``Method``."""
         vector = flat([learnt[f"loc/{name}"] for name in self.network.shapes])
         self.options.start(state, [vector], self.network)
         kept = learnt["kept"].bool()

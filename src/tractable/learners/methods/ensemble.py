@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.learners import serialization
 from tractable.learners.learner import Learner, learner_of_state, run_epoch
@@ -85,8 +86,8 @@ class EnsembleMethod(Method[EnsembleState]):
         ]
         return state
 
+    @override
     def on_network(self, network: Network) -> Self:
-        """See ``Method``."""
         options = replace(self.options, member=self.member.on_network(network))
         return type(self)(network, self.likelihood, options)
 
@@ -180,33 +181,33 @@ class EnsembleMethod(Method[EnsembleState]):
         """One record for those of all members."""
         return {key: sum(r[key] for r in records) / self.n_estimators for key in records[0]}
 
+    @override
     def update_noise_from_statistics(self, state: EnsembleState) -> None:
-        """See ``Method``."""
         for member in state.members:
             self.member.update_noise_from_statistics(member)
 
+    @override
     def step_schedule(self, state: EnsembleState) -> None:
-        """See ``Method``."""
         for member in state.members:
             self.member.step_schedule(member)
 
+    @override
     def rescale_noise(self, state: EnsembleState, scale: float) -> None:
-        """See ``Method``."""
         for member in state.members:
             self.member.rescale_noise(member, scale)
 
+    @override
     def held_out_scale(self, state: EnsembleState, held_out: list[HeldOut]) -> float:
-        """See ``Method``."""
         return self.member.held_out_scale(state.members[0], held_out)
 
+    @override
     def held_out_log_prob(
         self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        """See ``Method``."""
         return self.member.held_out_log_prob(likelihood, y, mean, variance)
 
+    @override
     def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
-        """See ``Method``."""
         self.member.warn_about_scale(source)
 
     def predictive_likelihood(self, state: EnsembleState) -> Likelihood:
@@ -258,12 +259,12 @@ class EnsembleMethod(Method[EnsembleState]):
         """One posterior per member."""
         return [self.member.posterior(member) for member in state.members]
 
+    @override
     def output_shape(self, state: EnsembleState, x: Inputs) -> torch.Size:
-        """See ``Method``."""
         return self.member.output_shape(state.members[0], x)
 
+    @override
     def scoring_options(self) -> dict[str, Any]:
-        """See ``Method``."""
         return self.member.scoring_options()
 
     # --- state -----------------------------------------------------------------------------
@@ -273,16 +274,16 @@ class EnsembleMethod(Method[EnsembleState]):
         for member in state.members:
             self.member.prune(member, fraction, per_layer)
 
+    @override
     def learnt(self, state: EnsembleState) -> TensorDict:
-        """See ``Method``."""
         tensors: TensorDict = {}
         for i, member in enumerate(state.members):
             tensors |= with_prefix(self.member.learnt(member), f"{i}/state/")
             tensors |= with_prefix(member.likelihood.state_dict(), f"{i}/likelihood/")
         return tensors
 
+    @override
     def restore(self, state: EnsembleState, learnt: TensorDict) -> None:
-        """See ``Method``."""
         for i, member in enumerate(state.members):
             mine, noise = (
                 under_prefix(learnt, f"{i}/state/"),
@@ -293,8 +294,8 @@ class EnsembleMethod(Method[EnsembleState]):
             self.member.restore(member, mine)
             member.likelihood.load_state_dict(noise)
 
+    @override
     def training(self, state: EnsembleState) -> tuple[TensorDict, Any]:
-        """See ``Method``."""
         tensors: TensorDict = {}
         values: list[Any] = []
         for i, member in enumerate(state.members):
@@ -304,8 +305,8 @@ class EnsembleMethod(Method[EnsembleState]):
             values.append(value)
         return tensors, values
 
+    @override
     def restore_training(self, state: EnsembleState, tensors: TensorDict, values: Any) -> None:
-        """See ``Method``."""
         for i, member in enumerate(state.members):
             mine = under_prefix(tensors, f"{i}/")
             member.generator.set_state(mine.pop("generator"))

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.errors import NonFiniteGradient
 from tractable.learners.methods import optimizers
@@ -243,8 +244,8 @@ class GradientMethod(Method[GradientState]):
         if state.kept is not None:
             self.keep(state, state.kept)  # an optimizer's momentum must not move them again
 
+    @override
     def end_epoch(self, state: GradientState) -> EpochRecord:
-        """See ``Method``."""
         record = {"log_likelihood": state.log_likelihood}
         self.update_noise_from_statistics(state)
         self.step_schedule(state)
@@ -256,8 +257,8 @@ class GradientMethod(Method[GradientState]):
         if statistics is not None:
             state.likelihood.m_step(statistics)
 
+    @override
     def step_schedule(self, state: GradientState) -> None:
-        """See ``Method``."""
         if state.scheduler is not None:
             state.scheduler.step()
 
@@ -300,8 +301,8 @@ class GradientMethod(Method[GradientState]):
         """Outputs for a prediction, under one draw of the weights."""
         return self.run(weights, state.buffers, x, train=False)
 
+    @override
     def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Method``."""
         with torch.no_grad():
             return self.drawn(state, x, n, generator)
 
@@ -315,8 +316,8 @@ class GradientMethod(Method[GradientState]):
         )
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
+    @override
     def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
-        """See ``Method``."""
         lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
         with torch.no_grad(), lent:
             weights = self.network.split(state.vectors[0])
@@ -328,8 +329,8 @@ class GradientMethod(Method[GradientState]):
 
     # --- state -----------------------------------------------------------------------------
 
+    @override
     def prune(self, state: GradientState, fraction: float, per_layer: bool) -> None:
-        """See ``Method``."""
         self.keep(state, self.posterior(state).pruning_mask(fraction, per_layer=per_layer))
 
     def named(self, vector: Tensor, kind: str) -> TensorDict:
@@ -337,16 +338,16 @@ class GradientMethod(Method[GradientState]):
         parts = self.network.split(vector.detach())
         return {f"{kind}/{n}": part for n, part in zip(self.network.shapes, parts, strict=True)}
 
+    @override
     def training(self, state: GradientState) -> tuple[TensorDict, Any]:
-        """See ``Method``."""
         tensors, values = optimizers.optimizer_state(state.optimizer)
         schedule = None if state.scheduler is None else _plain(state.scheduler.state_dict())
         if state.statistics is not None:
             tensors["statistics"] = state.statistics
         return tensors, {"optimizer": values, "schedule": schedule, "rows": state.rows}
 
+    @override
     def restore_training(self, state: GradientState, tensors: TensorDict, values: Any) -> None:
-        """See ``Method``."""
         tensors = {name: tensor.to(self.network.device) for name, tensor in tensors.items()}
         state.statistics = tensors.pop("statistics", None)
         if state.statistics is not None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.errors import InvalidModelFile, NonFiniteGradient
 from tractable.learners.learner import Learner
@@ -223,13 +224,13 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         found.prior_variance = dict.fromkeys(found.shapes, 1 / state.delta)
         return found
 
+    @override
     def learnt(self, state: LaplaceState) -> TensorDict:
-        """See ``Method``."""
         name, matrix = "full" if self.full else "diagonal", state.curvature.matrix
         return self.mode.learnt(state) | {name: matrix, "delta": matrix.new_tensor(state.delta)}
 
+    @override
     def restore(self, state: LaplaceState, learnt: TensorDict) -> None:
-        """See ``Method``."""
         if not float(learnt["delta"]) > 0:
             raise InvalidModelFile("the precision of the prior in the file is not positive")
         self.mode.restore(state, learnt)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.learners.methods.backprop import BackpropMethod
 from tractable.learners.methods.base import Method, TensorDict
@@ -30,16 +31,16 @@ class PostHoc(Method[P]):
         super().__init__(mode.network, mode.likelihood, options)
         self.mode = mode
 
+    @override
     def end_epoch(self, state: P) -> EpochRecord:
-        """See ``Method``."""
         return self.mode.end_epoch(state)
 
+    @override
     def update_noise_from_statistics(self, state: P) -> None:
-        """See ``Method``."""
         self.mode.update_noise_from_statistics(state)
 
+    @override
     def step_schedule(self, state: P) -> None:
-        """See ``Method``."""
         self.mode.step_schedule(state)
 
     def input_gradient(self, state: P, x: Tensor, y: Tensor) -> Tensor:
@@ -57,14 +58,14 @@ class PostHoc(Method[P]):
         """What is around the weights is made at the end of a fit: until then they are watched."""
         return {"spread": False}
 
+    @override
     def output_shape(self, state: P, x: Inputs) -> torch.Size:
-        """See ``Method``."""
         return self.mode.output_shape(state, x)
 
+    @override
     def training(self, state: P) -> tuple[TensorDict, Any]:
-        """See ``Method``."""
         return self.mode.training(state)
 
+    @override
     def restore_training(self, state: P, tensors: TensorDict, values: Any) -> None:
-        """See ``Method``."""
         self.mode.restore_training(state, tensors, values)

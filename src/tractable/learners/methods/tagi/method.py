@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.gaussian import Gaussian
 from tractable.learners.methods.base import BatchPosition, Method, OnBatch, TensorDict
@@ -127,10 +128,10 @@ class TAGIMethod(Method[TAGIState]):
             return state.posterior.loc.clone()
         return self._prior(torch.Generator().manual_seed(state.seed)).loc
 
+    @override
     def update(
         self, state: TAGIState, x: Inputs, y: Tensor, position: BatchPosition | None
     ) -> None:
-        """See ``Method``."""
         rate = 0.0
         if position is not None:
             rate = self.options.epoch_forgetting * position.share * (1 - position.progress)
@@ -211,16 +212,16 @@ class TAGIMethod(Method[TAGIState]):
         """The posterior of all parameters; the object follows later updates."""
         return state.posterior
 
+    @override
     def learnt(self, state: TAGIState) -> TensorDict:
-        """See ``Method``."""
         tensors: TensorDict = {}
         for name, gaussian in state.posterior.gaussians().items():
             tensors[f"loc/{name}"] = gaussian.loc
             tensors[f"variance/{name}"] = gaussian.variance
         return tensors | {f"buffer/{name}": b for name, b in state.buffers.items()}
 
+    @override
     def restore(self, state: TAGIState, learnt: TensorDict) -> None:
-        """See ``Method``."""
         shapes = self.network.shapes
         state.posterior = Posterior(
             shapes,
@@ -295,8 +296,8 @@ class TAGIMethod(Method[TAGIState]):
             {name: tensor.clone() for name, tensor in self.training(state)[0].items()},
         )
 
+    @override
     def undo(self, state: TAGIState, backup: tuple[Any, ...]) -> None:
-        """See ``Method``."""
         loc, variance, state.buffers, noise, gate = backup
         state.posterior.loc.copy_(loc)
         state.posterior.variance.copy_(variance)

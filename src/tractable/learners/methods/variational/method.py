@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.learners.methods.base import BatchPosition, TensorDict
 from tractable.learners.methods.gradient import (
@@ -126,8 +127,8 @@ class BBBMethod(GradientMethod):
             **self.options.config(),
         }
 
+    @override
     def init(self, likelihood: Likelihood, seed: int) -> GradientState:
-        """See ``Method``."""
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
         self.options.start(state, self._initial(state.generator), self.network)
         return state
@@ -165,18 +166,18 @@ class BBBMethod(GradientMethod):
 
     # --- the objective -----------------------------------------------------------------------
 
+    @override
     def divergence_share(self, position: BatchPosition) -> float:
-        """See ``GradientMethod``."""
         if self.options.kl_weight == "uniform":
             return position.share
         if self.options.kl_weight == "blundell":
             return 2.0 ** -(position.batch + 1) / (1 - 2.0**-position.batches)
         return float(self.options.kl_weight)
 
+    @override
     def gradients(
         self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
         sigma = _softplus(rho, out=state.scratch("sigma"))
         estimate = self._by_weights if self.options.estimator == "weights" else self._by_outputs
@@ -264,8 +265,8 @@ class BBBMethod(GradientMethod):
                 d_sigma.addcmul_(score, eps, value=-weight / n)
         return log_likelihood.detach(), z, d_mu, d_sigma
 
+    @override
     def end_epoch(self, state: GradientState) -> EpochRecord:
-        """See ``Method``."""
         record = super().end_epoch(state)
         before = state.generator.get_state()  # a look at the divergence leaves training as it was
         record["kl"] = self.divergence(state, 1, state.generator)
@@ -291,10 +292,10 @@ class BBBMethod(GradientMethod):
 
     # --- predicting --------------------------------------------------------------------------
 
+    @override
     def weights(
         self, state: GradientState, n_weight_samples: int, generator: torch.Generator
     ) -> Iterator[list[Tensor]]:
-        """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
         sigma = torch.nn.functional.softplus(rho)
         for _ in range(n_weight_samples):
@@ -316,21 +317,21 @@ class BBBMethod(GradientMethod):
 
     # --- state -------------------------------------------------------------------------------
 
+    @override
     def keep(self, state: GradientState, kept: Tensor) -> None:
-        """See ``GradientMethod``."""
         mu, rho = (v.detach() for v in state.vectors)
         mu.masked_fill_(~kept, 0)
         rho.masked_fill_(~kept, -math.inf)  # softplus gives exactly zero
         state.kept = torch.isfinite(rho)
 
+    @override
     def learnt(self, state: GradientState) -> TensorDict:
-        """See ``Method``."""
         mu, rho = state.vectors
         buffers = {f"buffer/{name}": b for name, b in state.buffers.items()}
         return {**self.named(mu, "loc"), **self.named(rho, "rho"), **buffers}
 
+    @override
     def restore(self, state: GradientState, learnt: TensorDict) -> None:
-        """See ``Method``."""
         vectors = [
             flat([learnt[f"{kind}/{name}"] for name in self.network.shapes])
             for kind in ("loc", "rho")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable import native
 from tractable.errors import UnsupportedByKernel
@@ -105,6 +106,7 @@ class AutoEngine(Engine):
         self.kernel, self.eager, self.limits = kernel, eager, limits
         self.parameters = kernel.chain.parameters
 
+    @override
     def update(
         self,
         state: TAGIState,
@@ -113,11 +115,11 @@ class AutoEngine(Engine):
         forget: float,
         memory_rows: float | None = None,
     ) -> None:
-        """See ``Engine``."""
         limits = self.limits
         fast = self._within(len(x), limits.update_work, limits.update_parameters)
         self._which(fast, x).update(state, x, y, forget, memory_rows)
 
+    @override
     def learn_epoch(
         self,
         state: TAGIState,
@@ -126,30 +128,29 @@ class AutoEngine(Engine):
         forget: float,
         tell: OnBatch,
     ) -> bool:
-        """See ``Engine``."""
         if isinstance(source, LoaderData):
             return False
         if self.parameters * source.batch_size > self.limits.epoch_work:
             return False
         return self.kernel.learn_epoch(state, source, order, forget, tell)
 
+    @override
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
-        """See ``Engine``."""
         limits = self.limits
         fast = self._within(len(x), limits.predict_work, limits.predict_parameters)
         return self._which(fast, x).outputs(state, x)
 
+    @override
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Engine``."""
         fast = len(x) <= self.limits.drawn_together
         return self._which(fast, x).sample(state, x, n, generator)
 
+    @override
     def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
-        """See ``Engine``."""
         return self.kernel.snapshot(state, noise)
 
+    @override
     def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
-        """See ``Engine``."""
         return self.kernel.slopes(state, x)
 
     def _within(self, rows: int, work: float, parameters: float) -> bool:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
+from typing_extensions import override
 
 from tractable.errors import NonFiniteUpdate
 from tractable.gaussian import Gaussian
@@ -96,16 +97,16 @@ class CompiledEngine(Engine):
         if state.gate is not None and verdict is not None:
             state.gate.take(verdict)
 
+    @override
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
-        """See ``Engine``."""
         return self.eager.outputs(state, x)
 
+    @override
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Engine``."""
         return self.eager.sample(state, x, n, generator)
 
+    @override
     def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
-        """See ``Engine``."""
         return self.eager.snapshot(state, noise)
 
     def _call(self, likelihood: Likelihood, memory_rows: float | None, *args: Any) -> Any:

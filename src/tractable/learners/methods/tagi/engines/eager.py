@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from tractable.errors import NoMomentRule, NonFiniteUpdate
 from tractable.gaussian import Gaussian, require_messages
@@ -55,6 +56,7 @@ class TorchEngine(Engine):
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
 
+    @override
     def update(
         self,
         state: TAGIState,
@@ -63,7 +65,6 @@ class TorchEngine(Engine):
         forget: float,
         memory_rows: float | None = None,
     ) -> None:
-        """See ``Engine``."""
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
         with torch.enable_grad(), self.running(*posterior.leaves, buffers):
@@ -206,22 +207,22 @@ class TorchEngine(Engine):
             )
         return z
 
+    @override
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
-        """See ``Engine``."""
         lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
         with torch.no_grad(), lent:
             z = self.run(*state.posterior.leaves, state.buffers, x, train=False)
         return z.loc, z.variance
 
+    @override
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Engine``."""
         with torch.no_grad(), self.chance.lent(generator, train=False):
             weights = state.posterior.iter_samples(n, generator)
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)
 
+    @override
     def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
-        """See ``Engine``."""
         frozen = copy.deepcopy(state)
         if noise is not None:
             posterior = frozen.posterior

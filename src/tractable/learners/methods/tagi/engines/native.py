@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable import native, sequential
 from tractable.errors import NonFiniteUpdate, UnsupportedByKernel
@@ -252,6 +253,7 @@ class NativeEngine(Engine):
         width = rows.numel() if self.chain.flattens else rows[-1] if len(rows) == 1 else -1
         return width == self.chain.inputs and x.dtype == torch.float32 and len(x) > 0
 
+    @override
     def update(
         self,
         state: TAGIState,
@@ -260,7 +262,6 @@ class NativeEngine(Engine):
         forget: float,
         memory_rows: float | None = None,
     ) -> None:
-        """See ``Engine``."""
         if not self._learn(state, x, y, None, len(x), forget, None, memory_rows):
             raise NonFiniteUpdate(NON_FINITE)
 
@@ -338,19 +339,19 @@ class NativeEngine(Engine):
             tell(learnt - reported)
         return learnt
 
+    @override
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
-        """See ``Engine``."""
         mean, variance = self.kernel.predict(*_parameters(state), *_inputs(x))
         return torch.from_numpy(mean), torch.from_numpy(variance)
 
+    @override
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """See ``Engine``."""
         normals = torch.randn(n * len(x) * self.kernel.units, generator=generator)
         drawn = self.kernel.draw(*_parameters(state), _inputs(x)[0], n, normals.numpy())
         return torch.from_numpy(drawn)
 
+    @override
     def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
-        """See ``Engine``."""
         compiled = native.kernel()
         assert compiled is not None
         loc, variance = _parameters(state)
@@ -359,8 +360,8 @@ class NativeEngine(Engine):
         outputs: Snapshot = compiled.Snapshot(self.kernel, loc, variance).predict
         return outputs
 
+    @override
     def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
-        """See ``Engine``."""
         if not self.kernel.gives_derivatives:
             return None
         found = self.kernel.derivatives(*_parameters(state), _rows(x.loc), _rows(x.variance))
