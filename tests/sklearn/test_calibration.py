@@ -80,7 +80,7 @@ def test_a_learner_predicts_with_less_doubt(n_estimators):
     model = tr.Ensemble(net, Normal(), n_estimators=n_estimators, learner=tr.TAGI)
     model.fit(x, x.sin(), epochs=3)
     far = torch.tensor([[0.1], [4.0]])
-    usual, less, none = (model.predict(far, doubt=a) for a in (1.0, 0.5, 1e-12))
+    usual, less, none = (model.predict(far, variance_scale=a) for a in (1.0, 0.5, 1e-12))
     assert torch.equal(usual.mean, less.mean)
     assert torch.equal(usual.aleatoric, less.aleatoric)
     halved = (usual.epistemic + none.epistemic) / 2  # of what is within; the rest stays

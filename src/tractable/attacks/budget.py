@@ -17,7 +17,7 @@ NORMS: tuple[Norm, ...] = ("inf", "2")
 
 @dataclass(frozen=True)
 class Budget:
-    """How far an attack may go.
+    """The maximum perturbation of an attack.
 
     Args:
         size: the largest distance from the original image, in pixel units.
@@ -33,20 +33,20 @@ class Budget:
         check_norm(self.norm)
 
     def project(self, change: Tensor) -> Tensor:
-        """The nearest change within the budget."""
+        """Return the nearest perturbation within the budget."""
         if self.norm == "inf":
             return change.clamp(-self.size, self.size)
         return shortened(change, self.size)
 
 
 def check_norm(norm: Norm) -> None:
-    """Refuse a norm that there is none of."""
+    """Raise ``ValueError`` for an unknown norm."""
     if norm not in NORMS:
         raise ValueError(f"the norm of a budget must be 'inf' or '2', got {norm!r}")
 
 
 def shortened(change: Tensor, size: float | Tensor) -> Tensor:
-    """Each row's change, no longer than ``size`` (a number, or one for each row)."""
+    """Return each row's perturbation with a length of at most ``size``, a number or one per row."""
     return change * per_row((size / lengths(change)).clamp(max=1), change)
 
 
@@ -95,5 +95,5 @@ def valid_range(
 
 
 def per_row(values: Tensor, like: Tensor) -> Tensor:
-    """One number for each row, in a shape that spreads over the row's entries."""
+    """Return one number per row in a shape that broadcasts with ``like``."""
     return values.reshape(-1, *[1] * (like.ndim - 1))

@@ -45,7 +45,7 @@ def fgsm(
     batch_size: int = 500,
     **options: Any,
 ) -> Tensor:
-    """Inputs moved by ``epsilon`` along the sign of the gradient of the loss, eq. (21).
+    """Return inputs moved by ``epsilon`` along the sign of the gradient of the loss, eq. (21).
 
     Args:
         learner: whose prediction is attacked.
@@ -82,7 +82,8 @@ def pgd(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Tensor:
-    """Projected gradient: ``steps`` small moves, each kept within ``epsilon`` of the input.
+    """Return inputs after ``steps`` gradient steps, each projected to within ``epsilon`` of the
+    input.
 
     Args:
         learner: whose prediction is attacked.
@@ -161,7 +162,9 @@ def _checked(learner: Learner, X: Any, y: Any) -> tuple[Tensor, Tensor]:
 def loss_gradient(
     learner: Learner, x: Tensor, y: Tensor, batch_size: int = 500, **options: Any
 ) -> Tensor:
-    """Minus ``learner.input_gradient``, which for TAGI leaves out the variances of the units."""
+    """Return minus ``learner.input_gradient``; for TAGI the variances of the units are held
+    fixed.
+    """
     parts = []
     for rows, seen in zip(x.split(batch_size), y.split(batch_size), strict=True):
         parts.append(-learner.input_gradient(rows, seen, **options))
@@ -176,7 +179,7 @@ def _uphill(
 
 
 def _direction(gradient: Tensor, norm: Norm) -> Tensor:
-    """The move of length one that raises the loss most."""
+    """Return the step of length one that increases the loss most."""
     return gradient.sign() if norm == "inf" else gradient / per_row(lengths(gradient), gradient)
 
 
@@ -185,14 +188,14 @@ def _clamped(at: Tensor, limits: tuple[Tensor, Tensor] | None) -> Tensor:
 
 
 def _projected(at: Tensor, x: Tensor, size: float | Tensor, norm: Norm) -> Tensor:
-    """The nearest points within ``size`` of ``x``."""
+    """Return the nearest points within ``size`` of ``x``."""
     if norm == "inf":
         return torch.minimum(torch.maximum(at, x - size), x + size)
     return x + shortened(at - x, size.flatten() if isinstance(size, Tensor) else size)
 
 
 def _within_one(x: Tensor, norm: Norm, generator: torch.Generator) -> Tensor:
-    """A change of each row drawn evenly from the box or ball of size one."""
+    """Return a perturbation of each row, drawn uniformly from the box or ball of size one."""
     uniform = torch.rand(x.shape, generator=generator, dtype=x.dtype).to(x.device)
     if norm == "inf":
         return 2 * uniform - 1
@@ -202,7 +205,7 @@ def _within_one(x: Tensor, norm: Norm, generator: torch.Generator) -> Tensor:
 
 
 def _size(epsilon: float | Tensor, x: Tensor) -> float | Tensor:
-    """The size of a change: a number, or one for each row in a shape that spreads over it."""
+    """Return the size of a perturbation: a number, or one per row in a shape that broadcasts."""
     given = torch.as_tensor(epsilon, dtype=torch.float64)
     if not bool((torch.isfinite(given) & (given >= 0)).all()):
         raise ValueError(f"epsilon must not be negative, got {epsilon}")

@@ -84,7 +84,7 @@ def tagi_attack(
     pixel_scale: float | Tensor = 1.0,
     min_step: float = 1.0,
 ) -> AttackResult:
-    """Find images that look the same and that the network takes for something else.
+    """Find images close to the given ones that the network classifies differently, by inference.
 
     Args:
         model: a fitted ``TAGI`` model with a ``Categorical`` likelihood.
@@ -163,7 +163,7 @@ def _allowed(
     budget: Budget | None,
     low_high: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    """The nearest images within the budget and the valid range."""
+    """Return the nearest images within the budget and the valid range."""
     if budget is not None:
         new = x + budget.project((new - x) * pixel) / pixel
     if low_high is not None:
@@ -191,7 +191,7 @@ def _observed_by(likelihood: Categorical, noise_std: float | None) -> Categorica
 def _undecided(
     likelihood: Categorical, labels: Tensor, outputs: Gaussian
 ) -> message_passing.Observation:
-    """The message of labels to the decisions that are not yet as these labels want them."""
+    """Return the message of labels to the decisions that do not agree with them yet."""
     seen = message_passing.observe(likelihood, labels, outputs)
     if likelihood.link != "normal":
         return seen
@@ -204,7 +204,7 @@ def _undecided(
 
 
 def _lengthened(d_mu: Tensor, root: Gaussian, min_step: float) -> Tensor:
-    """The message with a largest change of at least ``min_step``; it claims no more information."""
+    """Return the message scaled so that the largest change is at least ``min_step``."""
     size = (root.stddev.detach() * d_mu).abs().flatten(1).amax(1)
     scale = torch.where(size > 0, min_step / size, 1).clamp_min(1)
     return d_mu * scale.reshape(-1, *[1] * (d_mu.ndim - 1))
@@ -213,7 +213,7 @@ def _lengthened(d_mu: Tensor, root: Gaussian, min_step: float) -> Tensor:
 def _goal(
     model: TAGI, likelihood: Categorical, x: Tensor, target: Any, label: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """The label to observe and, untargeted, the one to get away from."""
+    """Return the label to observe and, for an untargeted attack, the label to avoid."""
     if target is not None:
         if label is not None:
             raise ValueError("label belongs to an untargeted attack: leave target or label out")
@@ -246,7 +246,7 @@ def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
 def _fooled(
     model: TAGI, images: Tensor, probs: Tensor, wanted: Tensor, avoid: Tensor | None
 ) -> Tensor:
-    """Which images the network is wrong about, in the way that is wanted.
+    """Return which images are misclassified as intended.
 
     The pass of an iteration carries the pixels' variance; where it looks fooled, the image
     itself is asked again without.

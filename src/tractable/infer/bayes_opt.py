@@ -27,7 +27,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class BlackBoxOptimizer:
-    """Minimise (or maximise) a function of a box, one call at a time.
+    """A minimizer of an expensive function of bounded inputs, by Thompson sampling.
 
     Args:
         bounds: lowest and highest value of each input, ``[inputs, 2]``.
@@ -88,7 +88,7 @@ class BlackBoxOptimizer:
     # --- the two calls -------------------------------------------------------------------
 
     def ask(self) -> Array:
-        """The point to evaluate next."""
+        """Return the next point to evaluate."""
         if len(self._y) < self.n_initial:
             unit = 2 * self.sobol.draw(1, dtype=torch.float64)[0] - 1
         else:
@@ -96,7 +96,7 @@ class BlackBoxOptimizer:
         return (self.low + (unit + 1) / 2 * (self.high - self.low)).numpy()
 
     def tell(self, x: Any, value: float) -> None:
-        """The value of the function at ``x`` (which need not have been asked for)."""
+        """Add the value of the function at ``x``, which may be any point within the bounds."""
         point = torch.as_tensor(np.asarray(x, dtype=np.float64)).reshape(-1)
         if point.shape != self.low.shape:
             raise ValueError(f"a point has {len(self.low)} inputs, got {len(point)}")
@@ -111,17 +111,17 @@ class BlackBoxOptimizer:
     # --- what is known -------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Number of values told."""
+        """Return the number of values."""
         return len(self._y)
 
     @property
     def best_value(self) -> float:
-        """The best value told."""
+        """Best value so far."""
         return self._y[self._best()]
 
     @property
     def best_point(self) -> Array:
-        """Where the best value was found."""
+        """Point of the best value so far."""
         unit = self._x[self._best()]
         return (self.low + (unit + 1) / 2 * (self.high - self.low)).numpy()
 
@@ -169,7 +169,7 @@ class BlackBoxOptimizer:
         )
 
     def _scores(self) -> Tensor:
-        """Normal scores of the ranks; the smaller the better."""
+        """Return normal scores of the ranks of all values; low is good."""
         y = torch.tensor(self._y, dtype=torch.float64)
         ranks = (-y if self.maximize else y).argsort().argsort()
         return torch.special.ndtri((ranks + 0.5) / len(y)).float()
@@ -178,7 +178,7 @@ class BlackBoxOptimizer:
         return torch.cat([best, self._around(best, 20), self._uniform(20)])
 
     def _around(self, best: Tensor, n: int) -> Tensor:
-        """Points around the best ones, at distances from a hundredth to a third of the box."""
+        """Return points around the best ones, at 1 % to 60 % of half the range."""
         chosen = best[torch.randint(len(best), (n,), generator=self.generator)]
         scale = 10 ** (-2 + 1.8 * torch.rand(n, 1, generator=self.generator))
         noise = torch.randn(n, best.shape[1], generator=self.generator)

@@ -61,7 +61,9 @@ class Derivatives:
 
 @dataclass(frozen=True)
 class Chain:
-    """A network as the formulas see it: ``slopes[0]``, then a linear layer and slopes, repeated."""
+    """A network as the formulas use it: ``slopes[0]``, then linear layers, each followed by
+    slopes.
+    """
 
     weights: list[GaussianWeights]
     biases: list[tuple[Tensor | None, Tensor | None]]
@@ -76,7 +78,7 @@ def derivatives(
     input_std: float | None = None,
     sums: Sums = "nodes",
 ) -> Derivatives:
-    """Mean, variance and covariance of the derivative of every output by every input.
+    """Return mean, variance and covariance of the derivative of every output by every input.
 
     Args:
         model: a fitted ``TAGI`` model of a supported network (see the module).
@@ -103,7 +105,7 @@ def derivatives(
 
 
 def input_slopes(model: TAGI, x: Gaussian) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, variance and curvature of the only output by every input, ``[rows, inputs]``.
+    """Return mean, variance and curvature of the single output by every input, ``[rows, inputs]``.
 
     The same as ``derivatives(model, x)`` without its checks, by the compiled kernel where the
     model has one: for loops over small batches.
@@ -117,7 +119,7 @@ def input_slopes(model: TAGI, x: Gaussian) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def chain(model: TAGI) -> Chain:
-    """The linear layers and activations of a model, or an error that names what is neither."""
+    """Return the linear layers and activations of a model, or raise ``UnsupportedLayer``."""
     weights: list[GaussianWeights] = []
     biases: list[tuple[Tensor | None, Tensor | None]] = []
     slopes: list[Slopes | None] = [None]
@@ -143,7 +145,7 @@ def chain(model: TAGI) -> Chain:
 
 
 def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Derivatives:
-    """Moments forward, derivatives backward, over a chain (no checks)."""
+    """Compute moments forward and derivatives backward over a chain, without checks."""
     layers = [net.slopes[0](x.loc, x.variance)]
     for w, b, slopes in zip(net.weights, net.biases, net.slopes[1:], strict=True):
         below = layers[-1]
@@ -165,7 +167,7 @@ def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Deriva
 
 
 def _hessian(net: Chain, layers: list[ActivationMoments]) -> Tensor:
-    """Sum over layers of (output by a_i) E[phi''(z_i)] (z_i by x_j) (z_i by x_k), in means."""
+    """Return the sum over layers of (output by a_i) E[phi''(z_i)] (z_i by x_j) (z_i by x_k)."""
     rows, inputs = layers[0].mean.shape
     like = layers[0].mean
     down = torch.eye(inputs, dtype=like.dtype, device=like.device).expand(rows, -1, -1)
@@ -190,7 +192,7 @@ def _hessian(net: Chain, layers: list[ActivationMoments]) -> Tensor:
 def _moments(
     parameters: dict[str, Gaussian], names: dict[int, str], parameter: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Of a parameter by the name it is learnt under: one that is shared has but one."""
+    """Return mean and variance of a parameter, looked up by its (possibly shared) name."""
     name = names[id(parameter)]
     if name in parameters:
         return parameters[name].loc, parameters[name].variance

@@ -33,7 +33,7 @@ State = dict[str, list[Gaussian]]
 
 
 class Filter:
-    """A model that carries the Gaussian state of its recurrent layers from update to update.
+    """An online learner that carries the Gaussian state of recurrent layers between updates.
 
     Args:
         model: a ``TAGI`` model, fitted or not, of a network with recurrent layers in one
@@ -70,14 +70,16 @@ class Filter:
         self.state: State | None = None
 
     def predict(self, X: Any) -> Predictive:
-        """The distribution of the target of the next steps, from the state as it is."""
+        """Return the predictive distribution of the target of the next steps, from the current
+        state.
+        """
         x = self.model.checks.inputs(X)
         self._check(len(x))
         with carrying(self.layers, self.state):
             return self.model.outputs(x, batch_size=None).predictive()
 
     def update(self, x: Any, y: Any, *, memory_rows: float | None = None) -> Self:
-        """Learn from the next steps, and carry the state on; if it fails nothing is changed.
+        """Learn from the next steps and update the state; an error leaves both unchanged.
 
         Args:
             x: inputs, ``[rows, steps, ...]``: the next steps of each of so many streams.
@@ -93,7 +95,7 @@ class Filter:
         return self
 
     def reset(self) -> Self:
-        """Begin a new stream: the state is forgotten, the weights are not."""
+        """Start a new stream: reset the state but keep the weights."""
         self.state = None
         return self
 
@@ -109,7 +111,7 @@ class Filter:
 
 
 class StateMessages:
-    """The states after the last step, and the messages that reach them in a backward pass."""
+    """The last states of a forward pass, and the messages they receive in the backward pass."""
 
     def __init__(self, net: nn.Module) -> None:
         self.nodes: dict[str, list[tuple[Gaussian, ...]]] = {}
@@ -118,7 +120,7 @@ class StateMessages:
         self.net = net
 
     def listener(self, name: str, seen: States) -> Any:
-        """A hook that keeps the last state of a layer, and what it will be told."""
+        """Return a hook that records the last state of a layer and the messages to it."""
 
         def watch(layer: Any, _args: Any, _z: Any) -> None:
             last = [steps[-1] for steps in seen[-layer.num_layers :]]
@@ -130,7 +132,7 @@ class StateMessages:
         return watch
 
     def watch_outputs(self, _net: Any, _args: Any, z: Any) -> None:
-        """Keep the outputs, and what they will be told."""
+        """Record the outputs and the messages to them."""
         self.outputs = z
         self._listen(z)
 
@@ -140,7 +142,7 @@ class StateMessages:
                 moment.register_hook(partial(self.tell, moment))
 
     def tell(self, moment: Tensor, message: Tensor) -> None:
-        """Note the message to a mean or a variance."""
+        """Record the message to a mean or a variance."""
         self.messages[id(moment)] = message
 
     def _message(self, moment: Tensor) -> Tensor:
@@ -148,7 +150,7 @@ class StateMessages:
         return torch.zeros_like(moment) if found is None else found
 
     def posterior(self) -> State:
-        """The states, conditioned on what was observed."""
+        """Return the states conditioned on the observation."""
         assert self.outputs is not None
         z = self.outputs
         seen = Observation(self._message(z.loc), self._message(z.variance), z.variance.detach())
@@ -173,14 +175,14 @@ def _uncertain(x: Any) -> Gaussian:
 
 
 def stacked(parts: Any) -> Gaussian:
-    """Gaussians of one shape, one after the other."""
+    """Return Gaussians of one shape, stacked."""
     return Gaussian.wrap(
         torch.stack([part.loc for part in parts]), torch.stack([part.variance for part in parts])
     )
 
 
 def recurrent_layers(net: nn.Module) -> dict[str, nn.RNNBase]:
-    """The recurrent layers of a network by name.
+    """Return the recurrent layers of a network by name.
 
     Raises:
         TypeError: there is none, or one that reads both ways.
@@ -201,7 +203,7 @@ def recurrent_layers(net: nn.Module) -> dict[str, nn.RNNBase]:
 def carrying(
     layers: dict[str, nn.RNNBase], state: State | None, heard: StateMessages | None = None
 ) -> Iterator[None]:
-    """Within this block the layers start from ``state``; what they end in is told to ``heard``."""
+    """Start recurrent layers from ``state`` inside the block, and record messages in ``heard``."""
     with ExitStack() as stack:
         for name, layer in layers.items():
             if state is not None:

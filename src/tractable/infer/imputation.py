@@ -31,7 +31,7 @@ class ModelOfRows(Protocol):
 
 @dataclass(frozen=True)
 class Imputation:
-    """Tables without holes, drawn given what was known.
+    """Tables whose missing values are sampled given the observed ones.
 
     Attributes:
         draws: ``[draws, rows, columns]``; known values are the same in all.
@@ -43,18 +43,18 @@ class Imputation:
 
     @property
     def mean(self) -> Tensor:
-        """Every hole filled with the mean of its draws: the least squared error."""
+        """The table with each missing value replaced by the mean of its samples."""
         return torch.where(self.missing, self.draws.mean(0), self.draws[0])
 
     @property
     def std(self) -> Tensor:
-        """Standard deviation of the draws; 0 for known values."""
+        """Standard deviation of the samples; 0 for observed values."""
         if len(self.draws) < 2:
             raise ValueError("a standard deviation needs at least two draws")
         return self.draws.std(0) * self.missing
 
     def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Between what draws each hole lies; known values are both ends.
+        """Return lower and upper ends of intervals; observed values are both ends.
 
         Exact: were the hole one more draw, it would lie inside with probability ``level``.  Of n
         draws the k-th smallest has k / (n + 1) of the distribution below it on average, not
@@ -86,7 +86,7 @@ def impute(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Imputation:
-    """Fill the holes of rows by draws from a model of rows, given what is known.
+    """Sample the missing values of rows from a generative model, given the observed values.
 
     Exact for ``generative.GaussianMixture``; other models say how far they are.
 

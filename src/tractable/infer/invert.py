@@ -24,12 +24,12 @@ from tractable.predictive import Predictive
 
 
 class NotConverged(UserWarning):
-    """An iteration ended before its result stood still."""
+    """A warning: an iteration ended before its result converged."""
 
 
 @dataclass(frozen=True)
 class Inversion:
-    """Inputs that explain outputs.
+    """Inferred inputs for given outputs.
 
     Attributes:
         input: the inferred inputs, one row per observation.

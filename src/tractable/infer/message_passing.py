@@ -22,7 +22,7 @@ from tractable.training.inputs import single_input
 
 
 def trained(model: TAGI) -> TAGI:
-    """The model, if it is one that inference can run on."""
+    """Return the model, or raise an error unless it is a fitted ``TAGI`` model."""
     if not isinstance(model, TAGI):
         raise TypeError(
             f"inference needs a TAGI model, whose weights are Gaussian; got {type(model).__name__}"
@@ -33,7 +33,7 @@ def trained(model: TAGI) -> TAGI:
 
 
 def positive(value: float, name: str) -> float:
-    """A finite number above zero."""
+    """Return a finite positive number, or raise ``ValueError``."""
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number, got {value}")
     return float(value)
@@ -56,7 +56,7 @@ def prior(model: TAGI, x: Any, input_std: float | None = None) -> Gaussian:
 
 
 def noisy(likelihood: Likelihood, noise_std: float | None) -> Likelihood:
-    """The likelihood with another observation noise, where it has one to choose."""
+    """Return the likelihood with another observation noise."""
     if noise_std is None:
         return likelihood
     positive(noise_std, "noise_std")
@@ -71,12 +71,12 @@ def noisy(likelihood: Likelihood, noise_std: float | None) -> Likelihood:
 
 
 def leaf(x: Gaussian) -> Gaussian:
-    """The same Gaussian at the root of a new graph, ready to receive messages."""
+    """Return the Gaussian as the root of a new graph, which can receive messages."""
     return Gaussian.wrap(x.loc.detach().requires_grad_(), x.variance.detach().requires_grad_())
 
 
 def send(outputs: Gaussian, seen: Observation, to: list[Gaussian]) -> list[tuple[Tensor, Tensor]]:
-    """Carry a message from the outputs back to the given states of their graph."""
+    """Propagate messages from the outputs back to given states of their graph."""
     ends = [moment for state in to for moment in (state.loc, state.variance)]
     found = torch.autograd.grad(
         [outputs.loc, outputs.variance], ends, [seen.d_mu, seen.d_var], allow_unused=True
@@ -87,7 +87,7 @@ def send(outputs: Gaussian, seen: Observation, to: list[Gaussian]) -> list[tuple
 
 @dataclass(frozen=True)
 class Observation:
-    """A message at the outputs: what it is made of, row by row."""
+    """The message of an observation to the outputs."""
 
     d_mu: Tensor
     d_var: Tensor
@@ -100,7 +100,7 @@ class Observation:
         return (self.d_var < 0).flatten(1).sum(1).clamp_min(1).to(self.d_mu.dtype)
 
     def gain(self, state: Gaussian, d_mu: Tensor) -> Tensor:
-        """The share of a message to ``state`` that its outputs can account for, row by row.
+        """Return the share of a message to ``state`` that the outputs account for, per row.
 
         Moments forward treat the units of a layer as independent, though all depend on the same
         input; the variance that the input gives to an output is then too small, and the step,
@@ -118,7 +118,7 @@ class Observation:
 
 
 def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Observation:
-    """The message of targets to the outputs."""
+    """Return the message of targets to the outputs."""
     with torch.no_grad():
         mean, variance = outputs.loc.detach(), outputs.variance.detach()
         d_mu, d_var = likelihood.messages(targets, mean, variance)
@@ -128,7 +128,7 @@ def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Obser
 def posterior(
     state: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation, damped: bool = True
 ) -> Gaussian:
-    """The state after its message, scaled by the gain; the variance stays positive."""
+    """Return a state after its message, scaled by the gain; its variance stays positive."""
     with torch.no_grad():
         n = seen.values
         if damped:

@@ -59,7 +59,7 @@ STEPS = "steps"
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where the iterations from each starting point ended.
+    """The results of an optimization, one per starting point.
 
     Attributes:
         location: the inputs, ``[starts, inputs]``.
@@ -92,7 +92,7 @@ def optimize(
     min_step: float = 1.0,
     max_step: float = 3.0,
 ) -> Optimum:
-    """Find inputs at which a learnt function is largest, smallest or stationary.
+    """Find inputs at which a trained function is maximal, minimal or stationary.
 
     Args:
         model: a fitted ``TAGI`` model of a network that ``derivatives`` takes, the first
@@ -151,14 +151,14 @@ def optimize(
 def infer_optimum(
     model: TAGI, location: Gaussian, maximize: bool | None = True, *, output: int = 0
 ) -> Gaussian:
-    """One iteration of eq. (3) or (4): line 10 of algorithm 1, between two updates of the model."""
+    """Make one iteration of eq. (3) or (4): line 10 of algorithm 1, between two model updates."""
     model = message_passing.trained(model)
     net, state = _smooth(model), message_passing.prior(model, location)
     return _infer(net, state, maximize, output, None, min_step=0.0, max_step=math.inf)
 
 
 def limits(bounds: Any, like: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Lowest and highest values of each input."""
+    """Return lowest and highest values of each input."""
     if bounds is None:
         return None
     box = torch.as_tensor(bounds, dtype=like.dtype, device=like.device)

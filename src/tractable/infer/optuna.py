@@ -23,7 +23,7 @@ Number = FloatDistribution | IntDistribution
 
 
 class TractableSampler(BaseSampler):
-    """Proposes the parameters of a trial by inference and posterior sampling.
+    """An Optuna sampler that proposes parameters by inference and posterior sampling.
 
     Args:
         seed: seed of the random number generator for all that is drawn.
@@ -38,7 +38,7 @@ class TractableSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The numbers that every trial so far has."""
+        """Return the numeric parameters that all trials so far have."""
         space = self._space.calculate(study)
         return {
             name: kind
@@ -49,7 +49,7 @@ class TractableSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """A proposal for all of them."""
+        """Return a proposal for all numeric parameters."""
         if not search_space:
             return {}
         space = {name: k for name, k in search_space.items() if isinstance(k, Number)}
@@ -75,11 +75,11 @@ class TractableSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Everything else at random."""
+        """Return a random value of any other parameter."""
         return self._random.sample_independent(study, trial, param_name, param_distribution)
 
     def reseed_rng(self) -> None:
-        """Called by Optuna for parallel workers."""
+        """Reseed the generator, as Optuna does for parallel workers."""
         self._random.reseed_rng()
 
 

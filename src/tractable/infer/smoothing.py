@@ -29,7 +29,7 @@ from tractable.learners import TAGI
 def smooth(
     model: TAGI, x: Any, y: Any, *, input_std: float | None = None
 ) -> dict[str, list[Gaussian]]:
-    """The states of all steps given all observations; the weights stay as they are.
+    """Return the hidden states of all steps given all observations; weights stay unchanged.
 
     The network is run one step after the other, each from the filtered state before; then what is
     learnt of a state goes back to the one before it.
@@ -76,7 +76,7 @@ def smooth(
 
 
 class _Step:
-    """One step: the state before, the one predicted, and the same after its observation."""
+    """A step of the filter: the previous state, the predicted state, and the filtered state."""
 
     def __init__(self, before: State | None, predicted: State, filtered: State) -> None:
         self.before, self.predicted, self.filtered = before, predicted, filtered
@@ -110,7 +110,7 @@ class _Step:
         return cls(before, predicted, heard.posterior())
 
     def back(self, after: State) -> State:
-        """The state before this step, given what is known of the one after it."""
+        """Return the state before this step, given the smoothed state after it."""
         assert self.before is not None
         pairs = [
             (told, node)
@@ -132,7 +132,7 @@ class _Step:
 
 
 def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation) -> Gaussian:
-    """A state ``[layers, rows, units]`` after its messages; rows are what is damped by."""
+    """Return a state ``[layers, rows, units]`` after its messages, damped per row."""
     loc, variance, first, second = (
         t.detach().transpose(0, 1) for t in (part.loc, part.variance, d_mu, d_var)
     )
@@ -141,7 +141,7 @@ def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation)
 
 
 def _change(after: Gaussian, before: Gaussian) -> tuple[Tensor, Tensor]:
-    """The message that makes ``after`` of ``before``; none where there is no variance."""
+    """Return the message that changes ``before`` to ``after``; zero without variance."""
     variance = before.variance.detach()
     known = variance > 0
     safe = torch.where(known, variance, 1)

@@ -45,7 +45,7 @@ def states(
     input_std: float | None = None,
     noise_std: float | None = None,
 ) -> dict[str, Gaussian]:
-    """Infer states inside a trained network; the parameters stay as they are.
+    """Return posteriors of hidden states and inputs of a trained network, given observations.
 
     Args:
         model: a fitted ``TAGI`` model.
@@ -124,7 +124,7 @@ def _check_names(model: TAGI, wanted: list[str]) -> None:
 
 @contextmanager
 def _captured(net: torch.nn.Module, names: list[str]) -> Iterator[dict[str, list[Any]]]:
-    """Outputs of the named submodules, one for each time they are called in this block."""
+    """Record the outputs of named submodules, one for each call inside the block."""
     seen: dict[str, list[Any]] = {name: [] for name in names}
     with ExitStack() as stack:
         apart = any(_is_recurrent(net, name) for name in names)
@@ -142,7 +142,7 @@ def _captured(net: torch.nn.Module, names: list[str]) -> Iterator[dict[str, list
 
 
 def _single(name: str, calls: list[Any]) -> list[Gaussian]:
-    """The Gaussian that a module gave, or those of every step."""
+    """Return the Gaussian output of a module, or those of every step."""
     if len(calls) != 1:
         raise ValueError(
             f"the network calls {name!r} {len(calls)} times: its state is not one Gaussian"

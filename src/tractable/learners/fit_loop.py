@@ -20,7 +20,7 @@ _MANY = 1 << 60
 
 @dataclass
 class FitRun:
-    """A fit under way, or the last one.
+    """The progress of a fit, or of the last one.
 
     Attributes:
         epoch: epochs done.
@@ -48,14 +48,14 @@ class FitRun:
     def planned(
         cls, epochs: int, source: ArrayData | LoaderData, first_record: int, *, fingerprint: bool
     ) -> FitRun:
-        """A fit that is about to begin."""
+        """Return a fit that has not started."""
         seen = None
         if fingerprint and isinstance(source, ArrayData):
             seen = _fingerprint(*tensors_of(source.x), source.y)
         return cls(0, epochs, len(source), source.batches, first_record, fingerprint=seen)
 
     def differs(self, other: FitRun) -> str | None:
-        """What keeps this run from going on with the other's plan, in words."""
+        """Return why this run cannot continue the other one, as text; None if it can."""
         for key in ("epochs", "rows", "batches"):
             mine, theirs = getattr(self, key), getattr(other, key)
             if mine != theirs:
@@ -74,7 +74,7 @@ class FitRun:
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> FitRun:
-        """The run that ``to_header`` was made of."""
+        """Return the run that ``to_header`` described."""
         run = cls(epoch=require_at_most(header["epoch"], _MANY, "epoch"))
         if header["scale"] is not None:
             run.scale = float(require_type(header["scale"], (int, float), "scale"))

@@ -16,43 +16,43 @@ from tractable.training.inputs import Inputs
 
 
 class Outputs(ABC):
-    """The outputs at some rows, without the noise of an observation."""
+    """The distribution of the network's outputs at some rows, without observation noise."""
 
     @abstractmethod
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance of every output, rows first."""
+        """Return mean and variance of every output, rows first."""
 
     @abstractmethod
     def within(self) -> Tensor:
-        """The share of that variance that each network has by itself, the mean over networks."""
+        """Return the variance within networks, averaged over the networks of an ensemble."""
 
     @abstractmethod
     def predictive(self) -> Predictive:
-        """The distribution of the targets."""
+        """Return the distribution of the targets."""
 
     @abstractmethod
     def with_extra_variance(self, extra: Tensor) -> Outputs:
-        """The same means with more variance, ``extra`` for each row and output."""
+        """Return outputs with the same means and ``extra`` variance per row and output."""
 
 
 @dataclass(frozen=True)
 class GaussianOutputs(Outputs):
-    """Outputs that are independent Gaussians."""
+    """Independent Gaussian outputs."""
 
     mean: Tensor
     variance: Tensor
     likelihood: Likelihood
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """As they are."""
+        """Return mean and variance."""
         return self.mean, self.variance
 
     def within(self) -> Tensor:
-        """All of it."""
+        """Return the variance."""
         return self.variance
 
     def predictive(self) -> Predictive:
-        """In closed form, by the likelihood."""
+        """Return the predictive distribution of the likelihood, in closed form."""
         return self.likelihood.predictive(self.mean, self.variance)
 
     @override
@@ -62,23 +62,23 @@ class GaussianOutputs(Outputs):
 
 @dataclass(frozen=True)
 class SampledOutputs(Outputs):
-    """Outputs of several draws of the weights, stacked in front of the rows."""
+    """Outputs for several weight samples, ``[samples, rows, ...]``."""
 
     values: Tensor
     likelihood: Likelihood
     extra: Tensor | None = None
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance over the draws."""
+        """Return mean and variance over the samples."""
         variance = self.values.var(0, correction=0)
         return self.values.mean(0), variance if self.extra is None else variance + self.extra
 
     def within(self) -> Tensor:
-        """A draw is sure, but for what was added."""
+        """Return the extra variance; a sample has none of its own."""
         return torch.zeros_like(self.values[0]) if self.extra is None else self.extra
 
     def predictive(self) -> Predictive:
-        """The even mixture of what each draw predicts."""
+        """Return the mixture of the predictions of all samples, with equal weights."""
         within = torch.zeros_like(self.values)
         if self.extra is not None:
             within = within + self.extra
@@ -86,18 +86,18 @@ class SampledOutputs(Outputs):
         return self.likelihood.predictive(rows, within).mixture_over_draws(len(self.values))
 
     def with_extra_variance(self, extra: Tensor) -> SampledOutputs:
-        """See ``Outputs``; every draw is as unsure."""
+        """Return outputs with extra variance in every sample."""
         return replace(self, extra=extra if self.extra is None else self.extra + extra)
 
 
 @dataclass(frozen=True)
 class EnsembleOutputs(Outputs):
-    """The outputs of several members, each as likely as the others."""
+    """The outputs of several members with equal weights."""
 
     parts: list[Outputs]
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the mixture, by the law of total variance."""
+        """Return mean and variance of the mixture, by the law of total variance."""
         pairs = [part.moments() for part in self.parts]
         means = torch.stack([mean for mean, _ in pairs])
         variances = torch.stack([variance for _, variance in pairs])
@@ -108,30 +108,30 @@ class EnsembleOutputs(Outputs):
         return torch.stack([part.within() for part in self.parts]).mean(0)
 
     def predictive(self) -> Predictive:
-        """The even mixture of the members' predictions."""
+        """Return the mixture of the members' predictions."""
         return mixture([part.predictive() for part in self.parts])
 
     def with_extra_variance(self, extra: Tensor) -> EnsembleOutputs:
-        """See ``Outputs``; every member is as unsure."""
+        """Return outputs with extra variance in every member."""
         return EnsembleOutputs([part.with_extra_variance(extra) for part in self.parts])
 
 
 def in_batches(
     function: Callable[[Inputs], tuple[Tensor, ...]], x: Inputs, batch_size: int | None
 ) -> tuple[Tensor, ...]:
-    """A function of rows, applied to at most so many rows at once, and the results joined."""
+    """Apply a function to batches of rows and concatenate the results."""
     return joined([function(rows) for rows in chunks(x, batch_size)])
 
 
 def chunks(x: Inputs, batch_size: int | None) -> list[Inputs]:
-    """The rows in parts of at most ``batch_size``; all in one part if that is None."""
+    """Return the rows in batches of at most ``batch_size``; in one batch if it is None."""
     if batch_size is None or len(x) <= batch_size:
         return [x]
     return [x[i : i + batch_size] for i in range(0, len(x), batch_size)]
 
 
 def joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """The results for several parts of the rows as one."""
+    """Concatenate the results of several batches."""
     if len(parts) == 1:
         return parts[0]
     return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))

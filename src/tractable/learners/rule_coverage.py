@@ -62,7 +62,7 @@ class CoveredFunction:
 
 @dataclass(frozen=True, repr=False)
 class Coverage:
-    """What ``coverage`` found; true if the network can be learnt in closed form.
+    """The result of ``coverage``; true if the network can be trained in closed form.
 
     Attributes:
         functions: the torch functions called on Gaussians, most often called first.
@@ -85,18 +85,18 @@ class Coverage:
         return not self.missing and not self.unreached
 
     def __bool__(self) -> bool:
-        """Whether it is complete."""
+        """Return whether the coverage is complete."""
         return self.complete
 
     def table(self) -> str:
-        """The functions as lines of text."""
+        """Return the functions as lines of text."""
         rows = [("function", "calls", "moments")]
         rows += [(f.name, str(f.calls), f.kind) for f in self.functions]
         widths = [max(len(row[i]) for row in rows) for i in range(2)]
         return "\n".join(f"{a:{widths[0]}}  {b:>{widths[1]}}  {c}" for a, b, c in rows)
 
     def words(self) -> list[str]:
-        """What there is to say beside the table, a sentence each."""
+        """Return the remarks beside the table, one sentence each."""
         said = [f"no moment rule for {', '.join(self.missing)}"] if self.missing else []
         if self.unreached:
             said.append(f"no message reaches {', '.join(self.unreached)}")
@@ -105,12 +105,12 @@ class Coverage:
         return [*said, *self.warnings]
 
     def __repr__(self) -> str:
-        """The table, and what there is to say."""
+        """Return the table and the remarks."""
         return "\n".join([self.table(), *(f"- {word}" for word in self.words())])
 
 
 def coverage(net: nn.Module, x: Any, *, moments: Mode = "linear") -> Coverage:
-    """Say which torch functions of a network have moment rules, before it is trained by ``TAGI``.
+    """List the torch functions of a network with the kind of their moment rules, before training.
 
     Args:
         net: any module; it is left as it is.
@@ -155,7 +155,7 @@ def _watched(network: Network, x: Inputs, moments: Mode) -> Coverage:
 
 
 def _reached(z: Any, locs: dict[str, Tensor]) -> set[str]:
-    """The parameters that a message from the output arrives at."""
+    """Return the parameters that a message from the output reaches."""
     if not isinstance(z, Gaussian) or not z.loc.requires_grad:
         return set()
     found = torch.autograd.grad(
@@ -167,7 +167,7 @@ def _reached(z: Any, locs: dict[str, Tensor]) -> set[str]:
 
 @dataclass
 class _Watch(TorchFunctionMode):
-    """Notes every torch function that is called on a Gaussian, and helps out where it has no rule.
+    """Records torch functions called on Gaussians, and continues at the means without a rule.
 
     Attributes:
         moments: as of ``coverage``.
@@ -214,7 +214,7 @@ class _Watch(TorchFunctionMode):
         self.uses.update({self.parameters[id(g)] for g in gaussians if id(g) in self.parameters})
 
     def warnings(self) -> Iterable[str]:
-        """What is known to be off, a sentence each."""
+        """Yield known inaccuracies, one sentence each."""
         yield from self.odd
         again = [name for name, uses in self.uses.items() if uses > 1]
         if again:
@@ -227,7 +227,7 @@ class _Watch(TorchFunctionMode):
 def _at_the_means(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gaussians: list[Gaussian]
 ) -> Any:
-    """What a function makes of the means, as Gaussians without variance; messages pass it."""
+    """Return the value of a function at the means, as Gaussians without variance."""
     nothing = sum(0 * gaussian.variance.sum() for gaussian in gaussians)
     args, kwargs = tree_map(lambda a: a.loc if isinstance(a, Gaussian) else a, (args, kwargs))
 
@@ -257,13 +257,13 @@ def _kind(func: Any, args: tuple[Any, ...], moments: Mode) -> Kind:
 
 
 def _plain(func: Any) -> str:
-    """The name of a function; of an operator, without its underscores."""
+    """Return the name of a function, for operators without underscores."""
     name = function_name(func)
     return name.strip("_") if name.startswith("__") else name
 
 
 def _odd(name: str, args: tuple[Any, ...], moments: Mode) -> Iterable[str]:
-    """What is known to be off about a call, a sentence each."""
+    """Yield known inaccuracies of a call, one sentence each."""
     x = args[0] if args else None
     features = name == "sum" and args[1:2] == (-1,)  # as a softmax by hand sums them
     pooled = "avg_pool" in name or (name in ("mean", "sum") and not features)

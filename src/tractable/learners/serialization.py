@@ -34,18 +34,18 @@ _FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
 
 
 def register(kind: type[Learner]) -> None:
-    """Make a learner known to ``load``; the library's own keep their names."""
+    """Register a learner class for ``load``."""
     _KINDS[learner_name(kind)] = kind
 
 
 def learner_name(kind: type[Learner]) -> str:
-    """The name in a file: plain for the library's learners, with its module for a user's own."""
+    """Return the name of a learner in files; classes of users include their module."""
     own = kind.__module__.startswith(_OWN)
     return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def learner_class(name: Any) -> type[Learner]:
-    """The learner of that name, if it is defined here; nothing is imported to find it."""
+    """Return the registered learner of this name; nothing is imported."""
     found = _KINDS.get(str(name))
     if found is None:
         short = [kind for known, kind in _KINDS.items() if known.split(".")[-1] == name]
@@ -59,12 +59,12 @@ def learner_class(name: Any) -> type[Learner]:
 
 
 def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
-    """Write what ``pack`` gave to one file, atomically."""
+    """Write the result of ``pack`` to a file, atomically."""
     model_file.write(path, *packed)
 
 
 def pack(learner: Learner) -> tuple[Tensors, Header]:
-    """A learner as named tensors and JSON values, which may be a part of a larger file.
+    """Return a learner as named tensors (copies) and JSON values, for a file.
 
     The tensors are copies: another thread may go on learning while they are written.
     """
@@ -75,7 +75,7 @@ def pack(learner: Learner) -> tuple[Tensors, Header]:
 
 
 def parts(learner: Learner) -> tuple[Tensors, Header]:
-    """The same without copies, for a look."""
+    """Return the same without copying tensors."""
     tensors, values = packed_state(learner)
     known = learner.off_data.support
     if known is not None:
@@ -93,7 +93,7 @@ def parts(learner: Learner) -> tuple[Tensors, Header]:
 
 
 def identity(learner: Learner) -> dict[str, Any]:
-    """What a learner is, apart from what it has learnt, as JSON values."""
+    """Return the options, dtype, likelihood and network of a learner as JSON values."""
     likelihood = learner.state.likelihood
     return {
         "options": {**learner.method.config(), "seed": learner.seed},
@@ -104,7 +104,7 @@ def identity(learner: Learner) -> dict[str, Any]:
 
 
 def packed_state(learner: Learner) -> tuple[Tensors, Any]:
-    """Everything that training changes: tensors (not copied) and JSON values."""
+    """Return everything that training changes: tensors (not copied) and JSON values."""
     method, state = learner.method, learner.state
     more, values = method.training(state)
     return {
@@ -116,7 +116,7 @@ def packed_state(learner: Learner) -> tuple[Tensors, Any]:
 
 
 def restore_state(learner: Learner, tensors: Tensors, values: Any) -> None:
-    """Take over what ``packed_state`` gave, into a new state of the same method."""
+    """Copy the result of ``packed_state`` into a new state of the same method."""
     method, state = learner.method, learner.state
     learnt = {
         name: tensor.to(learner.device) for name, tensor in under_prefix(tensors, "state/").items()
@@ -145,7 +145,7 @@ def load(
     device: torch.device | str | None,
     **options: Any,
 ) -> Learner:
-    """The learner that a file holds; see ``Learner.load``."""
+    """Return the learner in a file; see ``Learner.load``."""
     return unpack(path, *model_file.read(path), net, likelihood, device=device, **options)
 
 
@@ -159,7 +159,7 @@ def unpack(
     device: torch.device | str | None,
     **options: Any,
 ) -> Learner:
-    """The learner that ``pack`` described; ``path`` is for error messages."""
+    """Return the learner that ``pack`` described; ``path`` is used in error messages."""
     with model_file.as_invalid_file(path):
         kind = learner_class(header.get("learner"))
         written = dict(validation.check_finite(header["options"], "options"))
@@ -193,7 +193,7 @@ def unpack(
 
 
 def _support(learner: Learner, tensors: Tensors) -> TrainingSupport | None:
-    """Where the training rows were; files of before it was kept have none."""
+    """Return the kept training rows; None if the file has none."""
     if not tensors:
         return None
 
@@ -204,7 +204,7 @@ def _support(learner: Learner, tensors: Tensors) -> TrainingSupport | None:
 
 
 def resume(learner: Learner, path: str | Path, planned: FitRun) -> FitRun:
-    """Take over a checkpoint of the same learner and plan, or raise and change nothing."""
+    """Load a checkpoint of the same learner and plan, or raise an error and change nothing."""
     tensors, header = model_file.read(path)
     with model_file.as_invalid_file(path):
         written = FitRun.from_header(header)
@@ -243,7 +243,7 @@ def load_state_dict(learner: Learner, state_dict: Tensors) -> None:
 
 
 def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
-    """What of a file must be found again in its learner, but for what the caller gave instead.
+    """Return the parts of a file that its learner must reproduce.
 
     The file may be one of an estimator, which has more.
     """
@@ -256,7 +256,7 @@ def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Te
 
 
 def _other(learner: Learner, header: Header) -> str | None:
-    """What in a checkpoint is not as in this learner, in words."""
+    """Return how a checkpoint differs from this learner, as text; None if it does not."""
     name = learner_name(type(learner))
     if header.get("learner") != name:
         return f"it holds a {header.get('learner')!r} learner, this is a {name}"
@@ -290,7 +290,7 @@ def _take(learner: Learner, header: Header) -> None:
 
 
 def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelihood:
-    """The likelihood that a file names, if it is known here and no larger than its tensors."""
+    """Return the likelihood described in a file, if it is known and fits the tensors."""
     name = str(config.pop("name"))
     kind = getattr(likelihoods, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
@@ -304,7 +304,7 @@ def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelih
 
 
 def _whole_numbers(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Those in the arguments of a likelihood, and of the likelihoods it is made of."""
+    """Yield the integer arguments of a likelihood and of its parts."""
     for key, value in values.items():
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, dict):

@@ -22,7 +22,8 @@ _STALE_SECONDS = 3_600.0
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
-    """A name to write to, which becomes ``path`` if the block ends well and nothing otherwise.
+    """Yield a temporary path that replaces ``path`` if the block succeeds, and is removed
+    otherwise.
 
     Raises:
         FileNotFoundError: the folder does not exist.
@@ -49,13 +50,13 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_bytes(path: str | Path, payload: bytes) -> None:
-    """Write a file, replacing an older one only when the new one is complete."""
+    """Write a file; an old one is replaced only when the new one is complete."""
     with atomic_file(path) as scratch:
         scratch.write_bytes(payload)
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """The same for text, in UTF-8; the path."""
+    """Write a text file in UTF-8, atomically, and return its path."""
     write_bytes(path, text.encode())
     return Path(path)
 
@@ -66,7 +67,7 @@ def _keep_permissions(old: Path, new: Path) -> None:
 
 
 def _flush(place: Path) -> None:
-    """Have what was written to a file or a folder on the disk, come a power failure."""
+    """Flush a file or folder to the disk."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -75,7 +76,7 @@ def _flush(place: Path) -> None:
 
 
 def _sweep(path: Path) -> None:
-    """Remove scratch files of the same name that nobody writes to any more."""
+    """Remove temporary files that were left by killed processes."""
     stem, ending = re.escape(path.stem), re.escape(path.suffix)
     # Files were once written as .name.ending.token.
     scratch = re.compile(rf"\.{stem}(\.[0-9a-f]{{8}}{ending}|{ending}\.[0-9a-f]{{8}})")

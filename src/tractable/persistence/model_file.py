@@ -32,7 +32,7 @@ Header = dict[str, Any]
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], header: Header) -> None:
-    """Write a model file, replacing an older one only when the new one is complete."""
+    """Write a model file; an old one is replaced only when the new one is complete."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     pairs = sorted(name for name, tensor in plain.items() if tensor.is_complex())
     for name in pairs:  # the format has no complex numbers of double precision
@@ -48,7 +48,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], header: Header) -> No
 
 
 def read(path: str | Path) -> tuple[Tensors, Header]:
-    """Tensors and header of a model file.
+    """Return the tensors and the header of a model file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -73,7 +73,7 @@ def read(path: str | Path) -> tuple[Tensors, Header]:
 
 @contextmanager
 def as_invalid_file(path: str | Path) -> Iterator[None]:
-    """Turn whatever goes wrong while an object is built from a file into ``InvalidModelFile``."""
+    """Convert every error inside the block to ``InvalidModelFile``."""
     try:
         yield
     except InvalidModelFile:
@@ -86,17 +86,19 @@ def as_invalid_file(path: str | Path) -> Iterator[None]:
 
 
 def under_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The tensors below a prefix such as ``"learner/"``, without it."""
+    """Return the tensors whose names start with a prefix such as ``"learner/"``, without it."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The same tensors below a prefix."""
+    """Return the tensors with a prefix before their names."""
     return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
 
 
 def count_numbers(tensors: Mapping[str, Tensor]) -> int:
-    """How many numbers a file holds: what is built from it cannot need more."""
+    """Return the number of entries of all tensors: an upper bound of what may be built from a
+    file.
+    """
     return sum(tensor.numel() for tensor in tensors.values())
 
 
@@ -123,7 +125,7 @@ def _header(path: Path, text: str) -> Header:
 
 
 def _checksum(header: Header, tensors: Mapping[str, Tensor]) -> str:
-    """Of everything that the file says, whatever the order in which it says it."""
+    """Return the SHA-256 of header and tensors, independent of their order."""
     seen = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]

@@ -37,7 +37,7 @@ Spec = dict[str, Any]
 
 
 def describe(net: nn.Module) -> Spec | None:
-    """The architecture of ``net`` as JSON values, or None if they cannot say all of it.
+    """Return the architecture of ``net`` as JSON values, or None if they cannot represent it.
 
     They cannot if a module is not in the list or has hooks, if parameters are shared other than
     by using a layer twice, or if some are not to be learnt (their values would be lost).
@@ -54,7 +54,7 @@ def describe(net: nn.Module) -> Spec | None:
 
 
 def build(spec: Spec, most_numbers: int) -> nn.Module:
-    """The network of a description.
+    """Return the network that ``describe`` described.
 
     Args:
         spec: what ``describe`` gave.
@@ -124,7 +124,7 @@ def _build(spec: Spec, made: dict[str, nn.Module], name: str = "") -> nn.Module:
 
 
 def _on_meta(spec: Spec) -> nn.Module:
-    """The network without memory for its parameters, to look at its shapes."""
+    """Return the network on the meta device, to read its shapes without allocating memory."""
     if _count(spec) > _MOST_LAYERS:
         raise InvalidModelFile(f"a network of more than {_MOST_LAYERS} layers: too many for a file")
     with torch.device("meta"):

@@ -22,7 +22,7 @@ _VARIANCES = ("running_var", "_variance")
 
 
 def check_same_tensors(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
-    """Refuse tensors whose names, shapes or types are not those wanted."""
+    """Raise an error unless two sets of tensors have the same names, shapes and dtypes."""
     wanted = {name: _form(tensor) for name, tensor in mine.items()}
     given = {name: _form(tensor) for name, tensor in theirs.items()}
     if wanted != given:
@@ -34,7 +34,7 @@ def check_same_tensors(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor],
 
 
 def check_numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) -> None:
-    """Refuse numbers that cannot be: NaN, infinite, or negative where that has no meaning.
+    """Raise an error for invalid numbers: NaN, infinite, or negative where that is impossible.
 
     Args:
         tensors: by name; the word before the first ``/`` says what they are.
@@ -57,7 +57,7 @@ def check_numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) 
 
 
 def check_finite(value: Any, what: str) -> Any:
-    """JSON values without NaN and infinite numbers."""
+    """Return JSON values, or raise an error if they contain NaN or infinite numbers."""
     for inner in _leaves(value):
         if isinstance(inner, float) and not math.isfinite(inner):
             raise InvalidModelFile(f"{what} in the file has the number {inner}")
@@ -67,7 +67,7 @@ def check_finite(value: Any, what: str) -> Any:
 def check_roundtrip(
     given: tuple[Mapping[str, Tensor], Any], packed: tuple[Mapping[str, Tensor], Any]
 ) -> None:
-    """Refuse a file of which something did not become a part of what was built from it.
+    """Raise an error if an object built from a file does not contain everything in the file.
 
     What was built is packed again, as ``save`` would.  Every tensor must be there as it was, and
     every value of the header; only values that the file does not have may come on top.
@@ -84,14 +84,14 @@ def check_roundtrip(
 
 
 def require_type(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
-    """A JSON value of one of these types; a truth value is no number."""
+    """Return a JSON value, or raise an error if it has another type; booleans are not numbers."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise InvalidModelFile(f"{what} in the file is {value!r}: damaged")
     return value
 
 
 def check_arguments(of: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
-    """Refuse a text, a list or nothing at all where the default of an argument is a number."""
+    """Raise an error for non-numbers given for arguments whose default is a number."""
     for name, default in _defaults(of).items():
         if name in given and type(default) in _NUMBERS and type(given[name]) not in _NUMBERS:
             raise InvalidModelFile(f"{name} of {what} in the file is {given[name]!r:.80}: damaged")
@@ -106,14 +106,14 @@ _NUMBERS = (bool, int, float)
 
 
 def require_at_most(value: Any, limit: int, what: str) -> int:
-    """A whole number from 0 to a limit that the rest of the file sets."""
+    """Return an integer, or raise an error unless it is between 0 and ``limit``."""
     if not 0 <= require_type(value, int, what) <= limit:
         raise InvalidModelFile(f"{what} in the file is {value}, and there is room for {limit}")
     return int(value)
 
 
 def check_network_size(layers: Sequence[int], copies: int, tensors: Mapping[str, Tensor]) -> None:
-    """Refuse a network of more weights than its file holds, before it is built.
+    """Raise an error if a network has more weights than its file contains, before it is built.
 
     Args:
         layers: inputs, hidden layers and outputs.

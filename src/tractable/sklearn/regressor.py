@@ -320,7 +320,7 @@ class Regressor(RegressorMixin, Estimator):
 
     def _scale_options(self) -> dict[str, Any]:
         """Return the option of predictions that scales the variance of the weights."""
-        return {} if self.epistemic_scale_ == 1 else {"doubt": self.epistemic_scale_}
+        return {} if self.epistemic_scale_ == 1 else {"variance_scale": self.epistemic_scale_}
 
     def _extrapolation_variance(self, x: Tensor, predictive: Predictive) -> Tensor:
         """Return the variance of a logarithm that comes from extrapolation."""

@@ -17,7 +17,7 @@ EpochRecord = dict[str, float]
 
 
 class Callback(Protocol):
-    """Called after every epoch with the learner and the newest record of its history."""
+    """A function that is called after every epoch with the learner and the newest record."""
 
     def __call__(self, learner: Learner, record: EpochRecord) -> bool | None:
         """Return True to stop training."""
@@ -25,7 +25,7 @@ class Callback(Protocol):
 
 
 class EarlyStopping:
-    """Stop when a validation figure has not improved for ``patience`` epochs.
+    """A callback that stops when a metric has not improved for ``patience`` epochs.
 
     Args:
         patience: epochs to wait for an improvement.
@@ -38,7 +38,7 @@ class EarlyStopping:
         self.patience, self.monitor = patience, monitor
 
     def __call__(self, learner: Learner, record: EpochRecord) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         if self.monitor not in record:
             raise KeyError(
                 f"EarlyStopping watches {self.monitor!r}, but the record has "
@@ -47,14 +47,15 @@ class EarlyStopping:
         return self.stops(learner.history)
 
     def stops(self, history: list[EpochRecord]) -> bool:
-        """Judge by the history alone, so that a resumed run stops where it would have."""
+        """Return whether to stop, given the history alone, so that a resumed run stops alike."""
         values = [r.get(self.monitor, math.inf) for r in history]
         best = min(range(len(values)), key=values.__getitem__)
         return len(values) - 1 - best >= self.patience
 
 
 class Checkpoint:
-    """Write the learner to a file every few epochs; ``fit(resume=path)`` goes on from there.
+    """A callback that saves the learner every few epochs; ``fit(resume=path)`` continues from
+    the file.
 
     Args:
         path: the file, replaced atomically each time.
@@ -67,19 +68,19 @@ class Checkpoint:
         self.path, self.every = Path(path), every
 
     def __call__(self, learner: Learner, record: EpochRecord) -> None:
-        """Save when the epoch is due."""
+        """Save the learner if a checkpoint is due in this epoch."""
         if int(record["epoch"]) % self.every == 0:
             learner.save(self.path)
 
 
 def run_callbacks(callbacks: list[Callback], learner: Learner, record: EpochRecord) -> bool:
-    """Call every callback of an epoch; whether one of them returned True."""
+    """Call all callbacks of an epoch and return whether one of them returned True."""
     answers = [callback(learner, record) for callback in callbacks]
     return any(answers)
 
 
 def stops_on_history(callbacks: list[Callback], history: list[EpochRecord]) -> bool:
-    """Whether a callback that judges by the history alone ends a run that is resumed."""
+    """Return whether a callback that uses the history alone stops a resumed run."""
     if not history:
         return False
     judges = [getattr(callback, "stops", None) for callback in callbacks]

@@ -19,7 +19,7 @@ from tractable.training.inputs import Inputs, MultiInput, map_inputs, multi_inpu
 
 @dataclass(frozen=True)
 class TensorFormat:
-    """Where and how the learner computes; ``integers`` keeps integer inputs as they are."""
+    """The dtype and device of tensors; ``integers`` keeps integer inputs as integers."""
 
     dtype: torch.dtype
     device: torch.device
@@ -27,7 +27,8 @@ class TensorFormat:
 
     @classmethod
     def of(cls, net: nn.Module, dtype: torch.dtype, device: torch.device) -> TensorFormat:
-        """Integer inputs are row numbers for a network with embeddings, else just numbers.
+        """Return the format for a network; integer inputs are indices for a network with
+        embeddings.
 
         A network may say itself that it looks something up by them (``integer_inputs = True``).
         One without embeddings that takes them only as integers gets them as integers: see
@@ -37,7 +38,7 @@ class TensorFormat:
         return cls(dtype, device, embeds or bool(getattr(net, "integer_inputs", False)))
 
     def inputs(self, x: Any) -> Inputs:
-        """Finite inputs on the device, at least one row."""
+        """Return inputs as finite tensors on the device, or raise ``InvalidInput``."""
         taken = map_inputs(self._input, as_inputs(x))
         if len({len(part) for part in tensors_of(taken)}) != 1:
             raise InvalidInput(f"several inputs need the same number of rows each: got {taken}")
@@ -63,7 +64,9 @@ class TensorFormat:
         return tensor.to(self.device)
 
     def targets(self, y: Any) -> Tensor:
-        """Targets on the device; floating point ones in the learner's dtype."""
+        """Return targets as a tensor on the device; floating-point targets get the learner's
+        dtype.
+        """
         if isinstance(y, Gaussian):
             return y.to(device=self.device, dtype=self.dtype)
         tensor = as_tensor(y, "targets")
@@ -72,7 +75,7 @@ class TensorFormat:
 
 
 def as_inputs(values: Any) -> Inputs:
-    """What a user gave as inputs: a tensor, or several for a tuple of arrays or a mapping."""
+    """Return inputs as a tensor, or as ``MultiInput`` for a tuple of arrays or a mapping."""
     parts = multi_input_parts(values)
     if parts is None:
         return as_tensor(values, "inputs")
@@ -82,7 +85,7 @@ def as_inputs(values: Any) -> Inputs:
 
 
 def as_tensor(values: Any, what: str) -> Tensor:
-    """What a user gave as a dense tensor or a Gaussian, or a refusal that says why not."""
+    """Return an array as a dense tensor; a ``Gaussian`` is returned unchanged."""
     if isinstance(values, Gaussian):
         return values
     if isinstance(values, Tensor):
@@ -105,22 +108,22 @@ def as_tensor(values: Any, what: str) -> Tensor:
 
 
 class ArrayData:
-    """Inputs and targets held in memory, cut into batches."""
+    """Inputs and targets in memory, in batches."""
 
     def __init__(self, x: Inputs, y: Tensor, batch_size: int) -> None:
         self.x, self.y, self.batch_size = x, y, batch_size
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.x)
 
     @property
     def batches(self) -> int:
-        """Number of batches of an epoch."""
+        """Number of batches per epoch."""
         return -(-len(self) // self.batch_size)
 
     def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
-        """The batches of one pass, in the given order of rows."""
+        """Yield the batches of one epoch, with rows in the given order."""
         for start in range(0, len(self), self.batch_size):
             if order is None:
                 chosen: Any = slice(start, start + self.batch_size)
@@ -130,7 +133,7 @@ class ArrayData:
 
 
 class LoaderData:
-    """A torch ``DataLoader`` of pairs; the loader decides batches and order.
+    """The batches of a torch ``DataLoader``, which determines their size and order.
 
     Args:
         loader: yields inputs and targets.  Several inputs come as a tuple, a list or by name, or
@@ -145,7 +148,7 @@ class LoaderData:
         self.loader, self.taken, self.format = loader, taken, format
 
     def __len__(self) -> int:
-        """Number of rows, as far as the loader knows."""
+        """Return the number of rows of the loader's data set."""
         try:
             return len(self.loader.dataset)  # type: ignore[arg-type]
         except TypeError as error:
@@ -153,11 +156,11 @@ class LoaderData:
 
     @property
     def batches(self) -> int:
-        """Number of batches of an epoch."""
+        """Number of batches per epoch."""
         return len(self.loader)
 
     def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
-        """The batches of one pass."""
+        """Yield the batches of one epoch."""
         for batch in self.loader:
             if not isinstance(batch, list | tuple) or len(batch) < 2:
                 raise InvalidInput("the data loader must yield pairs (inputs, targets)")

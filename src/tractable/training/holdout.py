@@ -30,18 +30,18 @@ MIN_ROWS = 20
 
 
 def default_epochs(rows: int) -> int:
-    """Epochs over so many rows by default: 25,000 rows in all, at least 40 and at most 100."""
+    """Return the default number of epochs: 25,000 rows in total, between 40 and 100 epochs."""
     return min(max(25_000 // rows, 40), 100)
 
 
 def folds(learner: Learner, rows: int) -> tuple[Tensor, ...]:
-    """The rows to hold out in turn, drawn by the learner's generator."""
+    """Return the rows to hold out in turn, drawn by the learner's generator."""
     order = torch.randperm(rows, generator=learner.state.generator).to(learner.device)
     return order.chunk(10)[: 5 if rows < MANY_ROWS else 1]
 
 
 def split(learner: Learner, rows: int, held_out: int) -> tuple[Tensor, Tensor]:
-    """Which rows to learn from, and which to hold out; drawn by the learner's generator."""
+    """Return training rows and held-out rows, drawn by the learner's generator."""
     order = torch.randperm(rows, generator=learner.state.generator)
     return order[held_out:], order[:held_out]
 
@@ -49,7 +49,7 @@ def split(learner: Learner, rows: int, held_out: int) -> tuple[Tensor, Tensor]:
 def held_out(
     learner: Learner, x: Inputs, y: Tensor, parts: Sequence[Tensor], **options: Any
 ) -> list[HeldOut]:
-    """Fit a copy of the learner to the other rows of each part; its moments of the part.
+    """Return the moments of held-out rows by copies of the learner, fitted to the other rows.
 
     Args:
         learner: as it is before it learns; it is left as it is.
@@ -68,13 +68,13 @@ def held_out(
 
 
 def held_out_moments(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
-    """What a fitted learner says of rows it has not seen."""
+    """Return likelihood, targets, and output moments of a fitted learner at held-out rows."""
     likelihood, outputs = held_out_outputs(fitted, x)
     return HeldOut(likelihood, y, *outputs.moments())
 
 
 def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
-    """A fitted learner's noise, and its outputs at some rows.
+    """Return the noise of a fitted learner and its outputs at some rows.
 
     Of an ensemble whose outputs cannot be averaged the first member speaks for all.
     """
@@ -86,7 +86,7 @@ def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
 
 
 def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
-    """The factor on the noise variance that suits held-out rows; 1 where there is no noise."""
+    """Return the factor on the noise variance that suits held-out rows; 1 without noise."""
     if not learner.likelihood.traits.supports_calibration:
         return 1.0
     scale: float = learner.method.held_out_scale(learner.state, seen)
@@ -94,7 +94,7 @@ def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
 
 
 def check_can_calibrate(likelihood: Likelihood, source: ArrayData | LoaderData) -> None:
-    """Refuse what cannot be calibrated, before anything is learnt."""
+    """Raise an error if the noise cannot be calibrated on these rows."""
     if isinstance(source, LoaderData):
         raise ValueError("calibrate needs arrays, not a DataLoader")
     if len(source) < MIN_ROWS:
@@ -104,7 +104,7 @@ def check_can_calibrate(likelihood: Likelihood, source: ArrayData | LoaderData) 
 
 
 def cross_validated_noise_scale(learner: Learner, source: ArrayData, **options: Any) -> float:
-    """The noise scale that copies of a learner find on the folds held out of them."""
+    """Return the noise scale that copies of the learner find on held-out folds."""
     parts = folds(learner, len(source))
     options["batch_size"] = source.batch_size
     return noise_scale(learner, held_out(learner, source.x, source.y, parts, **options))
@@ -117,7 +117,7 @@ def fit_and_calibrate(
     rows: tuple[Tensor, Tensor],
     fit: Callable[[Learner, Tensor, Tensor], Any],
 ) -> None:
-    """Fit to some rows and scale the noise to suit the others.
+    """Fit a learner to some rows and scale its noise to the other rows.
 
     The network that is calibrated is the one that is kept.  Fitting another one to all rows, as
     ``Learner.fit(calibrate=True)`` does, takes the noise scale from a different fit: on Naval,
@@ -147,7 +147,7 @@ def noise_scale_by_refit(
     rows: tuple[Tensor, Tensor],
     fit: Callable[[Learner, Tensor, Tensor], Any],
 ) -> float:
-    """The noise scale that one copy, fitted to some rows, finds on the others."""
+    """Return the noise scale of a copy that is fitted to some rows and evaluated on the others."""
     kept, out = rows
     twin = copy.deepcopy(learner)
     fit(twin, x[kept], y[kept])
@@ -155,7 +155,7 @@ def noise_scale_by_refit(
 
 
 def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
-    """Log-likelihood of each row that was held out, with the noise scaled; the scale."""
+    """Return the log-likelihood of each held-out row with scaled noise, and the scale."""
     scale = noise_scale(learner, seen)
     parts = []
     for likelihood, targets, mean, variance in seen:

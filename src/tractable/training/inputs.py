@@ -21,7 +21,7 @@ Parts = tuple[Tensor, ...] | dict[str, Tensor]
 
 
 class MultiInput:
-    """Several inputs, row by row.
+    """Several inputs of a network, with the same rows.
 
     Args:
         parts: a tuple, for a network called as ``net(a, b)``, or tensors by name, for
@@ -39,23 +39,23 @@ class MultiInput:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The inputs, without their names."""
+        """The inputs without their names."""
         return list(self.parts.values() if isinstance(self.parts, dict) else self.parts)
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.tensors[0])
 
     def __getitem__(self, rows: Any) -> MultiInput:
-        """Some rows of every input."""
+        """Return the selected rows of every input."""
         return self.map(lambda part: part[rows])
 
     def split(self, size: int) -> list[MultiInput]:
-        """The rows in parts of at most ``size``."""
+        """Return the rows in parts of at most ``size``."""
         return [self[i : i + size] for i in range(0, len(self), size)]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> MultiInput:
-        """A function of every input."""
+        """Apply a function to every input."""
         if isinstance(self.parts, dict):
             return MultiInput({name: function(part) for name, part in self.parts.items()})
         return MultiInput(tuple(function(part) for part in self.parts))
@@ -66,12 +66,12 @@ class MultiInput:
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs are."""
+        """Device of the inputs."""
         return self.tensors[0].device
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a derivative in any of them is wanted."""
+        """Whether one of the inputs requires a gradient."""
         return any(part.requires_grad for part in self.tensors)
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ pytree.register_pytree_node(MultiInput, _flatten, _unflatten)
 
 
 def multi_input_parts(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
-    """What a user gave as several inputs: a tuple of arrays, or a mapping; None if it is one.
+    """Return several inputs as a tuple or dictionary; None for a single input.
 
     >>> parts_of((torch.zeros(2), torch.ones(2))) is None, parts_of(((1.0, 2.0), (3.0, 4.0)))
     (False, None)
@@ -114,29 +114,29 @@ def multi_input_parts(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
 
 
 def map_inputs(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
-    """A function of one input, or of each of several."""
+    """Apply a function to the input, or to each of several inputs."""
     return x.map(function) if isinstance(x, MultiInput) else function(x)
 
 
 def tensors_of(x: Inputs) -> list[Tensor]:
-    """One input, or each of several."""
+    """Return the input, or each of several inputs, as a list."""
     return x.tensors if isinstance(x, MultiInput) else [x]
 
 
 def input_signature(x: Inputs) -> tuple[Any, ...]:
-    """What distinguishes rows of inputs from others that a network may take differently."""
+    """Return a key of the shapes and types of inputs that a network may treat differently."""
     names = tuple(x.parts) if isinstance(x, MultiInput) and isinstance(x.parts, dict) else None
     shapes = [(tuple(part.shape[1:]), part.is_floating_point()) for part in tensors_of(x)]
     return (isinstance(x, MultiInput), names, *shapes)
 
 
 def is_uncertain(x: Inputs) -> bool:
-    """Whether an input is a ``Gaussian``."""
+    """Return whether an input is a ``Gaussian``."""
     return any(isinstance(part, Gaussian) for part in tensors_of(x))
 
 
 def distance_input(x: Inputs) -> Tensor | None:
-    """The tensor in which distances between rows can be measured; None if there is none.
+    """Return the tensor in which distances between rows are measured; None if there is none.
 
     There is none for several inputs, which have no common scale, and for row numbers.
     """
@@ -147,7 +147,7 @@ def distance_input(x: Inputs) -> Tensor | None:
 
 
 def single_input(x: Inputs, what: str) -> Tensor:
-    """The input, where something is defined for networks of one input only."""
+    """Return the input; raise ``TypeError`` if there are several."""
     if isinstance(x, MultiInput):
         raise TypeError(f"{what} is for networks of one input; there are {len(x.tensors)}")
     return x

@@ -22,7 +22,7 @@ cancelled: ContextVar[Event | None] = ContextVar("cancelled", default=None)
 
 
 def stop_if_cancelled() -> None:
-    """Raise if whoever started this thread wants it to end."""
+    """Raise ``Cancelled`` if the caller of this thread wants it to end."""
     event = cancelled.get()
     if event is not None and event.is_set():
         raise Cancelled("stopped, because another of the trainings run together ended early")
@@ -35,7 +35,7 @@ def fit_many(
     progress: bool | None = None,
     **options: Any,
 ) -> list[Learner]:
-    """Fit independent learners: folds, seeds, the members of an ensemble, the arms of a bandit.
+    """Fit independent learners in parallel: folds, seeds, members of an ensemble, arms of a bandit.
 
     Learners that run on the compiled kernel share the cores, because it needs no Python while it
     works; the others follow one after the other.  The results do not depend on ``threads``.
@@ -76,7 +76,7 @@ def fit_many(
 
 
 def run_each(calls: Sequence[Callable[[], None]], *, threads: bool) -> None:
-    """Make several independent calls, beside each other if threads help and are not busy yet."""
+    """Make several independent calls, in threads if these help and none are running."""
     many = min(n_cores(), len(calls)) if threads and cancelled.get() is None else 1
     if many > 1:
         _in_threads([(call, ()) for call in calls], many, lambda: None)
@@ -86,7 +86,7 @@ def run_each(calls: Sequence[Callable[[], None]], *, threads: bool) -> None:
 
 
 def n_cores() -> int:
-    """How many this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

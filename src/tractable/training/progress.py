@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Progress:
-    """Show batches done, time left and the newest metrics on standard error.
+    """A progress bar on standard error, with the remaining time and the newest metrics.
 
     Args:
         total: number of batches of the whole work.
@@ -35,7 +35,7 @@ class Progress:
         return self
 
     def advance(self, batches: int = 1) -> None:
-        """More batches are done; drawn a few times a second."""
+        """Count finished batches; the bar is redrawn a few times per second."""
         if self._bar is None:
             return
         self._pending += batches
@@ -60,7 +60,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Draw the rest and leave the terminal as it was."""
+        """Finish the bar and restore the terminal."""
         if self._bar is not None:
             self._bar.advance(self._task, self._pending)
             self._bar.stop()

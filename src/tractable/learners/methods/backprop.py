@@ -49,7 +49,7 @@ class BackpropOptions(OptimizerOptions):
 
 
 class BackpropMethod(GradientMethod):
-    """See ``Backprop``; the only vector of a state is that of the weights."""
+    """The method of ``Backprop``; a state has one vector, that of the weights."""
 
     options_class = BackpropOptions
     options: BackpropOptions
@@ -107,7 +107,7 @@ class BackpropMethod(GradientMethod):
         return log_likelihood.detach(), z, [self.with_prior(state, d_w, weight)]
 
     def with_prior(self, state: GradientState, d_w: Tensor, weight: float) -> Tensor:
-        """The gradient of the batch, with the prior's share in it and zero where pruned."""
+        """Return the gradient of the batch plus that of the prior, zero for pruned weights."""
         if self.prior is not None:
             d_w.sub_(self.prior.score(state.vectors[0].detach()), alpha=weight)
         if state.kept is not None:
@@ -127,13 +127,13 @@ class BackpropMethod(GradientMethod):
     def weights(
         self, state: GradientState, n_weight_samples: int, generator: torch.Generator
     ) -> Iterator[list[Tensor]]:
-        """See ``GradientMethod``; one set of weights, under as many masks."""
+        """Yield the weights once, or once per dropout mask."""
         weights = self.network.split(state.vectors[0].detach())
         for _ in range(n_weight_samples if self.options.mc_dropout else 1):
             yield weights
 
     def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
-        """See ``GradientMethod``; dropout stays active with ``mc_dropout``."""
+        """Return outputs; dropout stays active with ``mc_dropout``."""
         if not self.options.mc_dropout:
             return super().evaluate(state, weights, x)
         module = self.network.module.eval()
@@ -147,12 +147,12 @@ class BackpropMethod(GradientMethod):
                 layer.eval()
 
     def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """The one function that is known, or one per mask with ``mc_dropout``."""
+        """Return the same outputs ``n`` times, or the outputs of ``n`` dropout masks."""
         drawn = super().sample(state, x, n, generator)
         return drawn if self.options.mc_dropout else drawn.expand(n, *drawn.shape[1:])
 
     def posterior(self, state: GradientState) -> Posterior:
-        """The weights, as Gaussians without variance."""
+        """Return the weights as Gaussians without variance."""
         loc = state.vectors[0].detach().clone()
         variance = float("inf") if self.prior is None else self.prior.variance
         shapes = self.network.shapes
@@ -182,7 +182,7 @@ class BackpropMethod(GradientMethod):
 
 
 class Backprop(Learner):
-    """Learn one set of weights.
+    """A learner of one set of weights, by gradients (maximum likelihood or MAP).
 
     Args:
         net: any module.

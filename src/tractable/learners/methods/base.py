@@ -1,9 +1,9 @@
-"""What a learning method is: the one interface between learners and the rest of the library.
+"""``Method`` and ``State``: the interface between a learning algorithm and the rest of the library.
 
-A **method** is a network, a likelihood and the options of a way to learn; it does not change.
-Everything that learning changes is in a **state**, which is plain data: a copied state is a twin,
-a list of states an ensemble, a written state a checkpoint.  ``tractable.Learner`` owns the rest:
-the loop, the checks, the callbacks, the hold-out, the lock and the file.
+A **method** is a learning algorithm with its network, likelihood and options; it is immutable.
+Everything that training changes is in a **state**, which is plain data: a copied state is an
+independent model, a list of states an ensemble, a saved state a checkpoint.  ``tractable.Learner``
+contains the rest: training loop, checks, callbacks, validation, locking and files.
 
 To write a method, derive from ``Method`` and supply, in this order: ``options_class``, ``init``,
 ``update``, ``outputs``, ``sample``, ``input_gradient``, ``posterior``, ``learnt``, ``restore``;
@@ -45,7 +45,7 @@ MAX_WEIGHT_SAMPLES = 1_000_000
 
 @dataclass(frozen=True)
 class BatchPosition:
-    """Where in a fit a batch stands; an online update has none."""
+    """The position of a batch within a fit; online updates have none."""
 
     share: float
     """Rows of the batch over rows of an epoch."""
@@ -64,7 +64,7 @@ class NoOptions:
 
 @dataclass
 class State:
-    """What every method's state has; a method adds fields of its own."""
+    """What every method's state contains; a method adds fields of its own."""
 
     likelihood: Likelihood
     """A copy of its own, with what was learnt about the noise."""
@@ -82,7 +82,7 @@ S = TypeVar("S", bound=State)
 
 
 class Method(ABC, Generic[S]):
-    """A network and the options of a way to learn it.
+    """A learning algorithm with its network, likelihood and options.
 
     Args:
         network: the user's module as a function of its parameters and buffers.
@@ -113,44 +113,50 @@ class Method(ABC, Generic[S]):
 
     @abstractmethod
     def init(self, likelihood: Likelihood, seed: int) -> S:
-        """The state before any data; ``likelihood`` is the state's own."""
+        """Return the state before any data; ``likelihood`` becomes part of the state."""
 
     @abstractmethod
     def update(self, state: S, x: Inputs, y: Tensor, position: BatchPosition | None) -> None:
-        """Learn from one batch of checked rows, or raise and leave the state as it was.
+        """Learn from one batch of checked rows, or raise an error and leave the state unchanged.
 
         ``position`` is None for an online update.
         """
 
     @abstractmethod
     def outputs(self, state: S, x: Inputs, *, batch_size: int | None = None) -> Outputs:
-        """What is known of the network's outputs at some rows (at most so many at once)."""
+        """Return the distribution of the network's outputs, computed ``batch_size`` rows at a
+        time.
+        """
 
     @abstractmethod
     def sample(self, state: S, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """Outputs of ``n`` functions drawn from what is known, ``[n, rows, ...]``.
+        """Return the outputs of ``n`` functions sampled from the posterior, ``[n, rows, ...]``.
 
         Within a draw all rows see the same weights.
         """
 
     @abstractmethod
     def input_gradient(self, state: S, x: Tensor, y: Tensor) -> Tensor:
-        """Derivative in ``x`` of each row's log predictive density of ``y``.
+        """Return the derivative in ``x`` of each row's log predictive density of ``y``.
 
         A method that returns something near it says so in its own docstring.
         """
 
     @abstractmethod
     def posterior(self, state: S) -> Posterior:
-        """What is known about the parameters."""
+        """Return independent Gaussian distributions over the parameters."""
 
     @abstractmethod
     def learnt(self, state: S) -> TensorDict:
-        """What was learnt, by name: ``init`` and ``restore`` make the same state of it."""
+        """Return the trained tensors by name; ``init`` and ``restore`` rebuild the state from
+        them.
+        """
 
     @abstractmethod
     def restore(self, state: S, learnt: TensorDict) -> None:
-        """Take over what ``learnt`` gave, names, shapes and numbers checked; keep no alias."""
+        """Copy the result of ``learnt`` into a state; names, shapes and numbers were checked
+        before.
+        """
 
     # --- with a default --------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class Method(ABC, Generic[S]):
         return {entry.name: getattr(self.options, entry.name) for entry in fields(self.options)}
 
     def copied(self, state: S) -> S:
-        """An independent state that goes on in the same way."""
+        """Return an independent copy of a state that continues in the same way."""
         twin = self.init(copy.deepcopy(state.likelihood), state.seed)
         self.restore(twin, {name: tensor.clone() for name, tensor in self.learnt(state).items()})
         tensors, values = self.training(state)
@@ -173,7 +179,7 @@ class Method(ABC, Generic[S]):
         return twin
 
     def backup(self, state: S) -> tuple[Any, ...]:
-        """What ``undo`` needs to take an update back."""
+        """Return what ``undo`` needs to revert an update."""
         tensors, values = self.training(state)
         return (
             {name: tensor.clone() for name, tensor in self.learnt(state).items()},
@@ -184,7 +190,7 @@ class Method(ABC, Generic[S]):
         )
 
     def undo(self, state: S, backup: tuple[Any, ...]) -> None:
-        """Bring a state back to where ``backup`` was taken."""
+        """Revert a state to where ``backup`` was taken."""
         learnt, tensors, values, noise, generator = backup
         self.restore(state, learnt)
         self.restore_training(state, tensors, values)
@@ -192,7 +198,7 @@ class Method(ABC, Generic[S]):
         state.generator.set_state(generator)
 
     def update_within(self, state: S, x: Inputs, y: Tensor, memory_rows: float) -> None:
-        """An online update after which about the last ``memory_rows`` rows are remembered."""
+        """Learn from an online batch and remember about the last ``memory_rows`` rows."""
         raise TypeError(
             f"{type(self).__name__} has no memory to state: only TAGI forgets in closed form"
         )
@@ -205,7 +211,7 @@ class Method(ABC, Generic[S]):
         progress: float,
         tell: OnBatch,
     ) -> bool:
-        """Learn every row once, in one go; False where that is left to ``update``, batch by batch.
+        """Learn every row once in one call and return True; False leaves it to ``update``.
 
         Args:
             state: the state to change.
@@ -219,18 +225,18 @@ class Method(ABC, Generic[S]):
     def batches_of(
         self, state: S, source: ArrayData | LoaderData, order: Tensor | None = None
     ) -> Iterator[tuple[Inputs, Tensor]]:
-        """The batches of one pass, inputs and targets checked."""
+        """Yield the checked inputs and targets of one epoch."""
         for x, y in source.epoch(order):
             if isinstance(source, LoaderData):
                 y = state.likelihood.targets(y, self.output_shape(state, x))
             yield x, y
 
     def end_epoch(self, state: S) -> EpochRecord:
-        """Called after every epoch of ``fit``: metrics for its record."""
+        """Finish an epoch of ``fit`` and return metrics for its record."""
         return {}
 
     def end_fit(self, state: S, source: ArrayData | LoaderData) -> EpochRecord:
-        """Called once after the last epoch of ``fit``, with its rows: metrics for the last record.
+        """Finish a fit, given its rows, and return metrics for the last record.
 
         For what is to be computed at the weights that were found, such as a curvature.  A
         checkpoint is from before this call, and a resumed run makes it again: the result may
@@ -239,59 +245,61 @@ class Method(ABC, Generic[S]):
         return {}
 
     def update_noise_from_statistics(self, state: S) -> None:
-        """Set a noise that is learnt from what was seen since the last time (``end_epoch`` does).
+        """Set an inferred noise from the statistics collected since the last call.
 
         For learning without epochs, as from a replay memory.
         """
 
     def step_schedule(self, state: S) -> None:
-        """Step a schedule of the learning rate, if there is one (``end_epoch`` does)."""
+        """Step the learning-rate schedule, if there is one; ``end_epoch`` calls it."""
 
     def rescale_noise(self, state: S, scale: float) -> None:
-        """Multiply the noise variance by a factor."""
+        """Multiply the noise variance by ``scale``."""
         state.likelihood.rescale(scale)
 
     def held_out_scale(self, state: S, held_out: list[HeldOut]) -> float:
-        """The factor on the noise variance that suits held-out rows."""
+        """Return the factor on the noise variance that suits held-out rows."""
         return state.likelihood.held_out_scale(held_out)
 
     def held_out_log_prob(
         self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        """Log density of each row that was held out, to compare fits by."""
+        """Return the log density of each held-out row, to compare fits."""
         return likelihood.held_out_log_prob(y, mean, variance)
 
     def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
-        """Look at the rows of a fit before it begins, and warn of what would spoil it."""
+        """Warn before a fit if the data have an unsuitable scale."""
 
     def predictive_likelihood(self, state: S) -> Likelihood:
-        """The likelihood with the noise that a prediction has."""
+        """Return the likelihood with the noise that predictions have."""
         return state.likelihood
 
     def prune(self, state: S, fraction: float, per_layer: bool) -> None:
-        """Set the least certain weights to exactly zero with zero variance, for good."""
+        """Set the least certain weights permanently to zero, with zero variance."""
         raise TypeError(f"{type(self).__name__} cannot be pruned")
 
     def output_shape(self, state: S, x: Inputs) -> torch.Size:
-        """Shape of the network's output for these rows."""
+        """Return the shape of the network's output for these rows."""
         return self.outputs(state, x).moments()[0].shape
 
     def scoring_options(self) -> dict[str, Any]:
-        """Options of ``outputs`` for the validation rows of every epoch."""
+        """Return the options of ``outputs`` for the validation rows of every epoch."""
         return {}
 
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
-        """Refuse options of a file that would cost more than the file can need."""
+        """Raise an error for options in a file that would need more memory than the file
+        justifies.
+        """
         for name in ("n_weight_samples", "n_train_samples"):
             if name in options:
                 validation.require_at_most(options[name], MAX_WEIGHT_SAMPLES, name)
 
     def training(self, state: S) -> tuple[TensorDict, Any]:
-        """What more is needed to go on training bit for bit: named tensors and JSON values."""
+        """Return what else is needed to resume training bit for bit: tensors and JSON values."""
         return {}, None
 
     def restore_training(self, state: S, tensors: TensorDict, values: Any) -> None:
-        """Take over what ``training`` gave."""
+        """Copy the result of ``training`` into a state."""
         if tensors or values is not None:
             raise TypeError(f"{type(self).__name__} has no training state to take over")

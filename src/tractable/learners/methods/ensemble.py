@@ -61,7 +61,7 @@ class EnsembleOptions:
 
 
 class EnsembleMethod(Method[EnsembleState]):
-    """See ``Ensemble``: whatever the members' method does, for each of them."""
+    """The method of ``Ensemble``: the method of the members, applied to each state."""
 
     options_class = EnsembleOptions
     options: EnsembleOptions
@@ -79,7 +79,7 @@ class EnsembleMethod(Method[EnsembleState]):
         return {"n_estimators": self.n_estimators, "learner": name, **self.member.config()}
 
     def init(self, likelihood: Likelihood, seed: int) -> EnsembleState:
-        """Member i has the seed ``seed + i`` and a likelihood of its own."""
+        """Return the states of the members; member i has the seed ``seed + i``."""
         state = EnsembleState(likelihood, {}, seed)
         state.members = [
             self.member.init(copy.deepcopy(likelihood), seed + i) for i in range(self.n_estimators)
@@ -96,11 +96,11 @@ class EnsembleMethod(Method[EnsembleState]):
     def update(
         self, state: EnsembleState, x: Inputs, y: Tensor, position: BatchPosition | None
     ) -> None:
-        """Every member learns, or none."""
+        """Update every member, or none if one fails."""
         self._all_or_none(state, lambda member: self.member.update(member, x, y, position))
 
     def update_within(self, state: EnsembleState, x: Inputs, y: Tensor, memory_rows: float) -> None:
-        """See ``Method``; every member learns, or none."""
+        """Update every member with limited memory, or none if one fails."""
         self._all_or_none(
             state, lambda member: self.member.update_within(member, x, y, memory_rows)
         )
@@ -125,7 +125,7 @@ class EnsembleMethod(Method[EnsembleState]):
         progress: float,
         tell: OnBatch,
     ) -> bool:
-        """Each member sees the rows in an order of its own; a loader is read once, for all."""
+        """Train each member on rows in its own order; a loader is read once for all members."""
         if isinstance(source, LoaderData):
             return False
         orders: list[Tensor | None] = [None] * self.n_estimators
@@ -154,7 +154,7 @@ class EnsembleMethod(Method[EnsembleState]):
 
     @property
     def vectorized(self) -> bool:
-        """Whether all members learn in one pass: small networks without dropout or buffers.
+        """Whether all members are trained in one pass: small networks without dropout or buffers.
 
         One pass saves the cost of calling torch, which is most of a small step; measured, four
         times faster for 25 networks of two layers of 50 units, and no faster for 400 units.
@@ -170,15 +170,15 @@ class EnsembleMethod(Method[EnsembleState]):
         )
 
     def end_epoch(self, state: EnsembleState) -> EpochRecord:
-        """Means over the members."""
+        """Return the mean metrics of the members."""
         return self.means([self.member.end_epoch(member) for member in state.members])
 
     def end_fit(self, state: EnsembleState, source: ArrayData | LoaderData) -> EpochRecord:
-        """Means over the members."""
+        """Return the mean metrics of the members."""
         return self.means([self.member.end_fit(member, source) for member in state.members])
 
     def means(self, records: list[EpochRecord]) -> EpochRecord:
-        """One record for those of all members."""
+        """Return the mean of several records."""
         return {key: sum(r[key] for r in records) / self.n_estimators for key in records[0]}
 
     @override
@@ -211,7 +211,7 @@ class EnsembleMethod(Method[EnsembleState]):
         self.member.warn_about_scale(source)
 
     def predictive_likelihood(self, state: EnsembleState) -> Likelihood:
-        """A likelihood with the mean of the members' noise, as a mixture has it."""
+        """Return a likelihood with the mean of the members' noise."""
         noises = [self.member.predictive_likelihood(member) for member in state.members]
         pooled = copy.deepcopy(noises[0])
         stacked = {
@@ -227,20 +227,22 @@ class EnsembleMethod(Method[EnsembleState]):
     def outputs(
         self, state: EnsembleState, x: Inputs, *, batch_size: int | None = None, **options: Any
     ) -> EnsembleOutputs:
-        """The outputs of every member."""
+        """Return the outputs of every member."""
         return EnsembleOutputs([
             self.member.outputs(member, x, batch_size=batch_size, **options)
             for member in state.members
         ])  # fmt: skip
 
     def sample(self, state: EnsembleState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """A draw is one of the members, and one draw of that member's weights."""
+        """Return outputs of randomly chosen members, with sampled weights."""
         chosen = torch.randint(self.n_estimators, (n,), generator=generator).tolist()
         drawn = [self.member.sample(state.members[i], x, 1, generator) for i in chosen]
         return torch.cat(drawn)
 
     def input_gradient(self, state: EnsembleState, x: Tensor, y: Tensor, **options: Any) -> Tensor:
-        """Gradient of the log of the mean density: the members', weighted by their densities."""
+        """Return the gradient of the log mean density: the members' gradients, weighted by
+        density.
+        """
         found = [self.member.input_gradient(m, x, y, **options) for m in state.members]
         said = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
         share = torch.stack(said).softmax(0)
@@ -248,7 +250,7 @@ class EnsembleMethod(Method[EnsembleState]):
         return (weights * torch.stack(found)).sum(0)
 
     def posterior(self, state: EnsembleState) -> Posterior:
-        """All parameters of the members as one Gaussian: the law of total variance."""
+        """Return one Gaussian for all members, by the law of total variance."""
         parts = self.posteriors(state)
         locs = torch.stack([part.loc for part in parts])
         variance = torch.stack([part.variance for part in parts]).mean(0)
@@ -256,7 +258,7 @@ class EnsembleMethod(Method[EnsembleState]):
         return Posterior(parts[0].shapes, locs.mean(0), variance, parts[0].prior_variance)
 
     def posteriors(self, state: EnsembleState) -> list[Posterior]:
-        """One posterior per member."""
+        """Return one posterior per member."""
         return [self.member.posterior(member) for member in state.members]
 
     @override
@@ -314,7 +316,7 @@ class EnsembleMethod(Method[EnsembleState]):
 
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
-        """See ``Method``; there are as many members as the file has states of."""
+        """Check the number of members against the states in the file, and the members' options."""
         found = {name.split("/")[1] for name in tensors if name.startswith("state/")}
         validation.require_at_most(options["n_estimators"], len(found), "the number of members")
         kind = serialization.learner_class(options["learner"])
@@ -324,7 +326,7 @@ class EnsembleMethod(Method[EnsembleState]):
 
 
 class Ensemble(Learner):
-    """Several learners that differ in their seed: in initial weights, order of rows and samples.
+    """An ensemble of learners that differ in their seed: initial weights, order of rows, samples.
 
     Args:
         net: any module that the learner takes.
@@ -374,7 +376,7 @@ class Ensemble(Learner):
 
     @property
     def members(self) -> list[Learner]:
-        """The members, each as a learner; what they learn, the ensemble has learnt."""
+        """The members as learners; they share their states with the ensemble."""
         method = self.method
         return [
             learner_of_state(method.kind, method.member, state, self)
@@ -402,7 +404,7 @@ class Ensemble(Learner):
 
     @property
     def outliers(self) -> OutlierReport:
-        """Values that the first member has not believed, if it is one of ``TAGI``."""
+        """Outliers that the first member down-weighted, if it is a ``TAGI`` learner."""
         first = self.members[0]
         if not isinstance(first, TAGI):
             raise AttributeError(f"a {type(first).__name__} does not detect outliers")
@@ -410,4 +412,4 @@ class Ensemble(Learner):
 
 
 def _quiet(batches: int) -> None:
-    """Nobody watches one member of several."""
+    """Ignore the number of finished batches."""

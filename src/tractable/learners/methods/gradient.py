@@ -46,7 +46,7 @@ _NOISE_DRAWS = 5
 
 @dataclass
 class GradientState(State):
-    """Vectors that an optimizer moves."""
+    """A state whose vectors are changed by an optimizer."""
 
     vectors: list[Tensor] = field(init=False)
     """What is learnt: flat, leaves of autograd."""
@@ -64,7 +64,7 @@ class GradientState(State):
     """Vectors to work in: new memory in every step would cost more than the sums."""
 
     def scratch(self, name: str, size: int | None = None) -> Tensor:
-        """A vector to write to."""
+        """Return a reusable vector to write to."""
         if name not in self.memory:
             like = self.vectors[0].detach()
             self.memory[name] = like.new_empty(like.numel() if size is None else size)
@@ -107,7 +107,7 @@ class OptimizerOptions:
         }
 
     def start(self, state: GradientState, vectors: list[Tensor], like: Network) -> None:
-        """Take the vectors to learn and make a new optimizer for them."""
+        """Store the vectors to train in a state, with a new optimizer."""
         state.vectors = [v.detach().to(like.device, like.dtype).requires_grad_() for v in vectors]
         state.optimizer = optimizers.make_optimizer(self.optimizer, state.vectors, self.lr)
         state.scheduler, state.memory = None, {}
@@ -119,7 +119,7 @@ class OptimizerOptions:
 
 
 class GradientMethod(Method[GradientState]):
-    """A method that follows the gradient of an objective."""
+    """Base class of methods that follow the gradient of an objective."""
 
     draws_masks = False
     """Whether dropout stays active when predicting."""
@@ -138,7 +138,7 @@ class GradientMethod(Method[GradientState]):
     def gradients(
         self, state: GradientState, x: Inputs, y: Tensor, buffers: TensorDict, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Log-likelihood of the batch, outputs, and the gradient of each vector.
+        """Return log-likelihood and outputs of a batch, and the gradient of each vector.
 
         The gradients are of ``weight * divergence - log-likelihood``, summed over the batch.
         """
@@ -147,34 +147,34 @@ class GradientMethod(Method[GradientState]):
     def weights(
         self, state: GradientState, n_weight_samples: int, generator: torch.Generator
     ) -> Iterator[list[Tensor]]:
-        """Draws of all parameters, to predict with."""
+        """Yield samples of all parameters for predictions."""
 
     @abstractmethod
     def keep(self, state: GradientState, kept: Tensor) -> None:
-        """Set all entries that are not kept to zero, without variance, for good."""
+        """Set all entries that are not kept permanently to zero, without variance."""
 
     @abstractmethod
     def divergence_share(self, position: BatchPosition) -> float:
-        """The weight of the divergence in a batch."""
+        """Return the weight of the divergence in a batch."""
 
     # --- the network -----------------------------------------------------------------------
 
     def run(self, weights: list[Tensor], buffers: TensorDict, x: Inputs, train: bool) -> Tensor:
-        """The network's output with these weights."""
+        """Return the network's output with these weights."""
         if is_uncertain(x):
             raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
         with self.holding(weights, buffers):
             return self.network.run(x, train=train)
 
     def holding(self, weights: list[Tensor], buffers: TensorDict) -> AbstractContextManager[None]:
-        """The network with these weights inside the block, for a backward pass as well."""
+        """Return a context in which the network has these weights, also for a backward pass."""
         named = dict(zip(self.network.shapes, weights, strict=True))
         return self.network.holding({**named, **buffers})
 
     def log_likelihood(
         self, state: GradientState, weights: list[Tensor], buffers: TensorDict, x: Inputs, y: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Log likelihood of a batch under these weights, with dropout; and the outputs."""
+        """Return the log-likelihood of a batch with dropout, and the outputs."""
         with self.chance.lent(state.generator, train=True):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
@@ -184,7 +184,7 @@ class GradientMethod(Method[GradientState]):
     def update(
         self, state: GradientState, x: Inputs, y: Tensor, position: BatchPosition | None
     ) -> None:
-        """See ``Method``; online, a learnable noise is updated as well."""
+        """Make a gradient step; online, a learnable noise is updated as well."""
         noise: TensorDict = {}
         if position is None and state.likelihood.traits.learns_noise:
             noise = updated_noise(
@@ -196,7 +196,7 @@ class GradientMethod(Method[GradientState]):
     def follow(
         self, state: GradientState, x: Inputs, y: Tensor, position: BatchPosition | None
     ) -> None:
-        """One step along the gradient of a batch, or raise and leave the state as it was."""
+        """Make one gradient step, or raise an error and leave the state unchanged."""
         before = state.generator.get_state()
         rows, weight = self.shared_by(state, len(x), position)
         buffers = {name: b.clone() for name, b in state.buffers.items()}
@@ -216,7 +216,7 @@ class GradientMethod(Method[GradientState]):
     def shared_by(
         self, state: GradientState, rows: int, position: BatchPosition | None
     ) -> tuple[float, float]:
-        """Rows that the divergence is shared by, and the weight of it in a batch of ``rows``."""
+        """Return the number of rows that share the divergence, and its weight in a batch."""
         if position is None:
             return state.rows + rows, rows / (state.rows + rows)
         return rows / position.share, self.divergence_share(position)
@@ -229,7 +229,7 @@ class GradientMethod(Method[GradientState]):
         rows: int,
         position: BatchPosition | None,
     ) -> None:
-        """Follow the gradients of a batch, unless they are not finite."""
+        """Apply gradients, or raise ``NonFiniteGradient``."""
         if not math.isfinite(log_likelihood + sum(float(g.sum()) for g in gradients)):
             raise NonFiniteGradient(_NON_FINITE)
         if self.options.schedule == "cosine":
@@ -252,7 +252,7 @@ class GradientMethod(Method[GradientState]):
         return record
 
     def update_noise_from_statistics(self, state: GradientState) -> None:
-        """The noise of greatest likelihood, by the residuals seen since the last time."""
+        """Set the noise to its maximum-likelihood value for the residuals since the last call."""
         statistics, state.statistics, state.log_likelihood = state.statistics, None, 0.0
         if statistics is not None:
             state.likelihood.m_step(statistics)
@@ -272,7 +272,7 @@ class GradientMethod(Method[GradientState]):
         batch_size: int | None = None,
         n_weight_samples: int | None = None,
     ) -> SampledOutputs:
-        """The outputs of draws of the weights, the same at every call and for all rows."""
+        """Return outputs for sampled weights, the same samples at every call and for all rows."""
         if n_weight_samples is not None and n_weight_samples < 1:
             raise ValueError(f"n_weight_samples must be at least 1, got {n_weight_samples}")
         generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
@@ -287,7 +287,7 @@ class GradientMethod(Method[GradientState]):
         generator: torch.Generator,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Outputs of draws of the weights, stacked in front of the rows."""
+        """Return outputs for sampled weights, ``[samples, rows, ...]``."""
         found = []
         lent = self.chance.lent(generator, train=False, always=self.draws_masks)
         with torch.set_grad_enabled(x.requires_grad), lent:
@@ -298,7 +298,7 @@ class GradientMethod(Method[GradientState]):
         return torch.stack(found)
 
     def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
-        """Outputs for a prediction, under one draw of the weights."""
+        """Return outputs for a prediction with one sample of the weights."""
         return self.run(weights, state.buffers, x, train=False)
 
     @override
@@ -309,7 +309,7 @@ class GradientMethod(Method[GradientState]):
     def input_gradient(
         self, state: GradientState, x: Tensor, y: Tensor, *, n_weight_samples: int | None = None
     ) -> Tensor:
-        """Gradient of the log of the mean over all draws: a learner is attacked as it predicts."""
+        """Return the gradient of the log predictive density, the mean over all weight samples."""
         leaf = x.detach().clone().requires_grad_()
         log_prob = (
             self.outputs(state, leaf, n_weight_samples=n_weight_samples).predictive().log_prob(y)
@@ -324,7 +324,7 @@ class GradientMethod(Method[GradientState]):
             return self.run(weights, state.buffers, x, train=False).shape
 
     def scoring_options(self) -> dict[str, Any]:
-        """Fewer draws will do to watch a training."""
+        """Return fewer weight samples, which suffice for validation during training."""
         return {"n_weight_samples": min(self.options.n_weight_samples, _VALIDATION_DRAWS)}
 
     # --- state -----------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class GradientMethod(Method[GradientState]):
         self.keep(state, self.posterior(state).pruning_mask(fraction, per_layer=per_layer))
 
     def named(self, vector: Tensor, kind: str) -> TensorDict:
-        """The parts of a vector, each with the name of its parameter."""
+        """Return the parts of a vector by ``kind`` and parameter name."""
         parts = self.network.split(vector.detach())
         return {f"{kind}/{n}": part for n, part in zip(self.network.shapes, parts, strict=True)}
 
@@ -365,7 +365,7 @@ class GradientMethod(Method[GradientState]):
 
 
 def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
-    """Refuse statistics of which no noise of this likelihood can be made."""
+    """Raise an error for statistics that give an invalid noise."""
     twin = copy.deepcopy(likelihood)
     twin.m_step(statistics)
     validation.check_same_tensors(
@@ -391,7 +391,7 @@ def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> Tensor
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """The part of a scheduler's state that JSON can hold."""
+    """Return the part of a scheduler's state that JSON can represent."""
     kinds = (bool, int, float, str, list, tuple, type(None))
     return {key: value for key, value in values.items() if isinstance(value, kinds)}
 

@@ -25,7 +25,7 @@ _Number = bool | int | float | str | None
 
 
 def resolve_factory(factory: Factory, home: Any, what: str) -> Callable[..., Any]:
-    """The function behind a factory; ``home`` is the module that its name is looked up in."""
+    """Return the function of a factory; a name is looked up in ``home``."""
     if isinstance(factory, str):
         factory = {"name": factory, "keywords": {}}
     if isinstance(factory, dict):
@@ -43,7 +43,7 @@ def resolve_factory(factory: Factory, home: Any, what: str) -> Callable[..., Any
 
 
 def _plain(value: Any) -> Any:
-    """A keyword that may come from a file: a number, a word, or a few of them."""
+    """Return a keyword from a file: a number, a word, or a short list of them."""
     if isinstance(value, list | tuple) and all(isinstance(v, _Number) for v in value):
         return tuple(value)
     if not isinstance(value, _Number):
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def factory_config(factory: Factory, home: Any) -> dict[str, Any]:
-    """A factory as JSON values that ``resolve_factory`` takes."""
+    """Return a factory as JSON values that ``resolve_factory`` accepts."""
     if isinstance(factory, dict):
         return factory
     if isinstance(factory, str):
@@ -70,7 +70,7 @@ def factory_config(factory: Factory, home: Any) -> dict[str, Any]:
 
 
 def make_optimizer(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
-    """The optimizer of these vectors; plain Adam is fused into one pass."""
+    """Return an optimizer of these vectors; plain Adam is fused into one pass."""
     maker = resolve_factory(factory, torch.optim, "optimizer")
     target = maker.func if isinstance(maker, partial) else maker
     keywords: dict[str, Any] = {"lr": lr}
@@ -88,7 +88,7 @@ def make_optimizer(factory: Factory, vectors: list[Tensor], lr: float) -> Optimi
 
 
 def optimizer_state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
-    """An optimizer's state as named tensors and JSON values."""
+    """Return an optimizer's state as named tensors and JSON values."""
     held = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, dict[str, Any]] = {}

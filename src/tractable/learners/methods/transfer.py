@@ -25,7 +25,7 @@ NAME = "posterior"
 
 @dataclass(frozen=True)
 class TransferredPrior:
-    """Gaussians of another fit, as wide as they are to be.
+    """Gaussians of another fit, with scaled variances, as a prior.
 
     Attributes:
         variance: mean variance of each parameter, to which forgetting returns.
@@ -40,7 +40,7 @@ class TransferredPrior:
     def of(
         cls, given: Any, shapes: Shapes, reinit: Collection[str], prior_scale: float
     ) -> TransferredPrior:
-        """What a user or a file may give as a prior.
+        """Return the prior for a posterior, a learner, or the JSON values of a file.
 
         Args:
             given: a posterior, a learner that has one, or what ``config`` gave.
@@ -65,11 +65,11 @@ class TransferredPrior:
         return cls({name: float(v.mean()) for name, (_, v) in gaussians.items()}, gaussians)
 
     def config(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the prior as JSON values."""
         return {"name": NAME, "variance": dict(self.variance)}
 
     def put_into(self, posterior: Posterior) -> None:
-        """Set these parameters of a posterior in place, the others stay as they are."""
+        """Set these parameters of a posterior in place; the others stay unchanged."""
         posterior.prior_variance |= self.variance
         vars(posterior).pop("flat_prior_variance", None)
         if self.gaussians is None:
@@ -82,12 +82,12 @@ class TransferredPrior:
 
 
 def is_posterior(given: Any) -> bool:
-    """Whether a prior is what another fit found."""
+    """Return whether a prior is a posterior, or a learner that has one."""
     return isinstance(given, Posterior) or isinstance(getattr(given, "posterior", None), Posterior)
 
 
 def posterior_of(given: Any) -> Posterior:
-    """The posterior that was given, or that of the learner that was."""
+    """Return the given posterior, or that of the given learner."""
     found = given if isinstance(given, Posterior) else getattr(given, "posterior", None)
     if not isinstance(found, Posterior):
         raise TypeError(
@@ -100,7 +100,9 @@ def posterior_of(given: Any) -> Posterior:
 def transferred_normal_prior(
     given: Any, shapes: Shapes, reinit: Collection[str], prior_scale: float, sigma: float = 1.0
 ) -> NormalEach:
-    """The same as a prior over the flat vector of all weights; fresh ones are ``N(0, sigma^2)``."""
+    """Return a prior over all weights as a flat vector; reinitialized ones are ``N(0,
+    sigma^2)``.
+    """
     known = TransferredPrior.of(given, shapes, reinit, prior_scale)
     assert known.gaussians is not None
     locs, sigmas = [], []
@@ -133,7 +135,7 @@ def _matching(found: Posterior, name: str, shape: torch.Size) -> tuple[Tensor, T
 
 
 def _numbers(given: dict[str, Any], wanted: Shapes) -> dict[str, float]:
-    """The variances that a file names, checked."""
+    """Return the variances in a file, checked."""
     variance = given.get("variance")
     if given.get("name") != NAME or not isinstance(variance, dict) or list(variance) != [*wanted]:
         raise ValueError("the file does not say what its prior was: give load(path, prior=...)")

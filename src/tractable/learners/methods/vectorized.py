@@ -20,7 +20,7 @@ def run_epoch_vectorized(
     progress: float,
     tell: OnBatch,
 ) -> None:
-    """Learn every row once by every member, each in its own order, a batch of all at a time.
+    """Train all members for one epoch, each with its own order, one batch of all at a time.
 
     Exact: the same steps as one member after the other, but for rounding.
     """
@@ -37,7 +37,7 @@ def run_epoch_vectorized(
 
 
 def supports_vmap(method: BackpropMethod, state: GradientState, source: ArrayData) -> bool:
-    """Whether ``vmap`` takes the network: it has no checkpoints and asks for no values."""
+    """Return whether ``vmap`` supports the network."""
     if not isinstance(source.x, Tensor):
         return False
     one = (torch.stack([part[:1]] * 2) for part in (source.x, source.y))
@@ -51,7 +51,7 @@ def supports_vmap(method: BackpropMethod, state: GradientState, source: ArrayDat
 def _gradients(
     method: BackpropMethod, states: list[GradientState], x: Tensor, y: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Log-likelihood of every member, and its gradient downhill."""
+    """Return the log-likelihood of every member and its negative gradient."""
     network, likelihood = method.network, states[0].likelihood
 
     def log_likelihood(w: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from tractable.training.inputs import Inputs, MultiInput, map_inputs
 
 
 class Network:
-    """A private copy of a module, to be run with given parameters and buffers.
+    """A private copy of a module that is run with given parameters and buffers.
 
     Args:
         net: any module; adding or removing parameters later is not noticed.
@@ -51,23 +51,23 @@ class Network:
         self.lock = new_lock(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the lock, and without the places, which a copy looks up in its own module."""
+        """Return the attributes without the lock and the cached places."""
         return {n: value for n, value in vars(self).items() if n not in ("places", "lock")}
 
     def __setstate__(self, held: dict[str, Any]) -> None:
-        """Take over what ``__getstate__`` gave."""
+        """Restore the result of ``__getstate__``."""
         vars(self).update(held)
         self.lock = new_lock(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Network:
-        """A network on a module of its own, without what forward passes left in the module."""
+        """Return a network with its own module, without results of forward passes in it."""
         twin = memo[id(self)] = copy.copy(self)
         twin.module = detached_copy(self.module, memo)
         return twin
 
     @cached_property
     def places(self) -> dict[str, list[tuple[dict[str, Any], str]]]:
-        """Where the module holds each parameter and buffer; shared ones are in several places."""
+        """The dictionaries that hold each parameter and buffer; shared ones are in several."""
         found: dict[int, list[tuple[dict[str, Any], str]]] = {}
         for module in self.module.modules():
             for store in (getattr(module, name) for name in STORES):
@@ -78,7 +78,7 @@ class Network:
         return {name: found[id(tensor)] for name, tensor in named}
 
     def __call__(self, tensors: Mapping[str, Tensor], x: Inputs, *, train: bool = False) -> Any:
-        """The output with these tensors in place of the module's own, which are put back.
+        """Return the output with these tensors in place of the module's own.
 
         Buffers are changed in the given tensors when ``train`` is set.
         """
@@ -87,7 +87,7 @@ class Network:
 
     @contextmanager
     def holding(self, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-        """These tensors in place of the module's own inside the block.
+        """Put these tensors in place of the module's own inside the block.
 
         A backward pass belongs inside as well: ``torch.utils.checkpoint`` runs parts of the module
         again in it.  One thread at a time: members of an ensemble share a module.
@@ -105,7 +105,7 @@ class Network:
                     store[key] = tensor
 
     def run(self, x: Inputs, *, train: bool = False) -> Any:
-        """The output of the module as it is, rows first; one number a row is a column."""
+        """Return the output of the module as it is, rows first, with at least two dimensions."""
         if self.module.training is not train:
             self.module.train(train)
         z = x.into(self.module) if isinstance(x, MultiInput) else self.module(x)
@@ -123,7 +123,7 @@ class Network:
     def linearized(
         self, flat: Tensor, buffers: Mapping[str, Tensor], x: Inputs, last: int
     ) -> tuple[Tensor, Tensor]:
-        """Outputs, and their derivative in the last weights, each row by itself.
+        """Return outputs and their derivative with respect to the last weights, per row.
 
         Args:
             flat: all weights.
@@ -159,7 +159,7 @@ class Network:
     def _one_row(
         self, constant: dict[str, Tensor], free: dict[str, Tensor], row: Inputs
     ) -> tuple[Tensor, Tensor]:
-        """Outputs of a row and their derivatives, one output after the other."""
+        """Return the outputs of a row and their derivatives, one output at a time."""
         leaves = {name: part.detach().requires_grad_() for name, part in free.items()}
         again, slopes = row.requires_grad, []
         with torch.enable_grad(), self.holding({**constant, **leaves}):
@@ -173,20 +173,20 @@ class Network:
         return z if again else z.detach(), torch.stack(slopes)
 
     def with_flat(self, flat: Tensor) -> dict[str, Tensor]:
-        """The parts of a flat vector by the names of the parameters."""
+        """Return the parts of a flat vector by parameter name."""
         return dict(zip(self.shapes, self.split(flat), strict=True))
 
     def split(self, flat: Tensor) -> list[Tensor]:
-        """Views of a flat vector, one per parameter, in its shape."""
+        """Return views of a flat vector, one per parameter, in its shape."""
         return views(flat, self.shapes)
 
     @property
     def size(self) -> int:
-        """Number of weights that may be learnt."""
+        """Number of trainable weights."""
         return sum(shape.numel() for shape in self.shapes.values())
 
     def initial_buffers(self) -> dict[str, Tensor]:
-        """Copies of the module's buffers, as they were when it was handed over."""
+        """Return copies of the module's initial buffers."""
         return {name: buffer.clone() for name, buffer in self.module.named_buffers()}
 
 
@@ -195,7 +195,7 @@ def _as_batch(row: Inputs) -> Inputs:
 
 
 def last_layer(shapes: Mapping[str, torch.Size]) -> int:
-    """Number of weights of the last module that has any; they are the last of all.
+    """Return the number of weights of the last module with weights.
 
     >>> shapes = {"0.weight": torch.Size([3, 2]), "2.weight": torch.Size([1, 3])}
     >>> last_layer(shapes | {"2.bias": torch.Size([1])})

@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Locked(Protocol):
-    """Whatever has a lock that a child process may need anew."""
+    """An object with a lock, which a forked child process replaces."""
 
     lock: threading.RLock
 
@@ -22,7 +22,7 @@ _locked: weakref.WeakSet[Locked] = weakref.WeakSet()
 
 
 def new_lock(owner: Locked) -> threading.RLock:
-    """A lock of its own, which a forked process gets anew."""
+    """Return a lock for an object; it is replaced in forked child processes."""
     _locked.add(owner)
     return threading.RLock()
 

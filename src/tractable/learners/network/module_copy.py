@@ -22,7 +22,7 @@ STORES = ("_parameters", "_buffers")
 
 
 def private_copy(net: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    """A copy of a module that can be run with other parameters.
+    """Return a copy of a module that can be run with other parameters.
 
     Raises:
         TypeError: it is lazy, or cannot be copied.
@@ -39,7 +39,7 @@ def private_copy(net: nn.Module, dtype: torch.dtype, device: torch.device) -> nn
 
 
 def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
-    """``copy.deepcopy``, in which tensors with a graph that the module holds lose it."""
+    """Return a deep copy of a module, with tensors detached from their graphs."""
     memo = {} if memo is None else memo
     for part in module.modules():
         held = {name: value for name, value in vars(part).items() if name not in STORES}
@@ -59,20 +59,20 @@ def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.M
 
 
 def scripted(net: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """The parts that run compiled code of TorchScript, with their names."""
+    """Yield the TorchScript modules inside a network, with their names."""
     for name, part in net.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
             yield name, part
 
 
 def scripted_parameters(net: nn.Module) -> set[str]:
-    """The parameters that compiled code reads, by name; it takes plain tensors only."""
+    """Return the names of parameters that TorchScript code reads; it accepts plain tensors only."""
     found = {id(p) for _, part in scripted(net) for p in part.parameters()}
     return {name for name, parameter in net.named_parameters() if id(parameter) in found}
 
 
 def refuse_scripted(net: nn.Module) -> None:
-    """Refuse what runs compiled code, which calls no rules.
+    """Raise ``TypeError`` if a module contains TorchScript code, which calls no moment rules.
 
     Raises:
         TypeError: a part is of TorchScript.
@@ -97,7 +97,7 @@ def _runnable(net: nn.Module) -> None:
 
 
 def _cast(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    """``module.to(device, dtype)``, where complex tensors stay complex, of the same precision."""
+    """Move a module to a device and dtype; complex tensors stay complex, of the same precision."""
     found: list[tuple[dict[str, Any], str, Tensor]] = []
     for part in module.modules():
         for store in (getattr(part, name) for name in STORES):

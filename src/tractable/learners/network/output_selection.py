@@ -17,7 +17,7 @@ Key = str | int
 
 
 class Output(nn.Module):
-    """A network that returns one tensor, taken or joined from what another returns.
+    """A network that returns one tensor, selected or concatenated from what another returns.
 
     Args:
         net: any module that returns a tuple, a dictionary or a dataclass.
@@ -43,7 +43,7 @@ class Output(nn.Module):
             raise ValueError("key names no output")
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Run the network and take its output."""
+        """Return the selected output."""
         returned = self.net(*args, **kwargs)
         if isinstance(returned, Tensor) and isinstance(self.key, str):
             return returned
@@ -61,12 +61,12 @@ class Output(nn.Module):
         return tensor
 
     def extra_repr(self) -> str:
-        """The output that is taken."""
+        """Return the key of the selected output."""
         return f"key={self.key!r}"
 
 
 def named_outputs(returned: Any) -> dict[Key, Any]:
-    """What a network returned, by place or by name."""
+    """Return what a network returned as a dictionary, by position or name."""
     if isinstance(returned, Mapping):
         return dict(returned)
     if isinstance(returned, tuple) and hasattr(returned, "_fields"):
@@ -79,7 +79,7 @@ def named_outputs(returned: Any) -> dict[Key, Any]:
 
 
 def single_output(returned: Any) -> Tensor:
-    """The only tensor of what a network returned.
+    """Return the only tensor of what a network returned.
 
     Raises:
         TypeError: there is none, or the user must say which.

@@ -11,7 +11,7 @@ from torch.nn.utils import parametrize
 
 
 def reset_parameters(module: nn.Module) -> None:
-    """Have all layers draw their parameters again, from torch's global generator.
+    """Reinitialize all layers by their ``reset_parameters``, from torch's global generator.
 
     Constants keep their values: parameters with ``requires_grad=False``, and buffers.
     """
@@ -39,7 +39,7 @@ def _redraw_all(module: nn.Module) -> None:
 
 
 def _redraw_compiled(part: nn.Module) -> None:
-    """A layer of TorchScript has lost its method: as linear layers and convolutions draw."""
+    """Reinitialize a TorchScript layer, which has no such method, like a linear layer."""
     own = dict(part.named_parameters(recurse=False))
     weight, bias = own.get("weight"), own.get("bias")
     if weight is None or weight.ndim < 2:
@@ -51,7 +51,7 @@ def _redraw_compiled(part: nn.Module) -> None:
 
 
 def _redraw_parametrized(part: nn.Module) -> None:
-    """A parametrised weight is computed: what is drawn must be assigned, to reach what it is of."""
+    """Reinitialize a parametrized weight by assigning to it."""
     names = list(part.parametrizations)  # type: ignore[arg-type]
     own = dict(part.named_parameters(recurse=False))
     values = own | {name: getattr(part, name) for name in names}

@@ -28,7 +28,7 @@ _GLOBAL = RLock()  # one thread at a time has torch's generator, and puts it bac
 
 
 class ForwardRng:
-    """Lends the global generator seeds of a learner's own, where a network draws.
+    """Seeds the global generator from a learner's generator, for networks that draw random numbers.
 
     Args:
         device: device that the network computes on.
@@ -45,7 +45,7 @@ class ForwardRng:
     def lent(
         self, source: torch.Generator | int, *, train: bool, always: bool = False
     ) -> Iterator[None]:
-        """A pass of the network within this block draws from ``source``, a generator or a seed."""
+        """Run a forward pass with random numbers from ``source``, a generator or a seed."""
         if not (always or self.draws[train] or self.suspected[train]):
             start = self._states()
             yield
@@ -66,7 +66,7 @@ class ForwardRng:
 
     @contextmanager
     def seeded(self, generator: torch.Generator) -> Iterator[None]:
-        """Within this block torch's global generator has a seed drawn from ``generator``."""
+        """Seed torch's global generator from ``generator`` inside the block."""
         seed = _seed(generator)
         with _GLOBAL, torch.random.fork_rng(self.devices):
             # Not torch.manual_seed, which asks every kind of device for a stack trace (1.5 ms).
@@ -77,7 +77,7 @@ class ForwardRng:
             yield
 
     def _changed(self, before: list[torch.Tensor]) -> bool:
-        """Whether something was drawn from the global generators."""
+        """Return whether a global generator was used."""
         return any(not torch.equal(a, b) for a, b in zip(before, self._states(), strict=True))
 
     def _states(self) -> list[torch.Tensor]:

@@ -24,7 +24,7 @@ _SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 
 @dataclass(frozen=True)
 class NetworkStructure:
-    """Depth and kinds of layers.
+    """Depth and kinds of the layers of a network.
 
     Attributes:
         depth: weight matrices (kernels of convolutions count as such) on the longest path.
@@ -45,14 +45,14 @@ class NetworkStructure:
     convolutions: bool = False
 
     def __repr__(self) -> str:
-        """What there is."""
+        """Return the depth and the kinds that are present."""
         flags = ("norms", "batch_norms", "attention", "recurrent", "convolutions")
         there = "".join(f", {name}=True" for name in flags if getattr(self, name))
         return f"NetworkStructure(depth={self.depth}, sums={self.sums}{there})"
 
     @classmethod
     def of(cls, net: nn.Module) -> NetworkStructure:
-        """Look at a network; it is not changed."""
+        """Return the structure of a network."""
         names = {type(module).__name__.lower() for module in net.modules()}
         depth, sums = _path(net)
         return cls(
@@ -67,7 +67,7 @@ class NetworkStructure:
 
 
 def _attends(kind: type[nn.Module]) -> bool:
-    """Whether a class is one of attention, by its name or by what its methods call."""
+    """Return whether a class implements attention, by its name or the functions it calls."""
     if "attention" in kind.__name__.lower():
         return True
     codes = [getattr(method, "__code__", None) for method in vars(kind).values()]
@@ -75,7 +75,7 @@ def _attends(kind: type[nn.Module]) -> bool:
 
 
 def residual_branch_ends(net: nn.Module) -> tuple[str, ...]:
-    """The last parameters of residual branches: of each its last matrix, or the scale after it.
+    """Return the last parameters of residual branches: the last matrix, or the scale after it.
 
     >>> branch_ends(nn.TransformerEncoderLayer(4, 2))  # not traced: what it calls is its own
     ()
@@ -92,7 +92,7 @@ def residual_branch_ends(net: nn.Module) -> tuple[str, ...]:
 
 
 def _path(net: nn.Module) -> tuple[int, int]:
-    """Matrices on the longest path, and sums of branches."""
+    """Return the number of matrices on the longest path, and of sums of branches."""
     layers = [layer.module for layer in sequential.layers(net)]
     if all(_is_leaf(layer) for layer in layers):
         return sum(map(_matrices, layers)), 0
@@ -104,7 +104,7 @@ def _path(net: nn.Module) -> tuple[int, int]:
 
 
 def _traced(net: nn.Module) -> fx.Graph | None:
-    """What calls what, as far as it does not depend on numbers."""
+    """Return the graph of a module; None if it depends on values."""
     try:
         return fx.Tracer().trace(copy.deepcopy(net))
     except Exception:  # whatever a user's forward raises on proxies: it is not traced, then
@@ -116,7 +116,7 @@ def _is_leaf(module: nn.Module) -> bool:
 
 
 def _matrices(module: nn.Module) -> int:
-    """Matrices that a module applies one after the other, as far as its class says."""
+    """Return the number of matrices that a module applies one after the other."""
     if isinstance(module, nn.RNNBase):
         return module.num_layers
     if isinstance(module, nn.MultiheadAttention):
@@ -128,7 +128,7 @@ def _matrices(module: nn.Module) -> int:
 
 
 def _depths(net: nn.Module, graph: fx.Graph) -> dict[fx.Node, int]:
-    """Matrices on the longest path to each node."""
+    """Return the number of matrices on the longest path to each node."""
     depth: dict[fx.Node, int] = {}
     for node in graph.nodes:
         own = 0
@@ -141,7 +141,7 @@ def _depths(net: nn.Module, graph: fx.Graph) -> dict[fx.Node, int]:
 
 
 def _sums(depth: dict[fx.Node, int]) -> list[fx.Node]:
-    """Where two branches are added that both had a matrix."""
+    """Return the nodes that add two branches which both contain a matrix."""
     calls = [n for n in depth if n.op in ("call_function", "call_method") and n.target in _SUMS]
     return [
         n for n in calls if len(n.all_input_nodes) == 2 and all(depth[m] for m in n.all_input_nodes)
@@ -149,7 +149,7 @@ def _sums(depth: dict[fx.Node, int]) -> list[fx.Node]:
 
 
 def _before(node: fx.Node) -> set[fx.Node]:
-    """A node and all that it is made of."""
+    """Return a node and all nodes that it depends on."""
     found, todo = {node}, [node]
     while todo:
         new = set(todo.pop().all_input_nodes) - found
@@ -159,7 +159,7 @@ def _before(node: fx.Node) -> set[fx.Node]:
 
 
 def _last(net: nn.Module, node: fx.Node, stop: set[fx.Node]) -> list[str]:
-    """The last parameters on the ways to a node, from where the others stop."""
+    """Return the last parameters on the paths to a node that are not in ``stop``."""
     found, todo, seen = list[str](), [node], set(stop)
     while todo:
         node = todo.pop()
@@ -175,7 +175,7 @@ def _last(net: nn.Module, node: fx.Node, stop: set[fx.Node]) -> list[str]:
 
 
 def _held(net: nn.Module, node: fx.Node) -> str | None:
-    """The matrix or the scale that a node applies; empty if others, None if no parameters."""
+    """Return the matrix or scale of a node; empty for other parameters, None without any."""
     if node.op == "call_module":
         module = net.get_submodule(str(node.target))
         leaf = "out_proj.weight" if isinstance(module, nn.MultiheadAttention) else "weight"

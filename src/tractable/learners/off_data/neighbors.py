@@ -23,7 +23,7 @@ _GROUPS = 32  # of distances, of which only those with the least are looked at i
 
 
 class DistanceLimits(NamedTuple):
-    """What distances are compared with.
+    """Distances up to which nothing is counted.
 
     Attributes:
         reach: distance that counts as none.
@@ -40,7 +40,7 @@ NO_LIMITS = DistanceLimits()
 
 
 class NearestDistances:
-    """Root mean square distances to the three nearest of some rows.
+    """Root-mean-square distances to the three nearest of some rows.
 
     What does not depend on the rows that are asked for is computed once.
 
@@ -56,7 +56,7 @@ class NearestDistances:
         self.rows, self.column_slopes, self.limits = rows, column_slopes, limits
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed once."""
+        """Return the attributes without cached results."""
         return {"rows": self.rows, "column_slopes": self.column_slopes, "limits": self.limits}
 
     def distances(self, x: Tensor, *, skip: int = 0) -> Tensor:
@@ -88,7 +88,7 @@ class NearestDistances:
         return novelty, torch.maximum(novelty.square(), other.square() * limits.share)
 
     def _kernel_serves(self, x: Tensor) -> bool:
-        """Whether the kernel is there, for rows of this kind."""
+        """Return whether the compiled kernel can be used for these rows."""
         here = x.device.type == "cpu" and x.dtype == self.rows.dtype
         return here and native.kernel() is not None
 
@@ -111,7 +111,7 @@ class NearestDistances:
 
     @cached_property
     def _blocks(self) -> Any:
-        """The rows as the kernel reads them: some together, column after column."""
+        """The rows in the layout of the kernel: in blocks, column by column."""
         kernel = native.kernel()
         assert kernel is not None
         together = kernel.TOGETHER
@@ -139,7 +139,7 @@ class _Products:
         self.squares = torch.cat([kept.square().sum(1), far])
 
     def distances(self, x: Tensor, skip: int = 0) -> Tensor:
-        """The distance of each row, without the ``skip`` nearest kept rows."""
+        """Return the distance of each row, without the ``skip`` nearest kept rows."""
         number = min(N_NEAREST + skip, self.number)
         found = []
         for part in x.split(_CHUNK):
@@ -151,7 +151,7 @@ class _Products:
 
 
 def _least(values: Tensor, number: int) -> Tensor:
-    """The least numbers of each row in order, ``[rows, number]``.
+    """Return the smallest values of each row in order, ``[rows, number]``.
 
     They lie in those groups whose own least are the least, which is all that must be sorted.
     """

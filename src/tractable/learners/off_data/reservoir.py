@@ -13,7 +13,7 @@ from tractable.training.inputs import Inputs, distance_input
 
 
 class ReservoirLoader(LoaderData):
-    """A loader that keeps some of the rows of its last epoch, drawn uniformly.
+    """A loader that keeps a uniform random sample of the rows of its last epoch.
 
     Every row gets a random number, and those with the greatest are kept.
 
@@ -28,7 +28,7 @@ class ReservoirLoader(LoaderData):
         self.kept: Tensor | None = None
 
     def epoch(self, order: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
-        """The batches of one pass."""
+        """Yield the batches of one epoch."""
         self.kept, keys = None, torch.zeros(0, dtype=torch.float64)
         generator = support.support_generator(self.seed)
         for x, y in super().epoch(order):
@@ -38,7 +38,7 @@ class ReservoirLoader(LoaderData):
             yield x, y
 
     def _see(self, rows: Tensor, keys: Tensor, generator: torch.Generator) -> Tensor:
-        """Keep some rows of a batch; the numbers of all rows that are kept."""
+        """Sample rows of a batch and return the random keys of all kept rows."""
         if self.kept is None:
             self.kept = rows[:0]
         if rows.shape[1:] != self.kept.shape[1:]:
@@ -53,7 +53,7 @@ class ReservoirLoader(LoaderData):
 
 
 def kept_rows(source: ArrayData | LoaderData, seed: int) -> Tensor | None:
-    """Some rows of inputs of a fit, drawn at random; None if they cannot be compared."""
+    """Return a random sample of the rows of a fit; None if they have no distances."""
     if isinstance(source, ArrayData):
         at = distance_input(source.x)
         return None if at is None else support.sample_rows(at, seed)

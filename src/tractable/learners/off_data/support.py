@@ -80,7 +80,7 @@ _NOT_NEGATIVE = ("scale", "radius", "slope", "column_slopes", "slope_radius", "s
 
 
 class OffDataDistance(NamedTuple):
-    """How far rows are from the training rows.
+    """The distance of rows from the training rows.
 
     Attributes:
         novelty: how much farther than ``radius`` each row is, in standard deviations of the inputs;
@@ -95,7 +95,7 @@ class OffDataDistance(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingSupport:
-    """What a fitted learner remembers about where its training rows were.
+    """A sample of the training rows, and the slopes of the fitted function.
 
     Attributes:
         event: shape of one row of inputs.
@@ -124,7 +124,7 @@ class TrainingSupport:
 
     @classmethod
     def from_rows(cls, x: Tensor) -> TrainingSupport | None:
-        """The support of these rows, which are all kept; None if they are too few or all alike."""
+        """Return the support of these rows, all kept; None if they are too few or all equal."""
         flat = x.detach().flatten(1)
         if len(flat) < _FEWEST_ROWS:
             return None
@@ -156,15 +156,15 @@ class TrainingSupport:
         return torch.where(self.scale > 0, 1 / self.scale, torch.zeros_like(self.scale))
 
     def takes(self, x: Tensor) -> bool:
-        """Whether these inputs can be compared with the rows that were kept."""
+        """Return whether these inputs are comparable with the kept rows."""
         return x.is_floating_point() and tuple(x.shape[1:]) == self.event
 
     def scaled(self, x: Tensor) -> Tensor:
-        """Inputs in standard deviations from the centre, ``[rows, columns]``."""
+        """Return inputs in standard deviations from the mean, ``[rows, columns]``."""
         return ((x.flatten(1) - self.centre) * self._per).clamp(-_FARTHEST, _FARTHEST)
 
     def novelty(self, x: Tensor) -> Tensor:
-        """How much farther than ``radius`` each row is from the training rows; 0 for most of them.
+        """Return by how much the distance of each row exceeds ``radius``; 0 for most training rows.
 
         In standard deviations of the inputs.
         """
@@ -192,7 +192,7 @@ class TrainingSupport:
         return found
 
     def joined(self, x: Tensor) -> TrainingSupport:
-        """The same with rows that were learnt later, as far as they are unlike those kept.
+        """Return the support with later rows that differ from the kept ones.
 
         When there is no more room, they take the place of the rows kept longest.
         """
@@ -208,7 +208,7 @@ class TrainingSupport:
         return replace(found, slope_ratio=torch.cat([self.slope_ratio, ones])[-most:])
 
     def with_scaled_growth(self, factor: float) -> TrainingSupport:
-        """The same, with a variance that grows faster by a factor."""
+        """Return the support with the growth of the variance multiplied by a factor."""
         if self.slope is None:
             return self
         found = replace(self, slope=self.slope * factor)
@@ -221,7 +221,7 @@ class TrainingSupport:
         )
 
     def with_slope(self, mean: Callable[[Tensor], Tensor], seed: int) -> TrainingSupport:
-        """The same, with the slope of a function of the inputs.
+        """Return the support with the slope of a function of the inputs.
 
         The mean over columns of the squared slope is the expected square of the derivative along
         a direction drawn uniformly, which difference quotients give without knowing the function:
@@ -276,7 +276,7 @@ class TrainingSupport:
     # --- files -----------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        """As named tensors, for a file: the kept rows are in it."""
+        """Return the support as named tensors, including the kept rows."""
         event = torch.tensor(self.event, dtype=torch.int64)
         named = {name: getattr(self, name) for name in _KEPT}
         return {"event": event, **{name: t for name, t in named.items() if t is not None}}
@@ -285,7 +285,7 @@ class TrainingSupport:
     def from_tensors(
         cls, tensors: dict[str, Tensor], dtype: torch.dtype, outputs: Callable[[Tensor], Tensor]
     ) -> TrainingSupport:
-        """What ``tensors`` gave, once it is found to belong to such a learner.
+        """Return the support that ``tensors`` described, checked.
 
         Args:
             tensors: as ``tensors`` names them.
@@ -326,13 +326,13 @@ class TrainingSupport:
         return cls(shape, **given)
 
     def to(self, device: torch.device) -> TrainingSupport:
-        """The same on another device."""
+        """Return the support on another device."""
         moved = {n: t.to(device) for n, t in self.tensors().items() if n != "event"}
         return TrainingSupport(self.event, **moved)
 
 
 def rms_column_slopes(mean: Callable[[Tensor], Tensor], x: Tensor, units: Tensor) -> Tensor:
-    """Root mean square slope of a function along each column, in double precision.
+    """Return the root-mean-square slope of a function along each column, in double precision.
 
     Args:
         mean: from rows of inputs to outputs, rows first; not random.
@@ -353,13 +353,13 @@ def rms_column_slopes(mean: Callable[[Tensor], Tensor], x: Tensor, units: Tensor
 
 
 def max_kept_rows(event: tuple[int, ...]) -> int:
-    """How many rows of that shape are kept."""
+    """Return the number of rows of this shape that are kept at most."""
     columns = max(torch.Size(event).numel(), 1)
     return max(min(MAX_ROWS, MAX_NUMBERS // columns), _FEWEST_ROWS)
 
 
 def sample_rows(x: Tensor, seed: int) -> Tensor:
-    """The rows to keep, drawn from all of them."""
+    """Return a random sample of rows."""
     chosen = torch.randperm(len(x), generator=support_generator(seed))[
         : max_kept_rows(tuple(x.shape[1:]))
     ]
@@ -367,5 +367,5 @@ def sample_rows(x: Tensor, seed: int) -> Tensor:
 
 
 def support_generator(seed: int) -> torch.Generator:
-    """A generator beside that of a learner of this seed."""
+    """Return a generator that is independent of the learner's own."""
     return torch.Generator().manual_seed(seed + _SEED)

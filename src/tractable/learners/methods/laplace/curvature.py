@@ -33,7 +33,7 @@ _STEPS = 100
 
 
 class Curvature:
-    """A positive semi-definite matrix, as its diagonal (the rest is zero) or in full.
+    """A positive semi-definite matrix, stored in full or as its diagonal.
 
     Args:
         matrix: ``[n]`` or ``[n, n]``, in double precision.
@@ -48,54 +48,56 @@ class Curvature:
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues (what rounding made negative is zero), and eigenvectors if in full."""
+        """Eigenvalues (negative rounding errors set to zero), and eigenvectors of a full matrix."""
         values, axes = torch.linalg.eigh(self.matrix) if self.full else (self.matrix, self.matrix)
         return values.clamp_min(0), axes
 
     def __add__(self, other: Curvature) -> Curvature:
-        """That of all rows of both."""
+        """Return the curvature of the rows of both."""
         return Curvature(self.matrix + other.matrix)
 
     def __matmul__(self, vector: Tensor) -> Tensor:
-        """The product with a vector."""
+        """Return the product with a vector."""
         return self.matrix @ vector if self.full else self.matrix * vector
 
     def root(self, delta: float) -> Tensor:
-        """R with ``R R'`` the covariance; of a diagonal, the standard deviations."""
+        """Return R with ``R R'`` the covariance; standard deviations for a diagonal."""
         h, axes = self.spectrum
         scale = (h + delta).rsqrt()
         return axes * scale if self.full else scale
 
     def variances(self, delta: float) -> Tensor:
-        """Of each weight by itself."""
+        """Return the variance of each weight."""
         squares = self.root(delta).square()
         return squares.sum(1) if self.full else squares
 
     def spread(self, jacobian: Tensor, delta: float) -> Tensor:
-        """``J R``: what unit noise does to outputs; its squares sum to their variances."""
+        """Return ``J R``, whose squares sum to the variances of the outputs."""
         root = self.root(delta).to(jacobian.dtype)
         return jacobian @ root if self.full else jacobian * root
 
     def masked(self, kept: Tensor) -> Curvature:
-        """That of some weights given that the others are known."""
+        """Return the curvature of some weights, given the others."""
         kept = kept.to(self.matrix.dtype)
         return Curvature(self.matrix * (kept.outer(kept) if self.full else kept))
 
     def solve(self, vector: Tensor, delta: float) -> Tensor:
-        """The covariance times a vector."""
+        """Return the covariance times a vector."""
         h, axes = self.spectrum
         if not self.full:
             return vector / (h + delta)
         return axes @ ((axes.T @ vector) / (h + delta))
 
     def log_occam(self, weights: Tensor, delta: float) -> float:
-        """Log of the prior density of the weights times the volume of the Gaussian around them."""
+        """Return the log Occam factor: log prior density of the weights plus log posterior
+        volume.
+        """
         squares = delta * float(weights.square().sum())
         volume = float((self.spectrum[0] + delta).log().sum())
         return 0.5 * (len(weights) * math.log(delta) - squares - volume)
 
     def best_delta(self, weights: Tensor, slope: Tensor | None = None) -> float:
-        """The prior precision of greatest evidence: ``delta |w|^2 = sum of h / (h + delta)``.
+        """Return the prior precision of maximal evidence: ``delta |w|^2 = sum of h / (h + delta)``.
 
         Found by repeating that equation, half a step in logarithms at a time, lest it swings.
 
@@ -119,7 +121,7 @@ class Curvature:
 
 
 class CurvatureStatistics(NamedTuple):
-    """What rows say of weights."""
+    """Curvature, gradient and log-likelihood of some rows."""
 
     curvature: Curvature
     slope: Tensor
@@ -134,7 +136,7 @@ def gauss_newton(
     like: Tensor,
     rows_at_once: Callable[[Inputs], int],
 ) -> CurvatureStatistics:
-    """The generalised Gauss-Newton curvature of rows: the sum of ``J' L J``.
+    """Return the generalized Gauss-Newton curvature of rows: the sum of ``J' L J``.
 
     Args:
         linearized: outputs of some rows, and their derivative J in the weights.

@@ -44,7 +44,7 @@ _AT_ONCE = 1 << 22  # numbers of Jacobians
 
 @dataclass
 class LaplaceState(GradientState):
-    """The weights, as ``Backprop`` has them, and the Gaussian around them."""
+    """The MAP estimate of the weights, and the Gaussian around it."""
 
     curvature: Curvature = field(init=False)
     """H, of the rows learnt."""
@@ -73,7 +73,7 @@ class LaplaceOptions:
 
 
 class LaplaceMethod(PostHoc[LaplaceState]):
-    """See ``Laplace``."""
+    """The method of ``Laplace``."""
 
     by_rows = True
     domains: ClassVar[dict[str, Domain]] = {"diagonal": "non-negative", "delta": "non-negative"}
@@ -106,7 +106,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         }
 
     def init(self, likelihood: Likelihood, seed: int) -> LaplaceState:
-        """The prior's Gaussian, around the first weights."""
+        """Return the prior around the initial weights."""
         state = LaplaceState(likelihood, {}, seed, delta=self.first)
         vars(state).update(vars(self.mode.init(likelihood, seed)))
         none = torch.zeros(self.size, dtype=torch.float64, device=self.network.device)
@@ -116,7 +116,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
     def update(
         self, state: LaplaceState, x: Inputs, y: Tensor, position: BatchPosition | None
     ) -> None:
-        """In a fit, a step of the optimizer; online, the rows' curvature is added to H as well.
+        """Make an optimizer step in a fit; online, also add the curvature of the rows.
 
         Online, a last layer steps to its mode given the rows (as an extended Kalman filter does),
         and the layers before it stay; a diagonal makes a step of the optimizer.  A learnable noise
@@ -137,7 +137,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         state.likelihood.set_buffers(noise)
 
     def end_fit(self, state: LaplaceState, source: ArrayData | LoaderData) -> EpochRecord:
-        """The Gaussian of these rows in place of the one before, and the prior's precision."""
+        """Compute the curvature of all rows, and the prior precision."""
         found = self.survey(state, source)
         state.delta = self.first
         if self.options.prior_precision is None:
@@ -161,7 +161,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         return {"log_evidence": found.log_likelihood + occam, "prior_precision": state.delta}
 
     def survey(self, state: LaplaceState, source: ArrayData | LoaderData) -> CurvatureStatistics:
-        """What rows say of the Gaussian weights; as many at once as memory allows."""
+        """Return the curvature statistics of rows, computed in batches that fit into memory."""
         if isinstance(source, ArrayData):
             source = ArrayData(source.x, source.y, len(source))
         linearized, rows = partial(self.linearized, state), partial(self.rows_at_once, state)
@@ -169,29 +169,29 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         return gauss_newton(linearized, state.likelihood, pairs, like, rows)
 
     def move(self, state: LaplaceState, slope: Tensor) -> None:
-        """Newton's step of the Gaussian weights, for this gradient of the objective."""
+        """Make a Newton step of the Gaussian weights for this gradient."""
         step = state.curvature.solve(slope, state.delta)
         state.vectors[0].detach()[-self.size :].sub_(step)
         if state.kept is not None:
             self.mode.keep(state, state.kept)
 
     def weights(self, state: LaplaceState) -> Tensor:
-        """A copy of those that are Gaussian, in double precision."""
+        """Return a copy of the Gaussian weights in double precision."""
         return state.vectors[0].detach()[-self.size :].to(torch.float64, copy=True)
 
     def linearized(self, state: LaplaceState, x: Inputs) -> tuple[Tensor, Tensor]:
-        """Outputs, and their derivative in the Gaussian weights."""
+        """Return outputs and their derivative with respect to the Gaussian weights."""
         z, jacobian = self.network.linearized(state.vectors[0], state.buffers, x, self.size)
         return z, jacobian if state.kept is None else jacobian * state.kept[-self.size :]
 
     def rows_at_once(self, state: LaplaceState, x: Inputs) -> int:
-        """Rows whose Jacobians fit in memory."""
+        """Return the number of rows whose Jacobians fit into memory."""
         return max(1, _AT_ONCE // (self.size * self.output_shape(state, x[:1]).numel()))
 
     def outputs(
         self, state: LaplaceState, x: Inputs, *, batch_size: int | None = None, spread: bool = True
     ) -> GaussianOutputs:
-        """Gaussians, in closed form; without ``spread``, the outputs at the mode alone."""
+        """Return Gaussian outputs in closed form; without ``spread``, the outputs at the mode."""
         if not spread:
             return self.at_mode(state, x, batch_size)
 
@@ -206,7 +206,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         return GaussianOutputs(mean, variance, state.likelihood)
 
     def sample(self, state: LaplaceState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """Functions ``f(x) + J(x) (w - w*)``."""
+        """Return samples of the linearized functions ``f(x) + J(x) (w - w*)``."""
         noise = torch.randn(self.size, n, generator=generator, dtype=self.network.dtype)
 
         def drawn(x: Inputs) -> tuple[Tensor]:
@@ -217,7 +217,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         return in_batches(drawn, x, self.rows_at_once(state, x))[0].transpose(0, 1)
 
     def posterior(self, state: LaplaceState) -> Posterior:
-        """Means and variances; before a last layer in full, weights have no variance."""
+        """Return means and variances; layers before a full last layer have no variance."""
         found = self.mode.posterior(state)
         found.variance[-self.size :] = state.curvature.variances(state.delta)
         found.variance *= 1 if state.kept is None else state.kept
@@ -238,7 +238,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         state.curvature = Curvature(learnt["full" if self.full else "diagonal"].clone())
 
     def prune(self, state: LaplaceState, fraction: float, per_layer: bool) -> None:
-        """See ``Method``; by size where a last layer in full is all that is uncertain."""
+        """Prune by size if only the last layer is uncertain, else by signal-to-noise ratio."""
         certain = self.mode.posterior(state) if self.full else self.posterior(state)
         kept = certain.pruning_mask(fraction, per_layer=per_layer)
         self.mode.keep(state, kept)
@@ -246,7 +246,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
 
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
-        """See ``Method``; a last layer in full takes the square of its size."""
+        """Check that the matrix of a full last layer fits the file."""
         size = last_layer(trainable_shapes(net)) ** (1 + (options["structure"] != "diagonal"))
         require_at_most(
             size, max(t.numel() for t in tensors.values()), "the size of the last layer"
@@ -254,7 +254,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
 
 
 class Laplace(Learner):
-    """Learn the most probable weights, then a Gaussian around them.
+    """A learner of MAP weights by gradients, with a Gaussian posterior around them afterwards.
 
     Args:
         net: any module that ``torch.func.vmap`` takes.

@@ -19,7 +19,7 @@ P = TypeVar("P", bound=GradientState)
 
 
 class PostHoc(Method[P]):
-    """What concerns the weights alone is left to the method that learns them.
+    """Base class of methods that train weights like ``Backprop`` and add a posterior afterwards.
 
     Args:
         mode: learns the weights; the state is one of its states, with more fields.
@@ -44,18 +44,18 @@ class PostHoc(Method[P]):
         self.mode.step_schedule(state)
 
     def input_gradient(self, state: P, x: Tensor, y: Tensor) -> Tensor:
-        """Through all that ``outputs`` depends on."""
+        """Return the gradient through everything that ``outputs`` depends on."""
         leaf = x.detach().clone().requires_grad_()
         log_prob = self.outputs(state, leaf).predictive().log_prob(y)
         return torch.autograd.grad(log_prob.sum(), leaf)[0]
 
     def at_mode(self, state: P, x: Inputs, batch_size: int | None) -> GaussianOutputs:
-        """The outputs of the weights alone."""
+        """Return the outputs of the weights alone, without variance."""
         z = self.mode.outputs(state, x, batch_size=batch_size).values[0]
         return GaussianOutputs(z, torch.zeros_like(z), state.likelihood)
 
     def scoring_options(self) -> dict[str, Any]:
-        """What is around the weights is made at the end of a fit: until then they are watched."""
+        """Return options without variance: the posterior is computed only at the end of a fit."""
         return {"spread": False}
 
     @override

@@ -31,7 +31,7 @@ _AT_ONCE = 512  # rows
 
 
 class RecentBatches:
-    """The rows that were seen last, as many as statistics need.
+    """The most recent rows of an epoch, as many as running statistics need.
 
     >>> recent = RecentBatches()
     >>> for _ in range(3):
@@ -45,7 +45,7 @@ class RecentBatches:
         self.rows = 0
 
     def add(self, x: Inputs) -> None:
-        """Keep a batch, and no earlier ones that are not needed beside it."""
+        """Keep a batch, and drop the oldest ones that are not needed."""
         self.batches.append(x)
         self.rows += len(x)
         oldest = self.batches[0]
@@ -56,7 +56,9 @@ class RecentBatches:
             self.rows = others
 
     def large(self) -> list[Inputs]:
-        """The rows in even batches of some hundreds; as they came, where they cannot be joined."""
+        """Return the rows in even batches of several hundred, or unchanged if they cannot be
+        joined.
+        """
         kept = list(self.batches)
         parts = [x for x in kept if isinstance(x, Tensor) and not isinstance(x, Gaussian)]
         if len(parts) < len(kept) or len({x.shape[1:] for x in parts}) > 1:
@@ -66,7 +68,7 @@ class RecentBatches:
 
 
 def batch_norm_layers(network: Network) -> dict[str, nn.Module]:
-    """The layers of a network whose statistics are averages over batches, by name."""
+    """Return the layers with running statistics, by name."""
     return {
         name: layer
         for name, layer in network.module.named_modules()
@@ -80,7 +82,7 @@ def refreshed_batch_norm(
     recent: RecentBatches,
     run: Callable[[TensorDict, Inputs], object],
 ) -> TensorDict:
-    """Buffers with the statistics of recent rows, each batch of which counts the same.
+    """Return buffers with the statistics of recent rows, averaged over batches.
 
     Args:
         network: the network.
@@ -101,7 +103,7 @@ def refreshed_batch_norm(
 
 @contextmanager
 def _averaging(layers: dict[str, nn.Module]) -> Iterator[None]:
-    """Inside the block running statistics are averages of all batches, as torch has them."""
+    """Make running statistics averages over all batches inside the block."""
     before = {name: layer.momentum for name, layer in layers.items()}
     try:
         for layer in layers.values():

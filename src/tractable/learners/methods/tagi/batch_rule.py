@@ -55,7 +55,7 @@ LONGEST = 3.0
 
 @dataclass(frozen=True)
 class Step:
-    """The two numbers that scale an update, and whether all it is made of is finite.
+    """The numbers that scale an update, and whether all its parts are finite.
 
     ``power`` is the ``sum_w v g^2`` that tells how long the step is.
     """
@@ -77,7 +77,7 @@ def plan(
     *,
     exactly: bool = False,
 ) -> Step:
-    """Decide the scale of a step from the messages to the outputs and to the weights.
+    """Return the scale of a step, given the messages to the outputs and to the weights.
 
     ``shift`` holds ``v g``, the step before scaling.  ``exactly`` computes in double precision.
     """
@@ -96,12 +96,12 @@ def plan(
 
 
 def may_be_long(alpha: float, power: float) -> bool:
-    """Whether a step may be longer than its limit; most are not, and need not be looked at."""
+    """Return whether a step may exceed its limit, which is rare."""
     return not alpha * alpha * power <= LONGEST**2
 
 
 def limited(step: Step, d_mu: Tensor) -> Step:
-    """A step that is no longer than the limit.
+    """Return a step that does not exceed the limit.
 
     Args:
         step: planned in double precision.
@@ -120,7 +120,7 @@ def limited(step: Step, d_mu: Tensor) -> Step:
 def updated(
     rule: BatchRule, loc: Tensor, variance: Tensor, shift: Tensor, g_var: Tensor, step: Step
 ) -> tuple[Tensor, Tensor]:
-    """New means and variances, as the equations read."""
+    """Return new means and variances, as in the equations."""
     q = -step.alpha * variance * g_var
     if rule == "published":
         shrink = published_shrinkage(q)
@@ -138,7 +138,7 @@ def apply(
     alpha: float,
     observed: float,
 ) -> None:
-    """The same as ``updated``, in place: no memory is asked for, few passes are made.
+    """Apply the same update in place, without allocating memory.
 
     ``shift`` and ``g_var`` are used up.  With ``w = v sum d_var`` and ``N = max(1, alpha n)`` the
     damped variance is ``v (1 + alpha/N w) / (1 + (alpha/N - alpha) w)``.
@@ -163,7 +163,7 @@ def forget(
     rate: Tensor | float,
     scratch: Tensor | None = None,
 ) -> None:
-    """Move the precision a share ``rate`` of the way back to the prior's, in place.
+    """Move the precision by the share ``rate`` back to that of the prior, in place.
 
     ``1/v <- 1/v - rate (1/v - 1/v0)``: data seen again in the next epoch must not count twice.
     The mean stays.

@@ -1,10 +1,11 @@
-"""Where TAGI begins: how large the first means are, and how wide the prior is around them.
+"""Initial means and prior variances of TAGI.
 
 In a network of two hidden layers means and variances may have the same size, as published.  In a
-deep one half of the signal of every layer would then be doubt, and nothing of the input reaches
-the output; there the means need the size at which signals pass (``gain=2``, He's), and variances
-a fraction of it that falls with depth.  The choice was made on validation rows of digits and of
-the UCI sets (``studies/tractable_studies/depth``).
+deep network half of the signal of every layer would then be variance, and nothing of the input
+would reach the output.  There the means need the size at which signals keep their scale
+(``gain=2``, as He et al.), and variances a fraction of it that decreases with depth.  The values
+were chosen on validation rows of digits and of the UCI data sets
+(``studies/tractable_studies/depth``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SHALLOW = 3
 
 @dataclass(frozen=True)
 class PriorScale:
-    """The numbers of a start, and what they mean for layers of unlike size.
+    """The scale of initial means and prior variances.
 
     Attributes:
         gain: variance of the first means, over that of the scheme.
@@ -63,7 +64,7 @@ class PriorScale:
         scale_by_layer_size: bool | None = None,
         residual_gain: float | None = None,
     ) -> PriorScale:
-        """What was asked for, and what is usual for the rest.
+        """Return the given numbers, with defaults for the others.
 
         A gain without a variance ratio is the published start, whose means have the size of
         its variances.
@@ -91,7 +92,7 @@ NARROW = 0.001
 
 
 def default_prior_scale(anatomy: NetworkStructure, *, numbers: bool) -> PriorScale:
-    """The start for a network that predicts numbers, or classes.
+    """Return the default scale for a network that predicts numbers, or classes.
 
     With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
     (numbers, and between sums: to 1); convolutions, whose padding and pooling weaken the signal,
@@ -128,7 +129,7 @@ def default_prior_scale(anatomy: NetworkStructure, *, numbers: bool) -> PriorSca
 
 
 def _normalised(anatomy: NetworkStructure, numbers: bool) -> PriorScale:
-    """The start between normalisation layers, which forget the size of all but the head.
+    """Return the default scale for a network with normalization layers.
 
     Classes begin with a small head: doubt about the layers before it, which normalisation bounds
     by one, then stays small in the outputs whatever the depth, and the layers may have enough of
@@ -155,7 +156,7 @@ def _normalised(anatomy: NetworkStructure, numbers: bool) -> PriorScale:
 
 
 def _residual_gain(sums: int) -> float:
-    """How large the ends of residual branches begin: the more there are, the smaller.
+    """Return the factor on the initial variance at the ends of residual branches.
 
     What every branch adds is positive after a ReLU, and much the same for all inputs.  Of twenty
     full ones the sum is a large number that hardly depends on the input, and the head, whose
@@ -171,7 +172,7 @@ def make_prior(
     reinit: Sequence[str],
     generator: torch.Generator,
 ) -> Posterior:
-    """The posterior before any data.
+    """Return the posterior before any data.
 
     Args:
         network: the network.
@@ -211,7 +212,7 @@ def make_prior(
 
 
 def reinit_names(network: Network, reinit: Sequence[str]) -> set[str]:
-    """The parameters of the modules called fresh.
+    """Return the parameters of the modules that are reinitialized.
 
     Raises:
         ValueError: a name is that of no parameter and of no module that has any.
@@ -229,7 +230,7 @@ def reinit_names(network: Network, reinit: Sequence[str]) -> set[str]:
 
 
 def check_weights(net: nn.Module) -> None:
-    """Refuse weights that no learner can start from."""
+    """Raise ``ValueError`` for weights that are not finite."""
     for name, parameter in net.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise ValueError(f"init='net' starts from the weights: {name} has NaN or infinite ones")

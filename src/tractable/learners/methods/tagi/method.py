@@ -53,7 +53,7 @@ from tractable.training.inputs import Inputs, tensors_of
 
 
 class TAGIMethod(Method[TAGIState]):
-    """See ``TAGI``."""
+    """The method of ``TAGI``."""
 
     online = True
 
@@ -105,7 +105,7 @@ class TAGIMethod(Method[TAGIState]):
         }
 
     def init(self, likelihood: Likelihood, seed: int) -> TAGIState:
-        """The prior, with means drawn or brought along."""
+        """Return the prior, with means drawn at random or taken from the network."""
         state = TAGIState(likelihood, self.network.initial_buffers(), seed)
         if self.robustness.gate:
             state.gate = OutlierGate(
@@ -123,7 +123,7 @@ class TAGIMethod(Method[TAGIState]):
         return found
 
     def _first_means(self, state: TAGIState) -> Tensor:
-        """Where the weights began; of a prior that a file only names, where they are now."""
+        """Return the initial means; of a transferred prior from a file, the current ones."""
         if self.transferred is not None and self.transferred.gaussians is None:
             return state.posterior.loc.clone()
         return self._prior(torch.Generator().manual_seed(state.seed)).loc
@@ -141,7 +141,7 @@ class TAGIMethod(Method[TAGIState]):
             state.recent.add(x)
 
     def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory_rows: float) -> None:
-        """The precision goes the share ``r = 1 - (1 - 1/N)^B`` of the way back to the prior's.
+        """Update, and move the precision by ``r = 1 - (1 - 1/N)^B`` back to that of the prior.
 
         To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
         ``r v/v0`` of the way back to where they began.  They move a tenth of that, slowly enough
@@ -164,13 +164,13 @@ class TAGIMethod(Method[TAGIState]):
         progress: float,
         tell: OnBatch,
     ) -> bool:
-        """By the engine in one go, where it can."""
+        """Learn an epoch in one call of the engine, if it supports that."""
         return self.engine.learn_epoch(
             state, source, order, self.options.epoch_forgetting * (1 - progress), tell
         )
 
     def end_epoch(self, state: TAGIState) -> EpochRecord:
-        """See ``Method``; running statistics become those of the weights as they are."""
+        """Refresh the running statistics for the current weights."""
         if state.recent is not None:
             leaves = state.posterior.leaves
 
@@ -183,15 +183,22 @@ class TAGIMethod(Method[TAGIState]):
         return super().end_epoch(state)
 
     def outputs(
-        self, state: TAGIState, x: Inputs, *, batch_size: int | None = None, doubt: float = 1.0
+        self,
+        state: TAGIState,
+        x: Inputs,
+        *,
+        batch_size: int | None = None,
+        variance_scale: float = 1.0,
     ) -> GaussianOutputs:
-        """Moments, in closed form; ``doubt`` is a factor on the variance."""
+        """Return Gaussian outputs in closed form."""
         parts = [self.engine.outputs(state, rows) for rows in chunks(x, batch_size)]
         mean, variance = joined(parts)
-        return GaussianOutputs(mean, variance if doubt == 1 else doubt * variance, state.likelihood)
+        return GaussianOutputs(
+            mean, variance if variance_scale == 1 else variance_scale * variance, state.likelihood
+        )
 
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
+        """Return outputs for sampled weights; exact, as the posterior is a product of Gaussians."""
         return self.engine.sample(state, x, n, generator)
 
     def input_gradient(self, state: TAGIState, x: Tensor, y: Tensor) -> Tensor:
@@ -209,7 +216,7 @@ class TAGIMethod(Method[TAGIState]):
         return torch.autograd.grad([z.loc, z.variance], leaf, list(messages))[0]
 
     def posterior(self, state: TAGIState) -> Posterior:
-        """The posterior of all parameters; the object follows later updates."""
+        """Return the posterior of all parameters, which follows later updates."""
         return state.posterior
 
     @override
@@ -232,13 +239,13 @@ class TAGIMethod(Method[TAGIState]):
         state.buffers = {name: learnt[f"buffer/{name}"].clone() for name in state.buffers}
 
     def training(self, state: TAGIState) -> tuple[TensorDict, Any]:
-        """See ``Method``; what the gate has learnt."""
+        """Return the state of the outlier gate."""
         if state.gate is None:
             return {}, None
         return {"surprise": state.gate.level, "surprises": state.gate.log}, None
 
     def restore_training(self, state: TAGIState, tensors: TensorDict, values: Any) -> None:
-        """See ``Method``; a file from a learner without a gate leaves it as at the start."""
+        """Restore the outlier gate; without one in the file, it keeps its initial state."""
         gate = state.gate
         if gate is None or not tensors:
             return
@@ -251,7 +258,7 @@ class TAGIMethod(Method[TAGIState]):
             tensor.copy_(tensors[name])
 
     def held_out_scale(self, state: TAGIState, held_out: list[HeldOut]) -> float:
-        """See ``Method``; a few wild rows must not set the scale."""
+        """Return the noise scale of held-out rows, robust to outliers if there is a gate."""
         if self.robustness.gate:
             return state.likelihood.held_out_scale(held_out, outliers=True)
         return super().held_out_scale(state, held_out)
@@ -259,11 +266,11 @@ class TAGIMethod(Method[TAGIState]):
     def held_out_log_prob(
         self, likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        """See ``Method``; a few wild rows must not decide."""
+        """Return the log density of held-out rows, robust to outliers if there is a gate."""
         return likelihood.held_out_log_prob(y, mean, variance, outliers=self.robustness.gate)
 
     def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
-        """Say so if the data come in raw units; a loader is not read to find out."""
+        """Warn about data in raw units; a data loader is not read for this."""
         numbers = isinstance(self.likelihood, Normal | HeteroscedasticNormal)
         if not numbers or isinstance(source, LoaderData):
             return
@@ -280,13 +287,13 @@ class TAGIMethod(Method[TAGIState]):
                 )
 
     def prune(self, state: TAGIState, fraction: float, per_layer: bool) -> None:
-        """See ``Method``; without variance no message moves a weight again."""
+        """Prune weights; without variance no message changes them again."""
         kept = state.posterior.pruning_mask(fraction, per_layer=per_layer)
         state.posterior.loc.mul_(kept)
         state.posterior.variance.mul_(kept)
 
     def backup(self, state: TAGIState) -> tuple[Any, ...]:
-        """See ``Method``; an update draws nothing."""
+        """Return what ``undo`` needs; an update draws no random numbers."""
         noise = state.likelihood.named_buffers()
         return (
             state.posterior.loc.clone(),
@@ -305,7 +312,9 @@ class TAGIMethod(Method[TAGIState]):
         self.restore_training(state, gate, None)
 
     def propagate(self, state: TAGIState, x: Tensor) -> Gaussian:
-        """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
+        """Return the Gaussian output of the network, in whose graph only ``x`` receives
+        messages.
+        """
         locs, variances = ([part.detach() for part in parts] for parts in state.posterior.leaves)
         return self.eager.run(locs, variances, state.buffers, x, train=False)
 
@@ -320,7 +329,7 @@ _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
 
 
 def _usual_size(values: Tensor) -> float:
-    """Median size of the values of the column where it is largest; 0 if not large, or of few rows.
+    """Return the largest median size of a column; 0 if it is small or there are few rows.
 
     Not a mean: one wild value does not make a unit.
     """

@@ -35,7 +35,7 @@ KEPT = 8
 
 @dataclass(frozen=True)
 class Outlier:
-    """A value that was far from all that was expected, and was believed in part only."""
+    """A target far from its prediction, which was down-weighted."""
 
     target: float
     mean: float
@@ -46,7 +46,7 @@ class Outlier:
 
 @dataclass(frozen=True)
 class OutlierReport:
-    """How many values were gated since the learner was made, and the last few, newest first."""
+    """The number of down-weighted targets so far, and the last few, newest first."""
 
     count: int
     last: tuple[Outlier, ...]
@@ -54,7 +54,7 @@ class OutlierReport:
 
 @dataclass(frozen=True)
 class OutlierWeights:
-    """What the gate says of a batch; nothing is changed until ``OutlierGate.take``."""
+    """The weights of a batch; nothing is changed until ``OutlierGate.take``."""
 
     weight: Tensor
     """Of each value, in double precision, in the shape of the values."""
@@ -65,12 +65,12 @@ class OutlierWeights:
 
     @property
     def all_trusted(self) -> bool:
-        """Whether every value is believed."""
+        """Whether every target has full weight."""
         return not self.gated
 
 
 class OutlierGate:
-    """The level of each noise, and a log of gated values; both are changed in place.
+    """The usual size of errors per noise, and a log of outliers, both changed in place.
 
     Args:
         noises: how many noises there are, one per output or one for all.
@@ -83,15 +83,15 @@ class OutlierGate:
 
     @cached_property
     def arrays(self) -> tuple[Any, Any]:
-        """Level and log as arrays on the same memory."""
+        """Levels and log as arrays that share memory with the tensors."""
         return self.level.numpy(), self.log.numpy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the arrays: a copy has memory of its own."""
+        """Return the attributes without the arrays: a copy has its own memory."""
         return {"level": self.level, "log": self.log}
 
     def weigh(self, y: Tensor, mean: Tensor, spread: Tensor) -> OutlierWeights:
-        """The weight of each value.
+        """Return the weight of each target.
 
         Args:
             y: the values.
@@ -120,7 +120,7 @@ class OutlierGate:
         return OutlierWeights(weight, levels, gated)
 
     def _columns(self, values: Tensor) -> list[list[float]]:
-        """The values of each noise."""
+        """Return the targets of each noise."""
         noises = len(self.arrays[0])
         if noises == 1:
             return [values.flatten().tolist()]
@@ -128,7 +128,7 @@ class OutlierGate:
         return columns
 
     def take(self, verdict: OutlierWeights) -> None:
-        """The batch was learnt."""
+        """Store the changes of a batch that was learned."""
         self.arrays[0][:] = verdict.level
         for entry in verdict.gated:
             at = 1 + 3 * (int(self.log[0]) % KEPT)
@@ -136,7 +136,7 @@ class OutlierGate:
             self.log[0] += 1
 
     def outliers(self) -> OutlierReport:
-        """What was gated so far."""
+        """Return the outliers so far."""
         count = int(self.log[0])
         rows = self.log[1:].reshape(KEPT, 3).tolist()
         newest = [rows[(count - 1 - k) % KEPT] for k in range(min(count, KEPT))]

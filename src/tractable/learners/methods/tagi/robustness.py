@@ -15,7 +15,7 @@ _ONE_LAYER = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 @dataclass(frozen=True)
 class Robustness:
-    """Which guards are up.
+    """The safeguards against single observations that are active.
 
     Attributes:
         limit: whether the length of a step is limited
@@ -33,7 +33,7 @@ class Robustness:
     def of(
         cls, network: Network, likelihood: Likelihood, rule: BatchRule, robust: bool
     ) -> Robustness:
-        """The guards that a network under a likelihood needs.
+        """Return the safeguards for a network under a likelihood.
 
         Classes have none: a wrong label moves a tree of decisions by a few deviations at most,
         and a limit cuts most of the steps that are right.
@@ -52,6 +52,6 @@ NOT_ROBUST = Robustness()
 
 
 def _exact(network: Network) -> bool:
-    """Whether all parameters are those of one linear layer, so that no step is too long."""
+    """Return whether all parameters belong to one linear layer, whose updates are exact."""
     owners = {name.rpartition(".")[0] for name in network.shapes}
     return len(owners) == 1 and isinstance(network.module.get_submodule(owners.pop()), _ONE_LAYER)

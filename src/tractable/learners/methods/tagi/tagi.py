@@ -91,7 +91,7 @@ class TAGI(Learner):
 
     @property
     def engine(self) -> EngineName:
-        """Name of the engine that computes: ``"native"`` or ``"torch"``.
+        """Name of the engine that is used: ``"native"`` or ``"torch"``.
 
         Where ``"auto"`` chose the kernel, torch still takes inputs of other shapes and batches
         that are large for it.
@@ -100,7 +100,7 @@ class TAGI(Learner):
 
     @property
     def outliers(self) -> OutlierReport:
-        """Values that were believed in part only: how many so far, and the last few.
+        """Targets that were down-weighted: their number, and the last few.
 
         None are where the learner is not robust, or knows the noise (see ``robust``).
         """
@@ -109,12 +109,14 @@ class TAGI(Learner):
             return OutlierReport(0, ()) if gate is None else gate.outliers()
 
     def propagate(self, x: Tensor) -> Gaussian:
-        """The Gaussian of the network's output, in whose graph only ``x`` gets messages."""
+        """Return the Gaussian output of the network, in whose graph only ``x`` receives
+        messages.
+        """
         with self.lock:
             return self.method.propagate(self.state, x)
 
     def snapshot(self, noise: Floats | None = None) -> Snapshot:
-        """The network as it is now, as a function of arrays: for many small predictions.
+        """Return the current network as a function of arrays, for many small predictions.
 
         Args:
             noise: standard normals (float32), one for each parameter: the network is then that of
@@ -128,7 +130,7 @@ class TAGI(Learner):
             return self.method.engine.snapshot(self.state, noise)
 
     def slopes(self, x: Gaussian) -> Slopes | None:
-        """Mean, variance and curvature of the only output by every input, by the kernel.
+        """Return mean, variance and curvature of the single output by every input, by the kernel.
 
         None where the kernel does not serve: ``tractable.infer.derivatives`` does.
         """

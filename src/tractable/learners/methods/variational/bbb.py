@@ -19,7 +19,7 @@ from tractable.learners.network.rng import PREDICTION_SEED
 
 
 class BayesByBackprop(Learner):
-    """Learn Gaussian weights by the gradient of the evidence lower bound.
+    """A learner of Gaussian weights, by gradients of the evidence lower bound.
 
     Args:
         net: any module.
@@ -59,7 +59,7 @@ class BayesByBackprop(Learner):
     state: GradientState
 
     def divergence(self, n_samples: int = 1, generator: torch.Generator | None = None) -> float:
-        """``KL(q || prior)`` of all weights, in nats (sampled if not in closed form).
+        """Return ``KL(q || prior)`` of all weights in nats, by sampling if not in closed form.
 
         Weights that were pruned are constants and add nothing.
         """
@@ -67,7 +67,7 @@ class BayesByBackprop(Learner):
             return self.method.divergence(self.state, n_samples, generator)
 
     def elbo(self, X: Any, y: Any, *, n_samples: int = 100) -> float:
-        """The evidence lower bound of these data, in nats: an estimate without bias.
+        """Return an unbiased estimate of the evidence lower bound of these data, in nats.
 
         Args:
             X: inputs.

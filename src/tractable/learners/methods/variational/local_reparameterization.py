@@ -58,7 +58,7 @@ class Local(Tensor):
 
     @classmethod
     def wrap(cls, loc: Tensor, variance: Tensor, noise: Noise) -> Local:
-        """A parameter that draws standard normals from ``noise``."""
+        """Return a parameter that draws standard normals from ``noise``."""
         self = Tensor._make_wrapper_subclass(  # noqa: SLF001  (torch has no public name)
             cls, loc.shape, strides=loc.stride(), dtype=loc.dtype, device=loc.device
         )
@@ -67,14 +67,14 @@ class Local(Tensor):
         return self
 
     def draw(self) -> Tensor:
-        """One draw of the parameter, the same each time."""
+        """Return a sample of the parameter, the same at every call."""
         if self._draw is None:
             with _DisableFuncTorch():  # one for all rows of a vmap, and valid after it
                 self._draw = self.loc + self.variance.sqrt() * self.noise(self.loc.shape)
         return self._draw
 
     def noise_of_layer(self, shape: torch.Size) -> Tensor:
-        """Noise for the outputs of a layer; the same where a backward pass runs it again.
+        """Return noise for the outputs of a layer, the same if a backward pass repeats the layer.
 
         ``torch.utils.checkpoint`` does: then a layer must have been used but once.
         """
@@ -93,7 +93,7 @@ class Local(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Sample the output of a layer; anything else sees a draw."""
+        """Sample the output of a layer; other functions receive a sample of the parameter."""
         kwargs = kwargs or {}
         if func in _LAYERS and _functorch.maybe_current_level() is None:
             sampled = _layer(func, *args, **kwargs)
@@ -110,7 +110,7 @@ class Local(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Nothing reaches the kernels below."""
+        """Raise an error: no kernel may receive the parameter itself."""
         raise NotImplementedError(  # a TypeError would be lost where Python tries the other operand
             f"estimator='local' cannot give a parameter to {func}, called from below torch's "
             f"Python functions, as where it is an argument of torch.func.vmap or its kin: use "
@@ -121,7 +121,7 @@ class Local(Tensor):
 def _layer(
     func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any
 ) -> Tensor | None:
-    """A sample of a layer's output; None unless it is the weight that is a parameter."""
+    """Return a sample of a layer's output; None unless only the weight is such a parameter."""
     if not isinstance(weight, Local) or isinstance(input, Local):
         return None
     mean, variance = (bias.loc, bias.variance) if isinstance(bias, Local) else (bias, None)
@@ -132,7 +132,7 @@ def _layer(
 
 
 class _Perturb(torch.autograd.Function):
-    """``gamma + sqrt(delta) zeta``, with derivative zero where ``delta`` is zero.
+    """Compute ``gamma + sqrt(delta) zeta``, with derivative zero where ``delta`` is zero.
 
     (The source adds 1e-32 to ``delta`` instead, which float32 then divides by.)
     """

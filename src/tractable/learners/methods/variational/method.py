@@ -87,7 +87,7 @@ class BBBOptions(OptimizerOptions):
 
 
 class BBBMethod(GradientMethod):
-    """See ``BayesByBackprop``; the vectors of a state are ``mu`` and ``rho``."""
+    """The method of ``BayesByBackprop``; the vectors of a state are ``mu`` and ``rho``."""
 
     domains: ClassVar[dict[str, Domain]] = {"rho": "below infinity"}
 
@@ -201,7 +201,9 @@ class BBBMethod(GradientMethod):
         buffers: TensorDict,
         weight: float,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Mean over draws of the log-likelihood, and of ``G`` and ``G eps``."""
+        """Return log-likelihood, outputs, and the means of ``G`` and ``G eps`` over weight
+        samples.
+        """
         total = mu.new_zeros(())
         d_mu, d_sigma = state.scratch("d_mu"), state.scratch("d_sigma")
         for i in range(self.options.n_train_samples):
@@ -234,7 +236,9 @@ class BBBMethod(GradientMethod):
         buffers: TensorDict,
         weight: float,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The same with the outputs of layers drawn; the prior, if sampled, by its own draws."""
+        """Return the same with sampled layer outputs; the prior, if sampled, has its own
+        samples.
+        """
         variance = torch.mul(sigma, sigma, out=state.scratch("w"))
         locs = [part.detach().requires_grad_() for part in self.network.split(mu)]
         variances = [part.requires_grad_() for part in self.network.split(variance)]
@@ -276,7 +280,7 @@ class BBBMethod(GradientMethod):
     def divergence(
         self, state: GradientState, n_samples: int, generator: torch.Generator | None
     ) -> float:
-        """``KL(q || prior)`` of all weights, in nats; by draws if not in closed form."""
+        """Return ``KL(q || prior)`` of all weights in nats, by sampling if not in closed form."""
         mu, rho = (v.detach() for v in state.vectors)
         sigma = torch.nn.functional.softplus(rho)
         kept = torch.ones_like(mu, dtype=torch.bool) if state.kept is None else state.kept
@@ -303,13 +307,13 @@ class BBBMethod(GradientMethod):
             yield self.network.split(torch.addcmul(mu, sigma, eps))
 
     def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """Draws of the weights; exact for the posterior, which is a product of Gaussians."""
+        """Return outputs for sampled weights; exact, as the posterior is a product of Gaussians."""
         with torch.no_grad():
             drawn = self.posterior(state).iter_samples(n, generator)
             return torch.stack([self.network({**w, **state.buffers}, x) for w in drawn])
 
     def posterior(self, state: GradientState) -> Posterior:
-        """The Gaussian of every weight, as it is now (a copy: it does not follow training)."""
+        """Return the current Gaussians of all weights, as a copy."""
         loc, rho = (v.detach().clone() for v in state.vectors)
         variance = torch.nn.functional.softplus(rho).square_()
         shapes = self.network.shapes

@@ -36,7 +36,7 @@ from tractable.training.inputs import Inputs
 
 @dataclass(frozen=True)
 class KernelLimits:
-    """Where the kernel stops being faster than torch on one thread (benchmarks/native.py).
+    """Sizes up to which the kernel is faster than torch on one thread (benchmarks/native.py).
 
     In large batches BLAS wins, and outside of an epoch parameters are copied in and out at every
     call.  Counted in parameters times rows of a batch, and in parameters.
@@ -97,7 +97,7 @@ def choose_engine(
 
 
 class AutoEngine(Engine):
-    """The kernel for what it can take and, within its limits, is faster at; else torch."""
+    """The compiled kernel where it is applicable and faster, otherwise torch."""
 
     name = "native"
     parallel = True

@@ -36,7 +36,7 @@ NON_FINITE = (
 
 @dataclass
 class TAGIState(State):
-    """Gaussian weights, with the noise and the running statistics."""
+    """Gaussian weights, the noise, the outlier gate and the running statistics."""
 
     posterior: Posterior = field(init=False)
     """The posterior of all parameters; its vectors are changed in place."""
@@ -49,7 +49,7 @@ class TAGIState(State):
 
 
 class Engine(ABC):
-    """Updates, outputs and draws of one network under one likelihood."""
+    """An implementation of updates, outputs and samples of a network under a likelihood."""
 
     name: EngineName
     """Name of what computes: ``"torch"`` or ``"native"``."""
@@ -65,7 +65,8 @@ class Engine(ABC):
         forget: float,
         memory_rows: float | None = None,
     ) -> None:
-        """Learn a batch and forget a share of all information, or raise and change nothing.
+        """Learn a batch and forget a share of all information, or raise an error and change
+        nothing.
 
         Args:
             state: changed.
@@ -77,15 +78,15 @@ class Engine(ABC):
 
     @abstractmethod
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the network's outputs."""
+        """Return mean and variance of the network's outputs."""
 
     @abstractmethod
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        """Outputs of all rows under draws of the weights, ``[n, rows, ...]``."""
+        """Return outputs of all rows for sampled weights, ``[n, rows, ...]``."""
 
     @abstractmethod
     def snapshot(self, state: TAGIState, noise: Floats | None = None) -> Snapshot:
-        """Mean and variance of the outputs with the parameters of now, for arrays of rows.
+        """Return a function from arrays to output moments, with the current parameters.
 
         Args:
             state: as it is now.
@@ -101,9 +102,13 @@ class Engine(ABC):
         forget: float,
         tell: OnBatch,
     ) -> bool:
-        """Learn every row once, if the engine has a way of its own; whether it has."""
+        """Learn every row once and return True, or return False if the engine does not support
+        it.
+        """
         return False
 
     def slopes(self, state: TAGIState, x: Gaussian) -> Slopes | None:
-        """Mean, variance and curvature of the only output by every input; None: cannot."""
+        """Return mean, variance and curvature of the single output by every input; None if
+        unsupported.
+        """
         return None

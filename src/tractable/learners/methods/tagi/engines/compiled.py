@@ -39,7 +39,7 @@ _OFTEN = 100  # batches of another shape, before it is compiled as well
 
 
 class CompiledEngine(Engine):
-    """Updates by a compiled graph; everything else by torch, operation by operation."""
+    """An engine with compiled updates; everything else is computed by the torch engine."""
 
     name = "torch"
 
@@ -49,7 +49,7 @@ class CompiledEngine(Engine):
         self.came: Counter[tuple[Any, ...]] = Counter()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the graphs: a copy compiles its own."""
+        """Return the attributes without the graphs; a copy compiles its own."""
         return {"eager": self.eager, "graphs": {}, "came": Counter()}
 
     def update(
@@ -60,7 +60,7 @@ class CompiledEngine(Engine):
         forget: float,
         memory_rows: float | None = None,
     ) -> None:
-        """See ``Engine``; uncertain inputs and targets go the way of torch.
+        """Learn a batch; uncertain inputs and targets are passed to the torch engine.
 
         The gate looks at one row after the other, which no graph can hold: where there is one,
         the outputs are computed beforehand to weigh the rows.
@@ -110,7 +110,7 @@ class CompiledEngine(Engine):
         return self.eager.snapshot(state, noise)
 
     def _call(self, likelihood: Likelihood, memory_rows: float | None, *args: Any) -> Any:
-        """Run the step; trace and compile it first, if these shapes are worth it."""
+        """Run the step; trace and compile it first if these shapes are frequent."""
         leaves, structure = tree_flatten(args)
         key = (
             memory_rows,
@@ -140,7 +140,7 @@ class CompiledEngine(Engine):
         prior: Tensor | None,
         rate: Tensor,
     ) -> tuple[Tensor, Tensor, TensorDict, TensorDict, Tensor]:
-        """State in, state out: nothing is changed, so a trace of it can be compiled."""
+        """Return the new state without changing the old one, so that a trace can be compiled."""
         eager = self.eager
         buffers = {name: b.clone() for name, b in buffers.items()}
         locs, variances = (

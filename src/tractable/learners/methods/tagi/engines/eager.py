@@ -43,7 +43,7 @@ _FLAT_UPDATE_BELOW = 1 << 17  # parameters; above, updating one by one saves mem
 
 
 class TorchEngine(Engine):
-    """Torch, operation by operation."""
+    """The reference engine: torch, operation by operation."""
 
     name = "torch"
 
@@ -100,7 +100,7 @@ class TorchEngine(Engine):
             state.gate.take(verdict)
 
     def weigh(self, state: TAGIState, y: Tensor, z: Gaussian) -> OutlierWeights | None:
-        """What the gate says of a batch, if there is one; nothing is changed."""
+        """Return the weights of a batch by the outlier gate, if there is one."""
         if state.gate is None:
             return None
         mean, variance = z.loc.detach(), z.variance.detach()
@@ -117,7 +117,7 @@ class TorchEngine(Engine):
         weight: Tensor | None = None,
         memory_rows: float | None = None,
     ) -> tuple[Messages, list[Tensor], list[Tensor], batch_rule.Step]:
-        """What the likelihood says; ``v g`` and the variance messages; the planned step.
+        """Return the messages of the likelihood, ``v g``, variance messages, and the planned step.
 
         Args:
             likelihood: likelihood of the observations.
@@ -164,7 +164,7 @@ class TorchEngine(Engine):
         x: Inputs,
         train: bool,
     ) -> Gaussian:
-        """The Gaussian of the network's output, with its graph."""
+        """Return the Gaussian output of the network, with its graph."""
         with self.running(locs, variances, buffers):
             return self.forward(x, train=train)
 
@@ -172,7 +172,7 @@ class TorchEngine(Engine):
     def running(
         self, locs: list[Tensor], variances: list[Tensor], buffers: TensorDict
     ) -> Iterator[None]:
-        """The network with Gaussian parameters inside the block, for messages backward as well."""
+        """Give the network Gaussian parameters inside the block, also for backward messages."""
         tensors: TensorDict = {
             name: Gaussian.wrap(loc, variance)
             for name, loc, variance in zip(self.network.shapes, locs, variances, strict=True)
@@ -190,7 +190,7 @@ class TorchEngine(Engine):
                 buffers[name] = buffer.loc.detach()
 
     def forward(self, x: Inputs, *, train: bool) -> Gaussian:
-        """The Gaussian of the output, inside ``running``."""
+        """Return the Gaussian output, inside ``running``."""
         try:
             z = self.network.run(map_inputs(_own, x), train=train)
         except RuntimeError as error:
@@ -247,12 +247,12 @@ class TorchEngine(Engine):
             batch_rule.forget(variance, posterior.prior_variance[name], rate, scratch)
 
     def _pieces(self, *vectors: Tensor) -> list[list[Tensor]]:
-        """Flat vectors as the pieces that an update treats at once."""
+        """Return flat vectors as the pieces that an update processes together."""
         if self.at_once:
             return [[vector] for vector in vectors]
         return [self.network.split(vector) for vector in vectors]
 
 
 def _own(x: Tensor) -> Tensor:
-    """A tensor of its own: a network that adds to its input in place makes it a Gaussian."""
+    """Return a separate tensor: a network that adds to its input in place makes it a Gaussian."""
     return x.detach() if type(x) is Tensor and not x.requires_grad else x

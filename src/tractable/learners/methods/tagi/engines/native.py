@@ -56,7 +56,7 @@ MISSING = (
 
 @cache
 def log_missing_kernel() -> None:
-    """Once per process, and through logging: a missing extra is no fault of the user's code."""
+    """Log once per process that the kernel is missing."""
     _log.warning("small networks learn with torch, several times slower: %s", MISSING)
 
 
@@ -65,7 +65,7 @@ def log_missing_kernel() -> None:
 
 @dataclass(frozen=True)
 class KernelNetwork:
-    """A network as the kernel sees it.
+    """A network in the form that the kernel takes.
 
     Attributes:
         arguments: arguments of the kernel's constructor.
@@ -91,7 +91,7 @@ def kernel_network(
     rule: BatchRule,
     guard: Robustness = NOT_ROBUST,
 ) -> KernelNetwork:
-    """The kernel's view of a network under a likelihood.
+    """Return the kernel's form of a network under a likelihood.
 
     Raises:
         UnsupportedByKernel: names the first thing that the kernel does not do.
@@ -129,7 +129,7 @@ def kernel_network(
 
 @dataclass
 class _Walk:
-    """Layers met so far on the way through a network."""
+    """The layers of a network that were visited so far."""
 
     before: list[tuple[str, float]] = field(default_factory=list)
     layers: list[tuple[int, int, bool, list[tuple[str, float]]]] = field(default_factory=list)
@@ -176,7 +176,7 @@ _ACTIVATIONS: dict[type[nn.Module], str] = {
 
 
 def _observed(likelihood: Likelihood, outputs: int) -> dict[str, Any]:
-    """The kernel's arguments for a likelihood."""
+    """Return the kernel's arguments for a likelihood."""
     if type(likelihood) is Normal and _one_noise_each(likelihood, outputs):
         return _plain("inferred" if likelihood.traits.learns_noise else "normal")
     if type(likelihood) is Bernoulli:
@@ -211,7 +211,7 @@ def _plain(kind: str) -> dict[str, Any]:
 
 
 def _one_noise_each(likelihood: Normal, outputs: int) -> bool:
-    """Whether outputs and noises fit, without missing targets; one known noise may serve all."""
+    """Return whether noises fit the outputs, without missing targets."""
     shared = likelihood.outputs == 1 and not likelihood.traits.learns_noise
     return not likelihood.missing and (shared or likelihood.outputs == outputs)
 
@@ -220,7 +220,7 @@ def _one_noise_each(likelihood: Normal, outputs: int) -> bool:
 
 
 class NativeEngine(Engine):
-    """Runs the kernel on a state; holds nothing that is learnt.
+    """An engine that runs the compiled kernel on a state.
 
     Args:
         chain: what the kernel is to compute.
@@ -237,16 +237,16 @@ class NativeEngine(Engine):
         self.kernel: Any = compiled.Learner(**chain.arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles build a kernel of their own."""
+        """Return what copies and pickles need to build their own kernel."""
         return NativeEngine, (self.chain,)
 
     @property
     def instruction_set(self) -> str:
-        """What the loops use here."""
+        """Instruction set that the kernel uses on this processor."""
         return str(self.kernel.instructions)
 
     def takes(self, x: Inputs) -> bool:
-        """Whether the kernel can read such inputs."""
+        """Return whether the kernel accepts such inputs."""
         if not isinstance(x, Tensor):
             return False
         rows = x.shape[1:]
@@ -273,7 +273,7 @@ class NativeEngine(Engine):
         forget: float,
         tell: OnBatch,
     ) -> bool:
-        """A whole epoch in one call.
+        """Learn a whole epoch in one call.
 
         If a message is not finite, the model is as it was before the batch that sent it; if
         ``tell`` or a signal raises, as it was before the epoch.
@@ -296,7 +296,7 @@ class NativeEngine(Engine):
         tell: OnBatch | None,
         memory_rows: float | None = None,
     ) -> int:
-        """Learn rows once, in batches; how many batches, all but those after a bad message."""
+        """Learn rows once in batches and return the number of learned batches."""
         reported = 0
 
         def report(done: int) -> None:

@@ -9,7 +9,7 @@ from tractable.likelihoods import Likelihood, NegativeBinomial, Normal
 
 
 def export_noise(likelihood: Likelihood, outputs: int) -> tuple[Tensor, Tensor]:
-    """The vectors for a network of so many outputs; of a normal noise, the buffers themselves."""
+    """Return the noise as two vectors; for a normal noise they are the buffers themselves."""
     if isinstance(likelihood, Normal):
         return _normal(likelihood)
     if isinstance(likelihood, NegativeBinomial):
@@ -18,14 +18,14 @@ def export_noise(likelihood: Likelihood, outputs: int) -> tuple[Tensor, Tensor]:
 
 
 def import_noise(likelihood: Likelihood, first: Tensor, second: Tensor) -> None:
-    """Put back what the kernel has learnt, unless it wrote to the buffers themselves."""
+    """Store the noise that the kernel changed, unless it wrote to the buffers themselves."""
     if isinstance(likelihood, NegativeBinomial) and likelihood.traits.learns_noise:
         found = {"parameter": first[:-1], "statistic": second[:-1], "rows": first[-1]}
         likelihood.set_buffers({name: value.clone() for name, value in found.items()})
 
 
 def _normal(likelihood: Normal) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the noise, made writable by the kernel."""
+    """Return mean and variance of the noise as vectors that the kernel can write to."""
     for name in ("noise_mean", "noise_variance"):
         tensor = getattr(likelihood, name)
         if not (tensor.is_contiguous() and tensor.dtype == torch.float64):
@@ -34,7 +34,7 @@ def _normal(likelihood: Normal) -> tuple[Tensor, Tensor]:
 
 
 def _dispersion(likelihood: NegativeBinomial, outputs: int) -> tuple[Tensor, Tensor]:
-    """Dispersions with the number of rows behind them, and their statistics."""
+    """Return dispersions with their number of rows, and their statistics."""
     rows = likelihood.rows.reshape(1)
     known = torch.cat([likelihood.parameter.expand(outputs), rows])
     statistic = torch.cat([likelihood.statistic.expand(outputs), torch.zeros_like(rows)])
