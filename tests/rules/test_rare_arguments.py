@@ -248,3 +248,26 @@ def test_a_missing_message_is_named(which: str) -> None:
     sent = z.variance if which == "mean" else z.loc
     with pytest.raises(RuntimeError, match=f"no {which} message"):
         sent.sum().backward()
+
+
+@pytest.mark.parametrize("shapes", [((4,), (4,)), ((2, 3, 4), (5, 4)), ((3, 4), (2, 3, 4))])
+def test_inner_products_are_over_the_last_dimension_of_both(shapes) -> None:
+    x, w = drawn(*shapes[0]), drawn(*shapes[1], seed=1).loc
+    found = torch.inner(x, w)
+    torch.testing.assert_close(found.loc, torch.inner(x.loc, w))
+    torch.testing.assert_close(found.variance, torch.inner(x.variance, w.square()))
+
+
+def test_a_matrix_times_a_gaussian_from_the_left() -> None:
+    x, w = drawn(3, 3), drawn(3, 3, seed=1).loc
+    found = torch.Tensor.__rmatmul__(x, w)
+    torch.testing.assert_close(found.loc, w @ x.loc)
+    torch.testing.assert_close(found.variance, w.square() @ x.variance)
+
+
+def test_the_largest_rows_of_bags_of_equal_size() -> None:
+    table, bags = drawn(6, 3), torch.tensor([[0, 5, 2], [4, 4, 1]])
+    found = F.embedding_bag(bags, table, mode="max")
+    assert torch.equal(found.loc, F.embedding_bag(bags, table.loc, mode="max"))
+    at = table.loc[bags].argmax(1, keepdim=True)
+    assert torch.equal(found.variance, table.variance[bags].gather(1, at).squeeze(1))
