@@ -111,7 +111,7 @@ class Cancelled(TractableError, RuntimeError):
 
 
 class EnvironmentFault(TractableError, RuntimeError):
-    """An environment returned something that is not a finite number."""
+    """An environment returned something that an agent cannot learn from, such as a NaN reward."""
 
     def __init__(self, what: str, step: int) -> None:
         self.what, self.step, self.path = what, step, ""

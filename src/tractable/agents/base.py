@@ -230,7 +230,7 @@ class Agent(ABC):
                 column.append(entry)
             if terminated or truncated:
                 episode_stats.append((self.steps + n_steps, episode.total, episode.length))
-                episode.reset()
+                episode.reset(self.steps + n_steps)
                 if self._begin_episode():
                     act = self._action_function()
         observations, actions, rewards, next_observations, *ends = map(np.array, columns)

@@ -32,8 +32,22 @@ Rows = NDArray[Any]
 
 
 def open_environment(env: Any) -> Any:
-    """Return the environment itself, or create the one with the given name."""
-    return gymnasium.make(env) if isinstance(env, str) else env
+    """Return the environment itself, or create the one with the given name.
+
+    Raises:
+        TypeError: it is neither, or it is a vector of environments.
+    """
+    env = gymnasium.make(env) if isinstance(env, str) else env
+    if hasattr(env, "num_envs"):
+        raise TypeError(
+            f"a single environment is needed, got {env.num_envs} environments in {env}: pass one "
+            "of them, or its name"
+        )
+    if not hasattr(env, "action_space") or not hasattr(env, "observation_space"):
+        raise TypeError(
+            f"env must be a Gymnasium environment or its name, got {type(env).__name__}"
+        )
+    return env
 
 
 def registered_env_id(name: Any) -> str:
@@ -203,19 +217,37 @@ class Episode:
         self.env, self.rng = env, rng
         self._token = object()  # not the episode, whose reference to env would keep the key alive
         self.observation: Array = np.zeros(0)
+        self.total, self.length = 0.0, 0
+        self._before_step = self.observation, self.total
         self.reset()
 
-    def reset(self) -> None:
-        """Begin a new episode with a new seed."""
-        self._begin(int(self.rng.integers(2**31)))
+    def reset(self, number: int = 0) -> None:
+        """Begin a new episode with a new seed.
 
-    def _begin(self, seed: int) -> None:
+        Args:
+            number: number of the environment step, for error messages.
+
+        Raises:
+            EnvironmentFault: the environment returned something that is not an observation.  The
+                episode is as before its last step, so that it can be continued.
+        """
+        try:
+            self._begin(int(self.rng.integers(2**31)), number)
+        except BaseException:
+            if self.length:
+                self.actions.pop()
+                self.observation, self.total = self._before_step
+                self.length -= 1
+            raise
+
+    def _begin(self, seed: int, number: int = 0) -> None:
+        mark_used(self.env)  # no episode until the reset has succeeded
+        observation, _ = checked_reset(self.env, seed, number)
+        flat = _flat_copy(observation, self.env.observation_space, number, " from reset")
         mark_used(self.env, self._token)
-        self.seed = seed
+        self.seed, self.observation = seed, flat
         self.actions: list[Any] = []
         self.total, self.length = 0.0, 0
-        observation, _ = self.env.reset(seed=seed)
-        self.observation = _flat_copy(observation)
 
     def step(self, action: Any, number: int) -> tuple[float, bool, bool]:
         """Take an action; return the reward and whether the episode terminated or was truncated.
@@ -223,22 +255,24 @@ class Episode:
         Args:
             action: action in the environment's action space.
             number: number of the environment step, for error messages.
+
+        Raises:
+            EnvironmentFault: the environment returned something that cannot be learned from.  The
+                episode is as before the step, and is replayed when it is continued.
         """
+        before = self.observation, self.total
         try:
-            observation, reward, terminated, truncated, _ = self.env.step(action)
-            flat = _flat_copy(observation)
-            if not np.isfinite(reward):
-                raise EnvironmentFault(f"a reward of {reward}", number)
-            if not np.isfinite(flat).all():
-                raise EnvironmentFault("an observation with NaN or infinite entries", number)
+            observation, reward, terminated, truncated, _ = checked_step(self.env, action, number)
+            flat = _flat_copy(observation, self.env.observation_space, number)
         except BaseException:
             mark_used(self.env)  # its state differs from the last observation: replay needed
             raise
         self.observation = flat
         self.actions.append(action)
-        self.total += float(reward)
+        self._before_step = before
+        self.total += reward
         self.length += 1
-        return float(reward), bool(terminated), bool(truncated) and not terminated
+        return reward, terminated, truncated and not terminated
 
     def resume(self, seed: int, actions: Any, observation: Array) -> bool:
         """Replay an episode; return whether it reaches the same observation and has not ended.
@@ -270,9 +304,88 @@ class Episode:
         return True
 
 
-def _flat_copy(observation: Any) -> Array:
+# --- checked steps -------------------------------------------------------------------------------
+
+_STEP = "(observation, reward, terminated, truncated, info)"
+
+
+def checked_reset(env: Any, seed: int | None, number: int) -> tuple[Any, Any]:
+    """Reset an environment; return observation and info.
+
+    Args:
+        env: the environment.
+        seed: seed of the reset, or None.
+        number: number of the environment step, for error messages.
+
+    Raises:
+        EnvironmentFault: the environment did not return two values.
+    """
+    result = env.reset() if seed is None else env.reset(seed=seed)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise EnvironmentFault(
+            f"{_count(result)} from reset, expected 2 values (observation, info),", number
+        )
+    return result
+
+
+def checked_step(env: Any, action: Any, number: int) -> tuple[Any, float, bool, bool, Any]:
+    """Take an action; return observation, reward, terminated, truncated and info.
+
+    Args:
+        env: the environment.
+        action: the action.
+        number: number of the environment step, for error messages.
+
+    Raises:
+        EnvironmentFault: the environment did not return five values, the reward is not a finite
+            number, or it is not clear whether the episode has ended.
+    """
+    result = env.step(action)
+    if not isinstance(result, tuple) or len(result) != 5:
+        raise EnvironmentFault(f"{_count(result)} from step, expected 5 values {_STEP},", number)
+    observation, reward, terminated, truncated, info = result
+    try:
+        value = float(reward)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentFault(f"a reward of {reward!r:.40}, expected a number,", number) from error
+    if not np.isfinite(value):
+        raise EnvironmentFault(f"a reward of {value}", number)
+    try:
+        return observation, value, bool(terminated), bool(truncated), info
+    except ValueError as error:
+        raise EnvironmentFault(
+            f"terminated={terminated!r:.40} and truncated={truncated!r:.40}, expected True or "
+            "False,",
+            number,
+        ) from error
+
+
+def _flat_copy(observation: Any, space: Any, number: int, source: str = "") -> Array:
     """Return an observation as a new flat array: some environments reuse theirs."""
-    return np.array(observation, dtype=np.float64).reshape(-1)
+    try:
+        array = np.array(observation, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or observation is None:
+        raise EnvironmentFault(
+            f"an observation of type {type(observation).__name__}, expected an array of numbers,"
+            f"{source}",
+            number,
+        )
+    flat, shape = array.reshape(-1), space.shape
+    if array.shape != shape and not (flat.size == 1 == np.prod(shape)):
+        raise EnvironmentFault(
+            f"an observation of shape {array.shape}, expected {shape},{source}", number
+        )
+    if not np.isfinite(flat).all():
+        raise EnvironmentFault(f"an observation with NaN or infinite entries{source}", number)
+    if isinstance(space, spaces.Discrete) and not space.contains(int(flat[0])):
+        raise EnvironmentFault(f"a state of {flat[0]:g}, which is not in {space},{source}", number)
+    return flat
+
+
+def _count(result: Any) -> str:
+    return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
 # --- evaluation ----------------------------------------------------------------------------------
@@ -347,12 +460,12 @@ def evaluate_policy(
     mark_used(env)
     returns, lengths = [], []
     for k in range(n_eval_episodes):
-        observation, _ = env.reset(seed=seed + k)
+        observation, _ = checked_reset(env, seed + k, 0)
         total, length, done = 0.0, 0, False
         while not done:
             action, _ = model.predict(observation, deterministic=deterministic)
-            observation, reward, terminated, truncated, info = env.step(action)
-            total, length = total + float(reward), length + 1
+            observation, reward, terminated, truncated, info = checked_step(env, action, length)
+            total, length = total + reward, length + 1
             done = terminated or truncated
         if is_recorded:
             total, length = float(info["episode"]["r"]), int(info["episode"]["l"])

@@ -26,6 +26,7 @@ from tractable.agents.bandit import serialization
 from tractable.agents.bandit.history import BanditHistory
 from tractable.agents.bandit.policies import BanditPolicy, Thompson, make_policy
 from tractable.agents.bandit.replay import BanditReplay
+from tractable.agents.envs import checked_reset, checked_step
 from tractable.errors import InvalidInput
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
@@ -251,11 +252,12 @@ class Bandit:
         started = time.process_time()
         context = copy.deepcopy(context)  # the next step may overwrite the environment's array
         action = self.act(context)
-        next_context, reward, terminated, truncated, info = env.step(action)
-        self.update(context, action, float(reward))
+        number = len(self.history)
+        next_context, reward, terminated, truncated, info = checked_step(env, action, number)
+        self.update(context, action, reward)
         self.history.seconds += time.process_time() - started
-        self.history.add(action, float(reward), info)
-        return env.reset()[0] if terminated or truncated else next_context
+        self.history.add(action, reward, info)
+        return checked_reset(env, None, number)[0] if terminated or truncated else next_context
 
     def _replay_environment(self, env: Any, seed: int | None) -> Any:
         """Return the context of the next step: the first one, or that after the recorded steps."""
@@ -271,7 +273,7 @@ class Bandit:
                 f"the current run uses the environment seed {self.env_seed}, not {seed}: set "
                 "agent.history = BanditHistory() to start a new run"
             )
-        context = env.reset(seed=self.env_seed)[0]
+        context, _ = checked_reset(env, self.env_seed, 0)
         steps = zip(self.history.actions, self.history.rewards, strict=True)
         for number, (action, reward) in enumerate(steps):
             context, repeated, terminated, truncated, _ = env.step(action)
