@@ -18,7 +18,7 @@ from tractable.agents import (
     TAGIControl,
     evaluate_policy,
 )
-from tractable.agents.envs import Episode
+from tractable.agents.episodes import Episode
 
 
 class Track(gymnasium.Env):

@@ -15,7 +15,7 @@ from tractable.agents.bandit import (
 from tractable.agents.base import Agent
 from tractable.agents.control import ControlSettings, TAGIControl
 from tractable.agents.deep_sea import DeepSea
-from tractable.agents.envs import evaluate_policy
+from tractable.agents.evaluation import evaluate_policy
 from tractable.agents.exploration import Boltzmann, EpsilonGreedy, Exploration
 from tractable.agents.mdp import MDP, PlanningResult
 from tractable.agents.parallel import train_seeds

@@ -17,7 +17,8 @@ from torch import nn
 
 from tractable.agents import serialization
 from tractable.agents.buffers import RolloutBuffer
-from tractable.agents.envs import Episode, ObservationEncoder, open_environment, registered_env_id
+from tractable.agents.envs import ObservationEncoder, open_environment, registered_env_id
+from tractable.agents.episodes import Episode
 from tractable.agents.normalizer import Normalizer
 from tractable.agents.serialization import AgentFile
 from tractable.errors import EnvironmentFault, InvalidModelFile

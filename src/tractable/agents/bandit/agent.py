@@ -26,7 +26,7 @@ from tractable.agents.bandit import serialization
 from tractable.agents.bandit.history import BanditHistory
 from tractable.agents.bandit.policies import BanditPolicy, Thompson, make_policy
 from tractable.agents.bandit.replay import BanditReplay
-from tractable.agents.envs import checked_reset, checked_step
+from tractable.agents.episodes import checked_reset, checked_step
 from tractable.errors import InvalidInput
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
