@@ -8,7 +8,8 @@ import tractable as tr
 from tests.forecast.conftest import wave
 from tractable.errors import InvalidInput
 from tractable.forecast import Forecaster
-from tractable.forecast.panel import ColumnRoles, read_panel
+from tractable.forecast.data_frames import ColumnRoles
+from tractable.forecast.panel import read_panel
 
 LABELS = [
     ("a", "b"),

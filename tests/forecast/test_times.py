@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from tractable.errors import InvalidInput
-from tractable.forecast.panel import ColumnRoles, read_panel
+from tractable.forecast.data_frames import ColumnRoles
+from tractable.forecast.panel import read_panel
 from tractable.forecast.time_index import infer_grid, to_timestamps
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,27 +16,28 @@ from tractable.forecast import serialization
 from tractable.forecast.anomalies import Anomalies
 from tractable.forecast.backtest import Backtest, run_backtest
 from tractable.forecast.config import (
-    HyperParameters,
     Uncertainty,
     check_memory_rows,
     fit_options,
     model_config,
     positive_int,
 )
+from tractable.forecast.data_frames import ColumnRoles
 from tractable.forecast.forecast import Forecast
-from tractable.forecast.model_selection import CandidateScore, fit_forecaster
-from tractable.forecast.panel import (
-    ColumnRoles,
-    LabeledFrame,
-    Panel,
-    is_dataframe,
-    read_panel,
-    time_index_of,
-    to_covariates,
-    to_numbers,
+from tractable.forecast.inputs import (
+    check_panel,
+    count_learned_rows,
+    first_forecast_row,
+    later_covariates,
+    later_times,
+    later_values,
+    read_series,
+    with_gaps,
 )
+from tractable.forecast.model_selection import cv_results, fit_forecaster
+from tractable.forecast.panel import Panel
 from tractable.forecast.state import ForecasterState
-from tractable.forecast.time_index import ROW_NUMBERS, steps_until, to_timestamps
+from tractable.forecast.time_index import steps_until
 from tractable.forecast.windows import Normalization
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Likelihood
@@ -89,8 +91,10 @@ class Forecaster:
         seed: random seed of the learner.
 
     Attributes:
-        best_params_: selected hyperparameters.
-        cv_results_: hyperparameters and validation score of every candidate.
+        best_params_: selected hyperparameters: ``lags``, ``hidden_layer_sizes``, ``normalize_by``,
+            ``gain``, ``epochs``.
+        cv_results_: validation scores of all candidates in the form of ``GridSearchCV``:
+            ``params``, ``mean_test_score``, ``rank_test_score``.
         state_: everything that was learned.
 
     >>> import numpy as np
@@ -102,8 +106,9 @@ class Forecaster:
     """
 
     state_: ForecasterState
-    best_params_: HyperParameters
-    cv_results_: list[CandidateScore]
+    best_params_: dict[str, Any]
+    cv_results_: dict[str, Any]
+    _columns: ColumnRoles
 
     def __init__(
         self,
@@ -155,11 +160,8 @@ class Forecaster:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(Forecaster.__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value is not defaults[name].default
-        ]
+        params = self.get_params().items()
+        changed = [f"{n}={value!r}" for n, value in params if value is not defaults[n].default]
         return f"Forecaster({', '.join(changed)})"
 
     # --- learning --------------------------------------------------------------------------
@@ -174,6 +176,7 @@ class Forecaster:
         time_col: Any = None,
         target_cols: Any = None,
         id_col: Any = None,
+        progress: bool | None = None,
     ) -> Self:
         """Fit to one or several series.
 
@@ -187,18 +190,21 @@ class Forecaster:
             time_col: column of time stamps of a data frame. Default: its index.
             target_cols: columns of a data frame to forecast. Default: all without another role.
             id_col: column of a long data frame with the name of the series of each row.
+            progress: show a progress bar. Default: on a terminal only.
 
         Raises:
             InvalidInput: values are not numbers, a series is constant, time stamps are repeated or
                 irregular, or there are fewer values than the horizon needs.
         """
-        panel, columns = self._read(
-            y, future_covariates, past_covariates, times, time_col, target_cols, id_col
+        previous = self._columns if hasattr(self, "state_") else ColumnRoles()
+        panel, columns = read_series(
+            y, previous, future_covariates, past_covariates, times, time_col, target_cols, id_col
         )
         season_length = positive_int(self.season_length, "season_length")
         options = fit_options(self, season_length or panel.grid.season_length)
-        state, scores = fit_forecaster(panel, model_config(self, panel), options)
-        self.state_, self.cv_results_, self.best_params_ = state, scores, state.params
+        state, trials = fit_forecaster(panel, model_config(self, panel), options, progress)
+        self.state_, self.cv_results_ = state, cv_results(trials)
+        self.best_params_ = asdict(state.params)
         self._columns = columns
         return self
 
@@ -223,9 +229,7 @@ class Forecaster:
             )
         ahead = None
         if future_covariates is not None:
-            given = _select_columns(future_covariates, self._columns.future_covariates)
-            ahead = to_covariates(given, steps, len(state.series_names), "future_covariates")
-            _check_count(ahead, state.future_scaler.mean, "future_covariates")
+            ahead = self._later(future_covariates, (steps, len(state.series_names)), "future")
         return state.forecast(steps, ahead)
 
     def update(
@@ -254,19 +258,17 @@ class Forecaster:
         """
         state = self._fitted_state
         check_memory_rows(self.memory_rows, state.learner_class)
-        values, times = self._next_values(y), self._time_stamps(y) if times is None else times
+        values = later_values(y, state.series_names)
+        if times is None:
+            times = later_times(y, self._columns, state.grid)
         rows, series = values.shape
-        future = _select_columns(future_covariates, self._columns.future_covariates)
-        future = to_covariates(future, rows, series, "future_covariates")
-        past = _select_columns(past_covariates, self._columns.past_covariates)
-        past = to_covariates(past, rows, series, "past_covariates")
-        _check_count(future, state.future_scaler.mean, "future_covariates")
-        _check_count(past, state.past_scaler.mean, "past_covariates")
+        future = self._later(future_covariates, (rows, series), "future")
+        past = self._later(past_covariates, (rows, series), "past")
         state.scaler.scaled(values)  # raises before anything is changed
         steps = np.arange(rows)
         if times is not None:
             steps = steps_until(state.grid, state.now, times, rows, state.max_gap)
-        values, future, past = (_with_gaps(part, steps) for part in (values, future, past))
+        values, future, past = (with_gaps(part, steps) for part in (values, future, past))
         for i, value in enumerate(values):
             state.step(value, future[i:], past[i], self.memory_rows)
         return self
@@ -310,9 +312,9 @@ class Forecaster:
         panel = self._read_like_fit(
             y, future_covariates, past_covariates, times, time_col, target_cols, id_col
         )
-        n_learned = state.now + 1 - self._steps_from_fit(panel)
-        first = self._first_row(panel, start, n_learned) - 1
         steps, lags = state.model.layout.steps, state.model.layout.lags
+        n_learned = count_learned_rows(panel, state)
+        first = first_forecast_row(panel, start, n_learned, steps) - 1
         if first < lags - 1:
             raise InvalidInput(f"the first forecast needs {lags} values before it, got {first + 1}")
         if first + steps >= len(panel):
@@ -357,8 +359,7 @@ class Forecaster:
         Raises:
             NotFitted: the forecaster is not fitted.
         """
-        if not hasattr(self, "state_"):
-            raise NotFitted("this Forecaster is not fitted yet: there is nothing to save")
+        _ = self._fitted_state
         serialization.save(self, path, self._columns)
 
     @classmethod
@@ -385,110 +386,24 @@ class Forecaster:
             raise NotFitted("this Forecaster is not fitted yet: call fit first")
         return self.state_
 
-    def _read(
-        self, y: Any, future: Any, past: Any, times: Any, *columns: Any
-    ) -> tuple[Panel, ColumnRoles]:
-        """Return the panel of user data, and the roles of the columns of a data frame."""
-        time_col, target_cols, id_col = columns
-        if not is_dataframe(y):
-            roles = ColumnRoles(time_col, target_cols, id_col)
-            panel = read_panel(
-                y, roles, future_covariates=future, past_covariates=past, times=times
-            )
-            return panel, ColumnRoles()
-        if times is not None:
-            raise InvalidInput("a data frame has its own time stamps: name their column, time_col=")
-        roles = self._columns if hasattr(self, "state_") else ColumnRoles()
-        if any(part is not None for part in (*columns, future, past)):
-            roles = ColumnRoles(time_col, target_cols, id_col, future, past).resolved(
-                LabeledFrame(y)
-            )
-        return read_panel(y, roles), roles
-
-    def _next_values(self, y: Any) -> npt.NDArray[np.float64]:
-        """Return values after the last one, ``[times, series]``."""
-        names = self._fitted_state.series_names
-        if is_dataframe(y) and set(names) <= set(map(str, y.columns)):
-            frame = LabeledFrame(y)
-            return frame.table([frame.name(name) for name in names])
-        values = to_numbers(y, "the values")
-        if values.ndim < 2:
-            values = values.reshape(-1, 1) if len(names) == 1 else values.reshape(1, -1)
-        if values.ndim > 2 or values.shape[1] != len(names):
-            raise InvalidInput(
-                f"fitted to {len(names)} series: the values need one column for each, got shape "
-                f"{np.shape(y)}"
-            )
-        return values
-
-    def _time_stamps(self, y: Any) -> npt.NDArray[Any] | None:
-        """Return the dates of a pandas object, if the fit had dates."""
-        name = self._columns.time_col
-        if self._fitted_state.grid.kind == "number":
-            return None
-        if is_dataframe(y) and name is not None and name in map(str, y.columns):
-            return to_timestamps(LabeledFrame(y)[name], name)
-        index = time_index_of(y)
-        return index if index is not None and index.dtype.kind == "M" else None
-
     def _read_like_fit(self, y: Any, future: Any, past: Any, times: Any, *columns: Any) -> Panel:
         """Return a panel of the fitted series, in the order of the fit."""
         state = self._fitted_state
-        panel = self._read(y, future, past, times, *columns)[0].reordered(state.series_names)
-        given, fitted = panel.series_names, state.series_names
-        if len(given) != len(fitted):
-            other = sorted(set(given) ^ set(fitted))
-            raise InvalidInput(
-                f"fitted to {len(fitted)} series, got {len(given)}: give the same series, "
-                f"NaN where values are missing ({', '.join(other[:5])} in one of them only)"
-            )
-        _check_count(panel.future_covariates, state.future_scaler.mean, "future_covariates")
-        _check_count(panel.past_covariates, state.past_scaler.mean, "past_covariates")
-        row_numbers = panel.grid is ROW_NUMBERS or state.grid is ROW_NUMBERS
-        if not (row_numbers or panel.grid.same_step(state.grid)):
-            raise InvalidInput(
-                f"fitted to steps of {state.grid.step_name}, got time stamps with steps of "
-                f"{panel.grid.step_name}"
-            )
+        panel, _ = read_series(y, self._columns, future, past, times, *columns)
+        panel = panel.reordered(state.series_names)
+        check_panel(panel, state)
         return panel
 
-    def _steps_from_fit(self, panel: Panel) -> int:
-        """Return the number of steps from the first time of the fit to the first of a panel."""
-        grid = self._fitted_state.grid
-        if panel.grid is ROW_NUMBERS or grid is ROW_NUMBERS:
-            return 0
-        return int(grid.steps_from_start(panel.stamps[:1])[0])
-
-    def _first_row(self, panel: Panel, start: Any, n_learned: int) -> int:
-        """Return the row of the first time to forecast."""
-        if start is None:
-            last = len(panel) - self._fitted_state.model.layout.steps
-            return n_learned if 0 < n_learned <= last else min(int(0.8 * len(panel)), last)
-        if isinstance(start, float) and 0 < start < 1:
-            return int(start * len(panel))
-        if isinstance(start, int | np.integer):
-            return int(start)
-        return int(panel.grid.steps_from_start(to_timestamps(np.array([start])))[0])
+    def _later(
+        self, given: Any, shape: tuple[int, int], kind: Literal["future", "past"]
+    ) -> npt.NDArray[np.float64]:
+        """Return covariates of later times, ``[times, series, covariates]``."""
+        state, columns = self._fitted_state, self._columns
+        if kind == "future":
+            names, scaler = columns.future_covariates, state.future_scaler
+        else:
+            names, scaler = columns.past_covariates, state.past_scaler
+        return later_covariates(given, names, shape, len(scaler.mean), f"{kind}_covariates")
 
 
 _PARAMETERS = [n for n in inspect.signature(Forecaster.__init__).parameters if n != "self"]
-
-
-def _select_columns(given: Any, names: tuple[str, ...]) -> Any:
-    """Return the covariates of a data frame that were named in the fit; others unchanged."""
-    if not (is_dataframe(given) and names):
-        return given
-    frame = LabeledFrame(given)
-    return frame.table([frame.name(name) for name in names])
-
-
-def _check_count(given: npt.NDArray[Any], fitted: npt.NDArray[Any], what: str) -> None:
-    if given.shape[2] != len(fitted):
-        raise InvalidInput(f"fitted with {len(fitted)} {what}, got {given.shape[2]}: give the same")
-
-
-def _with_gaps(rows: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return a row for every step up to the last one; NaN where none is given."""
-    full = np.full((int(steps.max(initial=-1)) + 1, *rows.shape[1:]), np.nan)
-    full[steps] = rows
-    return full

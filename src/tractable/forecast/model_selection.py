@@ -12,11 +12,13 @@ candidate is selected only if it improves the log of the root mean squared error
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from tractable.errors import InvalidInput
 from tractable.forecast.calibration import ErrorCalibration, ForecastErrors, error_ewma
@@ -27,6 +29,15 @@ from tractable.forecast.recursive import RecursiveModel, maybe_recursive
 from tractable.forecast.scaling import CovariateScaler, SeriesScaler
 from tractable.forecast.state import ForecasterState
 from tractable.forecast.windows import Array, History, Normalization
+from tractable.training.progress import Progress
+from tractable.training.selection import (
+    ModelSearch,
+    TrialResult,
+    coordinate_search,
+    last_improvement,
+)
+
+Trial = TrialResult[HyperParameters]
 
 _SEASON_MULTIPLES = (2, 7, 14)  # candidate lengths of windows, in seasons
 _LAGS_WITHOUT_SEASON = (12, 36, 96)  # candidate lengths of windows without a season
@@ -53,14 +64,6 @@ class TimeSplit:
     last: int
 
 
-@dataclass(frozen=True)
-class CandidateScore:
-    """Hyperparameters and their score on the validation windows; larger is better."""
-
-    params: HyperParameters
-    score: float
-
-
 class TimeSplits:
     """Splits of a series in time, and models fitted to their training parts.
 
@@ -70,6 +73,10 @@ class TimeSplits:
         n_validation: number of validation times; None for a fifth of the series, or about an eighth
             in each of three splits of a short series.
         target_units: mean and scale of each series, for targets that are not standardized.
+
+    Attributes:
+        splits: the splits, the earliest first; empty for a series that is too short.
+        on_fit: called after every fit, to advance a progress bar.
 
     Raises:
         InvalidInput: ``n_validation`` leaves too few times for training.
@@ -83,6 +90,7 @@ class TimeSplits:
         target_units: tuple[Array, Array] | None = None,
     ) -> None:
         self.config, self.history, self.target_units = config, history, target_units
+        self.on_fit: Callable[[], object] = lambda: None
         times, horizon = len(history), config.horizon
         self.short = times < _SHORT_SERIES
         size = n_validation
@@ -150,6 +158,7 @@ class TimeSplits:
             origins = origins[:: -(-len(origins) // n_windows)]
         history = self.history_until(last)
         model = fit_direct_model(config, params, history, origins, self.target_units)
+        self.on_fit()
         return maybe_recursive(model, config.recursive_steps, config.uncertainty, config.seed)
 
     def errors(
@@ -182,18 +191,22 @@ class TimeSplits:
             )
         return errors
 
-    def evaluate(self, params: HyperParameters) -> CandidateScore:
-        """Return the score of hyperparameters on all splits."""
-        parts = []
-        for split in self.splits:
-            model = self.fit_model(params, split.first, thin=True)
-            parts.append(self.errors(model, params, split, thin=True))
-        return CandidateScore(params, self.concatenate(parts).score)
+    def evaluate(self, candidates: Sequence[HyperParameters]) -> list[Trial]:
+        """Return the score of each candidate, one number for all splits."""
+        trials = []
+        for params in candidates:
+            parts = []
+            for split in self.splits:
+                model = self.fit_model(params, split.first, thin=True)
+                parts.append(self.errors(model, params, split, thin=True))
+            score = self.concatenate(parts).score
+            trials.append(TrialResult(params, torch.tensor([score], dtype=torch.float64)))
+        return trials
 
 
 def fit_forecaster(
-    panel: Panel, config: ModelConfig, options: FitOptions
-) -> tuple[ForecasterState, list[CandidateScore]]:
+    panel: Panel, config: ModelConfig, options: FitOptions, progress: bool | None = False
+) -> tuple[ForecasterState, list[Trial]]:
     """Return the fitted state, and the scores of all candidates.
 
     Raises:
@@ -220,82 +233,83 @@ def fit_forecaster(
             "That needs (a) strategy='direct', (b) a normal likelihood, and (c) a series long "
             "enough for one block of validation windows; error_window='auto' is used where possible"
         )
-    params, scores = select_params(
-        splits,
-        _candidate_lags(options, len(panel)),
-        gains=_candidate_gains(config),
-        normalizations=_candidate_normalizations(options, config),
-        hidden_layer_sizes=_candidate_layers(options, config),
-        epochs=options.epochs,
-    )
-    model, calibration, ewma = _calibrate(splits, params, options)
-    if model is None or options.refit:
-        model = splits.fit_model(params, len(history))
+    candidates: dict[str, Sequence[Any]] = {
+        "lags": _candidate_lags(options, len(panel)),
+        "gain": _candidate_gains(config),
+        "normalize_by": _candidate_normalizations(options, config),
+        "hidden_layer_sizes": _candidate_layers(options, config),
+    }
+    n_candidates = 1 + sum(len(values) - 1 for values in candidates.values())
+    n_fits = (n_candidates + 1) * len(splits.splits) + 1  # with calibration and final fit
+    with Progress(n_fits, "Forecaster", progress) as bar:
+        splits.on_fit = bar.advance
+        params, trials = select_params(splits, candidates, options.epochs)
+        model, calibration, ewma = _calibrate(splits, params, options)
+        if model is None or options.refit:
+            model = splits.fit_model(params, len(history))
     state = ForecasterState(
         model, params, scaler, future_scaler, past_scaler, calibration, ewma, history, panel.grid,
         len(panel) - 1, panel.series_names, panel.squeezed, options.season_length,
     )  # fmt: skip
     state.trim()
-    return state, scores
+    return state, trials
 
 
 def select_params(
-    splits: TimeSplits,
-    lags: Sequence[int],
-    *,
-    gains: Sequence[float | None],
-    normalizations: Sequence[Normalization],
-    hidden_layer_sizes: Sequence[tuple[int, ...]],
-    epochs: int | None,
-) -> tuple[HyperParameters, list[CandidateScore]]:
+    splits: TimeSplits, candidates: dict[str, Sequence[Any]], epochs: int | None
+) -> tuple[HyperParameters, list[Trial]]:
     """Return the best hyperparameters, found one decision after the other, and all scores.
 
     Args:
         splits: splits to score on.
-        lags: candidate lengths of the window.
-        gains: candidate gains, the simplest first; likewise the next two.
-        normalizations: candidate normalizations.
-        hidden_layer_sizes: candidate hidden layers.
+        candidates: candidate values of ``lags`` and of the other hyperparameters, in the order of
+            the decisions, the simplest value first.
         epochs: number of epochs, the same for all.
 
     Raises:
         InvalidInput: the series is too short for every candidate length of the window.
     """
-    first = HyperParameters(lags[0], hidden_layer_sizes[0], normalizations[0], gains[0], epochs)
-    candidates = [replace(first, lags=length) for length in lags]
-    candidates = [params for params in candidates if splits.has_training_windows(params)]
-    if not candidates:
+    lags, *decisions = candidates.items()
+    first = HyperParameters(
+        **{name: values[0] for name, values in candidates.items()}, epochs=epochs
+    )
+    starts = [replace(first, lags=length) for length in lags[1]]
+    starts = [params for params in starts if splits.has_training_windows(params)]
+    if not starts:
         held_out = f", the first {splits.splits[0].first} for training" if splits.splits else ""
         raise InvalidInput(
-            f"{len(splits.history)} values are too few for windows of {min(lags)} and forecasts of "
-            f"{splits.config.horizon} steps{held_out}: give fewer lags, a shorter horizon or a "
-            "smaller n_validation"
+            f"{len(splits.history)} values are too few for windows of {min(lags[1])} and "
+            f"forecasts of {splits.config.horizon} steps{held_out}: give fewer lags, a shorter "
+            "horizon or a smaller n_validation"
         )
-    counts = [len(candidates), len(gains), len(normalizations), len(hidden_layer_sizes)]
-    if not splits.splits or max(counts) == 1:
-        return candidates[0], []
-    scores = [splits.evaluate(params) for params in candidates]
-    best = _best(scores)
-    decisions: tuple[tuple[str, Sequence[Any]], ...] = (
-        ("gain", gains),
-        ("normalize_by", normalizations),
-        ("hidden_layer_sizes", hidden_layer_sizes),
-    )
-    for name, values in decisions:
-        others = [replace(best.params, **{name: value}) for value in values[1:]]
-        found = [splits.evaluate(params) for params in others]
-        scores += found
-        best = _best([best, *found])
-    return best.params, scores
+    n_values = [len(starts), *(len(values) for _, values in decisions)]
+    if not splits.splits or max(n_values) == 1:
+        return starts[0], []
+    select = partial(last_improvement, is_better=_is_clearly_better)
+    search = ModelSearch(splits.evaluate)
+    trials = search.evaluate(starts)
+    alternatives = [(name, values[1:]) for name, values in decisions]
+    best = coordinate_search(search, select(trials[0], trials[1:]), alternatives, select)
+    return best.config, search.results
 
 
-def _best(scores: list[CandidateScore]) -> CandidateScore:
-    """Return the first candidate, unless a later one is clearly better than all before it."""
-    best = scores[0]
-    for other in scores[1:]:
-        if other.score > best.score + _MIN_GAIN:
-            best = other
-    return best
+def cv_results(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return scores in the form of ``GridSearchCV.cv_results_``, without splits.
+
+    Returns:
+        A dict of sequences with one item per candidate: ``params``, ``mean_test_score`` (minus half
+        the log mean squared error of standardized values) and ``rank_test_score``.
+    """
+    scores = np.array([trial.mean for trial in trials])
+    return {
+        "params": [asdict(trial.config) for trial in trials],
+        "mean_test_score": scores,
+        "rank_test_score": 1 + (scores[None, :] > scores[:, None]).sum(1),
+    }
+
+
+def _is_clearly_better(trial: Trial, other: Trial) -> bool:
+    return trial.mean > other.mean + _MIN_GAIN
 
 
 def _calibrate(

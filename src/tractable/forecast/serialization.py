@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from tractable.errors import InvalidModelFile
 from tractable.forecast.calibration import ErrorCalibration
 from tractable.forecast.config import HyperParameters
+from tractable.forecast.data_frames import ColumnRoles
 from tractable.forecast.direct import DirectModel
-from tractable.forecast.model_selection import CandidateScore
-from tractable.forecast.panel import ColumnRoles
+from tractable.forecast.model_selection import cv_results
 from tractable.forecast.recursive import RecursiveModel
 from tractable.forecast.scaling import CovariateScaler, SeriesScaler, check_transform
 from tractable.forecast.state import ForecasterState, PendingForecasts
@@ -26,6 +26,7 @@ from tractable.learners import serialization as learner_files
 from tractable.learners.serialization import learner_name
 from tractable.persistence import model_file, validation
 from tractable.persistence.model_file import Tensors, under_prefix, with_prefix
+from tractable.training.selection import TrialResult
 
 if TYPE_CHECKING:
     from tractable.forecast.forecaster import Forecaster
@@ -109,10 +110,13 @@ def load(forecaster: Forecaster, path: str | Path, net: nn.Module | None) -> Col
         )
         state = _state(entry, own, learner)
         forecaster.state_ = state
-        forecaster.best_params_ = state.params
-        forecaster.cv_results_ = [
-            CandidateScore(_params(params), float(score)) for params, score in entry["cv_results"]
-        ]
+        forecaster.best_params_ = asdict(state.params)
+        forecaster.cv_results_ = cv_results(
+            [
+                TrialResult(_params(params), torch.tensor([float(score)], dtype=torch.float64))
+                for params, score in entry["cv_results"]
+            ]
+        )
         columns = _columns(entry["columns"])
         again = pack(forecaster, columns)
         validation.check_roundtrip(
@@ -128,6 +132,7 @@ def pack(forecaster: Forecaster, columns: ColumnRoles) -> tuple[Tensors, dict[st
     recursive = state.model if isinstance(state.model, RecursiveModel) else None
     one_step = state.model.one_step if isinstance(state.model, RecursiveModel) else state.model
     net, kind, likelihood = forecaster.net, forecaster.learner, forecaster.likelihood
+    scores = [forecaster.cv_results_[name] for name in ("params", "mean_test_score")]
     recursion = recursive and {
         "n_steps": recursive.n_steps, "uncertainty": recursive.uncertainty, "seed": recursive.seed
     }  # fmt: skip
@@ -138,7 +143,7 @@ def pack(forecaster: Forecaster, columns: ColumnRoles) -> tuple[Tensors, dict[st
         "learner_kwargs": _to_python(forecaster.learner_kwargs),
         "likelihood": likelihood and {"name": type(likelihood).__name__, **likelihood.config()},
         "best_params": asdict(state.params),
-        "cv_results": [[asdict(one.params), one.score] for one in forecaster.cv_results_],
+        "cv_results": [[params, float(score)] for params, score in zip(*scores, strict=True)],
         "layout": asdict(one_step.layout),
         # Of the fit: the parameters above may have been changed for the next fit.
         "transform": state.scaler.transform,

@@ -69,12 +69,12 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
     ours = [scored(first, values)]
     chosen = first.best_params_
     fixed: Metrics = {
-        "net": chosen.hidden_layer_sizes or "linear", "lags": chosen.lags,
-        "normalize_by": chosen.normalize_by,
+        "net": chosen["hidden_layer_sizes"] or "linear", "lags": chosen["lags"],
+        "normalize_by": chosen["normalize_by"],
     }  # fmt: skip
     for seed in seeds[1:]:
         again = Forecaster(
-            **fixed, learner_kwargs={"gain": chosen.gain}, **common(horizon, stride, seed)
+            **fixed, learner_kwargs={"gain": chosen["gain"]}, **common(horizon, stride, seed)
         )
         ours.append(scored(again, values))
     rates = {}
@@ -84,8 +84,8 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
     best = min(rates, key=lambda rate: rates[rate])
     theirs = [scored(adam(fixed, best, horizon, stride, seed), values) for seed in seeds]
     return {
-        "chosen": {"lags": chosen.lags, "hidden_layer_sizes": list(chosen.hidden_layer_sizes),
-                   "normalize_by": chosen.normalize_by, "gain": chosen.gain,
+        "chosen": {"lags": chosen["lags"], "hidden_layer_sizes": list(chosen["hidden_layer_sizes"]),
+                   "normalize_by": chosen["normalize_by"], "gain": chosen["gain"],
                    "error_window": first.state_.calibration.error_window},
         "TAGI": _over_seeds(ours), "Adam": _over_seeds(theirs),
         "rates": {f"{rate:g}": _short(value) for rate, value in rates.items()}, "rate": best,
@@ -128,8 +128,8 @@ def classic(
         f"ETS, {len(some)} origins": statistical.scores(y, some, ets),
         "seasonal naive": statistical.scores(y, origins, (naive, spread)),
         "origins": len(origins),
-        "chosen": {"lags": params.lags, "hidden_layer_sizes": list(params.hidden_layer_sizes),
-                   "normalize_by": params.normalize_by, "gain": params.gain},
+        "chosen": {"lags": params["lags"], "hidden_layer_sizes": list(params["hidden_layer_sizes"]),
+                   "normalize_by": params["normalize_by"], "gain": params["gain"]},
     }  # fmt: skip
 
 

@@ -319,7 +319,8 @@ def _draw(choices: Choices, frame: Table, forecast: Forecast, folder: Path) -> N
     from matplotlib.figure import Figure
 
     from tractable import plots
-    from tractable.forecast.panel import ColumnRoles, read_panel
+    from tractable.forecast.data_frames import ColumnRoles
+    from tractable.forecast.panel import read_panel
 
     target = choices.target[0] if len(choices.target) == 1 else list(choices.target)
     roles = ColumnRoles(choices.time, target, choices.id, choices.known, choices.past)
@@ -341,7 +342,7 @@ def _results(
     choices: Choices, forecaster: Forecaster, forecast: Forecast, tested: Backtest,
     seconds: float, notes: tuple[str, ...],
 ) -> Results:  # fmt: skip
-    found, setting = tested.summary(), asdict(forecaster.best_params_)
+    found, setting = tested.summary(), forecaster.best_params_
     ours, naive = found["model"], found["seasonal naive"]
     words = (
         ("mean squared error", "mse", "smaller", None),
