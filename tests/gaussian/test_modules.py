@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from tractable import Gaussian
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 
 def net() -> Any:

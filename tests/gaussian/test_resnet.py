@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tractable import Gaussian
 from tractable.rules import activation_moments
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 
 class BasicBlock(nn.Module):

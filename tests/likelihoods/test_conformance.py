@@ -316,6 +316,7 @@ class TestLearntMultivariateNormal(TestMultivariateNormal):
 
 class TestJoint(LikelihoodConformance):
     check_members = False  # counts beside numbers
+    has_conditional = False
     width = 3
     bad_targets = (torch.full((3, 2), math.nan), torch.tensor([[0.0, 1.5], [1, 1], [2, 2]]))
 
@@ -338,6 +339,7 @@ class TestJoint(LikelihoodConformance):
 
 
 class TestLearntJoint(TestJoint):
+    has_conditional = False
     width = 2
     online_shortfall = 60.0  # two parameters
     evidence_tolerance = 1e-3  # a kink

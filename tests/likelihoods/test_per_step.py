@@ -27,7 +27,7 @@ from tractable.likelihoods import (
     StudentT,
     VonMises,
 )
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 D = torch.float64
 COUNTS = torch.tensor([[0.0, 2, 1], [4, 0, 3]], dtype=D)

@@ -12,7 +12,7 @@ import tractable as tr
 from tractable.errors import ConvergenceError
 from tractable.nn import DeepEquilibrium
 from tractable.nn.equilibrium import solve_fixed_point
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 D = torch.float64
 W = torch.tensor([[0.2, -0.4, 0.1], [0.3, 0.1, -0.2], [-0.1, 0.5, 0.2]], dtype=D)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable.nn import TruncatedBPTT
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 D = torch.float64
 W = torch.tensor([[0.2, -0.4, 0.1], [0.3, 0.1, -0.2], [-0.1, 0.5, 0.2]], dtype=D)

@@ -8,7 +8,7 @@ import tractable
 from tractable.errors import TractableError
 
 #: Stands for a killed process in the conformance tests, so nothing may catch it.
-EXEMPT = {"tractable.testing.keeping.Killed"}
+EXEMPT = {"tractable.testing.learner_persistence.SimulatedCrash"}
 
 
 def exceptions() -> dict[str, type[BaseException]]:

@@ -17,7 +17,7 @@ from torch.nn.modules import activation
 
 from tractable import Gaussian
 from tractable.rules.activation import MODES, Mode, activation_moments
-from tractable.testing.regimes import generator, normal, uniform
+from tractable.testing.gaussians import generator, normal, uniform
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Threshold": (0.4, 0.1),

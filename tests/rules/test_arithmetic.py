@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from tractable import Gaussian
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import REGIMES, gaussian, generator
+from tractable.testing.gaussians import REGIMES, assert_moments_agree, gaussian, generator
 
 LOC = torch.tensor([1.5, -2.0, 4.0], dtype=torch.float64)
 

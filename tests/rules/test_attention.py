@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tractable import Gaussian
-from tractable.testing.regimes import generator, normal, uniform
+from tractable.testing.gaussians import generator, normal, uniform
 
 SAMPLES = 20_000
 

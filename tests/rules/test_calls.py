@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from tractable import Gaussian
-from tractable.testing.regimes import gaussian, generator
+from tractable.testing.gaussians import gaussian, generator
 
 INDEX = torch.tensor([[0, 2, 1], [1, 1, 0]])
 MASK = INDEX == 1

@@ -14,7 +14,7 @@ from tests.rules import dense
 from tests.rules.cases import BILINEAR, LINEAR, Case, label
 from tractable import Gaussian
 from tractable.moments.conditioning import condition
-from tractable.testing.regimes import REGIMES, leaves, wrapped
+from tractable.testing.gaussians import REGIMES, leaves, wrapped
 
 NOISE = 0.3
 pytestmark = pytest.mark.parametrize("regime", REGIMES)

@@ -14,7 +14,7 @@ class TestLinear(RuleConformance):
 
 
 class TestLinearised(RuleConformance):
-    cases = tuple(curve.case("linearised") for curve in LINEARISED)
+    cases = tuple(curve.case("linearized") for curve in LINEARISED)
 
 
 class TestExact(RuleConformance):

@@ -11,7 +11,7 @@ from torch import Tensor
 from tests.rules.cases import BILINEAR, ELEMENTWISE, LINEAR, Case, Curve, label
 from tractable import Gaussian
 from tractable.rules import activation_moments
-from tractable.testing.regimes import gaussian, generator
+from tractable.testing.gaussians import gaussian, generator
 
 every_case = pytest.mark.parametrize("case", [*LINEAR, *BILINEAR], ids=label)
 both_types = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -9,7 +9,7 @@ from torch import Tensor
 from tests.rules import dense
 from tests.rules.cases import BILINEAR, LINEAR, Case, label
 from tractable import Gaussian
-from tractable.testing.regimes import REGIMES
+from tractable.testing.gaussians import REGIMES
 
 
 def close(a: Tensor, b: Tensor, atol: float = 1e-12) -> None:

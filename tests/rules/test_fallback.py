@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from tractable import Gaussian
 from tractable.moments import activation as act
 from tractable.rules import activation_moments
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import gaussian, generator, normal
+from tractable.testing.gaussians import assert_moments_agree, gaussian, generator, normal
 
 GRID = torch.cartesian_prod(
     torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64),

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from tractable import Gaussian
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import gaussian, generator
+from tractable.testing.gaussians import assert_moments_agree, gaussian, generator
 
 pytestmark = pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter:UserWarning")
 """The references below call torch's, which is deprecated with a tensor."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tractable import Gaussian
 from tractable.learners.network.functional import Network
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 
 class Residual(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable import Gaussian
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 
 def relu_then_skip(h: Any) -> Any:

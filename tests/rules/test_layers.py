@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tractable import Gaussian
-from tractable.testing.regimes import gaussian, generator
+from tractable.testing.gaussians import gaussian, generator
 
 LAYERS: list[tuple[nn.Module, tuple[int, ...]]] = [
     (nn.Linear(3, 2), (3,)),

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tractable import Gaussian
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import gaussian, generator, normal, uniform
+from tractable.testing.gaussians import assert_moments_agree, gaussian, generator, normal, uniform
 
 POOLS: list[tuple[str, Any, tuple[int, ...]]] = [
     ("max_pool1d", lambda x: F.max_pool1d(x, 2), (1, 2, 4)),

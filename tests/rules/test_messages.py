@@ -14,7 +14,7 @@ from tests.rules.cases import BILINEAR, ELEMENTWISE, LINEAR, Case, Curve, label
 from tractable import Gaussian
 from tractable.moments import bilinear
 from tractable.rules import activation_moments
-from tractable.testing.regimes import (
+from tractable.testing.gaussians import (
     REGIMES,
     gaussian,
     generator,

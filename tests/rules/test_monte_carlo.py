@@ -11,8 +11,7 @@ from torch import Tensor
 
 from tests.rules import dense
 from tests.rules.cases import BILINEAR, Case, label
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import REGIMES
+from tractable.testing.gaussians import REGIMES, assert_moments_agree
 
 pytestmark = pytest.mark.parametrize("regime", REGIMES)
 

@@ -14,8 +14,7 @@ from tractable import Gaussian
 from tractable.moments.maps import Scale
 from tractable.rules.bilinear import product
 from tractable.rules.norm import robust_running_stats
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import REGIMES, gaussian, generator, normal
+from tractable.testing.gaussians import REGIMES, assert_moments_agree, gaussian, generator, normal
 
 EPS = 1e-5
 each_regime = pytest.mark.parametrize("regime", REGIMES)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from tractable import Gaussian
 from tractable.rules.activation import activation_moments
 from tractable.rules.linearized import UNTAGGED, is_pointwise
-from tractable.testing.regimes import generator, normal, uniform
+from tractable.testing.gaussians import generator, normal, uniform
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "clamp": (0.3, 0.6),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tractable import Gaussian, activation_moments
 from tractable.rules.recurrent_steps import unroll_recurrent
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 LAYERS: list[tuple[str, Any]] = [
     ("RNN", lambda: nn.RNN(3, 4)),

@@ -9,7 +9,7 @@ import tractable as tr
 from tractable.moments import shared_variance as at
 from tractable.rules import activation_moments
 from tractable.rules.shared_variance import SharedVariance
-from tractable.testing.regimes import generator
+from tractable.testing.gaussians import generator
 
 Posterior = dict[str, tr.Gaussian]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tractable import Gaussian
-from tractable.testing.regimes import generator, normal
+from tractable.testing.gaussians import generator, normal
 
 D = torch.float64
 

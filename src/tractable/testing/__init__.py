@@ -1,8 +1,8 @@
-"""Batteries of tests for what others write: inherit, supply the one thing asked for, run pytest.
+"""Conformance tests for extensions: inherit from a class, implement one method, run pytest.
 
-``LearnerConformance`` holds a learner to everything the library expects of one,
-``LikelihoodConformance`` a likelihood, and ``RuleConformance`` moment rules.
-``check_predictive`` raises unless all members of one prediction describe the same distribution.
+``LearnerConformance`` tests a learner, ``LikelihoodConformance`` a likelihood, and
+``RuleConformance`` moment rules.  ``check_predictive`` raises unless all members of a prediction
+describe the same distribution.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""What every learner must do, whatever it does inside: inherit and supply ``make``.
+"""Conformance tests of learners: inherit and implement ``make``.
 
     from tractable.testing import LearnerConformance
 
@@ -6,18 +6,18 @@
         def make(self, net, likelihood, **options):
             return Mine(net, likelihood, **options)
 
-pytest then runs all of it.  ``options`` are ``seed``, ``dtype`` and ``device``.
+pytest then runs all tests.  ``options`` are ``seed``, ``dtype`` and ``device``.
 """
 
 from __future__ import annotations
 
-from tractable.testing.computing import Computing
-from tractable.testing.keeping import Keeping, Killed
+from tractable.testing.learner_behavior import BehaviorTests
 from tractable.testing.learner_case import classes, regression
-from tractable.testing.weights import Weights
+from tractable.testing.learner_persistence import PersistenceTests, SimulatedCrash
+from tractable.testing.learner_posterior import PosteriorTests
 
-__all__ = ["Killed", "LearnerConformance", "classes", "regression"]
+__all__ = ["LearnerConformance", "SimulatedCrash", "classes", "regression"]
 
 
-class LearnerConformance(Computing, Weights, Keeping):
-    """Tests that hold for any learner; ``LearnerCase`` says what to supply."""
+class LearnerConformance(BehaviorTests, PosteriorTests, PersistenceTests):
+    """Tests that every learner passes; ``LearnerCase`` states what to implement."""

@@ -1,4 +1,4 @@
-"""What the tests of a likelihood ask for, and the outputs that they use."""
+"""What a subclass of the likelihood tests implements, and the outputs that the tests use."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ SEEDS = 5
 
 
 class LikelihoodCase(ABC):
-    """The likelihood under test; a subclass supplies ``make``, ``observed`` and ``bad_targets``.
+    """The likelihood under test; a subclass implements ``make``, ``observed`` and ``bad_targets``.
 
-    The other members have defaults.  A test that does not apply is switched off by one of them,
-    never by leaving the test out.
+    The other members have defaults.  A test that does not apply is switched off by one of them.
     """
 
     width: ClassVar[int] = 1
     """Number of outputs of the network that an observation needs."""
 
     bad_targets: ClassVar[Sequence[Tensor]] = ()
-    """Targets for three rows, each of which must be refused."""
+    """Invalid targets for three rows: each must raise an error."""
 
     arguments: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """For an argument of the constructor that the tests cannot vary by themselves (they vary
@@ -48,6 +47,9 @@ class LikelihoodCase(ABC):
     normalized: ClassVar[bool] = True
     """Whether predictions at known outputs have the density ``exp(log_prob)``.  False where
     predictions are defined in another way, such as probabilities that are divided by their sum."""
+
+    has_conditional: ClassVar[bool] = True
+    """Whether ``conditional`` returns a distribution.  False for several kinds of targets."""
 
     exact_predictive: ClassVar[bool] = True
     """Whether the density of a prediction is the evidence.  False for an approximation."""
@@ -72,33 +74,33 @@ class LikelihoodCase(ABC):
 
     @abstractmethod
     def make(self) -> Likelihood:
-        """A new likelihood."""
+        """Return a new likelihood."""
 
     @abstractmethod
     def observed(self) -> Tensor:
-        """Three observations, in the shape that ``targets`` gives; numbers in float64."""
+        """Return three observations in the shape that ``targets`` returns; numbers in float64."""
 
     def outputs(self, seed: int = 0) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the outputs at three rows."""
+        """Return mean and variance of the outputs at three rows."""
         generator, shape = torch.Generator().manual_seed(seed), (ROWS, self.width)
         mean = 0.7 * torch.randn(shape, generator=generator, dtype=torch.float64) + 0.3
         return mean, 0.05 + 0.6 * torch.rand(shape, generator=generator, dtype=torch.float64)
 
     def noise_variance(self, p: Predictive) -> Tensor:
-        """What ``rescale(scale)`` multiplies by ``scale``, from a prediction at known outputs."""
+        """Return what ``rescale(scale)`` multiplies, from a prediction at known outputs."""
         return p.aleatoric
 
-    # --- what follows ------------------------------------------------------------------------
+    # --- derived from these ----------------------------------------------------------------
 
-    def many(self, seeds: int = SEEDS, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Observations, means and variances of ``outputs`` of several seeds, below each other."""
+    def several_outputs(self, seeds: int = SEEDS, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Return observations, means and variances for several seeds of ``outputs``, as rows."""
         each = [self.outputs(seed) for seed in range(first, first + seeds)]
         y = self.observed()
         mean, variance = (torch.cat(parts) for parts in zip(*each, strict=True))
         return y.repeat(seeds, *[1] * (y.ndim - 1)), mean, variance
 
     def draw(self, likelihood: Likelihood, z: Tensor, seed: int) -> Tensor:
-        """One target for each row of known outputs, from the likelihood's own predictions."""
+        """Return a target for each row of known outputs, sampled from predictions."""
         p = likelihood.predictive(z, torch.zeros_like(z))
         drawn = p.sample(1, torch.Generator().manual_seed(seed))[0]
         return likelihood.targets(drawn, z.shape)

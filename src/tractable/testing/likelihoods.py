@@ -1,4 +1,4 @@
-"""What every likelihood must do: inherit, supply ``make`` and ``observed``.
+"""Conformance tests of likelihoods: inherit, implement ``make`` and ``observed``.
 
     from tractable.testing import LikelihoodConformance
 
@@ -11,10 +11,10 @@
         def observed(self):
             return torch.tensor([[0.0], [3.0], [7.0]], dtype=torch.float64)
 
-pytest then runs all of it: are evidence, messages and all members of a prediction integrals of the
-likelihood, is a learned noise the one of simulated data, does ``config`` hold every argument, and
-does every learner fit, predict, mix and save with it?  What does not apply is declared by the
-attributes of ``tractable.testing.likelihood_case.LikelihoodCase``.
+pytest then tests that evidence, messages and all members of a prediction are integrals of the
+likelihood, that a learned noise is the one of simulated data, that ``config`` contains every
+argument, and that every learner can fit, predict and save with it.  Tests that do not apply are
+declared by attributes of ``tractable.testing.likelihood_case.LikelihoodCase``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from torch import Tensor, nn
 import tractable as tr
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
-from tractable.testing.arguments import Arguments
-from tractable.testing.evidence import Evidence
 from tractable.testing.likelihood_case import ROWS
-from tractable.testing.noise import Noise
-from tractable.testing.predictions import Predictions
+from tractable.testing.likelihood_config import ConfigTests
+from tractable.testing.likelihood_evidence import EvidenceTests
+from tractable.testing.likelihood_noise import NoiseTests
+from tractable.testing.likelihood_predictions import PredictionTests
 
 COPIES = 4
-"""How often the three observations are learnt."""
+"""How often the three observations are repeated in the training data."""
 LEARNERS: dict[str, dict[str, Any]] = {
     "TAGI": {},
     "BayesByBackprop": {"lr": 1e-3, "n_weight_samples": 4},
@@ -46,19 +46,19 @@ LEARNERS: dict[str, dict[str, Any]] = {
 }
 
 
-class LikelihoodConformance(Evidence, Predictions, Noise, Arguments):
-    """Tests that hold for any likelihood; ``LikelihoodCase`` says what to supply."""
+class LikelihoodConformance(EvidenceTests, PredictionTests, NoiseTests, ConfigTests):
+    """Tests that every likelihood passes; ``LikelihoodCase`` states what to implement."""
 
     # --- learners ----------------------------------------------------------------------------
 
     def rows(self) -> tuple[Tensor, Tensor]:
-        """A few inputs, and the three observations several times over."""
+        """Return a few inputs, and the three observations, repeated."""
         y = self.observed()
         inputs = torch.randn(ROWS * COPIES, 2, generator=torch.Generator().manual_seed(7))
         return inputs, y.repeat(COPIES, *[1] * (y.ndim - 1))
 
     def fitted(self, learner: str, members: int = 0) -> tr.Learner:
-        """A learner of that name, or an ensemble of such, after two epochs."""
+        """Return a learner, or an ensemble of learners, after two epochs."""
         x, y = self.rows()
         net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, self.width))
         kind, options = getattr(tr, learner), LEARNERS[learner]
@@ -68,7 +68,7 @@ class LikelihoodConformance(Evidence, Predictions, Noise, Arguments):
         return model.fit(x, y, epochs=2, batch_size=6, progress=False)
 
     def check_prediction(self, p: Predictive, y: Tensor) -> None:
-        """A prediction is a distribution: finite, its parts sum up, and it can be drawn from."""
+        """Check that a prediction is finite, that its parts add up, and that it has samples."""
         log_prob = p.log_prob(y)
         assert log_prob.shape == y.shape[:1]
         assert torch.isfinite(log_prob).all()
@@ -113,6 +113,6 @@ class LikelihoodConformance(Evidence, Predictions, Noise, Arguments):
             assert torch.equal(buffer, dict(model.likelihood.named_buffers())[name])
 
     def to_load(self) -> Likelihood | None:
-        """What ``load`` needs besides the file: nothing, for a likelihood of the library."""
+        """Return the argument of ``load`` besides the file: None for those of the library."""
         own = type(self.make()).__module__.startswith("tractable.likelihoods")
         return None if own else self.make()

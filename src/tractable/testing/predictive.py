@@ -1,4 +1,4 @@
-"""Whether everything a prediction offers describes one and the same distribution.
+"""Check that all members of a prediction describe the same distribution.
 
     from tractable.testing import check_predictive
 
@@ -10,8 +10,8 @@ The density (or probability of each count) is integrated numerically; mass, mean
 ``quantile``, ``mode`` and ``sample`` must agree with the integral, and so must the results of
 ``rescaled``, ``with_noise_scaled``, ``with_noise_mixture``, ``with_extra_variance``,
 ``with_novelty``, ``squeezed``, ``double`` and ``mixture_over_draws``.
-What a prediction does not offer is skipped: a ``TypeError`` whose message contains "cannot",
-"no ..." or "does not" is how a ``Predictive`` declines.  Any other error is an error.
+Members that do not apply are skipped: they raise a ``TypeError`` whose message contains "cannot",
+"no ..." or "does not".
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def check_predictive(
 
 
 class _Case:
-    """A prediction in double precision where it offers that, and what is asked of it."""
+    """A prediction, in double precision if possible, and the tolerances of the checks."""
 
     def __init__(
         self, given: Predictive, tolerance: float, draws: int, seed: int, check_mode: bool
@@ -109,7 +109,7 @@ class _Case:
         self.p = given if exact is None else exact
 
     def of(self, predictive: Predictive) -> _Case:
-        """The same case for another prediction."""
+        """Return the same case for another prediction."""
         return _Case(predictive, self.tolerance, self.draws, self.seed, self.check_mode)
 
     @property
@@ -123,7 +123,7 @@ class _Case:
         return type(self.p).__name__
 
     def density(self) -> Density | None:
-        """Log density of every number by itself, or None if only whole rows have one."""
+        """Return the log density of every number by itself, or None if there is none."""
         if self.single:
             return lambda y: self.p.log_prob(y).reshape(self.p.mean.shape)
         return (
@@ -133,14 +133,14 @@ class _Case:
         )
 
     def sample(self, predictive: Predictive) -> Tensor:
-        """Samples, with full turns removed where the target is an angle."""
+        """Return samples; angles are within half a turn of the mean."""
         generator = torch.Generator().manual_seed(self.seed)
         drawn: Tensor = self.p.unwrapped(predictive.sample(self.draws, generator)).double()
         return drawn
 
 
 def _offered(ask: Callable[..., Found], *arguments: object) -> Found | None:
-    """What a prediction returns, or None if it declines."""
+    """Return the result of a member, or None if it does not apply."""
     try:
         return ask(*arguments)
     except TypeError as error:

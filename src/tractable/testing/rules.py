@@ -1,11 +1,11 @@
-"""What every moment rule must do: inherit ``RuleConformance`` and supply ``cases``.
+"""Conformance tests of moment rules: inherit ``RuleConformance`` and set ``cases``.
 
     from tractable.testing import RuleCase, RuleConformance
 
     class TestMyRules(RuleConformance):
-        cases = [RuleCase("softsign", F.softsign, ((8,),), kind="linearised")]
+        cases = [RuleCase("softsign", F.softsign, ((8,),), kind="linearized")]
 
-pytest then runs every case in every regime of ``tractable.testing.regimes``.
+pytest then runs every case in every regime of ``tractable.testing.gaussians``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,18 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian
 from tractable.rules.activation import activation_moments
-from tractable.testing.monte_carlo import assert_moments_agree
-from tractable.testing.regimes import REGIMES, gaussian, generator, leaves, normal, wrapped
+from tractable.testing.gaussians import (
+    REGIMES,
+    assert_moments_agree,
+    gaussian,
+    generator,
+    leaves,
+    normal,
+    wrapped,
+)
 
-Kind = Literal["linear", "linearised", "exact", "tangent"]
-KINDS: tuple[Kind, ...] = ("linear", "linearised", "exact", "tangent")
+Kind = Literal["linear", "linearized", "exact", "tangent"]
+KINDS: tuple[Kind, ...] = ("linear", "linearized", "exact", "tangent")
 _STEP = 1e-5  # of a central difference: its error is of the order of 1e-10
 
 
@@ -33,13 +40,13 @@ class RuleCase:
     """One torch function to run on tensors, and on Gaussians, of the given shapes."""
 
     name: str
-    """What pytest shows."""
+    """Name of the test case."""
     function: Callable[..., Tensor]
-    """Takes as many tensors as there are shapes."""
+    """Function of as many tensors as there are shapes."""
     shapes: tuple[tuple[int, ...], ...]
-    """The shapes of the arguments, at most 48 entries together."""
+    """Shapes of the arguments, at most 48 entries together."""
     kind: Kind = "linear"
-    """``"linear"``: linear in each argument, with exact moments.  ``"linearised"``: entry by
+    """``"linear"``: linear in each argument, with exact moments.  ``"linearized"``: entry by
     entry, with the moments of its tangent at the mean.  ``"exact"``: entry by entry, with exact
     moments.  ``"tangent"``: any function, with the moments of its tangent at the means."""
     positive: bool = False
@@ -52,7 +59,7 @@ class RuleCase:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {self.kind!r}")
 
     def inputs(self, regime: str) -> list[Gaussian]:
-        """Random arguments of a regime, the same on every machine."""
+        """Return random arguments of a regime, the same on every machine."""
         source = generator(self.name, regime)
         drawn = [gaussian(shape, regime, source) for shape in self.shapes]
         return [
@@ -61,15 +68,15 @@ class RuleCase:
         ]
 
     def on_gaussians(self, inputs: Sequence[Any]) -> Gaussian:
-        """The function of Gaussians, by its rule."""
+        """Return the function of Gaussians, by its rule."""
         with activation_moments("exact" if self.kind == "exact" else "linear"):
             z = self.function(*inputs)
-        assert isinstance(z, Gaussian), f"{self.name} of Gaussians is no Gaussian"
+        assert isinstance(z, Gaussian), f"{self.name} of Gaussians does not return a Gaussian"
         return z
 
     def on_rows(self, inputs: list[Gaussian]) -> Callable[..., Tensor]:
-        """The function whose samples have the moments of the rule, of flat rows."""
-        if self.kind == "linearised":
+        """Return the function of flat rows whose samples have the moments of the rule."""
+        if self.kind == "linearized":
             loc = inputs[0].loc
             slope = self.slope(loc)
             tangent = self.function(loc) + slope * -loc
@@ -92,18 +99,18 @@ class RuleCase:
         return function
 
     def slope(self, loc: Tensor) -> Tensor:
-        """Derivative of a function that acts entry by entry."""
+        """Return the derivative of a function that acts entry by entry."""
         found: Tensor = torch.func.grad(lambda mu: self.function(mu).sum())(loc)
         return found
 
     def jacobians(self, inputs: list[Gaussian]) -> list[Tensor]:
-        """``cov(output, input) / var(input)`` for each argument, flat: outputs by inputs."""
+        """Return ``cov(output, input) / var(input)`` for each argument, flat: outputs by inputs."""
         if self.kind in ("linear", "tangent"):
             locs = tuple(g.loc for g in inputs)
             found = torch.func.jacrev(self.function, argnums=tuple(range(len(locs))))(*locs)
             return [j.reshape(-1, loc.numel()) for j, loc in zip(found, locs, strict=True)]
         (g,) = inputs
-        if self.kind == "linearised":
+        if self.kind == "linearized":
             return [torch.diag(self.slope(g.loc).reshape(-1))]
         # Stein: cov(f(z), z) / var(z) is the derivative of the mean of f(z) in the mean of z.
         above, below = (
@@ -112,26 +119,26 @@ class RuleCase:
         return [torch.diag(((above - below) / (2 * _STEP)).reshape(-1))]
 
 
-def label(case: RuleCase) -> str:
-    """The name pytest shows."""
+def case_id(case: RuleCase) -> str:
+    """Return the name of the test case for pytest."""
     return case.name.replace(" ", "-").replace(",", "")
 
 
 class RuleConformance:
-    """Tests that hold for any moment rule."""
+    """Tests that every moment rule passes."""
 
     cases: ClassVar[Sequence[RuleCase]] = ()
-    """What a subclass supplies."""
+    """Cases of a subclass."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Every test of a case runs once per case, and per regime where it has one."""
+        """Parametrize tests by case, and by regime if they have one."""
         if "case" in metafunc.fixturenames:
-            metafunc.parametrize("case", self.cases, ids=label)
+            metafunc.parametrize("case", self.cases, ids=case_id)
         if "regime" in metafunc.fixturenames:
             metafunc.parametrize("regime", REGIMES)
 
     def test_there_are_cases(self) -> None:
-        assert self.cases, "supply cases = [RuleCase(...), ...]"
+        assert self.cases, "set cases = (RuleCase(...), ...)"
 
     def test_moments_are_those_of_samples(self, case: RuleCase, regime: str) -> None:
         inputs = case.inputs(regime)
@@ -148,7 +155,7 @@ class RuleConformance:
         jacobians = case.jacobians(inputs)
         want = [j.T @ d_mu.reshape(-1) for j in jacobians]
         want += [(j**2).T @ d_var.reshape(-1) for j in jacobians]
-        # A central difference has an error; a kink without variance has no slope to compare.
+        # A central difference has an error; a kink without variance has no slope.
         tolerance = 1e-12 if case.kind != "exact" else 1e-6
         torch.testing.assert_close(
             [m.reshape(-1) for m in got], want, rtol=tolerance, atol=tolerance

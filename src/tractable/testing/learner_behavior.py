@@ -1,4 +1,4 @@
-"""What a learner computes: it learns, predicts, draws, refuses and prunes."""
+"""Tests that a learner learns, predicts, samples, prunes and raises errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tractable.learners import Learner, Method
 from tractable.testing.learner_case import LearnerCase, classes, regression
 
 
-class Computing(LearnerCase):
+class BehaviorTests(LearnerCase):
     """Tests of what a learner does with data."""
 
     # --- learning ------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from tractable.likelihoods import Likelihood
 from tractable.testing.likelihood_case import LikelihoodCase
 
 
-class Arguments(LikelihoodCase):
-    """Does ``config`` make the likelihood again, whatever its arguments are?"""
+class ConfigTests(LikelihoodCase):
+    """Tests that a likelihood can be made again from its ``config``."""
 
     def test_its_arguments_make_it_again(self) -> None:
-        assert_same(again(self.make()), self.make())
+        assert_same(rebuilt(self.make()), self.make())
 
     def test_every_argument_is_in_its_config(self) -> None:
         """With another value for one argument at a time."""
@@ -27,10 +27,10 @@ class Arguments(LikelihoodCase):
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 continue
             likelihood = self.varied(name, parameter, base)
-            assert_same(again(likelihood), likelihood)
+            assert_same(rebuilt(likelihood), likelihood)
 
     def varied(self, name: str, parameter: inspect.Parameter, base: dict[str, Any]) -> Likelihood:
-        """The likelihood with another value of one argument."""
+        """Return the likelihood with another value of one argument."""
         kind = type(self.make())
         if name in self.arguments:
             return kind(**{**base, **self.arguments[name]})
@@ -42,13 +42,13 @@ class Arguments(LikelihoodCase):
             except (TypeError, ValueError):
                 continue
         raise AssertionError(
-            f"no other value of the argument {name} is known: supply one that is possible, "
+            f"no other value of the argument {name} is known: give a valid one, "
             f"arguments = {{{name!r}: {{{name!r}: ...}}}}"
         )
 
 
 def candidates(given: Any, hint: Any) -> Iterator[Any]:
-    """Values of an argument that are not the given one."""
+    """Yield values of an argument other than the given one."""
     options = [option for part in (hint, *get_args(hint)) for option in _literals(part)]
     yield from (option for option in options if option != given)
     if isinstance(given, bool):
@@ -65,8 +65,8 @@ def _literals(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def again(likelihood: Likelihood) -> Likelihood:
-    """The likelihood made from its config, as a file holds it."""
+def rebuilt(likelihood: Likelihood) -> Likelihood:
+    """Return the likelihood made from its config, as from a file."""
     arguments = json.loads(json.dumps(likelihood.config()))
     made: Likelihood = type(likelihood)(**arguments)
     return made
@@ -79,8 +79,8 @@ def assert_same(got: nn.Module, want: nn.Module) -> None:
     assert own.keys() == other.keys()
     for name, value in other.items():
         assert torch.equal(own[name], value), f"config() loses an argument: {name} differs"
-    for module, twin in zip(got.modules(), want.modules(), strict=True):
-        for name in vars(twin).keys() - vars(nn.Module()).keys():
-            one, two = vars(module).get(name), vars(twin)[name]
+    for module, other_module in zip(got.modules(), want.modules(), strict=True):
+        for name in vars(other_module).keys() - vars(nn.Module()).keys():
+            one, two = vars(module).get(name), vars(other_module)[name]
             same = torch.equal(one, two) if isinstance(one, Tensor) else one == two
             assert same, f"config() loses an argument: {name} is {one!r}, not {two!r}"

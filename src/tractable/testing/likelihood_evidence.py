@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods import Likelihood
-from tractable.testing.integration import Estimate, reference
 from tractable.testing.likelihood_case import ROWS, LikelihoodCase
+from tractable.testing.reference_integrals import Estimate, reference
 
 STANDARD_ERRORS = 10
-"""Of estimates whose error is itself estimated, from eight blocks of points."""
+"""Allowed standard errors; the error itself is estimated, from eight blocks of points."""
 _SEEDS = 50
 
 
@@ -26,8 +26,8 @@ def assert_close(got: Tensor, want: Estimate, size: Tensor | float, tolerance: f
     )
 
 
-class Evidence(LikelihoodCase):
-    """Is the evidence the integral of the likelihood, and are the messages its derivatives?"""
+class EvidenceTests(LikelihoodCase):
+    """Tests that the evidence is an integral of the likelihood, and messages its derivatives."""
 
     # --- targets -----------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ class Evidence(LikelihoodCase):
         assert torch.equal(self.make().targets(y, torch.Size([ROWS, self.width])), y)
 
     def test_bad_targets_are_refused(self) -> None:
-        assert len(self.bad_targets) > 0, "supply bad_targets = [...]"
+        assert len(self.bad_targets) > 0, "set bad_targets = (...,)"
         for y in self.bad_targets:
             with pytest.raises(ValueError, match=r"\w"):
                 self.make().targets(y, torch.Size([ROWS, self.width]))
@@ -44,6 +44,21 @@ class Evidence(LikelihoodCase):
     def test_targets_for_other_rows_are_refused(self) -> None:
         with pytest.raises(ValueError, match=r"\w"):
             self.make().targets(self.observed()[:2], torch.Size([ROWS, self.width]))
+
+    def test_the_conditional_distribution_has_the_density_of_the_likelihood(self) -> None:
+        """Its log density, summed over a row, is ``log_prob``."""
+        likelihood, y = self.make(), self.observed()
+        z, _ = self.outputs(seed=4)
+        if not self.has_conditional:
+            with pytest.raises(TypeError, match="conditional"):
+                likelihood.conditional(z)
+            return
+        found = likelihood.conditional(z).log_prob(y.to(z.dtype))
+        found = found.flatten(1).sum(1) if found.ndim > 1 else found
+        if self.normalized:
+            want = likelihood.log_prob(y, z)
+            torch.testing.assert_close(found, want, rtol=1e-6, atol=1e-6)
+        assert bool(found.isfinite().all())
 
     # --- evidence and posterior --------------------------------------------------------------
 
@@ -53,7 +68,7 @@ class Evidence(LikelihoodCase):
         An observation that makes an output less certain may leave its variance as it is.
         """
         likelihood = self.make()
-        y, mean, variance = self.many()
+        y, mean, variance = self.several_outputs()
         want = reference(likelihood.log_prob, y, mean, variance)
         tolerance = self.evidence_tolerance
         got = likelihood.log_evidence(y, mean, variance)
@@ -73,7 +88,7 @@ class Evidence(LikelihoodCase):
 
     def test_messages_are_the_derivatives_of_the_evidence(self) -> None:
         likelihood = self.make()
-        y, mean, variance = self.many(first=2)
+        y, mean, variance = self.several_outputs(first=2)
         got = likelihood.messages(y, mean, variance)
         want = Likelihood.messages(likelihood, y, mean, variance)
         for message, derivative, looser in zip(got, want, (1, 10), strict=True):
@@ -83,7 +98,7 @@ class Evidence(LikelihoodCase):
     def test_derivatives_by_finite_differences(self) -> None:
         """The second derivative as far as it is negative."""
         likelihood = self.make()
-        y, mean, variance = self.many(first=3)
+        y, mean, variance = self.several_outputs(first=3)
         d_mu, d_var = likelihood.messages(y, mean, variance)
         at = likelihood.log_evidence(y, mean, variance)
         for k in range(self.width):
@@ -122,7 +137,7 @@ class Evidence(LikelihoodCase):
     def test_an_update_gets_the_same_messages_and_noise(self) -> None:
         """``messages_and_noise`` is ``messages`` and ``update_noise`` at once."""
         likelihood = self.make()
-        y, mean, variance = self.many(first=6)
+        y, mean, variance = self.several_outputs(first=6)
         *sent, updated = likelihood.messages_and_noise(y, mean, variance)
         noise = likelihood.update_noise(y, mean, variance)
         messages = likelihood.messages(y, mean, variance)

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from tractable.likelihoods import Likelihood
 from tractable.predictive import Predictive
-from tractable.testing.evidence import assert_close
-from tractable.testing.integration import Estimate, average, reference, smooth_nodes
 from tractable.testing.likelihood_case import LikelihoodCase
+from tractable.testing.likelihood_evidence import assert_close
 from tractable.testing.predictive import check_predictive
+from tractable.testing.reference_integrals import Estimate, average, reference, smooth_nodes
 
 _DRAWS = 10_000
 _SHARES = (0.05, 0.3, 0.6, 0.95)
@@ -21,8 +21,8 @@ _TARGETS = 4
 """Targets per row at which densities are compared."""
 
 
-class Predictions(LikelihoodCase):
-    """Do predictions describe the distribution that the likelihood states?"""
+class PredictionTests(LikelihoodCase):
+    """Tests that predictions describe the distribution of the likelihood."""
 
     def test_at_known_outputs_predictions_are_the_likelihood(self) -> None:
         """Density, mean, distribution function, quantiles and samples; the density has mass one."""
@@ -95,25 +95,25 @@ class Predictions(LikelihoodCase):
         assert_close(p.aleatoric, aleatoric, std.square(), self.prediction_tolerance)
         assert_close(p.epistemic, square, std.square(), self.prediction_tolerance)
 
-    # --- what they use -----------------------------------------------------------------------
+    # --- used by the tests -----------------------------------------------------------------------
 
     def known(self, likelihood: Likelihood, mean: Tensor, variance: Tensor) -> Predictive:
-        """Predictions at the outputs of ``smooth_nodes``, as rows below each other."""
+        """Return predictions at the outputs of ``smooth_nodes``, as rows."""
         e, _ = smooth_nodes(self.width)
         z = (mean + variance.sqrt() * e.unsqueeze(2)).reshape(-1, self.width)
         return likelihood.predictive(z, torch.zeros_like(z))
 
     def repeated(self, y: Tensor) -> Tensor:
-        """Targets of the rows of ``known``."""
+        """Return targets repeated for the rows of ``known``."""
         return y.repeat(smooth_nodes(self.width)[0][..., 0].numel(), *[1] * (y.ndim - 1))
 
     def over(self, values: Tensor, mean: Tensor) -> Estimate:
-        """Average over the outputs of what ``known`` predicts."""
+        """Return the average over the outputs of values of ``known``."""
         nodes = smooth_nodes(self.width)[0].shape[:2]
         return average(values.reshape(*nodes, len(mean), *values.shape[1:]), self.width)
 
     def possible(self, likelihood: Likelihood, p: Predictive, shape: torch.Size) -> list[Tensor]:
-        """Targets to compare densities at: samples, and each class."""
+        """Return targets at which densities are compared: samples, or each class."""
         drawn = p.sample(_TARGETS, torch.Generator().manual_seed(0))
         if p.has_classes:
             labels = [torch.full(drawn.shape[1:], k) for k in range(p.probs.shape[-1])]
@@ -122,7 +122,7 @@ class Predictions(LikelihoodCase):
 
 
 def offers_cdf(p: Predictive) -> bool:
-    """Whether there is a distribution function."""
+    """Return whether there is a distribution function."""
     try:
         p.cdf(p.mean)
     except TypeError:
@@ -131,6 +131,6 @@ def offers_cdf(p: Predictive) -> bool:
 
 
 def is_angle(p: Predictive) -> bool:
-    """Whether a full turn changes nothing."""
+    """Return whether a full turn changes nothing."""
     turned: Tensor = p.unwrapped(p.mean + 2 * math.pi)
     return bool(torch.isclose(turned, p.mean, atol=1e-5).all())

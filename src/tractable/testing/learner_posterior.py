@@ -1,7 +1,7 @@
-"""Tests that the posterior of a learner, its predictions and its draws are one and the same.
+"""Tests that posterior, predictions and samples of a learner agree.
 
-With one linear layer a drawn function shows the drawn weights: its value at zero is the bias, and
-what it grows by along an input is a weight.
+With one linear layer a sampled function shows the sampled weights: its value at zero is the bias,
+and its slope along an input is a weight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STANDARD_ERRORS = 6
 
 
 def linear_data(seed: int, scale: float) -> tuple[Tensor, Tensor]:
-    """Rows of ``INPUTS`` numbers and a linear function of them, with noise of deviation 0.1."""
+    """Return rows of ``INPUTS`` numbers and a linear function of them with noise of std 0.1."""
     generator = torch.Generator().manual_seed(seed)
     x = scale * torch.randn(40, INPUTS, generator=generator)
     weights = torch.linspace(-1, 1, INPUTS) / scale
@@ -42,27 +42,27 @@ def close(got: Tensor, want: Tensor, allowed: Tensor | float, what: str) -> None
     )
 
 
-class Weights(LearnerCase):
-    """Does ``posterior`` show the weights that ``sample`` draws and ``outputs`` predicts with?"""
+class PosteriorTests(LearnerCase):
+    """Tests that ``posterior``, ``sample`` and ``outputs`` describe the same weights."""
 
     def linear_model(self, seed: int = 0, scale: float = 1.0) -> Any:
-        """A fitted learner of one linear layer."""
+        """Return a fitted learner of one linear layer."""
         if not self.linear:
             pytest.skip("a network of one linear layer cannot be learned")
         if self.dropout:
-            pytest.skip("what dropout leaves out is no part of the posterior")
+            pytest.skip("the posterior does not include dropout")
         net = nn.Sequential(nn.Linear(INPUTS, 1))
         model = self.make(net, tr.likelihoods.Normal(0.1), seed=seed, dtype=torch.float64)
         return model.fit(*linear_data(seed, scale), epochs=2, batch_size=10, distance_aware=False)
 
     def drawn_weights(self, model: Any) -> Tensor:
-        """Weights and bias of drawn functions, ``[draws, INPUTS + 1]``."""
+        """Return weights and bias of sampled functions, ``[draws, INPUTS + 1]``."""
         at = torch.cat([torch.eye(INPUTS), torch.zeros(1, INPUTS)]).double()
         values = model.sample(at, _DRAWS, generator=torch.Generator().manual_seed(3))[..., 0]
         return torch.cat([values[:, :-1] - values[:, -1:], values[:, -1:]], 1)
 
     def moments(self, model: Any) -> tuple[Tensor, Tensor]:
-        """Mean and variance of weights and bias by the posterior, over all members."""
+        """Return posterior mean and variance of weights and bias, over all members."""
         each = getattr(model, "posteriors", [model.posterior])
         loc = torch.stack([p.loc for p in each]).double()
         variance = torch.stack([p.variance for p in each]).double()

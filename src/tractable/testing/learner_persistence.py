@@ -1,4 +1,4 @@
-"""Files, copies and resuming: a learner that was put away comes back as it was."""
+"""Tests of files, copies and resumed training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tractable.learners import Checkpoint, EarlyStopping, InvalidModelFile, Lear
 from tractable.testing.learner_case import LearnerCase, regression
 
 
-class Killed(Exception):
-    """Raised by a callback in place of a killed process."""
+class SimulatedCrash(Exception):
+    """Raised by a callback to simulate a killed process."""
 
 
-class Keeping(LearnerCase):
-    """Tests of what a learner keeps."""
+class PersistenceTests(LearnerCase):
+    """Tests that files, copies and checkpoints preserve a learner."""
 
     # --- saving --------------------------------------------------------------------------
 
@@ -58,9 +58,9 @@ class Keeping(LearnerCase):
 
         def kill(learner: Learner, record: dict[str, float]) -> None:
             if record["epoch"] == 2:
-                raise Killed
+                raise SimulatedCrash
 
-        with pytest.raises(Killed):
+        with pytest.raises(SimulatedCrash):
             run([Checkpoint(path), kill])
         resumed = run([], path)
         assert self.state(resumed) == self.state(run([]))

@@ -21,30 +21,42 @@ _SHORT = 1.0
 """Log likelihood that the noise learned from all rows may lack of that of the true noise."""
 
 
-class Noise(LikelihoodCase):
-    """Is a noise that is learned the one the data have, and is a noise rescaled as stated?"""
+class NoiseTests(LikelihoodCase):
+    """Tests that a learned noise is that of the data, and that ``rescale`` multiplies it."""
 
-    def many_outputs(self, seed: int) -> tuple[Tensor, Tensor]:
-        """Means and variances of the outputs of a data set."""
-        _, mean, variance = self.many(_SEEDS, first=1000 * (seed + 1))
+    def data_set(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Return means and variances of the outputs of a data set."""
+        _, mean, variance = self.several_outputs(_SEEDS, first=1000 * (seed + 1))
         return mean, variance
 
     def with_other_noise(self, likelihood: Likelihood, seed: int) -> Likelihood:
-        """A copy whose noise was learned from targets of other rows: it is wider."""
-        z, _ = self.many_outputs(seed)
+        """Return a copy with a wider noise, learned from targets of other rows."""
+        z, _ = self.data_set(seed)
         found = copy.deepcopy(likelihood)
-        learn(found, self.draw(likelihood, z, seed).roll(1, 0), z)
+        learn_noise(found, self.draw(likelihood, z, seed).roll(1, 0), z)
         return found
 
     def learns(self) -> bool:
-        """Whether a noise is learned; else check that nothing is."""
+        """Return whether a noise is learned; if not, check that nothing is."""
         likelihood = self.make()
         if likelihood.traits.learns_noise:
             return True
-        y, mean, variance = self.many()
+        y, mean, variance = self.several_outputs()
         assert likelihood.update_noise(y, mean, variance) == {}
         assert likelihood.sufficient_statistics(y, mean) is None
         return False
+
+    def test_noise_parameters_can_be_read(self) -> None:
+        """``noise`` has finite numbers by name, and they change when they are learned."""
+        likelihood = self.make()
+        before = {name: value.clone() for name, value in likelihood.noise.items()}
+        assert all(bool(value.isfinite().all()) for value in before.values())
+        if not likelihood.traits.learns_noise:
+            return
+        y, mean, variance = self.several_outputs()
+        likelihood.set_buffers(likelihood.update_noise(y, mean, variance))
+        assert before.keys() == likelihood.noise.keys()
+        assert any(bool((value != before[k]).any()) for k, value in likelihood.noise.items())
 
     @pytest.mark.parametrize("seed", range(3))
     def test_a_learned_noise_is_that_of_the_data(self, seed: int) -> None:
@@ -52,14 +64,14 @@ class Noise(LikelihoodCase):
         if not self.learns():
             return
         true = self.with_other_noise(self.make(), seed)
-        z, _ = self.many_outputs(seed)
+        z, _ = self.data_set(seed)
         y = self.draw(true, z, seed + 10)
         want = float(true.log_prob(y, z).sum())
         found = self.make()
-        learn(found, y, z)
+        learn_noise(found, y, z)
         assert float(found.log_prob(y, z).sum()) > want - _SHORT
         online = self.make()
-        follow(online, y, z, torch.full_like(z, 1e-9))
+        update_noise_in_batches(online, y, z, torch.full_like(z, 1e-9))
         assert float(online.log_prob(y, z).sum()) > want - self.online_shortfall
 
     @pytest.mark.parametrize("seed", range(3))
@@ -68,12 +80,12 @@ class Noise(LikelihoodCase):
         if not self.learns():
             return
         true = self.with_other_noise(self.make(), seed)
-        mean, variance = self.many_outputs(seed)
+        mean, variance = self.data_set(seed)
         noise = torch.randn(mean.shape, generator=torch.Generator().manual_seed(seed)).double()
         y = self.draw(true, mean + variance.sqrt() * noise, seed + 20)
         want = float(true.log_evidence(y, mean, variance).sum())
         found = self.make()
-        follow(found, y, mean, variance)
+        update_noise_in_batches(found, y, mean, variance)
         assert float(found.log_evidence(y, mean, variance).sum()) > want - self.online_shortfall
 
     @pytest.mark.parametrize("scale", [0.25, 3.0])
@@ -107,25 +119,25 @@ class Noise(LikelihoodCase):
         likelihood = self.make()
         if not likelihood.traits.supports_calibration:
             return
-        z, _ = self.many_outputs(0)
+        z, _ = self.data_set(0)
         y = self.draw(likelihood, z, 0)
         if likelihood.traits.learns_noise:
-            learn(likelihood, y, z)
+            learn_noise(likelihood, y, z)
         before = self.predicted_noise(likelihood, z[:3])
         likelihood.rescale(3.0)
         rescaled = self.predicted_noise(likelihood, z[:3])
         assert bool((rescaled > before).all())
-        follow(likelihood, y[:3], z[:3], torch.full_like(z[:3], 1e-6))
+        update_noise_in_batches(likelihood, y[:3], z[:3], torch.full_like(z[:3], 1e-6))
         after = self.predicted_noise(likelihood, z[:3])
         torch.testing.assert_close(after.log(), rescaled.log(), rtol=0, atol=0.02)
 
     def predicted_noise(self, likelihood: Likelihood, z: Tensor) -> Tensor:
-        """The noise of predictions at known outputs; for classes, their entropy."""
+        """Return the noise of predictions at known outputs; for classes, their entropy."""
         p = likelihood.predictive(z, torch.zeros_like(z))
         return (p.entropy if p.has_classes else self.noise_variance(p)).double()
 
 
-def learn(likelihood: Likelihood, y: Tensor, z: Tensor) -> None:
+def learn_noise(likelihood: Likelihood, y: Tensor, z: Tensor) -> None:
     """Set the noise to that of greatest likelihood, as the gradient learners do."""
     for _ in range(_EM_STEPS):
         statistics = likelihood.sufficient_statistics(y, z)
@@ -133,7 +145,9 @@ def learn(likelihood: Likelihood, y: Tensor, z: Tensor) -> None:
         likelihood.m_step(statistics)
 
 
-def follow(likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor) -> None:
+def update_noise_in_batches(
+    likelihood: Likelihood, y: Tensor, mean: Tensor, variance: Tensor
+) -> None:
     """Update the noise batch by batch, in several passes, as TAGI does.
 
     An update is one EM step on one batch, so the noise is a few passes behind its limit.

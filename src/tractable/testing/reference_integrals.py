@@ -1,7 +1,7 @@
-"""Integrals over Gaussian outputs that use ``log_prob`` of a likelihood and nothing else of it.
+"""Integrals over Gaussian outputs that use only ``log_prob`` of a likelihood.
 
-They are the reference for what a likelihood computes itself, so nothing of
-``tractable.likelihoods.quadrature`` is used here.  With one or two outputs the nodes form an even
+They are the reference for what a likelihood computes, so ``tractable.likelihoods.quadrature`` is
+not used here.  With one or two outputs the nodes form an even
 grid; with more they are quasi-random points, in blocks whose spread gives the error.
 """
 
@@ -14,16 +14,16 @@ from functools import cache
 import torch
 from torch import Tensor
 
-LogDensity = Callable[[Tensor, Tensor], Tensor]
+LogDensityFunction = Callable[[Tensor, Tensor], Tensor]
 
 _REACH = {1: 20.0, 2: 12.0}
-"""Standard deviations on both sides of the mean: observations are far out in some tests."""
+"""Standard deviations on both sides of the mean; some tests have extreme observations."""
 _NODES = {1: 5001, 2: 171}
 """Nodes of the grid along each output, by the number of outputs."""
 _BLOCKS, _POINTS = 8, 2048
-_FEW = {1: (9.0, 401), 2: (7.0, 57)}
-"""Reach and nodes of a smaller grid, for functions that do not single out some outputs."""
-_AT_ONCE = 60_000
+_SMALL = {1: (9.0, 401), 2: (7.0, 57)}
+"""Reach and nodes of a smaller grid, for smooth functions."""
+_MAX_ROWS = 60_000
 """Rows of outputs that ``log_prob`` gets in one call."""
 
 
@@ -37,7 +37,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Reference:
-    """What one observation per row says of Gaussian outputs.
+    """Evidence and posterior moments of Gaussian outputs, given one observation per row.
 
     Attributes:
         log_evidence: log of the integral of the likelihood, ``[rows]``.
@@ -52,7 +52,7 @@ class Reference:
 
 @cache
 def _sobol(width: int) -> Tensor:
-    """Standard normal points ``[blocks, points, width]``."""
+    """Return standard normal points ``[blocks, points, width]``."""
     found = []
     for seed in range(_BLOCKS):
         engine = torch.quasirandom.SobolEngine(width, scramble=True, seed=seed)
@@ -69,7 +69,7 @@ def _grid(width: int, reach: float, number: int) -> tuple[Tensor, Tensor]:
 
 @cache
 def dense_nodes(width: int) -> tuple[Tensor, Tensor]:
-    """Standardized nodes ``[blocks, nodes, width]`` and their log weights ``[nodes]``."""
+    """Return standardized nodes ``[blocks, nodes, width]`` and their log weights ``[nodes]``."""
     if width > 2:
         return _sobol(width), torch.full((_POINTS,), 1 / _POINTS, dtype=torch.float64).log()
     return _grid(width, _REACH[width], _NODES[width])
@@ -77,11 +77,11 @@ def dense_nodes(width: int) -> tuple[Tensor, Tensor]:
 
 @cache
 def smooth_nodes(width: int) -> tuple[Tensor, Tensor]:
-    """Fewer nodes than ``dense_nodes``; the same shapes."""
-    return dense_nodes(width) if width > 2 else _grid(width, *_FEW[width])
+    """Return fewer nodes than ``dense_nodes``, in the same shapes."""
+    return dense_nodes(width) if width > 2 else _grid(width, *_SMALL[width])
 
 
-def reference(log_prob: LogDensity, y: Tensor, mean: Tensor, variance: Tensor) -> Reference:
+def reference(log_prob: LogDensityFunction, y: Tensor, mean: Tensor, variance: Tensor) -> Reference:
     """Integrate ``exp(log_prob(y, z))`` over ``z ~ N(mean, variance)``, row by row.
 
     Args:
@@ -93,7 +93,7 @@ def reference(log_prob: LogDensity, y: Tensor, mean: Tensor, variance: Tensor) -
     e, log_weight = dense_nodes(mean.shape[1])
     flat = e.reshape(-1, 1, mean.shape[1])
     found = []
-    for chunk in flat.split(max(_AT_ONCE // len(mean), 1)):
+    for chunk in flat.split(max(_MAX_ROWS // len(mean), 1)):
         z = (mean + variance.sqrt() * chunk).reshape(-1, mean.shape[1])
         found.append(log_prob(y.repeat(len(chunk), *[1] * (y.ndim - 1)), z).reshape(len(chunk), -1))
     terms = torch.cat(found).reshape(*e.shape[:2], -1) + log_weight.unsqueeze(-1)
