@@ -1,8 +1,8 @@
-"""What is believed about a weight before any data, independently for each weight.
+"""Prior distributions of the weights, independent for each weight.
 
-A prior gives its log density, the derivative of it (the *score*), and, where a closed form
-exists, the Kullback-Leibler divergence of a Gaussian ``N(mu, sigma^2)`` from it.  Any
-``torch.distributions`` object of single numbers serves as well.
+A prior has a log density, its derivative (the *score*), and, if there is a closed form, the
+Kullback-Leibler divergence of a Gaussian ``N(mu, sigma^2)`` from it.  A ``torch.distributions``
+object over single numbers can be used as well.
 
 Source: "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), section 2.4.
 """
@@ -15,33 +15,34 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Prior(ABC):
-    """The distribution of every weight before any data."""
+    """The prior distribution of every weight."""
 
-    #: Whether ``divergence`` and ``divergence_gradient`` are there.
     closed_form: bool = False
+    """Whether ``divergence`` and ``divergence_gradient`` are implemented."""
 
     @abstractmethod
     def log_prob(self, w: Tensor) -> Tensor:
-        """Log density of each weight."""
+        """Return the log density of each weight, in the shape of ``w``."""
 
     def score(self, w: Tensor, out: Tensor | None = None) -> Tensor:
-        """Derivative of ``log_prob`` at each weight, written to ``out`` if given."""
+        """Return the derivative of ``log_prob`` at each weight, written to ``out`` if given."""
         with torch.enable_grad():
             leaf = w.detach().requires_grad_()
             (gradient,) = torch.autograd.grad(self.log_prob(leaf).sum(), leaf)
         return gradient if out is None else out.copy_(gradient)
 
     def divergence(self, mu: Tensor, sigma: Tensor) -> Tensor:
-        """``KL(N(mu, sigma^2) || prior)`` of each weight, in closed form."""
+        """Return ``KL(N(mu, sigma^2) || prior)`` of each weight, in closed form."""
         raise NotImplementedError(f"{self!r} has no closed-form divergence: sample it")
 
     def divergence_gradient(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivatives of ``divergence`` in ``mu`` and in ``sigma``."""
+        """Return the derivatives of ``divergence`` in ``mu`` and in ``sigma``."""
         raise NotImplementedError(f"{self!r} has no closed-form divergence: sample it")
 
     def add_divergence_gradient(
@@ -59,7 +60,7 @@ class Prior(ABC):
 
     @abstractmethod
     def config(self) -> dict[str, Any] | None:
-        """Name and arguments as JSON values; None for what a file cannot hold."""
+        """Return name and arguments as JSON values; None if a file cannot hold them."""
 
     def __repr__(self) -> str:
         arguments = dict(self.config() or {})
@@ -80,28 +81,28 @@ class Normal(Prior):
     def __init__(self, sigma: float = 1.0, mean: float = 0.0) -> None:
         self.sigma, self.mean = _positive("sigma", sigma), _finite("mean", mean)
 
+    @override
     def log_prob(self, w: Tensor) -> Tensor:
-        """See ``Prior``."""
         return -0.5 * ((w - self.mean) / self.sigma) ** 2 - math.log(self.sigma) - _HALF_LOG_2PI
 
+    @override
     def score(self, w: Tensor, out: Tensor | None = None) -> Tensor:
-        """See ``Prior``."""
         return torch.sub(w, self.mean, out=out).mul_(-1 / self.sigma**2)
 
     def divergence(self, mu: Tensor, sigma: Tensor) -> Tensor:
-        """``log(s/sigma) + (sigma^2 + (mu - m)^2) / (2 s^2) - 1/2``."""
+        """Return ``log(s/sigma) + (sigma^2 + (mu - m)^2) / (2 s^2) - 1/2``."""
         ratio = sigma / self.sigma
         return 0.5 * (ratio**2 + ((mu - self.mean) / self.sigma) ** 2 - 1) - ratio.log()
 
+    @override
     def divergence_gradient(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Prior``."""
         precision = 1 / self.sigma**2
         return (mu - self.mean) * precision, sigma * precision - 1 / sigma
 
     def add_divergence_gradient(
         self, mu: Tensor, sigma: Tensor, weight: float, d_mu: Tensor, d_sigma: Tensor
     ) -> None:
-        """Without temporary vectors, whose memory would cost more than the sums."""
+        """Add the gradient in place, without temporary vectors: these cost more than the sums."""
         alpha = weight / self.sigma**2
         d_mu.add_(mu, alpha=alpha)
         if self.mean:
@@ -109,23 +110,23 @@ class Normal(Prior):
         d_sigma.add_(sigma, alpha=alpha).addcdiv_(sigma.new_ones(()), sigma, value=-weight)
 
     @property
+    @override
     def variance(self) -> float:
-        """See ``Prior``."""
         return self.sigma**2
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Prior``."""
         return {"name": "Normal", "sigma": self.sigma, "mean": self.mean}
 
 
 class NormalEach(Prior):
-    """``w_i ~ N(mean_i, sigma_i^2)``: a mean and a deviation for every weight of a flat vector.
+    """``w_i ~ N(mean_i, sigma_i^2)``: a mean and standard deviation for every weight.
 
-    What another fit found is such a prior (``BayesByBackprop(prior=posterior)``).
+    The posterior of another fit is such a prior (``BayesByBackprop(prior=posterior)``).
 
     Args:
-        mean: mean of each weight.
-        sigma: standard deviation of each weight.
+        mean: mean of each weight, a flat vector.
+        sigma: standard deviation of each weight, a flat vector.
     """
 
     closed_form = True
@@ -137,27 +138,29 @@ class NormalEach(Prior):
                 f"{tuple(sigma.shape)}"
             )
         if not bool(torch.isfinite(mean).all()) or not bool(((sigma > 0) & sigma.isfinite()).all()):
-            raise ValueError("a prior has finite means and positive deviations (no pruned weights)")
+            raise ValueError(
+                "mean and sigma of a prior must be finite, and sigma positive (no pruned weights)"
+            )
         self.mean, self.sigma = mean.detach().clone(), sigma.detach().clone()
 
+    @override
     def log_prob(self, w: Tensor) -> Tensor:
-        """See ``Prior``."""
         mean, sigma = self._like(w)
         return -0.5 * ((w - mean) / sigma) ** 2 - sigma.log() - _HALF_LOG_2PI
 
+    @override
     def score(self, w: Tensor, out: Tensor | None = None) -> Tensor:
-        """See ``Prior``."""
         mean, sigma = self._like(w)
         return torch.sub(mean, w, out=out).div_(sigma * sigma)
 
     def divergence(self, mu: Tensor, sigma: Tensor) -> Tensor:
-        """See ``Normal``."""
+        """Return the divergence of each weight; see ``Normal``."""
         m, s = self._like(mu)
         ratio = sigma / s
         return 0.5 * (ratio**2 + ((mu - m) / s) ** 2 - 1) - ratio.log()
 
+    @override
     def divergence_gradient(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Prior``."""
         m, s = self._like(mu)
         precision = 1 / (s * s)
         return (mu - m) * precision, sigma * precision - 1 / sigma
@@ -171,11 +174,11 @@ class NormalEach(Prior):
 
     @property
     def variance(self) -> float:
-        """Mean over the weights."""
+        """Mean variance over the weights."""
         return float(self.sigma.double().square().mean())
 
     def config(self) -> None:
-        """A file does not hold it: give it to ``load``."""
+        """Return None: a file does not hold it, pass it to ``load``."""
         return
 
 
@@ -192,35 +195,35 @@ class Laplace(Prior):
     def __init__(self, scale: float = 1.0, mean: float = 0.0) -> None:
         self.scale, self.mean = _positive("scale", scale), _finite("mean", mean)
 
+    @override
     def log_prob(self, w: Tensor) -> Tensor:
-        """See ``Prior``."""
         return -(w - self.mean).abs() / self.scale - math.log(2 * self.scale)
 
     def score(self, w: Tensor, out: Tensor | None = None) -> Tensor:
-        """Zero at the kink."""
+        """Return the derivative, zero at the kink."""
         return torch.sub(w, self.mean, out=out).sign_().mul_(-1 / self.scale)
 
     def divergence(self, mu: Tensor, sigma: Tensor) -> Tensor:
-        """``log 2b + E|w - m| / b - log sigma - log(2 pi e) / 2``, with a folded normal's mean."""
+        """Return ``log 2b + E|w - m| / b - log sigma - log(2 pi e) / 2`` by a folded normal."""
         d = mu - self.mean
         t = d / sigma
         size = sigma * math.sqrt(2 / math.pi) * (-0.5 * t * t).exp() + d * _erf(t)
         return size / self.scale + (math.log(2 * self.scale) - _HALF_LOG_2PI - 0.5) - sigma.log()
 
+    @override
     def divergence_gradient(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Prior``."""
         t = (mu - self.mean) / sigma
         d_mu = _erf(t) / self.scale
         d_sigma = (-0.5 * t * t).exp() * (math.sqrt(2 / math.pi) / self.scale)
         return d_mu, d_sigma - 1 / sigma
 
     @property
+    @override
     def variance(self) -> float:
-        """See ``Prior``."""
         return 2 * self.scale**2
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Prior``."""
         return {"name": "Laplace", "scale": self.scale, "mean": self.mean}
 
 
@@ -247,27 +250,27 @@ class ScaleMixture(Prior):
         self._offset = math.log(pi / (1 - pi)) + math.log(self.sigma2 / self.sigma1)
         self._curve = 0.5 * (self.sigma2**-2 - self.sigma1**-2)
 
+    @override
     def log_prob(self, w: Tensor) -> Tensor:
-        """See ``Prior``."""
         square = -0.5 * w * w
         first = square / self.sigma1**2 + (math.log(self.pi / self.sigma1) - _HALF_LOG_2PI)
         second = square / self.sigma2**2 + (math.log((1 - self.pi) / self.sigma2) - _HALF_LOG_2PI)
         return torch.logaddexp(first, second)
 
     def score(self, w: Tensor, out: Tensor | None = None) -> Tensor:
-        """``-w`` times the mean precision, parts weighted by their responsibility."""
+        """Return ``-w`` times the mean precision, weighted by responsibilities."""
         square = torch.mul(w, w, out=out)
         responsibility = square.mul_(self._curve).add_(self._offset).sigmoid_()
         slab, spike = self.sigma1**-2, self.sigma2**-2
         return responsibility.mul_(spike - slab).sub_(spike).mul_(w)
 
     @property
+    @override
     def variance(self) -> float:
-        """See ``Prior``."""
         return self.pi * self.sigma1**2 + (1 - self.pi) * self.sigma2**2
 
+    @override
     def config(self) -> dict[str, Any]:
-        """See ``Prior``."""
         return {
             "name": "ScaleMixture",
             "pi": self.pi,
@@ -287,13 +290,13 @@ class DistributionPrior(Prior):
             )
         self.distribution = distribution
 
+    @override
     def log_prob(self, w: Tensor) -> Tensor:
-        """See ``Prior``."""
         return self.distribution.log_prob(w)
 
     @property
+    @override
     def variance(self) -> float:
-        """See ``Prior``."""
         try:
             value = float(self.distribution.variance)
         except NotImplementedError:
@@ -301,7 +304,7 @@ class DistributionPrior(Prior):
         return math.inf if math.isnan(value) else value
 
     def config(self) -> dict[str, Any] | None:
-        """By name and parameters, when the class is torch's own and takes plain numbers."""
+        """Return name and parameters if the class is torch's own and its parameters are numbers."""
         kind = type(self.distribution)
         if getattr(torch.distributions, kind.__name__, None) is not kind:
             return None
@@ -317,10 +320,10 @@ _KINDS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (Normal, Lapla
 
 
 def as_prior(given: Any) -> Prior:
-    """A prior from what a user or a file may give.
+    """Return a prior from one of several specifications.
 
     Args:
-        given: a ``Prior``, a ``torch.distributions`` object, or what ``Prior.config`` gave.
+        given: a ``Prior``, a ``torch.distributions`` object, or the result of ``Prior.config``.
     """
     if isinstance(given, Prior):
         return given
@@ -334,7 +337,7 @@ def as_prior(given: Any) -> Prior:
         kind = getattr(torch.distributions, name.removeprefix("torch.distributions."), None)
         base = torch.distributions.Distribution
         if isinstance(kind, type) and issubclass(kind, base) and kind.log_prob is not base.log_prob:
-            # Other libraries (zuko) turn the check of the arguments off for all distributions.
+            # Other libraries (zuko) disable the check of arguments for all distributions.
             return DistributionPrior(kind(**arguments, validate_args=True))
         raise ValueError(f"unknown prior {name!r}")
     raise TypeError(

@@ -63,7 +63,7 @@ ATTENTION = partial(Fault, "moments/softmax.py", "rules/test_attention.py")
 POSITIONS = partial(Fault, "moments/shared_variance.py", "rules/test_shared_variance.py")
 NORMAL = partial(Fault, "likelihoods/normal.py", "likelihoods/test_inferred_noise.py likelihoods/test_conformance.py::TestNormal")
 TREE = partial(Fault, "likelihoods/categorical.py", "likelihoods/test_likelihoods.py::test_class_prob")
-ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py::test_grades likelihoods/test_learnt.py::test_epoch")
+ORDINAL = partial(Fault, "likelihoods/ordinal.py", "likelihoods/test_truth.py::test_grades likelihoods/test_learned_noise.py::test_epoch")
 MIXTURE = partial(Fault, "predictive/normal_mixture.py", "predictive/test_mixture.py")
 LOG_NORMAL = partial(Fault, "predictive/log_normal.py", "predictive/test_log_normal.py")
 NOISE = partial(Fault, "sklearn/noise_model.py", "sklearn/test_noise_model.py")
@@ -120,8 +120,8 @@ FAULTS: list[Fault] = [
     LOG_NORMAL("mean of the log-normal without half the variance", "return (mean + variance / 2).exp() - self.shift", "return (mean + variance).exp() - self.shift"),
     LOG_NORMAL("slope with the wrong sign", "return -(y.clamp(max=self.top) + self.shift).log()", "return (y.clamp(max=self.top) + self.shift).log()"),
     LOG_NORMAL("growth counts in the mean", "calm = (calm - self.growth).clamp_min(0)", "calm = calm.clamp_min(0)"),
-    Fault("predictive/categorical.py", "predictive/test_any_kind.py::test_levels", "level itself not below itself", "(levels <= y)", "(levels < y)"),
-    Fault("predictive/categorical.py", "predictive/test_any_kind.py::test_levels predictive/test_uncertainty.py::test_every_kind", "order of the classes lost in a mixture", "all(part.ordered for part in parts)", "all(not part.ordered for part in parts)"),
+    Fault("predictive/categorical.py", "predictive/test_distribution_mixtures.py::test_levels", "level itself not below itself", "(levels <= y)", "(levels < y)"),
+    Fault("predictive/categorical.py", "predictive/test_distribution_mixtures.py::test_levels predictive/test_uncertainty.py::test_every_kind", "order of the classes lost in a mixture", "all(part.ordered for part in parts)", "all(not part.ordered for part in parts)"),
     # --- learners ----------------------------------------------------------------------------
     Fault("learners/methods/tagi/method.py", "learners/test_streams.py", "rate of forgetting with the wrong sign of its rows", "math.log1p(-1 / memory)", "math.log1p(-1 / memory) / 2"),
     Fault("learners/methods/tagi/method.py", "learners/test_ensemble.py", "variance not taken back", "state.posterior.variance.copy_(variance)", "pass"),

@@ -154,7 +154,7 @@ def test_fit_calibrates_counts() -> None:
     ],
 )
 def test_a_memory_is_handed_on(likelihood: Likelihood, outputs: int, y: Tensor) -> None:
-    """What was learnt of the noise then counts for no more rows than are to be remembered."""
+    """What was learned of the noise then counts for no more rows than are to be remembered."""
     likelihood = copy.deepcopy(likelihood)
     z = torch.zeros(4, outputs)
     targets = likelihood.targets(y, z.shape)

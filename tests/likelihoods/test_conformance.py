@@ -130,7 +130,7 @@ class TestNegativeBinomial(TestPoisson):
         return p.variance - p.mean  # what it has beyond Poisson
 
 
-class TestLearntNegativeBinomial(TestNegativeBinomial):
+class TestLearnedNegativeBinomial(TestNegativeBinomial):
     def make(self):
         return NegativeBinomial()
 
@@ -148,7 +148,7 @@ class TestLaplace(LikelihoodConformance):
         return torch.tensor([[0.4], [-2.0], [3.0]], dtype=D)
 
 
-class TestLearntLaplace(TestLaplace):
+class TestLearnedLaplace(TestLaplace):
     def make(self):
         return Laplace()
 
@@ -161,7 +161,7 @@ class TestStudent(TestLaplace):
         return StudentT(3.0, 0.5)
 
 
-class TestLearntStudent(TestStudent):
+class TestLearnedStudent(TestStudent):
     def make(self):
         return StudentT()
 
@@ -237,7 +237,7 @@ class TestMixture(LikelihoodConformance):
         return mean, variance
 
 
-class TestLearntMixture(TestMixture):
+class TestLearnedMixture(TestMixture):
     def make(self):
         return Mixture(Normal(), 3)
 
@@ -309,7 +309,7 @@ class TestMultivariateNormal(LikelihoodConformance):
         return torch.tensor([[0.4, 1.0], [0.0, 0.3], [2.0, -1.0]], dtype=D)
 
 
-class TestLearntMultivariateNormal(TestMultivariateNormal):
+class TestLearnedMultivariateNormal(TestMultivariateNormal):
     def make(self):
         return MultivariateNormal(2)
 
@@ -338,7 +338,7 @@ class TestJoint(LikelihoodConformance):
         assert torch.equal(got.nan_to_num(), y.nan_to_num())
 
 
-class TestLearntJoint(TestJoint):
+class TestLearnedJoint(TestJoint):
     has_conditional = False
     width = 2
     online_shortfall = 60.0  # two parameters
@@ -362,6 +362,6 @@ class TestVonMises(LikelihoodConformance):
         return (math.cos(0.1) - 1) / (p.log_prob(p.mean + 0.1) - p.log_prob(p.mean))
 
 
-class TestLearntVonMises(TestVonMises):
+class TestLearnedVonMises(TestVonMises):
     def make(self):
         return VonMises()

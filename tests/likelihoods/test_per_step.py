@@ -154,7 +154,7 @@ class _Last(nn.Module):
         return x.movedim(1, -1)
 
 
-def test_noise_is_learnt_from_the_steps_that_are_there() -> None:
+def test_noise_is_learned_from_the_steps_that_are_there() -> None:
     steps = PerStep(Normal(None))
     y = torch.randn(24, 10, generator=torch.Generator().manual_seed(0)) * 0.3
     y[16:] = math.nan

@@ -85,7 +85,7 @@ def test_the_kernel_finds_the_same(seed: int) -> None:
         )
 
 
-def learnt(model: tr.TAGI, y: Tensor) -> None:
+def learned(model: tr.TAGI, y: Tensor) -> None:
     for row in y:
         model.update(torch.ones(1, 1), row.reshape(1, 1))
 
@@ -103,13 +103,13 @@ def test_no_update_freezes_a_weight(engine: str, rule: str) -> None:
             model.posterior.loc.copy_(torch.randn(2, generator=generator))
             model.posterior.variance.copy_(variance)
             y = 10 * torch.randn(1, generator=generator)
-            learnt(model, y)
+            learned(model, y)
             after = model.posterior.variance.clone()
             assert bool((after > 0).all()), (seed, scale)
             assert bool((after <= variance * 1.00001).all())
             if seed < 5:
                 before = model.posterior.loc.clone()
-                learnt(model, torch.randn(10, generator=rows))
+                learned(model, torch.randn(10, generator=rows))
                 assert bool((model.posterior.loc != before).all()), (seed, scale)
 
 

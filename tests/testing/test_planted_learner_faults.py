@@ -69,9 +69,9 @@ class UnprunedMean(LaplaceMethod):
 class UnsavedDeviations(LaplaceMethod):
     """A file that is loaded has the curvature of an untrained learner."""
 
-    def restore(self, state, learnt):
+    def restore(self, state, learned):
         curvature = state.curvature
-        super().restore(state, learnt)
+        super().restore(state, learned)
         state.curvature = curvature
 
 

@@ -40,7 +40,7 @@ _PUBLISHED_NOISE = 1 / 9
 class Categorical(TemperatureScaled):
     """One of K classes, decided along a binary tree.
 
-    The noise of a decision is that of ``sigma`` while the weights are learnt.  Predictions with
+    The noise of a decision is that of ``sigma`` while the weights are learned.  Predictions with
     ``link="probit"`` have the same noise.  Predictions with ``link="normal"`` have a noise of
     variance 1/9 whatever ``sigma`` is, as in the published implementation: ``sigma`` there is the
     noise of the numbers +1 and -1 that stand for a decision, not of the decision itself.  Either
@@ -158,7 +158,7 @@ class Categorical(TemperatureScaled):
 
     @property
     def decision_noise(self) -> float:
-        """Variance of the noise of a decision while the weights are learnt."""
+        """Variance of the noise of a decision while the weights are learned."""
         if self.sigma is None:
             return 1.0 if self.link == "probit" else 0.2**2
         return self.sigma**2

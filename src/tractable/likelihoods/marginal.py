@@ -1,15 +1,15 @@
-"""Distribution function and samples of a target whose outputs are Gaussian.
+"""Distribution functions and samples of targets with Gaussian outputs.
 
 With ``z = mean + std e`` the distribution function of the target is
 
     F(y) = integral of F(y | z) N(e; 0, 1) de
 
-Where the noise is at least about as wide as half of what the output's deviation moves the target,
-``F(y | z)`` is smooth in e, and even nodes half a deviation apart are exact to seven digits; for
-noise half as wide the distance of nodes is halved.  Where it is narrower, ``F(y | z)`` falls from 1
-to 0 within one step of such nodes.  There the place c and the width w of the fall are found first,
-and nodes are even in t with ``e = c + w sinh(t)``: dense at the fall, and a constant factor apart
-far from it.
+If the noise is at least about half as wide as the standard deviation of the expected target,
+``F(y | z)`` is smooth in e, and equidistant nodes half a standard deviation apart are exact to
+seven digits; for a noise half as wide the distance is halved.  For a narrower noise ``F(y | z)``
+falls from 1 to 0 between two such nodes.  Then the location c and the width w of the step are found
+first, and nodes are equidistant in t with ``e = c + w sinh(t)``: dense at the step, and with
+distances that grow by a constant factor away from it.
 
 Exact: to about six digits for distributions that shift in one direction as the output grows.
 Approximate: a distribution function that changes quickly at several far apart values of the output.
@@ -34,18 +34,18 @@ Share = Callable[[Tensor], Tensor]
 _REACH = 7.0
 """Standard deviations of the output on either side of its mean that are integrated over."""
 _EVEN = 29
-"""Even nodes, half a standard deviation apart; a quarter, where that does not suffice."""
+"""Equidistant nodes, half a standard deviation apart; a quarter, if that does not suffice."""
 _RESOLVED = 0.35
 """Change of ``F(y | z)`` between even nodes up to which they suffice; of a normal noise whose
 standard deviation is the distance of nodes it is 0.38."""
 _ZOOMS = 7
-"""Each divides the interval that holds the fall by 16; the last is 2e-8 deviations wide."""
+"""Each divides the interval with the step by 16; the last is 2e-8 standard deviations wide."""
 _DENSE = 151
 _THRESHOLDS = 60
-_WIDEST, _WIDEST_SHARE = 0.7, 1.25
-"""Distance of thresholds up to which they serve: in itself, and in deviations of the output."""
+_MAX_DISTANCE, _MAX_DISTANCE_STD = 0.7, 1.25
+"""Largest distance of thresholds: absolute, and in standard deviations of the output."""
 _OUTER, _OUTER_REACH = 25, 6.0
-"""Nodes of the output that moves a number less, and how far they reach."""
+"""Number and reach of the nodes of the output with the smaller effect."""
 
 
 def expected_share(share: Share, like: Tensor) -> Tensor:
@@ -69,20 +69,20 @@ def expected_share(share: Share, like: Tensor) -> Tensor:
     narrow = found.diff(dim=0).abs().amax(0) > _RESOLVED
     if not bool(narrow.any()):
         return total
-    centre, width = _fall(share, found)
-    reach = torch.asinh((_REACH + centre.abs()) / width)
+    center, width = _fall(share, found)
+    reach = torch.asinh((_REACH + center.abs()) / width)
     t = torch.linspace(-1, 1, _DENSE, dtype=like.dtype, device=like.device).reshape(shape) * reach
-    e = centre + width * torch.sinh(t)
+    e = center + width * torch.sinh(t)
     weight = torch.exp(-0.5 * e * e) * torch.cosh(t)
     dense = (weight * share(e)).sum(0) / weight.sum(0)
     return torch.where(narrow, dense, total)
 
 
 def _fall(share: Share, found: Tensor) -> tuple[Tensor, Tensor]:
-    """Where ``share`` changes most, and a width within which it changes by at most a third."""
+    """Return where ``share`` changes most, and a width in which it changes by at most a third."""
     nodes = 17
     step = torch.full_like(found[0], 2 * _REACH / (len(found) - 1))
-    centre = torch.zeros_like(step)
+    center = torch.zeros_like(step)
     low = torch.full_like(step, -_REACH)
     line = torch.linspace(0, 1, nodes, dtype=found.dtype, device=found.device)
     line = line.reshape(-1, *[1] * step.ndim)
@@ -90,13 +90,13 @@ def _fall(share: Share, found: Tensor) -> tuple[Tensor, Tensor]:
         change = found.diff(dim=0).abs()
         greatest, cell = change.max(0)
         low = low + cell * step
-        centre = low + 0.5 * step
+        center = low + 0.5 * step
         if not bool((greatest > _RESOLVED).any()):
             break
-        # those that are resolved are followed as well; their interval only becomes narrower
+        # entries that are resolved continue as well; their interval only becomes narrower
         found = share(low + step * line)
         step = step / (nodes - 1)
-    return centre, step
+    return center, step
 
 
 def cumulative(conditional: Conditional, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -124,21 +124,21 @@ def cumulative_of_counts(
 ) -> Tensor:
     """Return ``P(Y <= k) = P(z <= U)`` of counts that grow with z, by the distribution of U.
 
-    A Poisson process has at most k events up to the time at which the event k + 1 happens: its log
-    is U.  Given U the integral over z is closed, so that this needs no special function.
+    A Poisson process has at most k events before the time of event k + 1, whose log is U.  Given U
+    the integral over z has a closed form, so that no special function is needed.
 
     Args:
         log_density: log density of U at its nodes, up to a constant.
-        low: where it has become negligible below its peak.
-        high: where it has above.
+        low: where it is negligible below its peak.
+        high: where it is negligible above its peak.
         mean: mean of the outputs.
         variance: variance of the outputs.
-        otherwise: computes the same where the output is too narrow for this.
+        otherwise: computes the same for outputs with a variance that is too small for this.
     """
     share = torch.linspace(0, 1, _THRESHOLDS, dtype=low.dtype, device=low.device)
     apart = (high - low) / (_THRESHOLDS - 1)
     std = variance.sqrt()
-    fine = apart <= (_WIDEST_SHARE * std).clamp(max=_WIDEST)
+    fine = apart <= (_MAX_DISTANCE_STD * std).clamp(max=_MAX_DISTANCE)
     if not bool(fine.any()):
         return otherwise()
     u = low + (high - low) * share.reshape(-1, *[1] * low.ndim)
@@ -152,13 +152,13 @@ def cumulative_of_two(
 ) -> Tensor:
     """Return ``P(Y <= y)`` of every number, with two outputs for each.
 
-    The output that moves the expected number more is integrated as above, the other by nodes half
-    a standard deviation apart: what the first leaves is smooth.
+    The output with the larger effect on the expected number is integrated as above, the other by
+    nodes half a standard deviation apart, because the result of the first integral is smooth.
 
     Args:
         conditional: distribution of the numbers, given their outputs.
         y: numbers, in double precision.
-        mean: mean of the outputs; all first ones come first.
+        mean: mean of the outputs; the first outputs of all targets come first.
         variance: variance of the outputs.
     """
     if not bool(variance.any()):
@@ -196,7 +196,7 @@ def sample(
     n: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return ``n`` targets: outputs are drawn, then targets given them."""
+    """Return ``n`` targets: outputs are sampled, then targets given them."""
     std, found = variance.sqrt(), []
     for few in chunk_sizes(n, mean.numel()):
         scores = torch.randn(few, *mean.shape, generator=generator, dtype=mean.dtype)
@@ -212,7 +212,7 @@ def has_cdf(conditional: Conditional, mean: Tensor) -> bool:
 
 
 def normal_scores(like: Tensor, number: int, reach: float) -> tuple[Tensor, Tensor]:
-    """Return even nodes of a standard normal variable, in front of the entries, and weights."""
+    """Return equidistant nodes of a standard normal variable, in dimension 0, and weights."""
     shape = (-1, *[1] * like.ndim)
     e = torch.linspace(-reach, reach, number, dtype=like.dtype, device=like.device).reshape(shape)
     return e, (-0.5 * e * e - 0.5 * math.log(2 * math.pi)).softmax(0)

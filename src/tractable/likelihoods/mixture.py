@@ -277,10 +277,10 @@ class Mixture(Composite):
         p = (logits * shrinkage(spread)).softmax(1)
         weights = p.T
         shape = (*weights.shape, *[1] * (each[0].mean.ndim - 1))
-        centres, share = torch.stack([part.mean for part in each]), weights.reshape(shape)
-        middle = (share * centres).sum(0)
+        centers, share = torch.stack([part.mean for part in each]), weights.reshape(shape)
+        middle = (share * centers).sum(0)
         inner = (share**2 * torch.stack([part.epistemic for part in each])).sum(0)
-        moved = (share * (centres - middle)) ** 2 * spread.T.reshape(shape)
+        moved = (share * (centers - middle)) ** 2 * spread.T.reshape(shape)
         total = MixturePredictive(tuple(each), (1,) * len(each), weights)
         return MixturePredictive(
             total.parts, total.n_draws, weights, torch.minimum(inner + moved.sum(0), total.variance)

@@ -73,12 +73,12 @@ class NegativeBinomial(Univariate, OnlineEM):
         """Return ``P(Y <= k) = P(z - log r <= logit x)`` with ``x ~ Beta(k + 1, r)``."""
         r = self.parameter.expand_as(y)
         a = y.floor().clamp_min(0) + 1
-        centre, spread = a.log() - r.log(), (2 * _FALL * (1 / a + 1 / r)).sqrt()
-        low, high = centre - _FALL / a - spread, centre + _FALL / r + spread
+        center, spread = a.log() - r.log(), (2 * _FALL * (1 / a + 1 / r)).sqrt()
+        low, high = center - _FALL / a - spread, center + _FALL / r + spread
 
         def log_density(u: Tensor) -> Tensor:
             """Return minus ``(a + r)`` times the relative entropy of the two odds."""
-            t = u - centre
+            t = u - center
             return a * t - (a + r) * torch.log1p(a / (a + r) * torch.expm1(t))
 
         plain = partial(super().cumulative, y, mean, variance)

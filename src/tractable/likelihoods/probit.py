@@ -1,4 +1,4 @@
-"""The probit of a Gaussian: ``P(sign * (z + e) > 0)`` with ``e ~ N(0, noise)``.
+"""The probit function of a Gaussian: ``P(sign * (z + e) > 0)`` with ``e ~ N(0, noise)``.
 
 Exact: the probability and both derivatives; the expected entropy to twelve digits.
 """
@@ -17,14 +17,14 @@ _NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(20)
 
 
 def log_probability(sign: Tensor, mean: Tensor, variance: Tensor, noise: float = 1.0) -> Tensor:
-    """``log Phi(sign * mean / sqrt(noise + variance))``."""
+    """Return ``log Phi(sign * mean / sqrt(noise + variance))``."""
     return torch.special.log_ndtr(sign * mean * torch.rsqrt(noise + variance))
 
 
 def messages(
     sign: Tensor, mean: Tensor, variance: Tensor, noise: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """First and second derivative of ``log_probability`` in ``mean``; zero where sign is zero.
+    """Return two derivatives of ``log_probability`` in ``mean``; zero where sign is zero.
 
     With ``S = noise + variance``, ``t = sign * mean / sqrt(S)`` and ``h = phi(t) / Phi(t)`` they
     are ``sign * h / sqrt(S)`` and ``-h (h + t) / S``.
@@ -38,36 +38,36 @@ def messages(
 
 
 def hazard(t: Tensor) -> Tensor:
-    """``phi(t) / Phi(t)``, as ``sqrt(2 / pi) / erfcx(-t / sqrt 2)``, which does not overflow."""
+    """Return ``phi(t) / Phi(t) = sqrt(2 / pi) / erfcx(-t / sqrt 2)``, without overflow."""
     return math.sqrt(2 / math.pi) / torch.special.erfcx(t * -math.sqrt(0.5))
 
 
 def log_entropy(t: Tensor) -> Tensor:
-    """Log of the entropy of a decision of probability ``Phi(t)``, without loss in the tails."""
+    """Return the log entropy of a decision of probability ``Phi(t)``, accurate in the tails."""
     yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
     return torch.logaddexp(yes + (-yes).log(), no + (-no).log())
 
 
 def log_expected_entropy(mean: Tensor, variance: Tensor, noise: float = 1.0) -> Tensor:
-    """``log E[h(Phi(z / sqrt(noise)))]`` with ``z ~ N(mean, variance)``, in double precision.
+    """Return ``log E[h(Phi(z / sqrt(noise)))]`` for ``z ~ N(mean, variance)``, in float64.
 
-    The entropy falls off like the Gaussian ``exp(-z^2 / (2 noise))``.  Its product with
-    ``N(z; mean, variance)`` is a Gaussian again, and what is left of the entropy is smooth: few
-    Gauss-Hermite nodes serve for any variance, however much wider than the entropy it is.
+    The entropy decays like the Gaussian ``exp(-z^2 / (2 noise))``.  The product of that with
+    ``N(z; mean, variance)`` is a Gaussian, and the remaining factor is smooth: a few Gauss-Hermite
+    nodes suffice for any variance.
     """
     mean, variance = mean.double(), variance.double()
     total = variance + noise
-    centre, std = mean * noise / total, (variance * noise / total).sqrt()
+    center, std = mean * noise / total, (variance * noise / total).sqrt()
     log_scale = 0.5 * ((noise / total).log() - mean * mean / total)
     points, weights = (_NODES, _WEIGHTS) if bool(variance.any()) else ([0.0], [math.sqrt(math.pi)])
     log_sum = torch.full_like(mean, -math.inf)
     for point, weight in zip(points, weights, strict=True):  # one at a time, for memory
-        z = centre + std * (math.sqrt(2) * point)
+        z = center + std * (math.sqrt(2) * point)
         term = log_entropy(z / math.sqrt(noise)) + z * z / (2 * noise)
         log_sum = torch.logaddexp(log_sum, term + math.log(weight / math.sqrt(math.pi)))
     return log_sum + log_scale
 
 
 def expected_entropy(mean: Tensor, variance: Tensor, noise: float = 1.0) -> Tensor:
-    """Mean over ``z ~ N(mean, variance)`` of the entropy of a decision, in nats."""
+    """Return the mean over ``z ~ N(mean, variance)`` of the entropy of a decision, in nats."""
     return log_expected_entropy(mean, variance, noise).exp().to(mean.dtype)

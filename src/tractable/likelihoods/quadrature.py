@@ -1,15 +1,16 @@
-"""The integral of a likelihood over a Gaussian output, where it has no closed form.
+"""Integrals of a likelihood over a Gaussian output, if there is no closed form.
 
-With ``z = mean + std e`` the integrand is ``p(y|z) exp(-e^2 / 2)``.  Nodes that a Gaussian alone
-places miss a likelihood that is narrow or far out: twenty Gauss-Hermite nodes give a count of 400
-under ``z ~ N(5, 1)`` a posterior mean of -16 instead of 6.  So the nodes go where the integrand is:
-evenly between the two sides of its peak at which it has fallen by ``exp(-34)``.  For a function
-that is smooth and gone at both ends the sum of even nodes converges faster than any power of
-their distance (Trefethen & Weideman, "The exponentially convergent trapezoidal rule", 2014).
+With ``z = mean + std e`` the integrand is ``p(y|z) exp(-e^2 / 2)``.  Nodes placed by the
+Gaussian alone miss a likelihood that is narrow or far away: for a count of 400 and ``z ~ N(5, 1)``
+twenty Gauss-Hermite nodes give a posterior mean of -16 instead of 6.  So nodes are placed where the
+integrand is large: equidistant between the points on both sides of its peak where it has fallen by
+``exp(-34)``.  For a smooth function that vanishes at both ends the sum over equidistant nodes
+converges faster than any power of their distance (Trefethen & Weideman, "The exponentially
+convergent trapezoidal rule", 2014).
 
 The derivatives of the log evidence are averages over the nodes, weighted by the integrand: of the
-score ``s = d log p / dz``, and of ``s' + s^2`` less the square of the first.  They stay right as
-the variance goes to zero, where they become ``s`` and ``s'`` at the mean.
+score ``s = d log p / dz``, and of ``s' + s^2`` less the square of the first.  They remain
+accurate as the variance goes to zero, where they become ``s`` and ``s'`` at the mean.
 
 Exact: to about ten digits, for likelihoods that are log-concave in the output.
 """
@@ -24,14 +25,15 @@ import torch
 from torch import Tensor
 
 Density = Callable[[Tensor], Tensor]
-Slopes = Callable[[Tensor], tuple[Tensor, Tensor]]
+Derivatives = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 NODES = 80
 FALL = 34.0
-"""Nodes reach as far as the integrand is above ``exp(-34)`` of its peak."""
+"""Nodes extend to where the integrand has fallen to ``exp(-34)`` of its peak."""
 _HALVINGS = 25
 _NEWTON = 10
-_LITTLE = 0.1  # of the variance that is left
+_LITTLE = 0.1
+"""Share of the variance that is left, below which averages of scores cancel."""
 
 # The Gaussian alone falls as far as the first reach; each is shorter by a factor of sqrt(2).
 _LADDER = math.sqrt(2 * FALL) * torch.pow(2.0, -0.5 * torch.arange(_HALVINGS, dtype=torch.float64))
@@ -41,7 +43,7 @@ _OFFSETS = torch.cat([torch.zeros(1, dtype=torch.float64), -_LADDER, _LADDER])
 
 @dataclass(frozen=True)
 class Nodes:
-    """Where to look at a likelihood: ``z = mean + std e``, nodes in front of rows and outputs."""
+    """Quadrature nodes ``z = mean + std e``; nodes are the first dimension."""
 
     e: Tensor
     log_weight: Tensor
@@ -49,18 +51,18 @@ class Nodes:
 
 
 def place(log_density: Density, peak: Tensor, mean: Tensor, variance: Tensor) -> Nodes:
-    """Even nodes around the peak of a log-concave likelihood times a Gaussian; see ``extent``."""
+    """Return nodes around the peak of a log-concave likelihood times a Gaussian."""
     return even(*extent(log_density, peak, mean, variance))
 
 
 def extent(
     log_density: Density, peak: Tensor, mean: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Both ends of the range in which a likelihood times a Gaussian counts, as ``e``.
+    """Return the range in which a likelihood times a Gaussian is not negligible, as ``e``.
 
     Args:
         log_density: ``log p(y|z)`` of every output; may be called with more dimensions in front.
-        peak: about where the integrand is greatest, as ``e``.
+        peak: approximate peak of the integrand, as ``e``.
         mean: mean of the outputs, in double precision.
         variance: variance of the outputs.
     """
@@ -75,7 +77,7 @@ def extent(
 
 
 def even(low: Tensor, high: Tensor, nodes: int = NODES) -> Nodes:
-    """Return even nodes between two ends, as ``e``."""
+    """Return equidistant nodes between two ends, as ``e``."""
     width = high - low
     share = torch.linspace(0, 1, nodes, dtype=low.dtype, device=low.device)
     e = low + width * share.reshape(-1, *[1] * low.ndim)
@@ -83,23 +85,23 @@ def even(low: Tensor, high: Tensor, nodes: int = NODES) -> Nodes:
     return Nodes(e, width.log() - 0.5 * e * e - constant)
 
 
-def find_peak(slopes: Slopes, mean: Tensor, variance: Tensor, guess: Tensor) -> Tensor:
-    """Where a log-concave likelihood times a Gaussian is greatest, as ``e``.
+def find_peak(derivatives: Derivatives, mean: Tensor, variance: Tensor, guess: Tensor) -> Tensor:
+    """Return the peak of a log-concave likelihood times a Gaussian, as ``e``.
 
     The shift ``d = z - mean`` solves ``variance s(mean + d) = d`` and lies between zero and
-    ``variance s(mean)``, as the score falls: Newton steps, or half the way where they leave that.
+    ``variance s(mean)``, because the score decreases: Newton steps, or bisection outside of that.
 
     Args:
-        slopes: score of the likelihood and its derivative.
+        derivatives: score of the likelihood and its derivative.
         mean: mean of the outputs.
         variance: variance of the outputs.
-        guess: where to begin, as an output; it need not be near.
+        guess: initial value, as an output; it need not be close.
     """
-    first = variance * slopes(mean)[0]
+    first = variance * derivatives(mean)[0]
     low, high = first.clamp(max=0), first.clamp(min=0)
     d = torch.minimum(torch.maximum(guess - mean, low), high)
     for _ in range(_NEWTON):
-        score, bend = slopes(mean + d)
+        score, bend = derivatives(mean + d)
         miss = variance * score - d
         low, high = torch.where(miss > 0, d, low), torch.where(miss > 0, high, d)
         step = d - miss / (variance * bend - 1)
@@ -109,27 +111,27 @@ def find_peak(slopes: Slopes, mean: Tensor, variance: Tensor, guess: Tensor) -> 
 
 
 def log_evidence(log_density: Density, nodes: Nodes, mean: Tensor, variance: Tensor) -> Tensor:
-    """Log of the integral, of every output; differentiable in ``mean``."""
+    """Return the log of the integral for every output; differentiable in ``mean``."""
     return (log_density(mean + variance.sqrt() * nodes.e) + nodes.log_weight).logsumexp(0)
 
 
 def posterior(
     log_density: Density, nodes: Nodes, mean: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Outputs at the nodes, and the weight of each given the observation."""
+    """Return outputs at the nodes, and the weight of each given the observation."""
     z = mean + variance.sqrt() * nodes.e
     return z, (log_density(z) + nodes.log_weight).softmax(0)
 
 
 def messages(
-    slopes: Slopes, z: Tensor, weight: Tensor, mean: Tensor, variance: Tensor
+    derivatives: Derivatives, z: Tensor, weight: Tensor, mean: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Derivatives of the log evidence; the second between ``-1 / variance`` and zero.
+    """Return the derivatives of the log evidence; the second is in ``[-1 / variance, 0]``.
 
-    Where an observation takes most of the variance, the averages of the scores nearly cancel, and
-    the second is ``(left / variance - 1) / variance`` by what is left of the variance.
+    Where an observation removes most of the variance, the averages of the scores nearly cancel, and
+    the second is computed as ``(left / variance - 1) / variance`` from the remaining variance.
     """
-    score, bend = slopes(z)
+    score, bend = derivatives(z)
     d_mu = (weight * score).sum(0)
     by_scores = (weight * (bend + (score - d_mu) ** 2)).sum(0)
     v = variance.clamp_min(torch.finfo(variance.dtype).tiny)
@@ -140,9 +142,9 @@ def messages(
 
 
 def prior_nodes(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    """Values of the outputs before any observation, and their weights; one if they are known.
+    """Return nodes of the outputs and their weights; a single node if the outputs are known.
 
-    Even nodes, a quarter of a standard deviation apart: dense enough for a distribution function
+    The nodes are a quarter of a standard deviation apart: dense enough for a distribution function
     that rises within that distance.
     """
     mean, variance = mean.double(), variance.double()

@@ -43,7 +43,7 @@ class Softmax(TemperatureScaled):
     Args:
         classes: number of classes, at least two.
         smoothing: share of every label that is spread evenly over the *other* classes while the
-            weights are learnt, against overconfidence: a label counts as ``1 - smoothing``, each
+            weights are learned, against overconfidence: a label counts as ``1 - smoothing``, each
             other class as ``smoothing / (classes - 1)``.  ``torch.nn.CrossEntropyLoss`` spreads
             over all classes: its ``label_smoothing`` is this times ``classes / (classes - 1)``.
             Predictions are not smoothed.

@@ -94,8 +94,8 @@ class StudentT(OnlineScale, Univariate):
     def moments(self, mean: Tensor, variance: Tensor) -> Moments:
         """Return mean and variance of the output, and ``scale^2 df / (df - 2)`` if finite."""
         factor = self.df / (self.df - 2) if self.df > 2 else math.inf
-        centre = mean if self.df > 1 else torch.full_like(mean, math.nan)
-        return centre, variance, (factor * self.parameter.square()).expand_as(mean)
+        center = mean if self.df > 1 else torch.full_like(mean, math.nan)
+        return center, variance, (factor * self.parameter.square()).expand_as(mean)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Return averages over the nodes of the messages of a normal likelihood."""

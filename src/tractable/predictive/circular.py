@@ -71,14 +71,14 @@ class CircularPredictive(Predictive):
         return (self.ratios[1] * torch.exp(1j * self.means - 0.5 * self.variances)).mean(0)
 
     @property
-    def centre(self) -> Tensor:
+    def center(self) -> Tensor:
         """The mean direction, in double precision."""
         return self._vector.angle()
 
     @property
     def mean(self) -> Tensor:
         """Direction of the mean vector."""
-        return self.given(self.centre)
+        return self.given(self.center)
 
     @property
     def resultant(self) -> Tensor:
@@ -87,7 +87,7 @@ class CircularPredictive(Predictive):
 
     def _square(self, *, noise: bool) -> Tensor:
         """Return the mean square difference from the mean direction, with or without noise."""
-        way = _wrapped(self.means - self.centre)
+        way = _wrapped(self.means - self.center)
         extra = _cumulants(self.concentration)[0] if noise else torch.zeros_like(self.concentration)
         narrow = self._narrow if noise else self.variances < _NARROW
         close = _wrapped_square(way, torch.where(narrow, self.variances + extra, 1.0))
@@ -140,12 +140,12 @@ class CircularPredictive(Predictive):
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Return the log density of each row, summed over its angles."""
-        found = self._each(match_shape(y, self.centre)).flatten(2).sum(2)
+        found = self._each(match_shape(y, self.center)).flatten(2).sum(2)
         return (found.logsumexp(0) - math.log(len(found))).to(self.dtype)
 
     @override
     def elementwise_log_prob(self, y: Tensor) -> Tensor:
-        return self.given(self._of_each(match_shape(y, self.centre)))
+        return self.given(self._of_each(match_shape(y, self.center)))
 
     def _of_each(self, y: Tensor) -> Tensor:
         found = self._each(y)
@@ -170,7 +170,7 @@ class CircularPredictive(Predictive):
 
     def _share(self, way: Tensor) -> Tensor:
         """Return the probability of differences from -pi to ``way``."""
-        offset = self.means - self.centre
+        offset = self.means - self.center
         return (self._mass(way - offset) - self._mass(-math.pi - offset)).mean(0)
 
     def unwrapped(self, y: Tensor) -> Tensor:
@@ -181,7 +181,7 @@ class CircularPredictive(Predictive):
     def cdf(self, y: Tensor) -> Tensor:
         """Return the probability of differences from -pi to that of ``y``."""
         return self.given(
-            self._share(_wrapped(match_shape(y, self.centre) - self.centre)).clamp(0, 1)
+            self._share(_wrapped(match_shape(y, self.center) - self.center)).clamp(0, 1)
         )
 
     def quantile(self, q: float) -> Tensor:
@@ -190,7 +190,7 @@ class CircularPredictive(Predictive):
         std = self._square(noise=True).sqrt()
         score = torch.special.ndtri(torch.tensor(q, dtype=torch.float64)).clamp(-3, 3).to(std)
         found = root_finding.invert(self._share, q, score * std, std / 4, is_discrete=False)
-        return self.given(self.centre + found.clamp(-math.pi, math.pi))
+        return self.given(self.center + found.clamp(-math.pi, math.pi))
 
     @property
     def mode(self) -> Tensor:

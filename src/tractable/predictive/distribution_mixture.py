@@ -93,7 +93,7 @@ class DistributionMixturePredictive(SampledQuantiles):
 
     def taken(self, y: Tensor) -> Tensor:
         """Return targets in the shape and the unit of the parts."""
-        y = match_shape(y, self.centre)
+        y = match_shape(y, self.center)
         return (y - self.offset) / self.unit
 
     @property
@@ -104,7 +104,7 @@ class DistributionMixturePredictive(SampledQuantiles):
     # --- moments ---------------------------------------------------------------------------
 
     @property
-    def centre(self) -> Tensor:
+    def center(self) -> Tensor:
         """The mean, in double precision and in the unit of the parts."""
         if self.exact is not None and self.exact.mean is not None:
             return self.exact.mean
@@ -113,14 +113,14 @@ class DistributionMixturePredictive(SampledQuantiles):
     @property
     @override
     def mean(self) -> Tensor:
-        return self.given(self.offset + self.unit * self.centre)
+        return self.given(self.offset + self.unit * self.center)
 
     @property
     def between(self) -> Tensor:
         """Variance of the parts' means."""
         if self.exact is not None and self.exact.epistemic is not None:
             return self.exact.epistemic
-        return (self.weights * (self.parts.mean - self.centre) ** 2).sum(0)
+        return (self.weights * (self.parts.mean - self.center) ** 2).sum(0)
 
     @property
     def _total(self) -> Tensor:
@@ -187,7 +187,7 @@ class DistributionMixturePredictive(SampledQuantiles):
         """Return targets in the unit of the parts, and which were replaced as impossible."""
         y = self.taken(y)
         never = self._impossible(y)
-        inside = torch.where(torch.isfinite(self.centre), self.centre, torch.zeros_like(y))
+        inside = torch.where(torch.isfinite(self.center), self.center, torch.zeros_like(y))
         return torch.where(never, inside.round() if self._counts else inside, y), never
 
     def _impossible(self, y: Tensor) -> Tensor:
@@ -237,10 +237,10 @@ class DistributionMixturePredictive(SampledQuantiles):
         root_finding.check_probability(q)
         if not self.has_cdf:
             return self.quantile_of_samples(q)
-        centre, std = self.centre, self._total.sqrt()
-        share = torch.where(self._falling.expand_as(centre), 1 - q, torch.full_like(centre, q))
-        step = torch.where(torch.isfinite(std), std, 1 + centre.abs()).nan_to_num(1.0)
-        start = torch.where(torch.isfinite(centre), centre, torch.zeros_like(centre))
+        center, std = self.center, self._total.sqrt()
+        share = torch.where(self._falling.expand_as(center), 1 - q, torch.full_like(center, q))
+        step = torch.where(torch.isfinite(std), std, 1 + center.abs()).nan_to_num(1.0)
+        start = torch.where(torch.isfinite(center), center, torch.zeros_like(center))
         start = start + step * torch.special.ndtri(share).clamp(-_MAX_START, _MAX_START)
         found = root_finding.invert(
             self._share, share, start, step / 4, is_discrete=self._counts, strict=self._falling
@@ -250,7 +250,7 @@ class DistributionMixturePredictive(SampledQuantiles):
     @property
     def mode(self) -> Tensor:
         """The most probable value; one of the means of the parts for several targets."""
-        means = self.parts.mean.expand(self.weights.shape[0], *self.centre.shape)
+        means = self.parts.mean.expand(self.weights.shape[0], *self.center.shape)
         few = means[:: max(len(means) // _STARTS, 1)]
         plain = replace(self, column=False, dtype=torch.float64, offset=0.0, unit=1.0)
         one = self.density is None
@@ -273,7 +273,7 @@ class DistributionMixturePredictive(SampledQuantiles):
 
     @override
     def squeezed(self) -> DistributionMixturePredictive:
-        single = self.centre.ndim == 2 and self.centre.shape[1] == 1
+        single = self.center.ndim == 2 and self.center.shape[1] == 1
         return replace(self, column=True) if single else self
 
     @override
@@ -291,7 +291,7 @@ class DistributionMixturePredictive(SampledQuantiles):
     def with_extra_variance(self, extra: Tensor) -> DistributionMixturePredictive:
         if self.widen is None:
             raise TypeError(f"a mixture of {type(self.parts).__name__} cannot have extra variance")
-        wider = self.widen(extra.double().reshape(self.centre.shape) / (self.unit * self.unit))
+        wider = self.widen(extra.double().reshape(self.center.shape) / (self.unit * self.unit))
         return replace(
             wider, dtype=self.dtype, column=self.column, offset=self.offset, unit=self.unit,
             novelty=self.novelty,

@@ -252,7 +252,7 @@ class BehaviorTests(LearnerCase):
         gained = model.predict(moved).log_prob(y) - model.predict(x).log_prob(y)
         assert (gained > -1e-9).all()
 
-    def test_updates_from_several_threads_are_all_learnt(self) -> None:
+    def test_updates_from_several_threads_are_all_learned(self) -> None:
         x, y = regression(40)
         model = self.make(self.net(), tr.likelihoods.Normal(0.5), seed=1)
         counted: list[int] = []

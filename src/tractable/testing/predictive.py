@@ -411,8 +411,8 @@ def _check_joint_density(case: _Case) -> None:
     generator = torch.Generator().manual_seed(case.seed + 2)
     drawn = p.sample(min(case.draws, 4000), generator)
     rows = drawn.double().flatten(2).transpose(0, 1)  # rows, draws, outputs
-    centre = rows.mean(1, keepdim=True)
-    off = rows - centre
+    center = rows.mean(1, keepdim=True)
+    off = rows - center
     covariance = 0.5 * off.transpose(1, 2) @ off / rows.shape[1]
     factor = torch.linalg.cholesky(covariance)
     white = torch.linalg.solve_triangular(factor, off.transpose(1, 2), upper=False)

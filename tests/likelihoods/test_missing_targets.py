@@ -139,7 +139,7 @@ def test_a_row_of_which_half_is_missing_says_what_was_observed(scale):
 
 
 @pytest.mark.parametrize("kind", [tr.TAGI, tr.Backprop, tr.BayesByBackprop])
-def test_rows_that_are_all_half_missing_are_learnt(kind):
+def test_rows_that_are_all_half_missing_are_learned(kind):
     """No row has both targets of the part."""
     for seed in range(2):
         g = torch.Generator().manual_seed(seed)

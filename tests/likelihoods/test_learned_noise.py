@@ -1,4 +1,4 @@
-"""Noises that are learnt come to what the data were made with."""
+"""Noises that are learned come to what the data were made with."""
 
 import math
 

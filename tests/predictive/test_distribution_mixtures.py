@@ -140,7 +140,7 @@ def test_numbers_can_be_widened_and_rescaled(likelihood):
     )
 
 
-def test_what_is_learnt_later_does_not_change_a_prediction():
+def test_what_is_learned_later_does_not_change_a_prediction():
     likelihood = Laplace()
     p = likelihood.predictive(MEAN, VARIANCE)
     before = p.log_prob(MEAN)
