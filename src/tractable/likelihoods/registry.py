@@ -1,6 +1,7 @@
 """The likelihoods of the library, once: for estimators, the command line and the documentation.
 
-A new likelihood has one entry in ``REGISTRY``.  From it follow the names that the regressors and
+A new likelihood of the library has one entry in ``REGISTRY``; ``register`` adds one at runtime.
+From it follow the names that the regressors and
 ``tractable fit --likelihood`` accept, the help of the command line, and the lines that the
 reference page must have (``tests/likelihoods/test_registry.py`` compares them).
 """
@@ -83,7 +84,7 @@ _OTHER: Group = "Counts, ordinal classes and angles"
 _LABELS: Group = "Classification"
 _CUSTOM: Group = "Joint and custom likelihoods"
 
-REGISTRY: tuple[Entry, ...] = (
+REGISTRY: list[Entry] = [
     Entry(
         Normal, _NUMBERS, "numbers with the same noise everywhere",
         RegressionTarget("normal", lambda n: Normal(outputs=n)), is_compiled=True,
@@ -133,7 +134,7 @@ REGISTRY: tuple[Entry, ...] = (
     Entry(PerStep, _CUSTOM, "targets of every step of a sequence"),
     Entry(FromDistribution, _CUSTOM, "any distribution of torch.distributions"),
     Entry(LogDensity, _CUSTOM, "none: the network returns the log density of its inputs"),
-)  # fmt: skip
+]  # fmt: skip
 
 REGRESSION_TARGETS: dict[str, RegressionTarget] = {
     entry.regression.name: entry.regression for entry in REGISTRY if entry.regression is not None
@@ -144,6 +145,23 @@ COMPILED: tuple[type[Likelihood], ...] = tuple(
     entry.likelihood for entry in REGISTRY if entry.is_compiled
 )
 """Likelihoods that the compiled kernel of TAGI supports."""
+
+
+def register(entry: Entry) -> None:
+    """Add a likelihood from outside of the library, before ``tractable.sklearn`` is imported.
+
+    Args:
+        entry: the likelihood; estimators and the command line offer it if it has ``regression``.
+
+    Raises:
+        ValueError: there is a likelihood with that name.
+    """
+    target = entry.regression
+    if target is not None and target.name in REGRESSION_TARGETS:
+        raise ValueError(f"there is a likelihood {target.name!r} already: choose another name")
+    REGISTRY.append(entry)
+    if target is not None:
+        REGRESSION_TARGETS[target.name] = target
 
 
 def describe_regression_targets() -> str:

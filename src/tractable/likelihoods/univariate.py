@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -91,6 +92,22 @@ class Univariate(Likelihood):
         """Return outputs at the nodes, and the weight of each given the observation."""
         density = partial(self.log_density, y)
         return quadrature.posterior(density, self.nodes(y, mean, variance), mean, variance)
+
+    def posterior_mean(
+        self, function: Callable[[Tensor], Tensor], y: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        """Return the expectation of a function of the outputs, given the observations.
+
+        Args:
+            function: function of the outputs, element by element.
+            y: targets; all tensors in double precision.
+            mean: mean of the outputs before the observations.
+            variance: variance of the outputs before the observations.
+        """
+        if not bool(variance.any()):
+            return function(mean)
+        z, weight = self.posterior(y, mean, variance)
+        return (weight * function(z)).sum(0)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Return averages of the derivatives over the nodes; see ``likelihoods.quadrature``."""
