@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "mixture of tosses": (lambda: Mixture(Bernoulli(), 2), ValueError, "labels"),
     "joint of steps": (lambda: Joint(PerStep(Normal()), Normal()), ValueError, "PerStep"),
     "no steps to smooth": (smoothed_nothing, InvalidInput, "at least one step"),
-    "a word for a padding": (padded_by_a_word, ValueError, "'valid', 'same' or a number"),
+    "a word for a padding": (padded_by_a_word, ValueError, "'valid', 'same', an integer"),
     "mixture of rows": (
         lambda: generative.GaussianMixture(2)._density(None), NotFitted, "call fit first"
     ),
