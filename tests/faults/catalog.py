@@ -123,7 +123,7 @@ FAULTS: list[Fault] = [
     Fault("predictive/categorical.py", "predictive/test_distribution_mixtures.py::test_levels", "level itself not below itself", "(levels <= y)", "(levels < y)"),
     Fault("predictive/categorical.py", "predictive/test_distribution_mixtures.py::test_levels predictive/test_uncertainty.py::test_every_kind", "order of the classes lost in a mixture", "all(part.ordered for part in parts)", "all(not part.ordered for part in parts)"),
     # --- learners ----------------------------------------------------------------------------
-    Fault("learners/methods/tagi/method.py", "learners/test_streams.py", "rate of forgetting with the wrong sign of its rows", "math.log1p(-1 / memory)", "math.log1p(-1 / memory) / 2"),
+    Fault("learners/methods/tagi/method.py", "learners/test_streams.py", "rate of forgetting with the wrong sign of its rows", "math.log1p(-1 / memory_rows)", "math.log1p(-1 / memory_rows) / 2"),
     Fault("learners/methods/tagi/method.py", "learners/test_ensemble.py", "variance not taken back", "state.posterior.variance.copy_(variance)", "pass"),
     Fault("learners/methods/variational/local_reparameterization.py", "learners/test_bbb_truth.py", "inputs not squared for the variance of outputs", "delta = func(input * input, weight.variance", "delta = func(input, weight.variance"),
     Fault("learners/methods/variational/method.py", "learners/test_bbb_truth.py", "derivative of the entropy doubled", "value=-weight)", "value=-2 * weight)"),
