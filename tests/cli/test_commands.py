@@ -114,10 +114,10 @@ def test_info_says_which_functions_of_a_network_have_rules(call, tmp_path):
         (("no_such_module:net", "--input", "2"), "cannot import no_such_module"),
         (("no_such_file.py:net", "--input", "2"), "no file no_such_file.py"),
         (("torch.nn:Foo", "--input", "2"), "did you mean 'Fold'"),
-        (("torch.nn:Identity",), "give the shape of a batch"),
-        (("torch.nn:Identity", "--input", "2,x"), "a shape is like 4,3,32,32"),
+        (("torch.nn:Identity",), "pass the shape of an input batch"),
+        (("torch.nn:Identity", "--input", "2,x"), "must be a shape such as 4,3,32,32"),
         (("torch.nn:Identity", "--input", "2", "--moments", "odd"), "must be one of"),
-        (("math:inf", "--input", "2"), "is no torch.nn.Module"),
+        (("math:inf", "--input", "2"), "must be a torch.nn.Module"),
     ],
 )
 def test_info_refuses_in_one_line(call, words, said):

@@ -12,8 +12,8 @@ from tractable.cli.commands import diagnose as command
 @pytest.fixture(autouse=True)
 def small_budget(monkeypatch):
     """Few and short fits, because the numbers are not tested."""
-    few = command.Budget(60, 3, 3, (0.4, 0.7, 1.0), (2, 4), 1, 2, ("L2 prior", "TAGI"))
-    monkeypatch.setattr(command.Budget, "of", classmethod(lambda cls, choices: few))
+    few = command.FitBudget(60, 3, 3, (0.4, 0.7, 1.0), (2, 4), 1, 2, ("L2 prior", "TAGI"))
+    monkeypatch.setattr(command.FitBudget, "from_options", classmethod(lambda cls, choices: few))
 
 
 def test_a_page_begins_with_the_recommendation(call, houses, tmp_path):
@@ -29,7 +29,7 @@ def test_a_page_begins_with_the_recommendation(call, houses, tmp_path):
     assert held["recommendation"].startswith(("Noise: ", "Bias: ", "Variance: "))
     assert held["recommendation"] in done.output
     assert page.count("<svg") == 5 == len(held["diagnostics"])
-    assert held["facts"]["rows"] == "60"
+    assert held["details"]["rows"] == "60"
     assert any("60 of 120 rows" in note for note in held["notes"])
     assert "http" not in re.sub(r"http://www.w3.org/\S+", "", page)
 
@@ -40,8 +40,8 @@ def test_classes_and_json(call, kinds, learner):
                 "--learner", learner)  # fmt: skip
     assert done.exit_code == 0, done.output
     held = json.loads(done.output)
-    assert next(iter(held["diagnostics"])) == "Why is the error what it is?"
-    assert held["diagnostics"]["What would help a plain network?"]["error_metric"] == "error rate"
+    assert next(iter(held["diagnostics"])) == "Noise, bias and variance"
+    assert held["diagnostics"]["Regularization"]["error_metric"] == "error rate"
 
 
 def test_column_names_are_escaped(call, tmp_path):

@@ -23,8 +23,8 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
     done = call("fit", houses, "--target", "price", "--id", "name", "--epochs", 10, "--out", "m")
     assert done.exit_code == 0, done.stderr
     for words in (
-        "Regression of price", "96 rows to learn from, 24 held out", "colour (3)",
-        "do not vary: always", "90 % intervals cover", "intervals cover (stated",
+        "Regression of price", "96 training rows, 24 test rows", "colour (3)",
+        "constant columns: always", "coverage of 90 % intervals", "coverage of intervals (nominal",
     ):  # fmt: skip
         assert words in done.stdout
     results = Results.read(tmp_path / "m/results.json")
@@ -40,7 +40,7 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
     done = call("predict", "m", houses, "-o", "out.csv", "--level", 0.5)
     assert done.exit_code == 0, done.stderr
     rows = rows_of(tmp_path / "out.csv")
-    assert list(rows[0]) == ["name", "mean", "std", "lower", "upper", "novelty"]
+    assert list(rows[0]) == ["name", "mean", "std", "lower", "upper", "distance"]
     assert [row["name"] for row in rows] == [f"h{i}" for i in range(120)]
     mean, std, upper = (np.array([float(r[k]) for r in rows]) for k in ("mean", "std", "upper"))
     truth = np.array([float(r["price"]) for r in rows_of(houses)])
@@ -51,11 +51,11 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
 def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
     """Another target in the test rows must leave the model as it was."""
     call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "a")
-    from tractable.cli.tables.target import Target, split_rows
+    from tractable.cli.tables.target import TargetColumn, split_rows
 
     header, rows = house_rows()
     numbers = np.array([float(row[-1]) for row in rows])
-    train, test = split_rows(Target("regression", numbers, ""), 0.2, 0)
+    train, test = split_rows(TargetColumn("regression", numbers, ""), 0.2, 0)
     assert not set(train) & set(test)
     for place in test:
         rows[place][-1] = -12345.0
@@ -77,7 +77,7 @@ def test_a_classification_from_file_to_file(call, kinds, tmp_path):
     assert 0 <= found["metrics"]["ece"] < 0.5
     done = call("predict", found["model"], kinds, "--json")
     rows = json.loads(done.stdout)
-    assert list(rows[0]) == ["label", "p_cat", "p_dog", "novelty"]
+    assert list(rows[0]) == ["label", "p_cat", "p_dog", "distance"]
     for row in rows:
         assert row["p_cat"] + row["p_dog"] == pytest.approx(1)
         assert row["label"] == ("cat" if row["p_cat"] >= row["p_dog"] else "dog")
@@ -92,10 +92,10 @@ def test_other_learners(call, houses, learner, tmp_path):
     assert done.exit_code == 0, done.stderr
     done = call("predict", learner, houses)
     assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith("mean,std,lower,upper,novelty\n")
-    low, high, novelty = np.loadtxt(done.stdout.splitlines(), delimiter=",", skiprows=1)[:, 2:].T
-    assert (novelty >= 0).all()
-    assert (novelty == 0).mean() > 0.8  # most rows are those of the fit
+    assert done.stdout.startswith("mean,std,lower,upper,distance\n")
+    low, high, distance = np.loadtxt(done.stdout.splitlines(), delimiter=",", skiprows=1)[:, 2:].T
+    assert (distance >= 0).all()
+    assert (distance == 0).mean() > 0.8  # most rows are those of the fit
     assert (low < high).all()
 
 
@@ -118,7 +118,7 @@ def test_missing_values_are_filled_or_left_out(call, tmp_path):
     assert "Left out 3 of 120 rows" in done.stdout
     done = call(*words, "--missing", "mean", "--out", "b")
     assert "Left out 1 of 120 rows" in done.stdout
-    assert "Missing values of area (1), colour (1): filled with the mean" in done.stdout
+    assert "Missing values of area (1), colour (1): replaced by the mean" in done.stdout
     area, colour = model_file.load(tmp_path / "b").columns
     assert sum(colour.fill) == pytest.approx(1)  # frequencies of the levels
     assert 30 < area.fill[0] < 200
@@ -127,7 +127,10 @@ def test_missing_values_are_filled_or_left_out(call, tmp_path):
     assert done.exit_code == 2
     assert "column 'area': 1 missing values, the first in row 4" in done.stderr
     wide = call("predict", "a", data)
-    assert "missing values are inferred, and widen the answer: area (1), colour (1)" in wide.stderr
+    assert (
+        "missing values are imputed, and intervals are wider accordingly: area (1), colour (1)"
+        in wide.stderr
+    )
     std = [float(line.split(",")[1]) for line in wide.stdout.splitlines()[1:]]
     assert std[3] > 3 * np.median(std)  # without its area
     filled = call("predict", "a", data, "--missing", "mean")
@@ -148,11 +151,11 @@ def test_whole_numbers_of_few_kinds_are_classes_unless_told(call, tmp_path):
     rows = [[i / 10, i % 4] for i in range(60)]
     data = write(tmp_path / "grades.csv", ["x", "grade"], rows)
     done = call("fit", data, "--target", "grade", "--epochs", 1, "--out", "a")
-    assert "Classification of grade (whole numbers with 4 different values" in done.stdout
+    assert "Classification of grade (integers with 4 distinct values" in done.stdout
     done = call(
         "fit", data, "--target", "grade", "--epochs", 1, "--out", "b", "--task", "regression"
     )
-    assert "Regression of grade (as you say)" in done.stdout
+    assert "Regression of grade (given by --task)" in done.stdout
 
 
 def test_the_model_file_is_an_estimators(call, houses, tmp_path):
@@ -168,7 +171,7 @@ def test_an_id_column_may_be_called_mean(call, tmp_path):
     header[0] = "mean"
     data = write(tmp_path / "d.csv", header, rows)
     call("fit", data, "--target", "price", "--id", "mean", "--epochs", 1, "--out", "m")
-    assert call("predict", "m", data).stdout.startswith("mean,mean_2,std,lower,upper,novelty\n")
+    assert call("predict", "m", data).stdout.startswith("mean,mean_2,std,lower,upper,distance\n")
 
 
 def test_the_model_is_written_once(call, houses, monkeypatch):
@@ -213,7 +216,7 @@ def test_ids_and_labels_are_no_formulas(call, tmp_path):
     assert done.exit_code == 0, done.stderr
     assert call("predict", "m", data, "-o", "out.csv").exit_code == 0
     found = rows_of(tmp_path / "out.csv")
-    assert list(found[0]) == ["'=who", "label", "p_=cmd", "p_plain", "novelty"]
+    assert list(found[0]) == ["'=who", "label", "p_=cmd", "p_plain", "distance"]
     safe = [f"'{text}" for text in ids[:4]] + ids[4:]
     assert [row["'=who"] for row in found] == [safe[i % 6] for i in range(60)]
     assert {row["label"] for row in found} == {"'=cmd", "plain"}

@@ -41,12 +41,15 @@ def test_a_series_is_forecast(call, sales):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--time", "date", "--target", "sold"], "no column in sales.csv 'date'"),
-        (["--target", "sold", "--horizon", 500], "horizon of 500 steps is longer than the series"),
+        (["--time", "date", "--target", "sold"], "sales.csv has no column 'date'"),
+        (["--target", "sold", "--horizon", 500], "horizon of 500 steps is too long for a series"),
         (["--time", "day", "--target", "day"], "is not a number"),
         (["--time", "sold", "--target", "sold"], "time|stamp|sold"),
-        (["--time", "day", "--target", "sold", "--test", "2"], "--test is a share"),
-        (["--target", "sold", "--known", "sold"], "--known needs the next 7 values"),
+        (["--time", "day", "--target", "sold", "--test", "2"], "--test must lie between"),
+        (
+            ["--target", "sold", "--future-covariate", "sold"],
+            "--future-covariate needs the next 7 values",
+        ),
     ],
 )
 def test_bad_use_is_one_line(call, sales, words, told):

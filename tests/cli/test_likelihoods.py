@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import write
 from tractable.cli.errors import UsageError
 from tractable.cli.tables.likelihood_choice import choose_likelihood
-from tractable.cli.tables.target import Target
+from tractable.cli.tables.target import TargetColumn
 from tractable.report import Results
 
 RNG = np.random.default_rng(0)
@@ -18,13 +18,13 @@ F = X[:, 0] + 0.5 * X[:, 1]
 
 
 def of_numbers(y, wanted="auto"):
-    return choose_likelihood(Target("regression", y, ""), wanted, (), X, y)
+    return choose_likelihood(TargetColumn("regression", y, ""), wanted, (), X, y)
 
 
 def of_labels(labels, wanted="auto", order=()):
     labels = np.array(labels)
     return choose_likelihood(
-        Target("classification", labels, ""), wanted, order, X[: len(labels)], labels
+        TargetColumn("classification", labels, ""), wanted, order, X[: len(labels)], labels
     )
 
 
@@ -58,7 +58,7 @@ def test_what_classes_suggest():
     assert stated.options() == {"ordered": ["low", "mid", "high"]}
     with pytest.raises(UsageError, match="--order high,low,mid"):
         of_labels(["mid", "low", "high"] * 5, "ordinal")
-    with pytest.raises(UsageError, match="--order names"):
+    with pytest.raises(UsageError, match="--order has"):
         of_labels(["mid", "low", "high"] * 5, "ordinal", ("low", "high"))
 
 
@@ -96,7 +96,7 @@ def test_counts_from_file_to_file(call, visits, tmp_path):
     assert all(float(row["lower"]) == round(float(row["lower"])) >= 0 for row in rows)
     done = call(*words, "--out", "auto", "--likelihood", "auto", "--learner", "net")
     assert done.exit_code == 0, done.stderr
-    assert "Likelihood negative_binomial: whole numbers from 0" in done.stdout
+    assert "Likelihood negative_binomial: counts" in done.stdout
 
 
 def test_grades_from_file_to_file(call, grades, tmp_path):
@@ -107,7 +107,7 @@ def test_grades_from_file_to_file(call, grades, tmp_path):
     assert found["metrics"]["classes"] == ["poor", "fair", "good"]
     assert found["metrics"]["accuracy"] > 0.5
     rows = json.loads(call("predict", "m", grades, "--json").stdout)
-    assert list(rows[0]) == ["label", "p_poor", "p_fair", "p_good", "novelty"]
+    assert list(rows[0]) == ["label", "p_poor", "p_fair", "p_good", "distance"]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_grades_from_file_to_file(call, grades, tmp_path):
         (("--likelihood", "poison"), "poisson"),
         (("--likelihood", "poisson", "--task", "classification"), "regression"),
         (("--likelihood", "poisson", "--learner", "laplace"), "laplace"),
-        (("--likelihood", "poisson", "--order", "1,2"), "--order goes with"),
-        (("--likelihood", "ordinal", "--order", "1,2"), "--order names"),
+        (("--likelihood", "poisson", "--order", "1,2"), "--order requires"),
+        (("--likelihood", "ordinal", "--order", "1,2"), "--order has"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(call, visits, words, message):

@@ -17,7 +17,7 @@ def scored(values, seed=0, components=1):
     """What ``tractable density`` finds of a table of numbers."""
     made = RowTable(tuple(RowColumn(f"c{k}", decimals=6) for k in range(values.shape[1])))
     model = density.mixture(made, components, seed).fit(values)
-    return density.score(model, made, values, seed)
+    return density.score_rows(model, made, values, seed)
 
 
 def table(rows, columns, seed, kind="normal", gaps=0.0):
@@ -114,4 +114,4 @@ def test_rows_that_do_not_belong_come_first(call, tmp_path, seed, monkeypatch):
     path = write(tmp_path / "t.csv", list("abcd"), values.tolist())
     done = call("density", path, "--components", 1, "--seed", seed, "--level", 0.98, "--force")
     assert done.exit_code == 0
-    assert "3 of 150 rows above 0.98" in done.stdout
+    assert "3 of 150 rows have a novelty_share above 0.98" in done.stdout

@@ -76,7 +76,7 @@ def test_numbers_too_large_to_compute_with_are_refused(call, tmp_path, cell):
         done = call("fit", "t.csv", *QUICK)
         assert done.stderr == f"error: t.csv, column '{name}', row 34: '{cell}' is too large\n"
         done = call("density", "t.csv")
-        assert done.stderr.startswith(f"error: t.csv, column '{name}', row 34: '{cell}', wanted")
+        assert done.stderr.startswith(f"error: t.csv, column '{name}', row 34: '{cell}', expected")
 
 
 @pytest.mark.parametrize("target", ["y", "kind"])
@@ -144,7 +144,7 @@ def test_laplace_says_which_likelihoods_it_takes(call, tmp_path):
     write(tmp_path / "t.csv", HEADER, table())
     done = call("fit", "t.csv", *QUICK, "--learner", "laplace", "--likelihood", "poisson")
     assert done.exit_code == 2
-    assert "takes --likelihood normal or categorical, got poisson" in done.stderr
+    assert "supports only --likelihood normal and categorical, got poisson" in done.stderr
 
 
 def test_duplicate_names_are_refused_whatever_blanks_are_around_them(tmp_path):

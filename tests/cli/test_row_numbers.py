@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import write
 from tractable.cli.errors import UsageError
-from tractable.cli.tables.prepare import Choices, prepare
+from tractable.cli.tables.prepare import FitOptions, prepare
 from tractable.report import Results
 
 ROWS = 90
@@ -41,11 +41,14 @@ def test_a_target_that_the_likelihood_excludes(tmp_path, likelihood, test, seed)
     value, words = BAD[likelihood]
     path, header = tmp_path / "t.csv", ["x", "name", "y"]
     options = {"drop": ("name",), "test": test, "seed": seed, "likelihood": likelihood}
-    chosen = Choices(write(path, header, counts(1, 1)), "y", tmp_path / "o", **options)
+    chosen = FitOptions(write(path, header, counts(1, 1)), "y", tmp_path / "o", **options)
     split = prepare(chosen)
     for place in [*split.train[:2], *split.train[-2:], *split.test[:2], *split.test[-2:]]:
         write(path, header, counts(place + 1, value))
-        message = rf"t.csv, column 'y': .*{words} {place + 1}\b.*likelihood {likelihood} excludes"
+        message = (
+            rf"t.csv, column 'y': .*{words} {place + 1}\b.*"
+            rf"choose another --likelihood than {likelihood}"
+        )
         with pytest.raises(UsageError, match=message):
             prepare(chosen)
 
@@ -103,7 +106,7 @@ def test_reports_name_the_worst_rows_by_their_numbers(call, tmp_path, seed, monk
     quick = ("--target", "y", "--drop", "z", "--hidden", "", "--epochs", 2, "--force")
     assert call("fit", "t.csv", *quick, "--seed", seed, "--out", "m").exit_code == 0
     found = Results.read(tmp_path / "m/results.json")
-    worst = next(part for part in found.sections if part.title == "Where is it most wrong?")
+    worst = next(part for part in found.sections if part.title == "Rows with the largest errors")
     for number, observed, *_ in worst.rows:
         assert float(observed) == pytest.approx(float(rows[int(number) - 1][2]), rel=1e-3)
     rows = [[x, x * x % 17] for x, *_ in rows]

@@ -36,10 +36,10 @@ def test_density_finds_the_row_that_does_not_belong(call, tmp_path):
     assert result.exit_code == 0, result.output
     out = tmp_path / "out" / "plants-density"
     found = table(out / "novelty.csv")
-    worst = max(found, key=lambda row: float(row["novelty"]))
+    worst = max(found, key=lambda row: float(row["novelty_share"]))
     assert (worst["id"], worst["row"]) == ("p17", "18")
-    assert worst["strangest_column"] in ("width", "length")
-    novelty = [float(row["novelty"]) for row in found]
+    assert worst["least_likely_column"] in ("width", "length")
+    novelty = [float(row["novelty_share"]) for row in found]
     assert stats.kstest(novelty, "uniform").pvalue > 0.01  # rows like the others: evenly spread
     assert {p.name for p in out.iterdir()} >= {"model.tr", "report.html", "novelty.png"}
     assert "p17" in result.output
@@ -113,7 +113,7 @@ def test_compare_of_the_same_rows_says_what_was_changed(call, tmp_path, shuffled
         {"column": "kind", "changed": 1, "filled": 0, "emptied": 0},
     ]
     text = " ".join(call("compare", a, b, "--drop", "id").output.split())
-    assert "100 rows stand in both, so they are compared row by row; 21 of them differ" in text
+    assert "100 rows are in both, so they are compared row by row; 21 of them differ" in text
     more = write(tmp_path / "c.csv", header, [*lines, ["p100", 99.0, 1.0, "fern", 7]])
     assert json.loads(call("compare", a, more, "--drop", "id", "--json").output)["only"] == [0, 1]
 
@@ -140,18 +140,18 @@ def test_compare_sees_kinds_and_missing_values(call, tmp_path):
     c = write(tmp_path / "c.csv", header, [*lines[:60], *holes[60:]])
     found = json.loads(call("compare", a, c, "--drop", "id", "--json").output)
     assert found["differ"]
-    assert "60 rows stand in both tables" in found["notes"][0]
+    assert "60 rows are in both tables" in found["notes"][0]
     assert "length" in found["notes"][1]
 
 
-def test_smirnovs_test_is_scipys():
-    from tractable.cli.commands.compare import _smirnov
+def test_kolmogorov_smirnovs_test_is_scipys():
+    from tractable.cli.commands.compare import _kolmogorov_smirnov
 
     rng = np.random.default_rng(0)
     for shift in (0.0, 0.2, 0.5):
         a, b = rng.standard_normal(200), rng.standard_normal(150) + shift
         theirs = stats.ks_2samp(a, b).pvalue
-        assert _smirnov(a, b) == pytest.approx(theirs, rel=0.15, abs=1e-4)
+        assert _kolmogorov_smirnov(a, b) == pytest.approx(theirs, rel=0.15, abs=1e-4)
 
 
 def test_impute_fills_numbers_and_kinds(call, tmp_path):
@@ -164,7 +164,7 @@ def test_impute_fills_numbers_and_kinds(call, tmp_path):
     path = write(tmp_path / "plants.csv", header, lines)
     result = call("impute", path, "-o", "full.csv", "--id", "id", "--level", 0.9)
     assert result.exit_code == 0, result.output
-    assert "150 values filled (width 100, kind 50)" in result.output
+    assert "150 values imputed (width 100, kind 50)" in result.output
     full = table(tmp_path / "full.csv")
     error = [float(full[i]["width"]) - truth[i][2] for i in range(0, 400, 4)]
     assert np.std(error) < 0.45  # 0.3 is the noise
@@ -184,7 +184,7 @@ def test_impute_with_a_model_of_another_table(call, tmp_path):
     header, lines = plants(30, seed=9)
     lines = [[*line[:2], "", *line[3:]] for line in lines]
     new = write(tmp_path / "new.csv", header, lines)
-    found = call("impute", new, "--model", "out/plants-density", "--json", "--draw")
+    found = call("impute", new, "--model", "out/plants-density", "--json", "--sample")
     rows = json.loads(found.output)
     error = [
         float(row["width"]) - line[2] for row, line in zip(rows, plants(30, seed=9)[1], strict=True)
@@ -201,13 +201,13 @@ def test_impute_with_a_model_of_another_table(call, tmp_path):
         (["density", "plants.csv", "--id", "id", "--components", "0"], "at least 1, got 0"),
         (["density", "plants.csv", "--id", "id", "--level", "2"], "--level must lie"),
         (["density", "copies.csv"], "columns 'a' and 'b' are copies"),
-        (["density", "short.csv"], "has 3 rows: wanted at least 10"),
+        (["density", "short.csv"], "has 3 rows: expected at least 10"),
         (["sample", "none"], "none"),
         (["sample", "plants.csv"], "plants.csv"),
-        (["compare", "plants.csv", "short.csv"], "wanted at least 20"),
+        (["compare", "plants.csv", "short.csv"], "expected at least 20"),
         (["compare", "plants.csv", "copies.csv"], "no columns in common"),
         (["impute", "plants.csv", "--id", "id"], "has no missing values"),
-        (["impute", "plants.csv", "--draws", "1"], "--draws must be at least 2"),
+        (["impute", "plants.csv", "--n-samples", "1"], "--n-samples must be at least 2"),
         (["impute", "plants.csv", "-o", "no/where.csv"], "no folder no"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from tractable.cli.errors import UsageError
 from tractable.cli.tables import formats, reader, row_table, writer
 from tractable.cli.tables.columns import infer_column
-from tractable.cli.tables.prepare import Choices, prepare
+from tractable.cli.tables.prepare import FitOptions, prepare
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("openpyxl")
@@ -120,14 +120,14 @@ def test_text_that_looks_like_numbers_stays_text(tmp_path, ending, texts, levels
     assert (found.kind, found.levels) == ("categorical", levels)
     assert row_table.infer_columns(table).columns[1].levels
     data = tmp_path / f"data.{ending}"
-    chosen = Choices(data, "t", tmp_path / "out")
+    chosen = FitOptions(data, "t", tmp_path / "out")
     assert prepare(chosen).target.task == "classification"
     if "x" not in texts:  # a wish of the user is stronger
-        wanted = prepare(Choices(data, "t", tmp_path / "out", task="regression"))
+        wanted = prepare(FitOptions(data, "t", tmp_path / "out", task="regression"))
         assert wanted.target.values.dtype == float
     many = save(pandas.Series([f"{i:03d}" for i in range(N)]), tmp_path, ending)
     with pytest.raises(
-        UsageError, match=r"text with 48 different values.*save the column as numbers"
+        UsageError, match=r"text with 48 distinct values.*save the column as numbers"
     ):
         infer_column(many, "t")
 
@@ -249,7 +249,7 @@ def test_all_commands_read_and_write_typed_files(call, monkeypatch, ending):
     np.testing.assert_allclose(kept["load"], frame["load"])
     again = done("predict", "m", f"p.{ending}").stdout
     assert again == done("predict", "m", data).stdout
-    prepared = prepare(Choices(Path(f"p.{ending}"), "twice", Path("o")))
+    prepared = prepare(FitOptions(Path(f"p.{ending}"), "twice", Path("o")))
     assert prepared.columns[1].kind == "categorical"
 
     # density, sample, impute

@@ -1,4 +1,4 @@
-"""The command ``tractable``: list and run studies, report, fit and predict on CSV files."""
+"""The command ``tractable``: models of tables and time series, reports, and studies."""
 
 import sys
 
@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The entry point; says which extra is missing rather than failing on an import."""
+    """Run the command; if a package is missing, print which extra to install."""
     try:
         from tractable.cli.app import app
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""The commands and their options.  What they do is imported when they are called.
+"""The command ``tractable``.
 
-So ``--help`` does not wait for torch.
+The code of a command is imported when it is called, so that ``--help`` does not import torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tractable.cli.unsupervised import compare, density, impute, sample
 
 
 class OneLineErrors(TyperGroup):
-    """A group of commands that never shows a traceback, unless asked with ``--debug``."""
+    """A group of commands that shows errors in one line, or with a traceback for ``--debug``."""
 
     def main(
         self,
@@ -32,7 +32,7 @@ class OneLineErrors(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command; leaves with 0, 1 (failed work) or 2 (bad use)."""
+        """Run a command and exit with 0, 1 (the command failed) or 2 (invalid usage)."""
         words = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
@@ -46,7 +46,7 @@ class OneLineErrors(TyperGroup):
 app = typer.Typer(
     name="tractable",
     cls=OneLineErrors,
-    help="Neural networks that know what they don't know.",
+    help="Bayesian neural networks for tables, time series and more.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -54,8 +54,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"tractable {version('tractable')}")
@@ -68,7 +68,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Neural networks that know what they don't know."""
+    """Bayesian neural networks for tables, time series and more."""
 
 
 for _command in (fit, predict, diagnose, forecast, density, sample, impute, compare):
@@ -79,20 +79,24 @@ for _command in (fit, predict, diagnose, forecast, density, sample, impute, comp
 def info(
     net: Annotated[
         str | None,
-        typer.Argument(metavar="[NET]", help="module:name or file.py:name of a network."),
+        typer.Argument(metavar="[NET]", help="Network, as module:name or file.py:name."),
     ] = None,
     input_: Annotated[
         list[str] | None,
-        typer.Option("--input", help="Shape of a batch, 4,3,32,32 or 4,16:int; repeatable."),
+        typer.Option(
+            "--input", help="Shape of an input batch, e.g. 4,3,32,32 or 4,16:int; repeatable."
+        ),
     ] = None,
-    moments: Annotated[str, typer.Option(help="linear or exact, as TAGI takes it.")] = "linear",
+    moments: Annotated[
+        str, typer.Option(help="Moments of activations: linear or exact.")
+    ] = "linear",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show versions and data sets; or what a network needs.
+    """Show versions and data sets, or the moment rules that a network needs.
 
-    NET names a torch.nn.Module or a function that makes one, in a module or a file, which is
-    imported.
+    NET is a torch.nn.Module, or a function that returns one, in a module or a file. The module or
+    file is imported.
     """
     from tractable.cli.commands import info as command
 
@@ -104,11 +108,14 @@ def info(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where results.json files are.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder with results.json files, also in subfolders."),
+    ],
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Join the results below a folder into one page."""
+    """Write the HTML reports of all results below a folder, and an index page."""
     from tractable.cli.commands import report as command
 
     command.report(folder, json)
@@ -116,7 +123,7 @@ def report(
 
 @app.command("list")
 def list_(json: Json = False, debug: Debug = False) -> None:
-    """List the studies that `run` can repeat."""
+    """List the installed studies."""
     from tractable.cli.commands import studies
 
     studies.show(json)
@@ -128,11 +135,11 @@ def list_(json: Json = False, debug: Debug = False) -> None:
 )
 def run(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="As `tractable list` has it.")],
+    name: Annotated[str, typer.Argument(help="Name of a study; see `tractable list`.")],
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Repeat a study: results.json and report.html in its folder.
+    """Run a study; write results.json and report.html to its folder.
 
     All studies take --quick, --seed N, --out DIR and --threads N, those with checkpoints also
     --resume (the default) and --no-resume; `tractable run NAME --help` shows the rest.

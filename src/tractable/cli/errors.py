@@ -1,47 +1,54 @@
-"""Errors a user sees: one line that says what was given and what is wanted."""
+"""Errors of the command line, printed in one line."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 
-from tractable.errors import TractableError
+from tractable.errors import TractableError, close_names
 
 BAD_USE, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes."""
 
 
 class UsageError(TractableError):
-    """What the user gave cannot be used: an option, a file, a folder.  Exit code 2."""
+    """Invalid option, file or folder; exit code 2."""
 
 
 class CommandError(TractableError):
-    """What was given is right, and the work could not be done.  Exit code 1."""
+    """The command failed with valid input; exit code 1."""
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error without line breaks; its kind if it has none."""
+    """Return the message of an error without line breaks; its class name if it is empty."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def unknown_name(what: str, given: str, known: Iterable[str]) -> UsageError:
-    """An error that suggests the nearest names.
+    """Return an error that suggests similar names.
 
     >>> str(unknown_name("learner", "tagy", ["tagi", "bbb", "net"]))
     "no learner 'tagy': did you mean 'tagi'?"
     """
+    return UsageError(f"no {what} {given!r}: {suggestion(given, known)}")
+
+
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """Return the end of an error message: similar names, or all of them.
+
+    >>> suggestion("tagy", ["tagi", "bbb"]), suggestion("adam", ["tagi", "bbb"])
+    ("did you mean 'tagi'?", "choose from 'tagi', 'bbb'")
+    """
     names = list(known)
-    folded = {name.lower(): name for name in names}
-    near = [folded[n] for n in get_close_matches(given.lower(), folded, n=3, cutoff=0.5)]
+    near = close_names(given, names)
     if near:
-        return UsageError(f"no {what} {given!r}: did you mean {' or '.join(map(repr, near))}?")
+        return f"did you mean {' or '.join(map(repr, near))}?"
     shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
-    return UsageError(f"no {what} {given!r}: there are {shown or 'none'}")
+    return f"choose from {shown}" if names else "there are none"
 
 
 def report_error(error: Exception) -> int:
-    """Write one line about an error to standard error and return the exit code."""
+    """Print an error to standard error in one line; return the exit code."""
     message = getattr(error, "format_message", None)  # of errors in the command line itself
     if message is not None:
         text, code = message(), BAD_USE

@@ -1,4 +1,4 @@
-"""Folders to write to: whole or not there, made beside their place and renamed."""
+"""Atomic creation of output folders: written under a temporary name and renamed when complete."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tractable.cli.errors import UsageError
 
 @contextmanager
 def atomic_folder(path: Path, *, force: bool) -> Iterator[Path]:
-    """A folder to write to, which becomes ``path`` if the block ends well and nothing otherwise.
+    """Yield a temporary folder that becomes ``path`` if the block succeeds, else is removed.
 
     Args:
-        path: must not exist, or be empty, unless ``force``.
-        force: replace what is there, once the new folder is complete.
+        path: output folder, which must not exist or be empty unless ``force``.
+        force: replace the folder once the new one is complete.
     """
     if path.is_dir() and any(path.iterdir()) and not force:
-        raise UsageError(f"the folder {path} is not empty: choose another --out, or --force")
+        raise UsageError(
+            f"the folder {path} is not empty: choose another --out, or replace it with --force"
+        )
     problem = write_problem(path)
     if problem:
         raise UsageError(problem)
@@ -57,7 +59,7 @@ def _replace(scratch: Path, path: Path, token: str) -> None:
 
 
 def write_problem(folder: Path) -> str | None:
-    """Why a folder could not be made or written to, or None; nothing is made."""
+    """Return why a folder cannot be created or written to, or None; nothing is created."""
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent

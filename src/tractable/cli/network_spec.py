@@ -1,4 +1,4 @@
-"""Networks that a user names on the command line, and batches of a shape to run them on."""
+"""Networks named on the command line, and random input batches of a given shape."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SEED = 0
 
 
 def load_network(text: str) -> nn.Module:
-    """The network that ``module:name`` or ``file.py:name`` says; a function is called.
+    """Return the network ``module:name`` or ``file.py:name``; a function is called.
 
-    The module is imported, or the file run: the user has named it.
+    The module is imported, or the file executed.
     """
     home, _, name = text.rpartition(":")
     if not home or not name:
-        raise UsageError(f"a network is named as module:name or file.py:name, got {text!r}")
+        raise UsageError(f"a network must be given as module:name or file.py:name, got {text!r}")
     try:
         module = _import_file(Path(home)) if home.endswith(".py") else importlib.import_module(home)
     except Exception as error:
@@ -37,19 +37,20 @@ def load_network(text: str) -> nn.Module:
     net = found() if callable(found) and not isinstance(found, nn.Module) else found
     if not isinstance(net, nn.Module):
         raise UsageError(
-            f"{text} is no torch.nn.Module and does not make one: {type(net).__name__}"
+            f"{text} must be a torch.nn.Module or a function that returns one, got "
+            f"{type(net).__name__}"
         )
     return net
 
 
 def random_batch(shapes: Sequence[str]) -> Tensor | tuple[Tensor, ...]:
-    """Random inputs of these shapes; one with ``:int`` has zeros, for row numbers.
+    """Return random inputs of these shapes; zeros for ``:int``, which are valid indices.
 
     >>> [tuple(part.shape) for part in random_batch(["2,3", "2,5:int"])]
     [(2, 3), (2, 5)]
     """
     if not shapes:
-        raise UsageError("give the shape of a batch of inputs, for instance --input 4,3,32,32")
+        raise UsageError("pass the shape of an input batch, e.g. --input 4,3,32,32")
     parts = tuple(_random_tensor(shape) for shape in shapes)
     return parts[0] if len(parts) == 1 else parts
 
@@ -61,7 +62,7 @@ def _random_tensor(text: str) -> Tensor:
     except ValueError:
         shape = []
     if not shape or min(shape) < 1 or kind not in ("", "float", "int"):
-        raise UsageError(f"a shape is like 4,3,32,32 or 4,16:int, got {text!r}")
+        raise UsageError(f"--input must be a shape such as 4,3,32,32 or 4,16:int, got {text!r}")
     if kind == "int":
         return torch.zeros(shape, dtype=torch.long)
     return torch.randn(shape, generator=torch.Generator().manual_seed(_SEED))

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the name that their results have by default."""
+"""Options that several commands share, and the default name of their results."""
 
 from __future__ import annotations
 
@@ -7,38 +7,50 @@ from typing import Annotated
 
 import typer
 
-TABLE = "A table with a header line: CSV (or .csv.gz), Excel or Parquet."
-FILE = ".csv, .csv.gz, .xlsx or .parquet; by default standard output."
+TABLE = "Table with a header line: CSV (also .csv.gz), Excel (.xlsx) or Parquet."
+FILE = "Output file: .csv, .csv.gz, .xlsx or .parquet. Default: standard output."
 
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=TABLE)]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="OUT", help=FILE)]
-Target = Annotated[str, typer.Option(help="The column to predict.")]
+Target = Annotated[str, typer.Option(help="Name of the column to predict.")]
+Learner = Annotated[
+    str,
+    typer.Option(
+        help="Learning method: tagi (closed-form Gaussian inference), bbb (Bayes by Backprop), net "
+        "(point estimate) or laplace (Laplace approximation)."
+    ),
+]
 Task = Annotated[
-    str | None, typer.Option(help="regression or classification; by default inferred.")
+    str | None,
+    typer.Option(help="regression or classification. Default: inferred from the target."),
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")]
 OneHot = Annotated[list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")]
-Names = Annotated[
-    list[str] | None, typer.Option(help="Column of numbers that are names; repeatable.")
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of numbers to treat as categories; repeatable."),
 ]
-Copied = Annotated[
-    list[str] | None, typer.Option("--id", help="Column to copy, not to model; repeatable.")
+Id = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Column to copy to the output without modeling it; repeatable."),
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="The sign in 12,5 or 12.5; by default seen in the file.")
+    str | None,
+    typer.Option(help="Decimal separator, ',' or '.'. Default: inferred from the file."),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="Of text that is not UTF-8: latin-1, cp1252, utf-16, ...")
+    str | None,
+    typer.Option(help="Text encoding, e.g. latin-1, cp1252 or utf-16. Default: UTF-8."),
 ]
-Seed = Annotated[int, typer.Option(help="Of all that is drawn by chance.")]
-Threads = Annotated[int, typer.Option(help="Of torch.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is in the folder.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Threads = Annotated[int, typer.Option(help="Number of torch threads.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the content of the output folder.")]
 
 
 def stem(data: Path) -> str:
-    """The name of a file without its endings.
+    """Return the name of a file without its suffixes.
 
     >>> stem(Path("a/b.csv.gz")), stem(Path("x.y.xlsx"))
     ('b', 'x.y')

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for machines."""
+"""Printed output of commands: lines, tables and JSON."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from rich.text import Text
 
 
 def console() -> Console:
-    """Standard output as it is now; made anew, because tests and pipes replace it.
+    """Return a console on the current standard output, which tests and pipes replace.
 
-    Into a file or a pipe, lines are as long as they need to be.
+    Lines are wrapped only on a terminal.
     """
     terminal = sys.stdout.isatty()
     return Console(file=sys.stdout, highlight=False, width=None if terminal else 200)
 
 
 def print_line(text: str) -> None:
-    """A line of plain text."""
+    """Print a line of plain text."""
     console().print(Text(text), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """A JSON document on standard output."""
+    """Print a JSON document to standard output."""
     sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> None:
-    """A table; the last ``right`` columns are aligned to the right."""
+    """Print a table; the last ``right`` columns are right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(header))
     for i, name in enumerate(header):
         justify: Any = "right" if i >= len(header) - right else "left"

@@ -1,4 +1,4 @@
-"""Commands about a column of a table: learn it, predict it, study it, forecast it."""
+"""Commands that model a target column: fit, predict, diagnose and forecast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tractable.cli.options import (
     Drop,
     Encoding,
     Force,
+    Id,
     Json,
+    Learner,
     OneHot,
     Out,
     Seed,
@@ -28,58 +30,62 @@ from tractable.cli.options import (
 def fit(
     data: Data,
     target: Target,
-    learner: Annotated[
-        str,
-        typer.Option(
-            help="tagi (closed form), bbb (sampled), net (point estimate) or laplace (around it)."
-        ),
-    ] = "tagi",
+    learner: Learner = "tagi",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for model and report; out/DATA.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Output folder for model and report. Default: out/DATA."),
     ] = None,
     task: Task = None,
     likelihood: Annotated[
         str | None,
         typer.Option(
-            help="What the target means: auto looks at it; normal, heteroscedastic, laplace, "
-            "student_t, mixture, poisson, negative_binomial, von_mises, categorical, ordinal."
+            help="Distribution of the target: normal, heteroscedastic, laplace, student_t, "
+            "mixture, poisson, negative_binomial, von_mises, categorical or ordinal; auto selects "
+            "one from the target. Default: normal or categorical."
         ),
     ] = None,
     order: Annotated[
-        str | None, typer.Option(help="Levels of an ordinal target from the lowest: low,mid,high.")
+        str | None,
+        typer.Option(help="Levels of an ordinal target in increasing order, e.g. low,mid,high."),
     ] = None,
-    id_: Annotated[
-        list[str] | None, typer.Option("--id", help="Column to copy to predictions; repeatable.")
-    ] = None,
+    id_: Id = None,
     drop: Drop = None,
     categorical: OneHot = None,
     missing: Annotated[
         str,
         typer.Option(
-            help="infer: unknown, inferred from the other columns, and the doubt shows; drop the "
-            "rows; mean: filled in; refuse."
+            help="Missing inputs: infer (impute from the other columns; intervals widen "
+            "accordingly), mean (replace by the mean), drop (drop the rows) or refuse."
         ),
     ] = "infer",
     decimal: Decimal = None,
     encoding: Encoding = None,
     test: Annotated[
-        float, typer.Option(help="Share of rows held out to test; 0 to learn from all rows.")
+        float,
+        typer.Option(help="Fraction of rows held out as a test set; 0 trains on all rows."),
     ] = 0.2,
     hidden: Annotated[
         str | None,
-        typer.Option(help="Widths of the hidden layers, '' for a linear model; by default chosen."),
+        typer.Option(
+            help="Widths of the hidden layers, e.g. 64,64; '' for a linear model. Default: "
+            "selected on held-out rows."
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the rows.")] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Number of passes over the data. Default: selected on held-out rows."),
+    ] = None,
     seed: Seed = 0,
     threads: Threads = 1,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train on a table, test on held-out rows, save model and report.
+    """Fit a model to a table, evaluate it on held-out rows, and save model and report.
 
-    Numbers are used as they are, dates as time goes; text columns of at most 20 kinds are one-hot
-    encoded; others are refused until you say --drop, --id or --categorical.
+    Numeric columns are used as they are, dates as calendar features, and text columns with at most
+    20 distinct values are one-hot encoded. For other text columns choose --drop, --id or
+    --categorical.
     """
     from tractable.cli.commands import fit as command
 
@@ -95,65 +101,81 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or its folder.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model of `tractable fit`: a file or folder.")
+    ],
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Rows to predict for: CSV, Excel or Parquet.")
+        Path,
+        typer.Argument(metavar="DATA", help="Table of the rows to predict: CSV, Excel or Parquet."),
     ],
     out: Out = None,
     keep: Annotated[
-        str | None, typer.Option(help="Columns of DATA to copy beside: all, or a,b.")
+        str | None,
+        typer.Option(help="Columns of DATA to copy to the output: all, or names such as a,b."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals lower..upper.")] = 0.9,
+    level: Annotated[
+        float, typer.Option(help="Coverage of the prediction intervals, e.g. 0.9.")
+    ] = 0.9,
     missing: Annotated[
-        str | None, typer.Option(help="infer (the doubt shows), mean (fill in) or refuse.")
+        str | None,
+        typer.Option(
+            help="Missing inputs: infer (impute from the other columns; intervals widen "
+            "accordingly), mean (replace by the mean) or refuse. Default: as in fit."
+        ),
     ] = None,
     unknown: Annotated[
-        str, typer.Option(help="What categories not seen in training are: missing, or refuse.")
+        str,
+        typer.Option(help="Categories that are not in the training data: missing or refuse."),
     ] = "missing",
     encoding: Encoding = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict the rows of another table with a saved model.
+    """Predict the rows of a table with a saved model.
 
-    Writes mean, std, lower and upper, or label and probabilities; and novelty: how unlike the
-    training rows a row is.
+    Writes mean, std, lower and upper, or label and class probabilities; and distance, the distance
+    of a row to the training data in standard deviations (0 inside the data).
     """
     from tractable.cli.commands import predict as command
 
-    choices = command.Choices(level, missing, unknown, keep, encoding)
-    command.run(model, data, out, choices, json=json)
+    options = command.PredictOptions(level, missing, unknown, keep, encoding)
+    command.run(model, data, out, options, json=json)
 
 
 def diagnose(
     data: Data,
     target: Target,
-    learner: Annotated[str, typer.Option(help="tagi, bbb, net or laplace, as for fit.")] = "tagi",
+    learner: Learner = "tagi",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the page; out/DATA-diagnostics.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Output folder. Default: out/DATA-diagnostics."),
     ] = None,
     task: Task = None,
     id_: Annotated[
-        list[str] | None, typer.Option("--id", help="Column to leave out; repeatable.")
+        list[str] | None, typer.Option("--id", help="Column to ignore; repeatable.")
     ] = None,
     drop: Drop = None,
     categorical: OneHot = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
-    rows: Annotated[int, typer.Option(help="At most so many rows, by chance.")] = 5000,
-    quick: Annotated[bool, typer.Option("--quick", help="Within two minutes.")] = False,
+    hidden: Annotated[int, typer.Option(help="Number of units of the hidden layer.")] = 50,
+    rows: Annotated[
+        int, typer.Option(help="Maximum number of rows; more are subsampled at random.")
+    ] = 5000,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use fewer rows and fits; takes at most two minutes.")
+    ] = False,
     seed: Seed = 0,
     workers: Annotated[
-        int | None, typer.Option(help="Fits at once; by default as many as there are cores.")
+        int | None, typer.Option(help="Number of parallel fits. Default: number of CPU cores.")
     ] = None,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Learn why a model errs, and what would help.
+    """Find the sources of a model's error and recommend improvements.
 
-    Fits many networks on all cores; writes a page that begins with advice.
+    Fits many networks in parallel and writes a page that begins with a recommendation.
     """
     from tractable.cli.commands import diagnose as command
 
@@ -161,54 +183,73 @@ def diagnose(
         json, data=data, target=target, learner=learner,
         out=out or Path("out") / f"{stem(data)}-diagnostics", task=task, ids=tuple(id_ or ()),
         drop=tuple(drop or ()), categorical=tuple(categorical or ()), decimal=decimal,
-        encoding=encoding, hidden=hidden, most=rows, quick=quick, seed=seed,
+        encoding=encoding, hidden=hidden, max_rows=rows, quick=quick, seed=seed,
         workers=workers, force=force,
     )  # fmt: skip
 
 
 def forecast(
     data: Data,
-    target: Annotated[list[str], typer.Option(help="Column to forecast; repeatable.")],
-    horizon: Annotated[int, typer.Option(help="Steps to forecast.")],
+    target: Annotated[list[str], typer.Option(help="Name of the column to forecast; repeatable.")],
+    horizon: Annotated[int, typer.Option(help="Number of time steps to forecast.")],
     time: Annotated[
-        str | None, typer.Option(help="Column of time stamps; by default rows are even steps.")
+        str | None,
+        typer.Option(help="Column of timestamps. Default: one row per time step."),
     ] = None,
     id_: Annotated[
-        str | None, typer.Option("--id", help="Column that tells series apart, in long tables.")
+        str | None, typer.Option("--id", help="Column with the name of the series of each row.")
     ] = None,
-    known: Annotated[
+    future_covariate: Annotated[
         list[str] | None,
-        typer.Option(help="Covariate whose future is known, in rows after the last; repeatable."),
+        typer.Option(
+            help="Covariate whose future values are in rows after the last target; repeatable."
+        ),
     ] = None,
-    past: Annotated[
-        list[str] | None, typer.Option(help="Covariate known up to now; repeatable.")
+    past_covariate: Annotated[
+        list[str] | None,
+        typer.Option(help="Covariate whose future values are unknown; repeatable."),
     ] = None,
-    season: Annotated[int | None, typer.Option(help="Steps; by default of the stamps.")] = None,
-    transform: Annotated[str | None, typer.Option(help="log, log1p or sqrt.")] = None,
-    learner: Annotated[str, typer.Option(help="tagi, bbb or net, as for fit.")] = "tagi",
+    season_length: Annotated[
+        int | None,
+        typer.Option(help="Length of the season in time steps. Default: from the timestamps."),
+    ] = None,
+    transform: Annotated[
+        str | None, typer.Option(help="Transformation of the target: log, log1p or sqrt.")
+    ] = None,
+    learner: Annotated[
+        str, typer.Option(help="Learning method: tagi, bbb or net, as for fit.")
+    ] = "tagi",
     decimal: Decimal = None,
     encoding: Encoding = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-forecast.")
+        Path | None, typer.Option(metavar="DIR", help="Output folder. Default: out/DATA-forecast.")
     ] = None,
-    test: Annotated[float, typer.Option(help="Share of the end to test a first fit on.")] = 0.2,
-    level: Annotated[float, typer.Option(help="Of the intervals lower..upper.")] = 0.9,
+    test: Annotated[
+        float,
+        typer.Option(
+            help="Fraction of the time steps, at the end, on which a first fit is tested."
+        ),
+    ] = 0.2,
+    level: Annotated[
+        float, typer.Option(help="Coverage of the prediction intervals, e.g. 0.9.")
+    ] = 0.9,
     seed: Seed = 0,
     threads: Threads = 1,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Forecast a time series: table, picture, model and report.
+    """Forecast time series: table, figure, model and report.
 
-    Missing values may be empty; time stamps must be even, but for gaps.
+    Values may be missing. Timestamps must be equally spaced, except for gaps.
     """
     from tractable.cli.commands import forecast as command
 
     command.run(
         json, data=data, time=time, target=tuple(target), horizon=horizon,
-        out=out or Path("out") / f"{stem(data)}-forecast", season=season, id=id_,
-        known=tuple(known or ()), past=tuple(past or ()), transform=transform, learner=learner,
+        out=out or Path("out") / f"{stem(data)}-forecast", season_length=season_length, id=id_,
+        future_covariates=tuple(future_covariate or ()),
+        past_covariates=tuple(past_covariate or ()), transform=transform, learner=learner,
         decimal=decimal, encoding=encoding,
         test=test, level=level, seed=seed, threads=threads, force=force,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Commands about whole rows of tables: odd ones, new ones, full ones, other ones."""
+"""Commands that model all columns of a table: density, sample, impute and compare."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import typer
 
 from tractable.cli.options import (
     TABLE,
-    Copied,
+    Categorical,
     Data,
     Debug,
     Decimal,
     Drop,
     Encoding,
     Force,
+    Id,
     Json,
-    Names,
     Out,
     Seed,
     Threads,
@@ -28,28 +28,33 @@ from tractable.cli.options import (
 def density(
     data: Data,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for all; out/DATA-density.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Output folder. Default: out/DATA-density."),
     ] = None,
-    id_: Copied = None,
+    id_: Id = None,
     drop: Drop = None,
-    categorical: Names = None,
+    categorical: Categorical = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
     components: Annotated[
-        int | None, typer.Option(help="Of the mixture; by default chosen on held-out rows.")
+        int | None,
+        typer.Option(help="Number of mixture components. Default: selected on held-out rows."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Novelty above which a row is unusual.")] = 0.99,
+    level: Annotated[
+        float,
+        typer.Option(help="Report rows whose novelty_share, from 0 to 1, is above this level."),
+    ] = 0.99,
     seed: Seed = 0,
     threads: Threads = 1,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Find the rows of a table that are unlike the others.
+    """Fit a density to the rows of a table and find unusual rows.
 
-    Writes novelty and the strangest column of every row, a model of the rows, and a report.
+    Writes the novelty_share and the least likely column of every row, the model, and a report.
 
-    Every row is judged by a model that has not seen it. Missing values may be empty.
+    Every row is scored by a model that was fitted without it. Missing values are integrated out.
     """
     from tractable.cli.commands import density as command
 
@@ -63,18 +68,21 @@ def density(
 
 def sample(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Of `tractable density`: a file or its folder.")
+        Path,
+        typer.Argument(metavar="MODEL", help="Model of `tractable density`: a file or its folder."),
     ],
-    number: Annotated[int, typer.Option("-n", "--number", help="Rows to make.")] = 1000,
+    n_samples: Annotated[
+        int, typer.Option("-n", "--n-samples", help="Number of rows to sample.")
+    ] = 1000,
     out: Out = None,
     seed: Seed = 0,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make new rows like those of a table (after `density`)."""
+    """Sample synthetic rows from a model of `tractable density`."""
     from tractable.cli.commands import density as command
 
-    command.sample(model, number, out, seed=seed, json=json)
+    command.sample(model, n_samples, out, seed=seed, json=json)
 
 
 def impute(
@@ -82,50 +90,57 @@ def impute(
     out: Out = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="Of `tractable density`; by default one is fitted to this table."),
+        typer.Option(help="Model of `tractable density`. Default: fitted to this table."),
     ] = None,
-    id_: Copied = None,
+    id_: Id = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column not to model; repeatable.")] = None,
-    categorical: Names = None,
+    categorical: Categorical = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    draws: Annotated[int, typer.Option(help="Times every hole is filled, to average.")] = 100,
-    draw: Annotated[
-        bool, typer.Option("--draw", help="One draw instead of the mean: keeps the spread.")
+    n_samples: Annotated[
+        int,
+        typer.Option("--n-samples", help="Number of samples per missing value that are averaged."),
+    ] = 100,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="Impute one sample, which preserves the variance."),
     ] = False,
     level: Annotated[
-        float | None, typer.Option(help="Add columns lower..upper that hold this share.")
+        float | None,
+        typer.Option(help="Add columns with prediction intervals of this coverage, e.g. 0.9."),
     ] = None,
     seed: Seed = 0,
     threads: Threads = 1,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Fill the empty cells of a table, given their rows."""
+    """Impute the missing values of a table."""
     from tractable.cli.commands import impute as command
 
     command.run(
         data, model, out, ids=tuple(id_ or ()), drop=tuple(drop or ()),
         categorical=tuple(categorical or ()), decimal=decimal,
-        encoding=encoding, draws=draws, draw=draw, level=level, seed=seed,
+        encoding=encoding, n_samples=n_samples, sample=sample, level=level, seed=seed,
         threads=threads, json=json,
     )  # fmt: skip
 
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help=TABLE)],
-    second: Annotated[Path, typer.Argument(metavar="B", help="One with the same columns.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Table with the same columns.")],
     drop: Drop = None,
-    categorical: Names = None,
+    categorical: Categorical = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    level: Annotated[float, typer.Option(help="Of the intervals, and of the verdict.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="Coverage of the intervals; 1 - level is the significance level.")
+    ] = 0.95,
     seed: Seed = 0,
     threads: Threads = 1,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Tell whether two tables differ, and in which columns."""
+    """Test whether two tables have the same distribution, and list the columns that differ."""
     from tractable.cli.commands import compare as command
 
     command.run(

@@ -1,4 +1,4 @@
-"""``tractable compare``: whether the rows of two tables come from the same distribution."""
+"""``tractable compare``: test whether the rows of two tables have the same distribution."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tractable.cli.tables.formats import check_decimal
 from tractable.cli.tables.reader import TextTable
 from tractable.cli.tables.row_table import Array, RowTable
 
-_FEWEST = 20
-_SHOWN = 12
-_LEAST_P = 1e-6  # below, a probability is of no use but as a bound
-_TWINS = 0.05  # share of the rows of both that is worth a word
+_MIN_ROWS = 20
+_SHOWN = 12  # columns
+_MIN_P = 1e-6  # smaller p-values are printed as a bound
+_MAX_COMMON = 0.05  # fraction of rows in both tables from which a note is shown
 
 
 def run(
@@ -36,7 +36,7 @@ def run(
     threads: int,
     json: bool,
 ) -> None:
-    """Compare, and print what differs."""
+    """Run the command and print the differences."""
     if not 0 < level < 1:
         raise UsageError(f"--level must lie between 0 and 1, got {level}")
     torch.set_num_threads(threads)
@@ -51,73 +51,75 @@ def run(
     for note in found["notes"]:
         output.print_line(note)
     if found["paired"]:
-        _say_changes(found)
+        _print_changes(found)
         return
     low, high = found["auroc_interval"]
-    verdict = "differ" if found["differ"] else "cannot be told apart"
+    verdict = "differ" if found["differ"] else "do not differ significantly"
     output.print_line(
-        f"The tables {verdict}: a classifier tells a row of one from a row of the other with "
-        f"probability {found['auroc']:.3f} ({low:.3f} to {high:.3f}; 0.5 is a toss), "
-        f"p {_shown(found['p_value'], '= ')}."
+        f"The tables {verdict}: a classifier of their rows has an AUC of {found['auroc']:.3f} "
+        f"({low:.3f} to {high:.3f}; 0.5 for equal distributions), "
+        f"p {_format_p(found['p_value'], '= ')}."
     )
     low, high = found["js_interval"]
     output.print_line(
         f"Jensen-Shannon divergence at least {found['js']:.4f} nats ({low:.4f} to {high:.4f}; "
-        f"0.693 is nothing in common); energy distance {found['energy_distance']:.4f}."
+        f"the maximum is 0.693); energy distance {found['energy_distance']:.4f}."
     )
     lines = [
-        [c["column"], f"{c['mean_a']}", f"{c['mean_b']}", _distance(c["wasserstein"]),
-         _shown(c["p_value"]), "differs" if c["differs"] else ""]
+        [c["column"], f"{c['mean_a']}", f"{c['mean_b']}", _format_distance(c["wasserstein"]),
+         _format_p(c["p_value"]), "differs" if c["differs"] else ""]
         for c in found["columns"][:_SHOWN]
     ]  # fmt: skip
     header = ["column", f"mean {first.name}", f"mean {second.name}", "distance", "p", ""]
     output.print_table(header, lines)
 
 
-def _shown(p_value: float, sign: str = "") -> str:
-    return f"< {_LEAST_P:.0e}" if p_value < _LEAST_P else f"{sign}{p_value:.2g}"
+def _format_p(p_value: float, sign: str = "") -> str:
+    return f"< {_MIN_P:.0e}" if p_value < _MIN_P else f"{sign}{p_value:.2g}"
 
 
-def _distance(distance: float | None) -> str:
+def _format_distance(distance: float | None) -> str:
     return "–" if distance is None else f"{distance:.3f}"
 
 
-def _say_changes(found: dict[str, Any]) -> None:
-    """What was changed between tables of the same rows."""
+def _print_changes(found: dict[str, Any]) -> None:
+    """Print the changes between two tables with the same rows."""
     changed = [c for c in found["columns"] if c["changed"]]
     names = "column" if len(found["columns"]) == 1 else "columns"
     verdict = "differ" if found["differ"] else "are the same"
     output.print_line(
-        f"The tables {verdict}: {found['paired']} rows stand in both, so they are compared row by "
+        f"The tables {verdict}: {found['paired']} rows are in both, so they are compared row by "
         f"row; {found['changed_rows']} of them differ, in {len(changed)} of "
         f"{len(found['columns'])} {names}."
     )
     for name, count in zip(("first", "second"), found["only"], strict=True):
         if count:
-            output.print_line(f"{count} rows stand in the {name} table only.")
+            output.print_line(f"{count} rows are in the {name} table only.")
     lines = [
         [c["column"], f"{c['changed']}", f"{c['changed'] / found['paired']:.1%}",
          f"{c['filled']}", f"{c['emptied']}"]
         for c in changed[:_SHOWN]
     ]  # fmt: skip
     if lines:
-        output.print_table(["column", "rows changed", "share", "filled in", "emptied"], lines)
+        output.print_table(["column", "rows changed", "fraction", "filled", "emptied"], lines)
 
 
 def compare(
     a: TextTable, b: TextTable, *, drop: tuple[str, ...], categorical: tuple[str, ...],
     level: float, seed: int, decimal: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All of it, as JSON values; row by row, if most rows stand in both tables.
+    """Return the comparison as JSON values; row by row if most rows are in both tables.
 
     Raises:
-        UsageError: the tables have no columns in common, or too few rows.
+        UsageError: the tables have no common columns or too few rows.
     """
     for table in (a, b):
-        if len(table) < _FEWEST:
-            raise UsageError(f"{table.path.name} has {len(table)} rows: wanted at least {_FEWEST}")
-    aside = {*drop, *({a.counter, b.counter} - {None} - {*categorical})}
-    shared = [name for name in a.header if name in b.header and name not in aside]
+        if len(table) < _MIN_ROWS:
+            raise UsageError(
+                f"{table.path.name} has {len(table)} rows: expected at least {_MIN_ROWS}"
+            )
+    excluded = {*drop, *({a.counter, b.counter} - {None} - {*categorical})}
+    shared = [name for name in a.header if name in b.header and name not in excluded]
     if not shared:
         raise UsageError(f"{a.path.name} and {b.path.name} have no columns in common")
     both = _joined(a, b, shared)
@@ -126,9 +128,11 @@ def compare(
     )
     values = np.concatenate([made.encode(table) for table in (a, b)])  # errors name the file
     notes = list(dict.fromkeys([*a.notes, *b.notes, *made.notes]))
-    apart = [name for name in (*a.header, *b.header) if name not in shared and name not in aside]
-    if apart:
-        notes.append(f"Only in one of them, and passed over: {', '.join(apart)}.")
+    unshared = [
+        name for name in (*a.header, *b.header) if name not in shared and name not in excluded
+    ]
+    if unshared:
+        notes.append(f"Ignored columns that only one table has: {', '.join(unshared)}.")
     same = row_matching.match_rows(values[: len(a)], values[len(a) :])
     if same is not None:
         first, second = values[: len(a)][same[0]], values[len(a) :][same[1]]
@@ -143,12 +147,9 @@ def compare(
             "columns": row_matching.column_changes(made, first, second),
             "notes": notes,
         }
-    twins = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
-    if twins > _TWINS * min(len(a), len(b)):
-        notes.append(
-            f"{twins} rows stand in both tables: they draw the probability to below 0.5, "
-            f"so it says less."
-        )
+    common = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
+    if common > _MAX_COMMON * min(len(a), len(b)):
+        notes.append(f"{common} rows are in both tables, which lowers the AUC.")
     x, filled = _numbers(made, values, notes)
     parts = x[: len(a)], x[len(a) :]
     result = metrics.two_sample(*parts, seed=seed)
@@ -164,7 +165,7 @@ def compare(
         "accuracy": result.accuracy, "p_value": result.p_value,
         "js": max(result.js, 0.0), "js_interval": list(result.interval(level)),
         "energy_distance": metrics.energy_distance(
-            *(part[_some(len(part), seed)] / unit for part in parts)
+            *(part[_subsample(len(part), seed)] / unit for part in parts)
         ),
         "columns": columns,
         "notes": notes,
@@ -172,7 +173,7 @@ def compare(
 
 
 def _joined(a: TextTable, b: TextTable, names: list[str]) -> TextTable:
-    """The rows of both in one table, of the columns that both have."""
+    """Return the rows of both tables, with the common columns."""
     lines = [[row[t.header.index(n)] for n in names] for t in (a, b) for row in t.rows]
     path = Path(f"{a.path.name} and {b.path.name}")
     texts = (a.texts | b.texts).intersection(*(t.texts for t in (a, b) if not t.delimiter))
@@ -180,28 +181,28 @@ def _joined(a: TextTable, b: TextTable, names: list[str]) -> TextTable:
 
 
 def _numbers(made: RowTable, values: Array, notes: list[str]) -> tuple[Array, Array]:
-    """Columns for a classifier: texts as 0 and 1 for every kind, holes marked by one more."""
+    """Return inputs of a classifier: text one-hot encoded, and an indicator of missing values."""
     parts: list[Array] = []
-    holes = np.asarray(np.isnan(values))
-    filled = np.where(holes, np.nanmean(values, 0), values)
+    missing = np.asarray(np.isnan(values))
+    filled = np.where(missing, np.nanmean(values, 0), values)
     for k, column in enumerate(made.columns):
         if column.levels:
-            codes = np.where(holes[:, k], -1, values[:, k])
+            codes = np.where(missing[:, k], -1, values[:, k])
             parts += [(codes == level).astype(float) for level in range(len(column.levels))]
         else:
             parts.append(filled[:, k])
-        if holes[:, k].any():
-            parts.append(holes[:, k].astype(float))
-    gaps = [name for name, some in zip(made.names, holes.T, strict=True) if some.any()]
+        if missing[:, k].any():
+            parts.append(missing[:, k].astype(float))
+    gaps = [name for name, some in zip(made.names, missing.T, strict=True) if some.any()]
     if gaps:
-        notes.append(f"That a value is missing counts as a difference: {', '.join(gaps)}.")
+        notes.append(f"Missing values count as differences: {', '.join(gaps)}.")
     return np.stack(parts, 1), values
 
 
 def _column(
     made: RowTable, k: int, values: Array, cut: int, level: float, seed: int
 ) -> dict[str, Any]:
-    """How different one column is by itself; no distance where one table has no values of it."""
+    """Return the difference of one column; no distance if one table has no values."""
     column = made.columns[k]
     a, b = values[:cut, k], values[cut:, k]
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
@@ -216,11 +217,11 @@ def _column(
         both = np.r_[a, b]
         unit = both.std() or 1.0
         distance = metrics.wasserstein(a, b) / unit
-        p_value = _smirnov(a, b)
-    tests = len(made.columns)  # Bonferroni's correction: so many columns were looked at
+        p_value = _kolmogorov_smirnov(a, b)
+    tests = len(made.columns)  # Bonferroni correction for the number of columns
     return {
         "column": column.name,
-        "mean_a": _typical(made, k, a), "mean_b": _typical(made, k, b),
+        "mean_a": _describe(made, k, a), "mean_b": _describe(made, k, b),
         "wasserstein": distance,
         "p_value": min(1.0, p_value * tests), "differs": p_value * tests < 1 - level,
     }  # fmt: skip
@@ -230,8 +231,8 @@ def _size(distance: float | None) -> float:
     return math.inf if distance is None else distance
 
 
-def _typical(made: RowTable, k: int, values: Array) -> str:
-    """The mean of numbers, or the most frequent text and its share."""
+def _describe(made: RowTable, k: int, values: Array) -> str:
+    """Return the mean of numbers, or the most frequent text and its frequency."""
     column = made.columns[k]
     if not len(values):
         return "missing"
@@ -244,8 +245,12 @@ def _typical(made: RowTable, k: int, values: Array) -> str:
     return f"{column.levels[int(code[best])]} {count[best] / len(values):.0%}"
 
 
-def _smirnov(a: Array, b: Array) -> float:
-    """The p-value of Smirnov's test, by its limiting distribution (ties make it larger)."""
+def _kolmogorov_smirnov(a: Array, b: Array) -> float:
+    """Return the p-value of the two-sample Kolmogorov-Smirnov test.
+
+    By the asymptotic distribution with Stephens' correction, which ties make conservative; scipy's
+    ``ks_2samp`` has other digits.
+    """
     grid = np.sort(np.r_[a, b])
     gap = np.abs(
         np.searchsorted(np.sort(a), grid, "right") / len(a)
@@ -260,8 +265,8 @@ def _smirnov(a: Array, b: Array) -> float:
     return float(min(max(total, 0.0), 1.0))
 
 
-def _permuted(a: Array, b: Array, seed: int, times: int = 2_000) -> float:
-    """The p-value of Pearson's statistic of kinds, by shuffling which table a row is of."""
+def _permuted(a: Array, b: Array, seed: int, n_permutations: int = 2_000) -> float:
+    """Return the p-value of Pearson's chi-squared statistic by permutation of the tables."""
     codes = np.r_[a, b].astype(int)
     total = np.bincount(codes).astype(float)
     expected = total * len(a) / len(codes)
@@ -271,11 +276,11 @@ def _permuted(a: Array, b: Array, seed: int, times: int = 2_000) -> float:
         return (((counts - expected) ** 2)[..., kept] / expected[kept]).sum(-1)
 
     drawn = np.random.default_rng(seed).multivariate_hypergeometric(
-        total.astype(int), len(a), size=times, method="marginals"
+        total.astype(int), len(a), size=n_permutations, method="marginals"
     )
-    seen = statistic(np.bincount(a.astype(int), minlength=len(total)).astype(float))
-    return float((1 + (statistic(drawn) >= seen - 1e-9).sum()) / (1 + times))
+    observed = statistic(np.bincount(a.astype(int), minlength=len(total)).astype(float))
+    return float((1 + (statistic(drawn) >= observed - 1e-9).sum()) / (1 + n_permutations))
 
 
-def _some(rows_: int, seed: int, most: int = 3_000) -> Any:
-    return np.sort(np.random.default_rng(seed).permutation(rows_)[:most])
+def _subsample(rows_: int, seed: int, max_rows: int = 3_000) -> Any:
+    return np.sort(np.random.default_rng(seed).permutation(rows_)[:max_rows])

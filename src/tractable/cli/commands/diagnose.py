@@ -1,4 +1,4 @@
-"""``tractable diagnose``: why a model of a table errs as it does, and what would help; a page."""
+"""``tractable diagnose``: sources of the error of a model of a table, and recommendations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tractable import learners
 from tractable.cli import output
 from tractable.cli.errors import CommandError, UsageError, one_line, unknown_name
 from tractable.cli.folder import atomic_folder
 from tractable.cli.tables.formats import check_decimal
-from tractable.cli.tables.prepare import Choices as TableChoices
-from tractable.cli.tables.prepare import prepare
+from tractable.cli.tables.prepare import FitOptions, prepare
 from tractable.data import Standardizer
 from tractable.diagnostics import (
     DiagnosticResult,
@@ -31,27 +30,28 @@ from tractable.diagnostics import (
     summary,
 )
 from tractable.likelihoods import Categorical, Likelihood, Normal, Softmax
+from tractable.nn import mlp
 from tractable.persistence.atomic import write_text
 from tractable.report.diagnostics_page import DiagnosticsPage, write_diagnostics
 from tractable.report.formatting import format_duration
 from tractable.report.provenance import command_line, versions
 
 RESULTS = "diagnostics.json"
-KINDS = {
+LEARNERS = {
     "tagi": learners.TAGI,
     "bbb": learners.BayesByBackprop,
     "net": learners.Backprop,
     "laplace": learners.Laplace,
 }
-RATE = 5e-3
-BATCH = 32
-LEAST = 40
-QUICK_REMEDIES = ("L2 prior", "early stopping", "TAGI", "ensemble of 5")
+LR = 5e-3
+BATCH_SIZE = 32
+MIN_ROWS = 40
+QUICK_METHODS = ("L2 prior", "early stopping", "TAGI", "ensemble of 5")
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the user chose; see ``tractable study --help``."""
+class DiagnoseOptions:
+    """Options of ``tractable diagnose``."""
 
     data: Path
     target: str
@@ -64,7 +64,7 @@ class Choices:
     decimal: str | None = None
     encoding: str | None = None
     hidden: int = 50
-    most: int = 5000
+    max_rows: int = 5000
     quick: bool = False
     seed: int = 0
     workers: int | None = None
@@ -72,21 +72,21 @@ class Choices:
     progress: bool = False
 
     def check(self) -> None:
-        """Refuse what can be seen to be wrong without the data."""
+        """Raise an error for invalid options."""
         check_decimal(self.decimal)
-        if self.learner not in KINDS:
-            raise unknown_name("learner", self.learner, KINDS)
-        for name, value, least in (
-            ("hidden", self.hidden, 1), ("rows", self.most, LEAST), ("seed", self.seed, 0),
+        if self.learner not in LEARNERS:
+            raise unknown_name("learner", self.learner, LEARNERS)
+        for name, value, minimum in (
+            ("hidden", self.hidden, 1), ("rows", self.max_rows, MIN_ROWS), ("seed", self.seed, 0),
             ("workers", 1 if self.workers is None else self.workers, 1),
         ):  # fmt: skip
-            if value < least:
-                raise UsageError(f"--{name} must be at least {least}, got {value}")
+            if value < minimum:
+                raise UsageError(f"--{name} must be at least {minimum}, got {value}")
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How much is fitted."""
+class FitBudget:
+    """Numbers of rows and fits."""
 
     rows: int
     datasets: int
@@ -98,21 +98,21 @@ class Budget:
     only: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, choices: Choices) -> Budget:
-        """Within two minutes if asked for."""
-        wide = choices.hidden
-        if choices.quick:
-            few, small = (0.25, 0.5, 1.0), tuple(sorted({2, 8, wide}))
-            return cls(min(300, choices.most), 5, 3, few, small, 2, 30, QUICK_REMEDIES)
-        widths = tuple(sorted({1, 2, 4, 8, 16, 32, wide, 2 * wide, 4 * wide}))
-        return cls(choices.most, 20, 5, (0.1, 0.2, 0.4, 0.7, 1.0), widths, 3, 100, None)
+    def from_options(cls, options: DiagnoseOptions) -> FitBudget:
+        """Return the numbers; ``--quick`` takes at most two minutes."""
+        width = options.hidden
+        if options.quick:
+            fractions, widths = (0.25, 0.5, 1.0), tuple(sorted({2, 8, width}))
+            return cls(min(300, options.max_rows), 5, 3, fractions, widths, 2, 30, QUICK_METHODS)
+        widths = tuple(sorted({1, 2, 4, 8, 16, 32, width, 2 * width, 4 * width}))
+        return cls(options.max_rows, 20, 5, (0.1, 0.2, 0.4, 0.7, 1.0), widths, 3, 100, None)
 
 
-def run(json: bool, **chosen: Any) -> None:
-    """Study a table, and print recommendation."""
-    choices = Choices(**chosen, progress=sys.stderr.isatty() and not json)
-    recommendation, found = diagnose(choices)
-    page = choices.out / "report.html"
+def run(json: bool, **values: Any) -> None:
+    """Run the command and print its recommendation."""
+    options = DiagnoseOptions(**values, progress=sys.stderr.isatty() and not json)
+    recommendation, found = diagnose(options)
+    page = options.out / "report.html"
     if json:
         diagnostics = {name: result.to_dict() for name, result in found.items()}
         output.print_json(
@@ -120,8 +120,8 @@ def run(json: bool, **chosen: Any) -> None:
         )
         return
     output.print_line(recommendation)
-    for question, result in found.items():
-        output.print_line(f"\n{question}")
+    for heading, result in found.items():
+        output.print_line(f"\n{heading}")
         output.print_line(result.table())
         if result.recommendation() and result.recommendation() != recommendation:
             output.print_line(result.recommendation())
@@ -129,124 +129,124 @@ def run(json: bool, **chosen: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Table:
-    """Standardised rows, and how a learner of them is made."""
+class StandardizedTable:
+    """Standardized rows of a table; ``classes`` is 0 for a regression."""
 
     x: Tensor
     y: Tensor
     classes: int
     notes: tuple[str, ...]
 
-    def make(self, choices: Choices, width: int, seed: int) -> Any:
-        """A learner with a hidden layer of this width."""
-        closed = choices.learner == "tagi"
-        outputs = self.classes - 1 if closed and self.classes else max(self.classes, 1)
+    def make(self, options: DiagnoseOptions, width: int, seed: int) -> Any:
+        """Return an untrained learner with a hidden layer of this width."""
+        is_closed_form = options.learner == "tagi"
+        outputs = self.classes - 1 if is_closed_form and self.classes else max(self.classes, 1)
         likelihood: Likelihood = Normal()
         if self.classes:
-            likelihood = Categorical(self.classes) if closed else Softmax(self.classes)
-        rate: dict[str, Any] = {} if closed else {"lr": RATE}
-        net = network(self.x.shape[1], width, outputs)
-        return KINDS[choices.learner](net, likelihood, seed=seed, **rate)
+            likelihood = Categorical(self.classes) if is_closed_form else Softmax(self.classes)
+        learner_kwargs: dict[str, Any] = {} if is_closed_form else {"lr": LR}
+        net = mlp(self.x.shape[1], [width], outputs)
+        return LEARNERS[options.learner](net, likelihood, seed=seed, **learner_kwargs)
 
 
-def network(inputs: int, width: int, outputs: int) -> nn.Sequential:
-    """One hidden layer."""
-    return nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, outputs))
-
-
-def table_of(choices: Choices, most: int) -> Table:
-    """The rows of a file as tensors of mean 0 and deviation 1, at most so many of them."""
+def standardized_table(options: DiagnoseOptions, max_rows: int) -> StandardizedTable:
+    """Return the rows of a file as tensors with mean 0 and variance 1, subsampled if necessary."""
     prepared = prepare(
-        TableChoices(
-            data=choices.data, target=choices.target, out=choices.out, task=choices.task,
-            ids=choices.ids, drop=choices.drop, categorical=choices.categorical, missing="mean",
-            decimal=choices.decimal, encoding=choices.encoding, seed=choices.seed,
+        FitOptions(
+            data=options.data, target=options.target, out=options.out, task=options.task,
+            ids=options.ids, drop=options.drop, categorical=options.categorical, missing="mean",
+            decimal=options.decimal, encoding=options.encoding, seed=options.seed,
         )
     )  # fmt: skip
     places = np.array(sorted([*prepared.train, *prepared.test]))
     notes = list(prepared.notes)
-    if len(places) < LEAST:
-        raise UsageError(f"{len(places)} rows are too few: expected at least {LEAST}")
-    if len(places) > most:
-        drawn = np.random.default_rng(choices.seed).choice(places, most, replace=False)
-        notes.append(f"{most} of {len(places)} rows, by chance.")
+    if len(places) < MIN_ROWS:
+        raise UsageError(f"{len(places)} rows are too few: expected at least {MIN_ROWS}")
+    if len(places) > max_rows:
+        drawn = np.random.default_rng(options.seed).choice(places, max_rows, replace=False)
+        notes.append(f"Random subsample of {max_rows} of {len(places)} rows.")
         places = np.sort(drawn)
-    inputs, targets = prepared.rows(places.tolist())
+    inputs, targets = prepared.arrays(places.tolist())
     x = torch.as_tensor(np.asarray(inputs, dtype=np.float32))
     x = Standardizer.fit(x).transform(x)
     if prepared.target.task == "classification":
         labels, y = np.unique(targets, return_inverse=True)
         notes.append("Losses are Brier scores of the class probabilities.")
-        return Table(x, torch.as_tensor(y).long(), len(labels), tuple(notes))
+        return StandardizedTable(x, torch.as_tensor(y).long(), len(labels), tuple(notes))
     values = torch.as_tensor(np.asarray(targets, dtype=np.float32))
     scaled = Standardizer.fit(values)
     notes.append(f"Losses are squared errors, in units of {float(scaled.scale):.4g} squared.")
-    return Table(x, scaled.transform(values), 0, tuple(notes))
+    return StandardizedTable(x, scaled.transform(values), 0, tuple(notes))
 
 
-def diagnose(choices: Choices) -> tuple[str, dict[str, DiagnosticResult]]:
-    """Do all of it; ``choices.out`` then holds the page and the results."""
-    choices.check()
-    with atomic_folder(choices.out, force=choices.force) as folder:
-        budget = Budget.of(choices)
-        table = table_of(choices, budget.rows)
+def diagnose(options: DiagnoseOptions) -> tuple[str, dict[str, DiagnosticResult]]:
+    """Run all diagnostics; write page and results to ``options.out``."""
+    options.check()
+    with atomic_folder(options.out, force=options.force) as folder:
+        budget = FitBudget.from_options(options)
+        table = standardized_table(options, budget.rows)
         torch.set_num_threads(1)
         started = time.monotonic()
         try:
-            found = run_diagnostics(table, choices, budget)
+            found = run_diagnostics(table, options, budget)
         except (ArithmeticError, RuntimeError) as error:
             raise CommandError(f"a fit failed: {one_line(error)}") from error
-        parts = found["Why is the error what it is?"]
-        recommendation = parts.recommendation()
+        terms = found["Noise, bias and variance"]
+        recommendation = terms.recommendation()
         seconds = time.monotonic() - started
-        facts = {
+        details = {
             "command": command_line("tractable.cli"),
-            "learner": choices.learner,
-            "network": f"one hidden layer of {choices.hidden}",
+            "learner": options.learner,
+            "network": f"one hidden layer of {options.hidden} units",
             "rows": str(len(table.x)),
-            "seed": str(choices.seed),
+            "seed": str(options.seed),
             "time": format_duration(seconds),
-            "quick": "yes: fewer rows and fits than otherwise" if choices.quick else "no",
+            "quick": "yes (fewer rows and fits)" if options.quick else "no",
             **versions(),
         }
-        title = f"{choices.target} of {choices.data.name}"
-        write_diagnostics(DiagnosticsPage(title, recommendation, found, table.notes, facts), folder)
-        held = {"recommendation": recommendation, "facts": facts, "notes": list(table.notes)}
+        title = f"{options.target} of {options.data.name}"
+        write_diagnostics(
+            DiagnosticsPage(title, recommendation, found, table.notes, details), folder
+        )
+        held = {"recommendation": recommendation, "details": details, "notes": list(table.notes)}
         diagnostics = {name: result.to_dict() for name, result in found.items()}
         text = json_text.dumps({**held, "diagnostics": diagnostics}, indent=1, allow_nan=False)
         write_text(folder / RESULTS, text + "\n")
     return recommendation, found
 
 
-def run_diagnostics(table: Table, choices: Choices, budget: Budget) -> dict[str, DiagnosticResult]:
-    """All diagnostics of a table, by the question that each answers."""
+def run_diagnostics(
+    table: StandardizedTable, options: DiagnoseOptions, budget: FitBudget
+) -> dict[str, DiagnosticResult]:
+    """Return the results of all diagnostics, by heading."""
     x, y = table.x, table.y
-    more: dict[str, Any] = {"epochs": budget.epochs, "batch_size": BATCH}
-    options: dict[str, Any] = {} if choices.learner == "tagi" else more
-    common: dict[str, Any] = {"seed": choices.seed, "n_jobs": choices.workers}
-    common["progress"] = choices.progress
+    gradient_kwargs: dict[str, Any] = {"epochs": budget.epochs, "batch_size": BATCH_SIZE}
+    fit_kwargs = {} if options.learner == "tagi" else gradient_kwargs
+    common: dict[str, Any] = {"seed": options.seed, "n_jobs": options.workers}
+    common["progress"] = options.progress
 
-    def make(seed: int) -> Any:
-        return table.make(choices, choices.hidden, seed)
+    def factory(seed: int) -> Any:
+        return table.make(options, options.hidden, seed)
 
-    def sized(width: int, seed: int) -> Any:
-        return table.make(choices, width, seed)
+    def sized_factory(width: int, seed: int) -> Any:
+        return table.make(options, width, seed)
 
-    fitted = make(choices.seed).fit(x, y, progress=False, **options)
+    fitted = factory(options.seed).fit(x, y, progress=False, **fit_kwargs)
     steps: dict[str, Callable[[], DiagnosticResult]] = {
-        "Why is the error what it is?": lambda: bias_variance(
-            make, x, y, n_datasets=budget.datasets, **common, **options
+        "Noise, bias and variance": lambda: bias_variance(
+            factory, x, y, n_datasets=budget.datasets, **common, **fit_kwargs
         ),
-        "Would more rows help?": lambda: learning_curve(
-            make, x, y, n_folds=budget.folds, train_fractions=budget.shares, **common, **options
+        "Learning curve": lambda: learning_curve(
+            factory, x, y, n_folds=budget.folds, train_fractions=budget.shares, **common,
+            **fit_kwargs,
         ),
-        "How large should the network be?": lambda: capacity(
-            sized, budget.widths, x, y, n_seeds=budget.splits, **common, **options
+        "Network size": lambda: capacity(
+            sized_factory, budget.widths, x, y, n_seeds=budget.splits, **common, **fit_kwargs
         ),
-        "What would help a plain network?": lambda: compare_regularizers(
-            network(x.shape[1], choices.hidden, max(table.classes, 1)), x, y, lr=RATE,
-            only=budget.only, n_splits=budget.splits, **common, **more,
+        "Regularization": lambda: compare_regularizers(
+            mlp(x.shape[1], [options.hidden], max(table.classes, 1)), x, y, lr=LR,
+            only=budget.only, n_splits=budget.splits, **common, **gradient_kwargs,
         ),
-        "Do signals pass through it?": lambda: summary(fitted, x, y),
+        "Signal propagation": lambda: summary(fitted, x, y),
     }  # fmt: skip
-    return {question: step() for question, step in steps.items()}
+    return {heading: step() for heading, step in steps.items()}

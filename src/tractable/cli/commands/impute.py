@@ -1,4 +1,4 @@
-"""``tractable impute``: the missing values of a table, given the rest of their rows."""
+"""``tractable impute``: imputation of missing values from the other columns of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tractable.errors import TractableError
 from tractable.generative import GenerativeModel
 from tractable.infer import Imputation
 
-_MEMBERS = 8  # one mixture takes its parameters as known, and its intervals are too narrow
+_MEMBERS = 8  # a single mixture ignores the uncertainty of its parameters
 
 
 def run(
@@ -33,15 +33,15 @@ def run(
     categorical: tuple[str, ...],
     decimal: str | None,
     encoding: str | None,
-    draws: int,
-    draw: bool,
+    n_samples: int,
+    sample: bool,
     level: float | None,
     seed: int,
     threads: int,
     json: bool,
 ) -> None:
-    """Fill the holes, and write or print the table."""
-    _check(draws, level, out)
+    """Impute missing values, and write or print the table."""
+    _check(n_samples, level, out)
     check_decimal(decimal)
     torch.set_num_threads(threads)
     table = reader.read_table(data, encoding=encoding)
@@ -62,8 +62,8 @@ def run(
         sys.stderr.write(f"note: {note}\n")
     held = held or _fitted(table, made, values, seed)
     generator = torch.Generator().manual_seed(seed)
-    found = infer.impute(held, values, n_samples=draws, generator=generator)
-    filled = (found.draws[0] if draw else _best(found, made)).double().numpy()
+    found = infer.impute(held, values, n_samples=n_samples, generator=generator)
+    filled = (found.draws[0] if sample else _point_estimate(found, made)).double().numpy()
     header = list(table.header)
     lines: list[list[Any]] = [list(row) for row in table.rows]
     cells = made.decode(filled)
@@ -73,31 +73,31 @@ def run(
             lines[i][at] = cells[i][k]
     if level is not None:
         _with_interval(header, lines, found, made, level)
-    header, ways = writer.unique_names(header), _ways(table, made)
+    header, formats = writer.unique_names(header), _formats(table, made)
     if out is not None:
-        lines = writer.typed_rows(header, lines, ways, out)
+        lines = writer.typed_rows(header, lines, formats, out)
     if table.counter is not None:
-        header[0] = ""  # as the file had it
+        header[0] = ""  # as in the file
     if out is not None:
         writer.write_table(out, header, lines)
-        _tell(out, {n: int(missing[:, k].sum()) for k, n in enumerate(made.names)}, json)
+        _report(out, {n: int(missing[:, k].sum()) for k, n in enumerate(made.names)}, json)
     elif json:
         output.print_json([dict(zip(header, line, strict=True)) for line in lines])
     else:
         writer.write_csv_rows(sys.stdout, header, lines)
 
 
-def _check(draws: int, level: float | None, out: Path | None) -> None:
-    if draws < 2:
-        raise UsageError(f"--draws must be at least 2, got {draws}")
+def _check(n_samples: int, level: float | None, out: Path | None) -> None:
+    if n_samples < 2:
+        raise UsageError(f"--n-samples must be at least 2, got {n_samples}")
     if level is not None and not 0 < level < 1:
         raise UsageError(f"--level must lie between 0 and 1, got {level}")
     if out is not None:
         writer.check_output_path(out)
 
 
-def _ways(table: reader.TextTable, made: RowTable) -> dict[str, str]:
-    """How numbers and dates are written, in the table and in what is written beside it."""
+def _formats(table: reader.TextTable, made: RowTable) -> dict[str, str]:
+    """Return the formats of numbers and dates, by column of the output."""
     found = writer.column_formats(table, [name for name in table.header if name not in made.names])
     for column in made.columns:
         if not column.levels:
@@ -105,29 +105,29 @@ def _ways(table: reader.TextTable, made: RowTable) -> dict[str, str]:
     return found
 
 
-def _tell(out: Path, filled: dict[str, int], json: bool) -> None:
-    """How many values of each column were filled."""
+def _report(out: Path, filled: dict[str, int], json: bool) -> None:
+    """Print the number of imputed values of each column."""
     some = {name: count for name, count in filled.items() if count}
     if json:
-        output.print_json({"out": str(out), "filled": some})
+        output.print_json({"out": str(out), "imputed": some})
         return
     words = ", ".join(f"{name} {count}" for name, count in some.items())
-    output.print_line(f"{sum(some.values())} values filled ({words}): {out}")
+    output.print_line(f"{sum(some.values())} values imputed ({words}): {out}")
 
 
 def _fitted(table: reader.TextTable, made: RowTable, values: Array, seed: int) -> GenerativeModel:
-    """A model of the rows as they are, holes integrated out."""
+    """Return a model of the rows, with missing values integrated out."""
     some = ~np.isnan(values).all(1)
     try:
         return mixture(made, None, seed, _MEMBERS).fit(values[some])
     except TractableError as error:
-        raise UsageError(f"{table.path.name}: {made.named(one_line(error))}") from error
+        raise UsageError(f"{table.path.name}: {made.with_column_names(one_line(error))}") from error
     except (ArithmeticError, RuntimeError) as error:
-        raise CommandError(f"learning failed: {one_line(error)}") from error
+        raise CommandError(f"training failed: {one_line(error)}") from error
 
 
-def _best(found: Imputation, made: RowTable) -> torch.Tensor:
-    """The mean of numbers; of texts the one that is drawn most often."""
+def _point_estimate(found: Imputation, made: RowTable) -> torch.Tensor:
+    """Return the mean of numbers and the most frequent sample of text."""
     best = found.mean.clone()
     for k, column in enumerate(made.columns):
         if column.levels:
@@ -139,7 +139,7 @@ def _best(found: Imputation, made: RowTable) -> torch.Tensor:
 def _with_interval(
     header: list[str], lines: list[list[Any]], found: Imputation, made: RowTable, level: float
 ) -> None:
-    """Beside each column of numbers that had holes, between what each of them lies."""
+    """Append columns with the prediction intervals of imputed numbers."""
     low, high = (part.double().numpy() for part in found.interval(level))
     for k, column in enumerate(made.columns):
         missing = found.missing[:, k].numpy()

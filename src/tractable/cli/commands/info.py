@@ -18,8 +18,8 @@ from tractable.rules.activation import MODES, Mode
 EXTRAS = ("scikit-learn", "matplotlib", "pooch", "optuna", "gymnasium", "stable-baselines3")
 
 
-def facts() -> dict[str, object]:
-    """Versions, devices and data."""
+def environment_info() -> dict[str, object]:
+    """Return versions, devices and data sets."""
     extras = {}
     for name in EXTRAS:
         try:
@@ -39,7 +39,7 @@ def facts() -> dict[str, object]:
 
 
 def _data() -> list[str]:
-    """The sets whose folders are in the data folder."""
+    """Return the names of the folders in the data folder."""
     folder = os.environ.get(store.FOLDER)
     if not folder:
         return []
@@ -48,8 +48,8 @@ def _data() -> list[str]:
 
 
 def show(json: bool) -> None:
-    """Print the facts."""
-    found = facts()
+    """Print versions, devices and data sets."""
+    found = environment_info()
     if json:
         output.print_json(found)
         return
@@ -58,7 +58,7 @@ def show(json: bool) -> None:
 
 
 def show_network(name: str, shapes: list[str], moments: str, json: bool) -> None:
-    """Print which functions of a network have moment rules."""
+    """Print the functions that a network calls, and whether they have moment rules."""
     modes: dict[str, Mode] = {mode: mode for mode in MODES}
     if moments not in modes:
         raise UsageError(f"--moments must be one of {', '.join(MODES)}, got {moments!r}")

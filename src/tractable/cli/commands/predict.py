@@ -1,4 +1,4 @@
-"""``tractable predict``: predictions for the rows of a file with a saved model."""
+"""``tractable predict``: predictions of a saved model for the rows of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tractable.report.formatting import format_number
 
 MISSING = ("infer", "mean", "refuse")
 UNKNOWN = ("missing", "refuse")
-_AT_ONCE = 4096  # rows: a row with gaps is predicted in many ways
+_AT_ONCE = 4096  # rows in a batch: rows with missing values are repeated
 _DIGITS = 7
 _FARTHEST = 1e12  # standard deviations; their squares, times variances of weights, fit in float32
 
@@ -32,18 +32,18 @@ Predictions = tuple[list[str], list[list[Cell]]]
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the user chose; see ``tractable predict --help``.
+class PredictOptions:
+    """Options of ``tractable predict``.
 
     Attributes:
-        level: of the intervals.
-        missing: ``infer`` takes missing values as unknown, ``mean`` fills them with the means of
-            the training rows, ``refuse`` refuses them; by default ``infer``, unless the model was
-            fitted with filled ones.  Rows are never left out, so that they can be counted on.
-        unknown: what levels are that were not seen in training: ``missing``, or a mistake
-            (``refuse``).
-        keep: columns of the file to copy, or ``all``.
-        encoding: of the file, if it is text.
+        level: coverage of the intervals.
+        missing: ``infer`` imputes missing values from the other columns, ``mean`` replaces them by
+            the means of the training rows, ``refuse`` raises an error; default: ``infer``, unless
+            the model was fitted with ``mean``.  Rows are never dropped, so that the output has as
+            many rows as the input.
+        unknown: treatment of levels that are not in the training data: ``missing`` or ``refuse``.
+        keep: columns to copy to the output, or ``all``.
+        encoding: encoding of a text file.
     """
 
     level: float = 0.9
@@ -53,71 +53,73 @@ class Choices:
     encoding: str | None = None
 
     def check(self) -> None:
-        """Refuse what can be seen to be wrong without the data."""
+        """Raise an error for invalid options."""
         if not 0 < self.level < 1:
             raise UsageError(f"--level must lie between 0 and 1, got {self.level}")
         if self.missing not in (None, *MISSING):
-            raise unknown_name("way with missing values", str(self.missing), MISSING)
+            raise unknown_name("--missing mode", str(self.missing), MISSING)
         if self.unknown not in UNKNOWN:
-            raise unknown_name("way with unknown levels", self.unknown, UNKNOWN)
+            raise unknown_name("--unknown mode", self.unknown, UNKNOWN)
 
 
-def run(model: Path, data: Path, out: Path | None, choices: Choices, *, json: bool) -> None:
-    """Predict, and write or print the rows; what a reader should know goes to standard error."""
+def run(model: Path, data: Path, out: Path | None, options: PredictOptions, *, json: bool) -> None:
+    """Predict, and write or print the rows; print notes to standard error."""
     if out is not None:
         writer.check_output_path(out)
-    choices.check()
+    options.check()
     held = model_file.load(model)
-    table = reader.read_table(data, encoding=choices.encoding)
+    table = reader.read_table(data, encoding=options.encoding)
     notes = list[str]()
-    header, rows = predict(held, table, choices, notes)
+    header, rows = predict(held, table, options, notes)
     for note in notes:
         sys.stderr.write(f"note: {note}\n")
     if out is not None:
         copied = [name for name in header if name in table.header]
-        ways = writer.column_formats(table, copied)
-        writer.write_table(out, header, writer.typed_rows(header, rows, ways, out))
+        formats = writer.column_formats(table, copied)
+        writer.write_table(out, header, writer.typed_rows(header, rows, formats, out))
         if json:
             output.print_json({"rows": len(rows), "columns": header, "out": str(out)})
         else:
-            output.print_line(f"{len(rows)} rows of {held.target} to {out}")
+            output.print_line(f"{len(rows)} predictions of {held.target} written to {out}")
     elif json:
         output.print_json([dict(zip(header, row, strict=True)) for row in rows])
     else:
         writer.write_csv_rows(sys.stdout, header, rows)
 
 
-def predict(model: TableModel, table: TextTable, choices: Choices, notes: list[str]) -> Predictions:
-    """Predictions for every row, in order, beside the columns that identify it.
+def predict(
+    model: TableModel, table: TextTable, options: PredictOptions, notes: list[str]
+) -> Predictions:
+    """Return the predictions of all rows, after the columns that identify the rows.
 
     Args:
-        model: from ``model_file.load``.
-        table: has at least the columns of the training file; others are passed over.
-        choices: what the user chose.
-        notes: what a reader should know is added.
+        model: model of ``model_file.load``.
+        table: table with at least the input columns of the model.
+        options: options of the command.
+        notes: list to which notes are appended.
 
     Raises:
-        UsageError: the file does not suit the model.
+        UsageError: the table does not fit the model.
     """
     names = [column.name for column in model.columns]
     table.require(names)
-    kept = _kept(model, table, choices.keep)
-    how = choices.missing or ("mean" if model.missing == "mean" else "infer")
+    kept = _kept(model, table, options.keep)
+    how = options.missing or ("mean" if model.missing == "mean" else "infer")
     gaps = table.missing(names)
     if gaps and how == "refuse":
         name, rows = next(iter(gaps.items()))
         raise UsageError(
             f"{table.path.name}, column {name!r}: {len(rows)} missing values, the first in row "
-            f"{rows[0]}; --missing infer takes them as unknown, --missing mean fills them with the "
-            f"means of the training rows"
+            f"{rows[0]}; --missing infer imputes them, --missing mean replaces them by the means "
+            f"of the training rows"
         )
-    _say_unknown(model, table, choices, notes)
-    x = encode(model.columns, table, fill=how == "mean", unknown=choices.unknown == "missing")
+    _note_unknown_levels(model, table, options, notes)
+    x = encode(model.columns, table, fill=how == "mean", unknown=options.unknown == "missing")
     _refuse_far(model, table, x)
     if gaps and how == "infer":
         listed = ", ".join(f"{name} ({len(rows)})" for name, rows in gaps.items())
-        notes.append(f"missing values are inferred, and widen the answer: {listed}")
-    header, values, scored = _outputs(model, x, table, choices.level)
+        notes.append(f"missing values are imputed, and intervals are wider accordingly: {listed}")
+    header, values, scored = _outputs(model, x, table, options.level)
     if scored:
         notes.append(scored)
     copied = [table.column(name) for name in kept]
@@ -126,7 +128,7 @@ def predict(model: TableModel, table: TextTable, choices: Choices, notes: list[s
 
 
 def _refuse_far(model: TableModel, table: TextTable, x: Any) -> None:
-    """Refuse values so far from the training rows that nothing can be computed in float32."""
+    """Raise an error for values whose squares overflow in float32."""
     scaler, at = model.estimator.input_scaler_, 0
     far = np.abs(x - scaler.mean.numpy()) > _FARTHEST * scaler.scale.numpy()
     for column in model.columns:
@@ -141,48 +143,50 @@ def _refuse_far(model: TableModel, table: TextTable, x: Any) -> None:
 
 
 def _kept(model: TableModel, table: TextTable, keep: str | None) -> list[str]:
-    """Names of the columns to copy: those that identify rows, and those asked for."""
+    """Return the names of the columns to copy: ids and the selected ones."""
     ids = [name for name in model.ids if name in table.header]
     if keep is None:
         return ids
-    wanted = list(table.header) if keep == "all" else [n.strip() for n in keep.split(",")]
-    table.require(wanted)
-    return [*ids, *(name for name in wanted if name not in ids)]
+    selected = list(table.header) if keep == "all" else [n.strip() for n in keep.split(",")]
+    table.require(selected)
+    return [*ids, *(name for name in selected if name not in ids)]
 
 
-def _say_unknown(model: TableModel, table: TextTable, choices: Choices, notes: list[str]) -> None:
+def _note_unknown_levels(
+    model: TableModel, table: TextTable, options: PredictOptions, notes: list[str]
+) -> None:
     for column in model.columns:
-        strange = column.strange(table)
-        if not strange or choices.unknown == "refuse":
+        levels = column.unknown_levels(table)
+        if not levels or options.unknown == "refuse":
             continue
         folded = {level.lower(): level for level in column.levels}
-        near = [f"{s!r} for {folded[s.lower()]!r}" for s in strange if s.lower() in folded]
-        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
+        near = [f"{s!r} for {folded[s.lower()]!r}" for s in levels if s.lower() in folded]
+        shown = ", ".join(map(repr, levels[:5])) + (", ..." if len(levels) > 5 else "")
         hint = f" (is it {near[0]}?)" if near else ""
         notes.append(
-            f"column {column.name!r}: {shown} not seen in training, taken as missing{hint}"
+            f"column {column.name!r}: {shown} not in the training data, treated as missing{hint}"
         )
 
 
 def _outputs(
     model: TableModel, x: Any, table: TextTable, level: float
 ) -> tuple[list[str], list[list[Cell]], str]:
-    """Header and rows, and a sentence on how good they are where the file has the target."""
+    """Return header and rows, and the test metrics as text if the table has the target."""
     truth = _truth(model, table)
     header, rows, parts = list[str](), list[list[Cell]](), list[dict[str, float]]()
     for start in range(0, len(x), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
-        # One distribution for all columns: a learner by samples draws anew at every call.
+        # Call once, because learners that predict by samples draw new ones at each call.
         predictive = model.estimator.predictive(x[some])
         header, found = _of_task(model, predictive, level)
-        if predictive.novelty is not None:  # not of a file of before rows were remembered
-            header = [*header, "novelty"]
-            far = predictive.novelty.tolist()
-            found = [[*row, n] for row, n in zip(found, far, strict=True)]
+        if predictive.novelty is not None:  # None for models without stored training rows
+            header = [*header, "distance"]
+            distances = predictive.novelty.tolist()
+            found = [[*row, d] for row, d in zip(found, distances, strict=True)]
         rows += [[_short(cell) for cell in row] for row in found]
         if truth is not None:
             parts.append(_score(model, predictive, truth[some], level))
-    return header, rows, _words(model, parts, level) if parts else ""
+    return header, rows, _metrics_text(model, parts, level) if parts else ""
 
 
 def _short(cell: Cell) -> Cell:
@@ -200,11 +204,11 @@ def _of_task(model: TableModel, predictive: Predictive, level: float) -> Predict
     return header, [[label, *row] for label, row in zip(labels, probabilities, strict=True)]
 
 
-# --- how good they are, where that can be told ------------------------------------------------
+# --- metrics, if the table has the target -----------------------------------------------------
 
 
 def _truth(model: TableModel, table: TextTable) -> Any:
-    """The targets that the file has, if it has all of them."""
+    """Return the targets in the table; None unless it has all of them."""
     if model.target not in table.header or table.missing([model.target]):
         return None
     if model.task == "classification":
@@ -219,22 +223,22 @@ def _truth(model: TableModel, table: TextTable) -> Any:
 def _score(model: TableModel, predictive: Predictive, y: Any, level: float) -> dict[str, float]:
     if model.task == "classification":
         names = [str(name) for name in model.estimator.classes_]
-        seen = torch.tensor([names.index(label) for label in y])
-        return {"rows": len(y), "right": float((predictive.labels == seen).sum())}
-    seen = torch.as_tensor(y)
-    error = (predictive.unwrapped(seen) - predictive.mean).square().sum()
-    inside = metrics.coverage(predictive, seen, level) * len(y)
+        labels = torch.tensor([names.index(label) for label in y])
+        return {"rows": len(y), "right": float((predictive.labels == labels).sum())}
+    targets = torch.as_tensor(y)
+    error = (predictive.unwrapped(targets) - predictive.mean).square().sum()
+    inside = metrics.coverage(predictive, targets, level) * len(y)
     return {"rows": len(y), "square": float(error), "inside": inside}
 
 
-def _words(model: TableModel, parts: list[dict[str, float]], level: float) -> str:
+def _metrics_text(model: TableModel, parts: list[dict[str, float]], level: float) -> str:
     rows = sum(part["rows"] for part in parts)
-    start = f"the file has {model.target!r}; on its {rows:.0f} rows "
+    start = f"the file has the target {model.target!r}: on its {rows:.0f} rows, "
     if model.task == "classification":
-        return f"{start}{100 * sum(p['right'] for p in parts) / rows:.1f} % of the labels are right"
+        return f"{start}the accuracy is {100 * sum(p['right'] for p in parts) / rows:.1f} %"
     rmse = (sum(part["square"] for part in parts) / rows) ** 0.5
-    inside = 100 * sum(part["inside"] for part in parts) / rows
+    coverage = 100 * sum(part["inside"] for part in parts) / rows
     return (
-        f"{start}the RMSE is {format_number(rmse)}, and {100 * level:g} % intervals hold "
-        f"{inside:.1f} %"
+        f"{start}the RMSE is {format_number(rmse)} and the coverage of {100 * level:g} % intervals "
+        f"is {coverage:.1f} %"
     )

@@ -11,10 +11,10 @@ from tractable.report import InvalidResults, find_results, write_index, write_re
 
 
 def report(folder: Path, json: bool) -> None:
-    """Write the pages of the runs below a folder again, and the index that joins them."""
+    """Write the pages of the runs below a folder, and an index page."""
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is a file, wanted a folder" if folder.exists() else f"no folder {folder}"
+            f"{folder} is a file, expected a folder" if folder.exists() else f"no folder {folder}"
         )
     problem = write_problem(folder)
     if problem:
@@ -25,8 +25,8 @@ def report(folder: Path, json: bool) -> None:
         raise UsageError(str(error)) from error
     if not runs:
         raise UsageError(
-            f"no results below {folder}: wanted results.json files, as `tractable run` and "
-            f"`tractable fit` write them"
+            f"no results below {folder}: expected results.json files, as written by "
+            f"`tractable run` and `tractable fit`"
         )
     for run in runs:
         if run.path.name == "results.json":

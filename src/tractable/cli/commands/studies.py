@@ -1,7 +1,7 @@
-"""``tractable list`` and ``tractable run``: the studies that are installed, if any are.
+"""``tractable list`` and ``tractable run``: the installed studies.
 
-They are found by the entry points ``tractable.studies``, each of which names an object with a
-title, a source and a ``main``; looking at them imports no study.
+Studies are found by the entry points ``tractable.studies``.  Each names an object with a title, a
+source and a ``main``; listing them imports no study.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ NONE = (
 )
 
 
-class Study(Protocol):
-    """What an entry point names."""
+class StudyEntry(Protocol):
+    """The object named by an entry point."""
 
     @property
     def title(self) -> str:
-        """What it shows, in one line."""
+        """What the study shows, in one line."""
 
     @property
     def source(self) -> str:
-        """Which table or figure of which paper."""
+        """Table or figure of a paper that it reproduces."""
 
     def main(self) -> Callable[[Sequence[str]], Path | None]:
-        """Runs it with its own arguments; gives the path of the results."""
+        """Return the function that runs the study and returns the path of the results."""
 
 
 def names() -> list[str]:
-    """The studies that are installed."""
+    """Return the names of the installed studies."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
-def find(name: str) -> Study:
-    """The study of this name.
+def find(name: str) -> StudyEntry:
+    """Return a study by its name.
 
     Raises:
-        UsageError: there is none; the message suggests the nearest names.
+        UsageError: there is no such study; the message suggests similar names.
     """
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not known:
         raise UsageError(NONE)
     if name not in known:
         raise unknown_name("study", name, sorted(known))
-    found: Study = known[name].load()
+    found: StudyEntry = known[name].load()
     return found
 
 
 def show(json: bool) -> None:
-    """All studies that are installed."""
+    """Print the installed studies."""
     entries = {name: find(name) for name in names()}
     if json:
         output.print_json(
@@ -68,15 +68,15 @@ def show(json: bool) -> None:
         )
     elif entries:
         rows = [[name, entry.title, entry.source] for name, entry in entries.items()]
-        output.print_table(["name", "shows", "of"], rows)
+        output.print_table(["name", "title", "source"], rows)
     else:
         output.print_line(NONE)
 
 
 def run(name: str, argv: Sequence[str], json: bool) -> None:
-    """Run a study with its own arguments.
+    """Run a study with its arguments.
 
-    With ``json``, what the study prints goes to standard error, and the results to standard output.
+    With ``json``, the study prints to standard error, and the results to standard output.
     """
     study = find(name)
     path = _results(name, study, argv, aside=json)
@@ -91,7 +91,7 @@ def run(name: str, argv: Sequence[str], json: bool) -> None:
         output.print_line(f"report: {page}")
 
 
-def _results(name: str, study: Study, argv: Sequence[str], *, aside: bool) -> Path | None:
+def _results(name: str, study: StudyEntry, argv: Sequence[str], *, aside: bool) -> Path | None:
     from tractable.data import DataNotFound
 
     where = contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext()
@@ -99,6 +99,8 @@ def _results(name: str, study: Study, argv: Sequence[str], *, aside: bool) -> Pa
         with where:
             return study.main()(argv)
     except DataNotFound as error:
-        raise CommandError(str(error).splitlines()[0] + " `tractable info` says more.") from error
+        raise CommandError(str(error).splitlines()[0] + " See `tractable info`.") from error
     except ImportError as error:
-        raise CommandError(f"{name} needs more than is installed: {one_line(error)}") from error
+        raise CommandError(
+            f"{name} needs a package that is not installed: {one_line(error)}"
+        ) from error

@@ -1,8 +1,8 @@
-"""From cells of text to numbers: numbers as they are, categories one-hot, dates as time goes.
+"""Encoding of text cells as numbers: numeric, categorical (one-hot) and date columns.
 
-A column is numeric if most of its values are numbers, in one of the ways to write them; dates, if
-they all are; and categorical if they are texts of few kinds.  What lies between is refused with the
-reason, because a guess would be silent.
+A column is numeric if most of its values are numbers in one of the number formats, a date column if
+all values are dates, and categorical if it is text with few distinct values.  All other columns
+raise an error, because a guess would be silent.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tractable.cli.tables.reader import TextTable, is_missing
 
 Array = npt.NDArray[np.float64]
 
-_LOOKED_AT = 200  # rows, to find how numbers are written
+_LOOKED_AT = 200  # number of rows from which the decimal separator is inferred
 MAX_LEVELS = 20
-"""A text column with more kinds of values than this is one-hot encoded only when asked."""
+"""Text columns with more distinct values are one-hot encoded only on request."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """How one column of the file becomes one or more columns of numbers.
+    """Encoding of a column of the file as one or more columns of numbers.
 
     Attributes:
-        name: in the header.
-        kind: numeric; categorical: one column of 0 and 1 for each level; or date: days, and where
-            in the year and in the week (and in the day) they are.
-        levels: the values of a categorical column.
-        fill: what stands for a missing value if it is to be filled: the mean of each encoded
-            column over the training rows (for a categorical column, the frequencies of its
-            levels); empty before ``filled``.
-        notation: how numbers or dates are written; see ``tractable.cli.tables.formats``.
+        name: name in the header.
+        kind: ``numeric``; ``categorical``: one column of 0 and 1 for each level; or ``date``: days,
+            and sine and cosine of the day of the year, the day of the week (and the time of day).
+        levels: values of a categorical column.
+        fill: values that replace missing ones: the mean of each encoded column over the training
+            rows (for a categorical column, the frequencies of its levels); empty before
+            ``with_fill_values``.
+        notation: format of numbers or dates; see ``tractable.cli.tables.formats``.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Column:
         return len(self.levels) if self.kind == "categorical" else 1
 
     def encode(self, table: TextTable, *, unknown: bool = False) -> Array:
-        """The encoded values, ``[rows, width]``; NaN where a value is missing.
+        """Return the encoded values, ``[rows, width]``; NaN where a value is missing.
 
         Args:
-            table: the rows.
-            unknown: whether a level that was not seen in training counts as missing.
+            table: rows to encode.
+            unknown: whether levels that are not in the training data count as missing.
 
         Raises:
-            UsageError: a value that is no number or date, or a level that was not seen in training.
+            UsageError: a value is not a number or date, or a level is not in the training data.
         """
         cells = table.column(self.name)
         values = np.full((len(cells), self.width), math.nan)
@@ -79,15 +79,15 @@ class Column:
                 values[i, self._level(cell, table, table.numbers[i])] = 1.0
         return values
 
-    def strange(self, table: TextTable) -> list[str]:
-        """The levels of a table that were not seen in training."""
+    def unknown_levels(self, table: TextTable) -> list[str]:
+        """Return the levels of a table that are not in the training data."""
         if self.kind != "categorical":
             return []
         cells = dict.fromkeys(table.column(self.name))
         return [cell for cell in cells if not is_missing(cell) and cell not in self.levels]
 
-    def filled(self, values: Array) -> Column:
-        """The same column with the means of these training values to stand for missing ones."""
+    def with_fill_values(self, values: Array) -> Column:
+        """Return the column with the means of these values as fill values."""
         if np.isnan(values).all():
             raise UsageError(f"column {self.name!r} has no values in the training rows: --drop it")
         return replace(self, fill=tuple(np.nanmean(values, 0).tolist()))
@@ -129,12 +129,12 @@ class Column:
         except ValueError:
             known = ", ".join(map(repr, self.levels[:8])) + (", ..." if self.width > 8 else "")
             raise UsageError(
-                f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} was not seen in "
-                f"training (known: {known}); --unknown missing takes it as missing"
+                f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not in the "
+                f"training data (known levels: {known}); --unknown missing treats it as missing"
             ) from None
 
     def to_json(self) -> dict[str, Any]:
-        """As a model file holds it: a notation only where it is not the plain one."""
+        """Return the column as JSON values; a plain notation is omitted."""
         held = asdict(self)
         if self.notation == PLAIN:
             del held["notation"]
@@ -142,7 +142,7 @@ class Column:
 
     @classmethod
     def from_json(cls, held: dict[str, Any]) -> Column:
-        """What ``to_json`` gave; files of before there were notations have plain numbers."""
+        """Return a column from JSON values; without a notation, numbers are plain."""
         return cls(
             held["name"], held["kind"], tuple(held["levels"]), tuple(held["fill"]),
             held.get("notation", PLAIN),
@@ -150,20 +150,20 @@ class Column:
 
 
 def parse(cell: str) -> float | None:
-    """The number that a cell holds, plainly written, or None."""
+    """Return the number in a cell in plain format, or None."""
     return formats.parse_number(cell)
 
 
 def infer_column(
     table: TextTable, name: str, *, categorical: bool = False, decimal: str | None = None
 ) -> Column:
-    """What kind of column this is.
+    """Return the inferred encoding of a column.
 
     Args:
         table: all rows.
-        name: the column.
-        categorical: the user says that it is.
-        decimal: the sign between whole and parts of numbers, if the user says so.
+        name: name of the column.
+        categorical: whether the user declared it categorical.
+        decimal: decimal separator, if the user gave it.
     """
     cells = [cell for cell in table.column(name) if not is_missing(cell)]
     levels = tuple(sorted(set(cells)))
@@ -184,7 +184,7 @@ def infer_column(
         held = name in table.texts and formats.infer_number_format(cells, decimal) is not None
         hint = "; if these are numbers, save the column as numbers and not as text" if held else ""
         raise UsageError(
-            f"{table.path.name}, column {name!r}: text with {len(levels)} different values in "
+            f"{table.path.name}, column {name!r}: text with {len(levels)} distinct values in "
             f"{len(cells)} rows, such as {cells[0]!r}; leave it out with --drop, copy it with "
             f"--id, or one-hot encode it with --categorical{hint}"
         )
@@ -192,29 +192,29 @@ def infer_column(
 
 
 def numeric_column(
-    table: TextTable, name: str, decimal: str | None = None, *, wanted: bool = False
+    table: TextTable, name: str, decimal: str | None = None, *, force: bool = False
 ) -> Column | None:
-    """The column as one of numbers, if most of its values are.
+    """Return a numeric column, if most of its values are numbers; else None.
 
     Args:
         table: all rows.
-        name: the column.
-        decimal: the sign between whole and parts of numbers, if the user says so.
-        wanted: the user says that these are numbers, even if the file holds them as text.
+        name: name of the column.
+        decimal: decimal separator, if the user gave it.
+        force: whether to parse numbers that the file stores as text.
 
     Raises:
-        ValueError: they can be read in two ways.
+        ValueError: the number format is ambiguous.
     """
     cells = [cell for cell in table.column(name) if not is_missing(cell)]
     if not cells:
         return None
-    text = name in table.texts and not wanted
+    text = name in table.texts and not force
     found = formats.infer_number_format(cells, decimal or infer_decimal(table), text=text)
     return None if found is None else Column(name, "numeric", notation=found)
 
 
 def infer_decimal(table: TextTable) -> str | None:
-    """A comma, if numbers of a table that is not cut at commas clearly have decimal commas."""
+    """Return a comma, if a table with another delimiter has numbers with a decimal comma."""
     if table.delimiter == ",":
         return None
     cells = (cell for row in table.rows[:_LOOKED_AT] for cell in row)
@@ -224,13 +224,13 @@ def infer_decimal(table: TextTable) -> str | None:
 def encode(
     columns: Sequence[Column], table: TextTable, *, fill: bool = False, unknown: bool = False
 ) -> Array:
-    """All columns beside each other; NaN where a value is missing.
+    """Return all encoded columns; NaN where a value is missing.
 
     Args:
-        columns: how each is encoded.
-        table: the rows.
-        fill: put the means of the training rows in place of missing values.
-        unknown: whether levels that were not seen in training count as missing.
+        columns: encodings of the columns.
+        table: rows to encode.
+        fill: whether to replace missing values by the means of the training rows.
+        unknown: whether levels that are not in the training data count as missing.
     """
     parts = []
     for column in columns:

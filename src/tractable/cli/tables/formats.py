@@ -1,6 +1,6 @@
-"""Ways to write numbers and dates, seen from the cells of a column.
+"""Formats of numbers and dates, inferred from the cells of a column.
 
-A column has one way.  Where cells can be read in two ways, none is guessed.
+A column has one format.  Ambiguous formats raise an error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from tractable.cli.errors import UsageError
 
 PLAIN, COMMA, POINT = "plain", "comma", "point"
-"""1200.5; 1.200,5 with a decimal comma; 1,200.5 with commas between thousands."""
+"""Number formats: 1200.5; 1.200,5 (decimal comma); 1,200.5 (commas between thousands)."""
 NUMBER_FORMATS = (PLAIN, COMMA, POINT)
 MAX_NUMBER = 1e60
-"""Numbers beyond are refused: sums of their squares, and of squares of these, would overflow."""
+"""Larger numbers are refused, because sums of their fourth powers would overflow."""
 _SIGNS = "$€£¥%"
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+")
@@ -31,21 +31,21 @@ _TIMES = (
     " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%S%z", " %H:%M:%S.%f%z", "T%H:%M:%S.%f%z",
 )  # fmt: skip
 DATE_FORMATS = tuple(day + time for day in DATES[:-1] for time in _TIMES)
-"""Of dates."""
+"""Date formats."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
-_LOOKED_AT = 200  # cells, to find a way to write dates
+_LOOKED_AT = 200  # number of cells from which a date format is inferred
 _EPOCH = dt.datetime(2000, 1, 1)
 _DAY = 86_400  # seconds
 
 
 def check_decimal(sign: str | None) -> None:
-    """Refuse a sign between whole and parts of numbers that is none."""
+    """Refuse an invalid decimal separator."""
     if sign not in (None, ",", "."):
-        raise UsageError(f"--decimal is , or ., got {sign!r}")
+        raise UsageError(f"--decimal must be , or ., got {sign!r}")
 
 
 def parse_number(cell: str, notation: str = PLAIN) -> float | None:
-    """The number that a cell holds, or None.
+    """Return the number in a cell, or None.
 
     >>> parse_number("12.5"), parse_number("12,5")
     (12.5, None)
@@ -71,17 +71,17 @@ def parse_number(cell: str, notation: str = PLAIN) -> float | None:
 def infer_number_format(
     cells: Sequence[str], decimal: str | None, *, text: bool = False
 ) -> str | None:
-    """How the numbers of a column are written; None if they are no numbers, most of them.
+    """Return the number format of a column; None if most cells are not numbers.
 
     Args:
-        cells: those that are not missing.
-        decimal: the sign between whole and parts, if the user says so.
-        text: the file itself holds the column as text.  Whatever wrote it would have written plain
-            numbers as numbers, so these are names (``007``); but it may have failed to read
-            ``12,5`` or ``$1,200``.
+        cells: cells that are not missing.
+        decimal: decimal separator, if the user gave it.
+        text: whether the file stores the column as text.  Plain numbers in such a column are names
+            (``007``), since the program that wrote the file would have stored numbers as numbers;
+            but it may have failed to recognize ``12,5`` or ``$1,200``.
 
     Raises:
-        ValueError: they can be read in two ways.
+        ValueError: the format is ambiguous.
     """
     if text and _most_are_numbers(cells, PLAIN):
         return None
@@ -102,13 +102,13 @@ def infer_number_format(
     grouped = all(_GROUPED.fullmatch(cell) for cell in commas)
     decimals = all(_DECIMAL.fullmatch(cell) for cell in commas)
     if grouped and decimals and decimal is None:
-        raise ValueError(f"{commas[0]!r} can be read in two ways: say --decimal , or --decimal .")
+        raise ValueError(f"{commas[0]!r} is ambiguous: pass --decimal , or --decimal .")
     chosen = POINT if decimal == "." or (grouped and not decimals) else COMMA
     return chosen if _most_are_numbers(cells, chosen) else None
 
 
 def has_decimal_comma(cell: str) -> bool:
-    """Whether a cell is a number with a decimal comma, which cannot be one between thousands.
+    """Whether a cell has a comma that must be a decimal comma.
 
     >>> [has_decimal_comma(cell) for cell in ("12,5", "1,200", "a,b", "1.200,50 €")]
     [True, False, False, True]
@@ -122,10 +122,10 @@ def _most_are_numbers(cells: Sequence[str], notation: str) -> bool:
 
 
 def infer_date_format(cells: Sequence[str]) -> str | None:
-    """The format of a column of dates; None if they are none.
+    """Return the date format of a column; None if it has no dates.
 
     Raises:
-        ValueError: day and month can be told in two ways.
+        ValueError: day and month are ambiguous.
     """
     few = cells[:: max(len(cells) // _LOOKED_AT, 1)]
     fits = [
@@ -139,16 +139,15 @@ def infer_date_format(cells: Sequence[str]) -> str | None:
     if not fits:
         fits = _mixed_with_iso(cells, few)
     if len(fits) > 1 and len({tuple(parse_date(c, form) for c in cells) for form in fits}) > 1:
-        raise ValueError(
-            f"dates such as {cells[0]!r} can be read in two ways: write them as 2024-12-31"
-        )
+        raise ValueError(f"dates such as {cells[0]!r} are ambiguous: write them as 2024-12-31")
     return fits[0] if fits else None
 
 
 def _mixed_with_iso(cells: Sequence[str], few: Sequence[str]) -> list[str]:
-    """Formats of a column in which some dates are written in ISO 8601; the finest one first.
+    """Return the formats of a column in which some dates are in ISO 8601, the most precise first.
 
-    Stamps of two files may differ so, and stamps of which only some have a time or a fraction.
+    Timestamps of two files may differ like this, and timestamps of which only some have a time or a
+    fraction of a second.
     """
     fits = [
         form
@@ -161,7 +160,7 @@ def _mixed_with_iso(cells: Sequence[str], few: Sequence[str]) -> list[str]:
 
 
 def parse_date_as(cell: str, form: str) -> dt.datetime | None:
-    """The time that a cell holds, or None."""
+    """Return the time in a cell, or None."""
     try:
         found = dt.datetime.strptime(cell, form)
     except ValueError:
@@ -170,10 +169,10 @@ def parse_date_as(cell: str, form: str) -> dt.datetime | None:
 
 
 def parse_date(cell: str, form: str) -> dt.datetime | None:
-    """The time that a cell of a column of this format holds, or None.
+    """Return the time in a cell of a column with this format, or None.
 
-    ISO 8601 is read as well, because stamps of Excel and Parquet files come in it, unless it has a
-    time of the day or a time zone that the format does not have.
+    ISO 8601 is also accepted, because timestamps of Excel and Parquet files are converted to it,
+    unless it has a time of day or a time zone that the format lacks.
 
     >>> parse_date("31.12.2024", "%d.%m.%Y"), parse_date("2024-12-31", "%d.%m.%Y")
     (datetime.datetime(2024, 12, 31, 0, 0), datetime.datetime(2024, 12, 31, 0, 0))
@@ -194,11 +193,11 @@ def parse_date(cell: str, form: str) -> dt.datetime | None:
 
 
 def date_features(when: dt.datetime, *, times: bool) -> list[float]:
-    """Days since 2000, and where in the year and in the week they are, on circles.
+    """Return days since 2000, and sine and cosine of the day of the year and of the week.
 
     Args:
         when: the time.
-        times: whether the time of the day counts, on a circle as well.
+        times: whether to add sine and cosine of the time of day.
     """
     turns = [when.timetuple().tm_yday / 365.25, (when.weekday() + 0.0) / 7]
     if times:
@@ -208,12 +207,12 @@ def date_features(when: dt.datetime, *, times: bool) -> list[float]:
 
 
 def days_since_2000(when: dt.datetime) -> float:
-    """Days since 2000."""
+    """Return days since 2000."""
     return (when - _EPOCH).total_seconds() / _DAY
 
 
 def format_date(count: float, form: str) -> str:
-    """The date so many days since 2000, as a format writes it.
+    """Return a date, given as days since 2000, in a format.
 
     >>> format_date(8766.4, "%Y-%m-%d"), format_date(8766.5, "%d.%m.%Y %H:%M")
     ('2024-01-01', '01.01.2024 12:00')
@@ -230,14 +229,14 @@ def format_date(count: float, form: str) -> str:
 
 
 def _resolution(form: str) -> dt.timedelta:
-    """The smallest difference of two times that is written."""
+    """Return the resolution of a format."""
     if not has_time(form):
         return dt.timedelta(days=1)
     return dt.timedelta(microseconds=1) if "%f" in form else dt.timedelta(seconds=1)
 
 
 def format_number(value: float, decimals: int, notation: str = PLAIN) -> str:
-    """A number with so many decimals, as its column writes them.
+    """Return a number with this many decimals, in the format of its column.
 
     >>> format_number(1.25, 2), format_number(1.25, 1, COMMA), format_number(1200.0, 0, POINT)
     ('1.25', '1,2', '1200')
@@ -247,10 +246,12 @@ def format_number(value: float, decimals: int, notation: str = PLAIN) -> str:
 
 
 def count_decimals(cell: str, notation: str = PLAIN) -> int | None:
-    """Digits after the decimal sign of a cell; None of one with an exponent.
+    """Return the number of decimals of a cell; None if it has an exponent.
 
-    >>> [count_decimals(cell) for cell in ("1.25", "7", "1e-3")], count_decimals("1.200,5 €", COMMA)
-    ([2, 0, None], 1)
+    >>> [count_decimals(cell) for cell in ("1.25", "7", "1e-3")]
+    [2, 0, None]
+    >>> count_decimals("1.200,5 €", COMMA)
+    1
     """
     if "e" in cell.lower():
         return None
@@ -259,5 +260,5 @@ def count_decimals(cell: str, notation: str = PLAIN) -> int | None:
 
 
 def has_time(form: str) -> bool:
-    """Whether a format tells the time of the day."""
+    """Whether a format includes the time of day."""
     return "%H" in form

@@ -1,8 +1,8 @@
-"""Which columns matter: how much worse predictions get when one is shuffled, and slopes.
+"""Permutation importance of columns, and slopes of the prediction.
 
-A column's values are exchanged between the test rows, so that they say nothing of the row they
-stand in (Breiman 2001, section 10); what that costs is the column's importance.  Slopes are those
-of ``tractable.infer.derivatives``, with the doubt that the weights leave.
+The importance of a column is the increase of the error when its values are shuffled among the test
+rows (Breiman 2001, section 10).  Slopes and their standard deviations are those of
+``tractable.infer.derivatives``.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class FeatureImportance:
-    """How much a column matters.
+    """Importance of a column.
 
     Attributes:
-        name: the column.
-        cost: what shuffling it adds to the mean absolute error, or to the log loss.
-        error: standard error over the times it was shuffled.
-        slope: mean change of the prediction for one more unit, over the test rows; None where it
-            has none (text, dates, other learners).
-        doubt: standard deviation of the slope at a row, from not knowing the weights.
+        name: name of the column.
+        increase: increase of the mean absolute error, or of the log loss, by shuffling.
+        std_error: standard error over repeated shuffling.
+        slope: mean change of the prediction per unit, over the test rows; None for text, dates and
+            learners without derivatives.
+        slope_std: standard deviation of the slope at a row due to the uncertainty of the weights.
     """
 
     name: str
-    cost: float
-    error: float
+    increase: float
+    std_error: float
     slope: float | None = None
-    doubt: float | None = None
+    slope_std: float | None = None
 
 
 def permutation_importance(
     estimator: Any, columns: Sequence[Column], x: Array, y: Array, seed: int
 ) -> list[FeatureImportance]:
-    """The columns, the most important first."""
+    """Return the importance of the columns, the most important first."""
     x, y = x[:_MOST_ROWS], y[:_MOST_ROWS]
     generator = np.random.default_rng(seed)
     before, slopes = _loss(estimator, x, y), _slopes(estimator, x)
@@ -65,28 +65,28 @@ def permutation_importance(
         error = float(np.std(costs) / REPEATS**0.5)
         found.append(FeatureImportance(column.name, float(np.mean(costs)), error, *slope))
         at += column.width
-    return sorted(found, key=lambda matters: -matters.cost)
+    return sorted(found, key=lambda found: -found.increase)
 
 
 def _loss(estimator: Any, x: Array, y: Array) -> float:
-    """Mean absolute error of numbers, log loss of labels."""
+    """Return the mean absolute error of numbers, or the log loss of labels."""
     if hasattr(estimator, "classes_"):
         return -float(estimator.log_prob(x, y).mean())
     return float(np.mean(np.abs(estimator.predict(x) - y)))
 
 
 def _slopes(estimator: Any, x: Array) -> list[tuple[float, float]] | None:
-    """Mean slope along each input over rows, and its deviation at a row, in the data's units."""
+    """Return mean slope and standard deviation for each input, in the units of the data."""
     learner = estimator.learner_
-    parts_of = learner.members if isinstance(learner, Ensemble) else [learner]
-    members = [member for member in parts_of if isinstance(member, TAGI)]
+    networks = learner.members if isinstance(learner, Ensemble) else [learner]
+    members = [member for member in networks if isinstance(member, TAGI)]
     plain = hasattr(estimator, "target_scaler_") and estimator.target_log_transform_ is None
-    if not plain or len(members) != len(parts_of):
+    if not plain or len(members) != len(networks):
         return None
-    whole = x[~np.isnan(x).any(1)]
-    if not len(whole):
+    complete = x[~np.isnan(x).any(1)]
+    if not len(complete):
         return None
-    rows = estimator.input_scaler_.transform(torch.as_tensor(whole)).to(learner.dtype)
+    rows = estimator.input_scaler_.transform(torch.as_tensor(complete)).to(learner.dtype)
     try:
         parts = [derivatives(member, rows) for member in members]
     except UnsupportedLayer:
@@ -95,7 +95,7 @@ def _slopes(estimator: Any, x: Array) -> list[tuple[float, float]] | None:
         return None
     unit = float(estimator.target_scaler_.scale[0]) / estimator.input_scaler_.scale
     means = torch.stack([part.mean[:, 0].double() for part in parts])
-    inside = torch.stack([part.variance[:, 0].double() for part in parts])
-    doubt = (inside.mean(0) + means.var(0, correction=0)).mean(0).sqrt()
+    within = torch.stack([part.variance[:, 0].double() for part in parts])
+    std = (within.mean(0) + means.var(0, correction=0)).mean(0).sqrt()
     mean = means.mean(dim=(0, 1))
-    return list(zip((mean * unit).tolist(), (doubt * unit).tolist(), strict=True))
+    return list(zip((mean * unit).tolist(), (std * unit).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What the target means: a likelihood that the user names, or that the target itself suggests."""
+"""Choice of the likelihood: given by the user, or inferred from the target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tractable.cli.errors import UsageError, unknown_name
 from tractable.cli.tables.columns import parse
-from tractable.cli.tables.target import Target
+from tractable.cli.tables.target import TargetColumn
 from tractable.sklearn.targets import KINDS, NORMAL
 
 Array = npt.NDArray[Any]
@@ -21,9 +21,9 @@ CATEGORICAL, ORDINAL = "categorical", "ordinal"
 NAMES = (AUTO, *KINDS, CATEGORICAL, ORDINAL)
 MAX_COUNT = 100_000
 MIN_ROWS = 50
-"""To see the shape of a distribution by."""
-_NEAR_SEAM = 0.3  # of a turn, in radians
-_FAR = 5.0  # residuals, in deviations of those in the middle
+"""Minimum number of rows to infer a distribution."""
+_NEAR_SEAM = 0.3  # radians; angles near both ends of a turn are required
+_FAR = 5.0  # robust standard deviations from which a residual counts as an outlier
 _FAR_SHARE = 0.01
 _ROUNDS = 10
 
@@ -33,9 +33,9 @@ class LikelihoodChoice:
     """The likelihood of a target.
 
     Attributes:
-        name: one of ``NAMES`` but ``auto``.
-        reason: why, if the user did not say; else empty.
-        order: levels from the lowest, of ``ordinal``.
+        name: one of ``NAMES``, except ``auto``.
+        reason: why it was chosen; empty if the user chose it.
+        order: levels of ``ordinal`` in increasing order.
     """
 
     name: str
@@ -43,14 +43,14 @@ class LikelihoodChoice:
     order: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
-        """Arguments of an estimator that are not its defaults."""
+        """Return the arguments of an estimator that differ from its defaults."""
         if self.name == ORDINAL:
             return {"ordered": list(self.order)}
         return {} if self.name in (NORMAL, CATEGORICAL) else {"likelihood": self.name}
 
 
 def implied_task(name: str | None) -> str | None:
-    """The task that a likelihood goes with; None if it says nothing of it."""
+    """Return the task of a likelihood; None for ``auto``."""
     if name is None or name == AUTO:
         return None
     if name not in NAMES:
@@ -59,81 +59,77 @@ def implied_task(name: str | None) -> str | None:
 
 
 def choose_likelihood(
-    target: Target, wanted: str | None, stated: tuple[str, ...], x: Array, y: Array
+    target: TargetColumn, name: str | None, order: tuple[str, ...], x: Array, y: Array
 ) -> LikelihoodChoice:
-    """What the target means.
+    """Return the likelihood of a target.
 
     Args:
-        target: all of it.
-        wanted: as the user said, or None.
-        stated: an order of levels that the user gave.
+        target: all targets.
+        name: name given by the user, or None.
+        order: order of the levels given by the user.
         x: inputs of the training rows.
-        y: their targets.
+        y: targets of the training rows.
 
     Raises:
-        UsageError: levels whose order is not known.
+        UsageError: the order of the levels is unknown.
     """
-    if stated and wanted not in (AUTO, ORDINAL):
-        raise UsageError("--order goes with --likelihood ordinal")
+    if order and name not in (AUTO, ORDINAL):
+        raise UsageError("--order requires --likelihood ordinal")
     if target.task == "classification":
-        if wanted == ORDINAL or (wanted == AUTO and stated):
-            return LikelihoodChoice(ORDINAL, order=_level_order(target.values, stated))
-        return (
-            _choose_for_labels(target.values) if wanted == AUTO else LikelihoodChoice(CATEGORICAL)
-        )
-    if wanted == AUTO:
+        if name == ORDINAL or (name == AUTO and order):
+            return LikelihoodChoice(ORDINAL, order=_level_order(target.values, order))
+        return _choose_for_labels(target.values) if name == AUTO else LikelihoodChoice(CATEGORICAL)
+    if name == AUTO:
         return _choose_for_numbers(x, y)
-    return LikelihoodChoice(wanted or NORMAL)
+    return LikelihoodChoice(name or NORMAL)
 
 
-def _level_order(labels: Array, stated: tuple[str, ...]) -> tuple[str, ...]:
-    """Levels from the lowest: as stated, or as numbers go."""
+def _level_order(labels: Array, order: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the levels in increasing order: as given, or as numbers."""
     levels = np.unique(labels).tolist()
-    if stated:
-        strange = [level for level in levels if level not in stated]
-        if strange or len(set(stated)) != len(stated):
+    if order:
+        unknown = [level for level in levels if level not in order]
+        if unknown or len(set(order)) != len(order):
             raise UsageError(
-                f"--order names {', '.join(stated)}; the target has {', '.join(levels)}"
+                f"--order has {', '.join(order)}, but the target has {', '.join(levels)}"
             )
-        return stated
+        return order
     numbers = {level: parse(level) for level in levels}
     if any(number is None for number in numbers.values()):
         raise UsageError(
-            f"the levels {', '.join(levels)} are text: give their order from the lowest, "
-            f"for instance --order {','.join(levels)}"
+            f"the levels {', '.join(levels)} are text: pass their increasing order, "
+            f"e.g. --order {','.join(levels)}"
         )
     return tuple(sorted(levels, key=lambda level: numbers[level] or 0.0))
 
 
 def _choose_for_labels(labels: Array) -> LikelihoodChoice:
-    """Whole numbers are levels with an order, if there are three or more."""
+    """Return ordinal for three or more integer levels, else categorical."""
     levels = np.unique(labels).tolist()
     numbers = [parse(level) for level in levels]
     if len(levels) < 3 or any(n is None or n != int(n) for n in numbers):
-        return LikelihoodChoice(CATEGORICAL, "classes without an order")
+        return LikelihoodChoice(CATEGORICAL, "unordered classes")
     return LikelihoodChoice(
-        ORDINAL, f"{len(levels)} whole numbers are levels in order", _level_order(labels, ())
+        ORDINAL, f"{len(levels)} integer levels, taken as ordered", _level_order(labels, ())
     )
 
 
 def _choose_for_numbers(x: Array, y: Array) -> LikelihoodChoice:
-    """Angles, counts, numbers with far outliers, or plain ones."""
+    """Return the likelihood of angles, counts, numbers with outliers or others."""
     if len(y) >= MIN_ROWS and _is_angular(y):
-        return LikelihoodChoice("von_mises", "numbers all around a circle, in radians")
+        return LikelihoodChoice("von_mises", "angles in radians")
     if _is_count(y):
-        return LikelihoodChoice(
-            "negative_binomial", "whole numbers from 0, small ones among them: counts"
-        )
+        return LikelihoodChoice("negative_binomial", "counts (non-negative integers)")
     share = _outlier_share(x, y)
     if share > _FAR_SHARE:
         return LikelihoodChoice(
-            "student_t", f"{100 * share:.0f} % lie far off a straight line: long tails"
+            "student_t", f"heavy tails ({100 * share:.0f} % outliers of a linear fit)"
         )
-    return LikelihoodChoice(NORMAL, "numbers of no special kind")
+    return LikelihoodChoice(NORMAL, "continuous values")
 
 
 def _is_angular(y: Array) -> bool:
-    """Whether numbers fill one turn, from 0 or from -pi, with some on both sides of its seam."""
+    """Whether numbers fill one turn, from 0 or from -pi, with values near both ends."""
     for low in (0.0, -math.pi):
         high = low + 2 * math.pi
         inside = y.min() >= low and y.max() <= high + 1e-9
@@ -143,23 +139,23 @@ def _is_angular(y: Array) -> bool:
 
 
 def _is_count(y: Array) -> bool:
-    """Whether numbers are whole, not negative, and scatter as counts do, down to small ones."""
+    """Whether numbers are non-negative integers with small values and overdispersion."""
     whole = bool((y == np.round(y)).all()) and y.min() >= 0 and y.max() <= MAX_COUNT
     return whole and y.min() <= 0.1 * y.mean() and y.var() >= y.mean()
 
 
 def _outlier_share(x: Array, y: Array) -> float:
-    """Share of the rows more than five deviations off the plane of least absolute residuals.
+    """Return the fraction of outliers of a linear fit with least absolute residuals.
 
-    Twice that of the rarer side: a skewed target has one long tail, and is no case of outliers.
+    Twice the fraction of the rarer side: a skewed target has one long tail without outliers.
     """
-    whole = ~np.isnan(x).any(1)  # a row with a hole is off for want of its value
+    whole = ~np.isnan(x).any(1)  # rows without missing values
     x, y = x[whole], y[whole]
     if len(y) < MIN_ROWS:
         return 0.0
     design = np.column_stack([np.ones(len(x)), x])
     weight, middle, residual = np.ones(len(y)), 0.0, y
-    for _ in range(_ROUNDS):  # least squares by weights that become those of absolute values
+    for _ in range(_ROUNDS):  # iteratively reweighted least squares for absolute residuals
         root = np.sqrt(weight)
         residual = y - design @ np.linalg.lstsq(design * root[:, None], y * root, rcond=None)[0]
         middle = float(np.median(np.abs(residual)))

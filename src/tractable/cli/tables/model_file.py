@@ -1,6 +1,6 @@
-"""A fitted estimator with the table it was fitted to: one file of tensors and JSON, no code.
+"""Model files of `tractable fit`: a fitted estimator and the encoding of its table.
 
-It is the estimator's own model file with one more entry in its header.
+The file is that of the estimator with an additional entry in its header; it has no code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tractable.persistence import validation
 from tractable.persistence.validation import require_type
 
 FORMAT = 1
-"""Of the entry about the table."""
+"""Version of the entry of the table."""
 MODEL = "model.tr"
 TASKS = {"regression": "Regressor", "classification": "Classifier"}
 LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Backprop", "laplace": "Laplace"}
@@ -28,16 +28,16 @@ LEARNERS = {"tagi": "TAGI", "bbb": "BBB", "net": "Backprop", "laplace": "Laplace
 
 @dataclass(frozen=True)
 class TableModel:
-    """What is needed to predict for a new file.
+    """A fitted model of a table.
 
     Attributes:
-        estimator: a fitted estimator of ``tractable.sklearn``.
-        learner: its short name.
-        task: regression or classification.
-        target: column that is predicted.
-        columns: how inputs are encoded, in order.
+        estimator: fitted estimator of ``tractable.sklearn``.
+        learner: short name of the learner.
+        task: ``regression`` or ``classification``.
+        target: name of the target.
+        columns: encodings of the input columns, in order.
         ids: columns that are copied to the predictions.
-        missing: what was done with missing values: infer, refuse, drop or mean.
+        missing: treatment of missing values: infer, refuse, drop or mean.
     """
 
     estimator: Any
@@ -49,12 +49,12 @@ class TableModel:
     missing: str
 
     def save(self, path: Path) -> None:
-        """Write the file, once and atomically."""
+        """Write the file atomically."""
         tensors, header = self.estimator.pack()
         storage.write(path, tensors, {**header, "table": self.entry()})
 
     def entry(self) -> dict[str, Any]:
-        """What the file says about the table, as JSON values."""
+        """Return the entry of the table as JSON values."""
         return {
             "format": FORMAT,
             "learner": self.learner,
@@ -67,15 +67,15 @@ class TableModel:
 
 
 def estimator_class(learner: str, task: str) -> Any:
-    """The estimator of this learner for this task."""
+    """Return the estimator class of a learner and task."""
     return getattr(estimators, f"{LEARNERS[learner]}{TASKS[task]}")
 
 
 def load(path: Path) -> TableModel:
-    """Read a model that ``tractable fit`` wrote; no code from the file is run.
+    """Return a model that ``tractable fit`` wrote; no code of the file is executed.
 
     Raises:
-        UsageError: no such file, of another version, or not of a table.
+        UsageError: the file does not exist, has another version, or holds another model.
     """
     if path.is_dir():
         path = path / MODEL
@@ -86,16 +86,16 @@ def load(path: Path) -> TableModel:
 
 
 def read(path: Path) -> TableModel:
-    """The same for callers other than the command line.
+    """Return a model, with the exceptions of ``tractable.persistence``.
 
     Raises:
         FileNotFoundError: there is no such file.
-        InvalidModelFile: of another version, damaged, or not of a table.
+        InvalidModelFile: the file has another version, is damaged, or holds another model.
     """
     tensors, header = storage.read(path)
     entry = header.get("table")
     if not isinstance(entry, dict):
-        raise InvalidModelFile(f"{path} holds a model, but not one that `tractable fit` wrote")
+        raise InvalidModelFile(f"{path} holds a model, but not one of `tractable fit`")
     version = entry.get("format")
     if type(version) is not int or version != FORMAT:
         raise InvalidModelFile(
@@ -129,8 +129,8 @@ def _column(held: dict[str, Any]) -> Column:
     column = Column.from_json(held)
     for text in (column.name, column.kind, column.notation, *column.levels):
         require_type(text, str, "a column")
-    ways = NUMBER_FORMATS if column.kind != "date" else DATE_FORMATS
-    plain = column.kind in ("numeric", "date") and not column.levels and column.notation in ways
+    formats = NUMBER_FORMATS if column.kind != "date" else DATE_FORMATS
+    plain = column.kind in ("numeric", "date") and not column.levels and column.notation in formats
     if not (plain or (column.kind == "categorical" and column.levels)):
         raise InvalidModelFile(f"column {column.name!r} is of the kind {column.kind!r}")
     known = [math.isfinite(require_type(value, (int, float), "a mean")) for value in column.fill]

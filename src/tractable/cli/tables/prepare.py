@@ -1,4 +1,4 @@
-"""From a CSV file to what a learner takes: columns, target, training and test rows."""
+"""Preparation of a table for supervised learning: columns, target, training and test rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tractable.cli.tables.likelihood_choice import (
 )
 from tractable.cli.tables.model_file import LEARNERS
 from tractable.cli.tables.reader import TextTable, read_table
-from tractable.cli.tables.target import MIN_ROWS, Target, infer_target, split_rows
+from tractable.cli.tables.target import MIN_ROWS, TargetColumn, infer_target, split_rows
 from tractable.errors import InvalidTarget
 from tractable.sklearn.targets import target_kind
 
@@ -29,8 +29,8 @@ MISSING = ("infer", "drop", "mean", "refuse")
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the user chose; see ``tractable fit --help``."""
+class FitOptions:
+    """Options of ``tractable fit``."""
 
     data: Path
     target: str
@@ -54,19 +54,21 @@ class Choices:
     progress: bool = False
 
     def check(self) -> None:
-        """Refuse what can be seen to be wrong without the data."""
+        """Raise an error for invalid options."""
         if self.learner not in LEARNERS:
             raise unknown_name("learner", self.learner, LEARNERS)
         implied = implied_task(self.likelihood)
         if implied is not None and self.task not in (None, implied):
-            raise UsageError(f"--likelihood {self.likelihood} is of a {implied}, not {self.task}")
+            raise UsageError(
+                f"--likelihood {self.likelihood} is for {implied}, not for {self.task}"
+            )
         if self.learner == "laplace" and self.likelihood not in (None, "normal", "categorical"):
             raise UsageError(
-                f"--learner laplace takes --likelihood normal or categorical, got "
-                f"{self.likelihood}: take --learner tagi, bbb or net for it"
+                f"--learner laplace supports only --likelihood normal and categorical, got "
+                f"{self.likelihood}: use --learner tagi, bbb or net"
             )
         if self.missing not in MISSING:
-            raise unknown_name("way with missing values", self.missing, MISSING)
+            raise unknown_name("--missing mode", self.missing, MISSING)
         check_decimal(self.decimal)
         if not 0 <= self.test < 1:
             raise UsageError(f"--test must lie between 0 and 1, got {self.test}")
@@ -82,145 +84,161 @@ class Choices:
 
 @dataclass(frozen=True)
 class PreparedTable:
-    """A table as a learner takes it."""
+    """A table prepared for supervised learning.
+
+    Attributes:
+        table: rows with a target.
+        target: values of the target.
+        likelihood: likelihood of the target.
+        columns: input columns.
+        train: indices of the training rows.
+        test: indices of the test rows.
+        notes: remarks for the user.
+        fill: whether missing inputs are replaced by means.
+    """
 
     table: TextTable
-    target: Target
-    meaning: LikelihoodChoice
+    target: TargetColumn
+    likelihood: LikelihoodChoice
     columns: tuple[Column, ...]
     train: list[int]
     test: list[int]
     notes: list[str]
     fill: bool = False
 
-    def rows(self, places: list[int]) -> tuple[Any, Any]:
-        """Inputs and targets of some rows."""
+    def arrays(self, places: list[int]) -> tuple[Any, Any]:
+        """Return inputs and targets of the rows at these indices."""
         x = encode(self.columns, self.table.take(places), fill=self.fill)
         return x, self.target.values[places]
 
 
-def prepare(choices: Choices) -> PreparedTable:
-    """Read the file, decide what each column is, and set test rows apart."""
-    table = read_table(choices.data, encoding=choices.encoding)
-    aside = {*choices.ids, *choices.drop}
-    named = {choices.target, *choices.ids, *choices.categorical}
-    table.require([choices.target, *choices.ids, *choices.drop, *choices.categorical])
-    if choices.target in aside:
+def prepare(options: FitOptions) -> PreparedTable:
+    """Read the file, infer the columns, and split training and test rows."""
+    table = read_table(options.data, encoding=options.encoding)
+    excluded = {*options.ids, *options.drop}
+    selected = {options.target, *options.ids, *options.categorical}
+    table.require([options.target, *options.ids, *options.drop, *options.categorical])
+    if options.target in excluded:
         raise UsageError(
-            f"the target {choices.target!r} cannot be an --id or --drop column as well"
+            f"the target {options.target!r} cannot be an --id or --drop column as well"
         )
-    names = [name for name in table.header if name != choices.target and name not in aside]
+    names = [name for name in table.header if name != options.target and name not in excluded]
     if not names:
-        raise UsageError(f"{table.path.name} has no columns to predict {choices.target!r} from")
+        raise UsageError(f"{table.path.name} has no columns to predict {options.target!r} from")
     notes = list(table.notes)
-    if table.counter in names and table.counter not in named:
+    if table.counter in names and table.counter not in selected:
         names.remove(table.counter)
-        notes.append("The first column has no name and only counts the rows: left out.")
+        notes.append("Left out the first column, an unnamed row index.")
     if not names:
-        raise UsageError(f"{table.path.name} has no columns to predict {choices.target!r} from")
-    table = _handle_missing(table, names, choices, notes)
+        raise UsageError(f"{table.path.name} has no columns to predict {options.target!r} from")
+    table = _handle_missing(table, names, options, notes)
     if len(table) < MIN_ROWS:
-        raise UsageError(f"{len(table)} rows are too few: wanted at least {MIN_ROWS}")
+        raise UsageError(f"{len(table)} rows are too few: expected at least {MIN_ROWS}")
     columns = [
-        infer_column(table, name, categorical=name in choices.categorical, decimal=choices.decimal)
+        infer_column(table, name, categorical=name in options.categorical, decimal=options.decimal)
         for name in names
     ]
     for column in columns:
-        column.encode(table)  # every value is looked at before anything is learnt
-    implied = implied_task(choices.likelihood)
-    if choices.order and implied is None:
+        column.encode(table)  # every value is checked before training
+    implied = implied_task(options.likelihood)
+    if options.order and implied is None:
         implied = "classification"
-    target = infer_target(table, choices.target, choices.task or implied, choices.decimal)
-    train, test = split_rows(target, choices.test, choices.seed)
+    target = infer_target(table, options.target, options.task or implied, options.decimal)
+    train, test = split_rows(target, options.test, options.seed)
     columns, constant = _with_fill_values(columns, table.take(train))
     if constant:
-        notes.append(f"Left out, because they do not vary: {', '.join(constant)}.")
+        notes.append(f"Left out constant columns: {', '.join(constant)}.")
     if not columns:
-        raise UsageError(f"no column of {table.path.name} varies: there is nothing to learn from")
+        raise UsageError(f"all input columns of {table.path.name} are constant")
     notes += _format_notes(columns, table)
-    notes.insert(0, f"{target.task.capitalize()} of {choices.target} ({target.reason}).")
-    fill = choices.missing == "mean"
+    notes.insert(0, f"{target.task.capitalize()} of {options.target} ({target.reason}).")
+    fill = options.missing == "mean"
     x, y = encode(columns, table.take(train), fill=fill), target.values[train]
-    found = choose_likelihood(target, choices.likelihood, choices.order, x, y)
-    _check_target_support(table, target, found, choices)
-    if choices.likelihood == AUTO:
-        notes.insert(1, f"Likelihood {found.name}: {found.reason or 'as --order says'}.")
+    found = choose_likelihood(target, options.likelihood, options.order, x, y)
+    _check_target_support(table, target, found, options)
+    if options.likelihood == AUTO:
+        notes.insert(1, f"Likelihood {found.name}: {found.reason or 'given by --order'}.")
     return PreparedTable(table, target, found, tuple(columns), train, test, notes, fill)
 
 
 def _check_target_support(
-    table: TextTable, target: Target, found: LikelihoodChoice, choices: Choices
+    table: TextTable, target: TargetColumn, found: LikelihoodChoice, options: FitOptions
 ) -> None:
-    """Refuse a target that the likelihood excludes, of a training or a test row."""
+    """Raise an error for targets outside the support of the likelihood."""
     if target.task != "regression":
         return
     try:
         target_kind(found.name).likelihood(torch.as_tensor(target.values).unsqueeze(1))
     except InvalidTarget as error:
         raise UsageError(
-            f"{table.path.name}, column {choices.target!r}: {table.in_file(one_line(error))}; "
-            f"likelihood {found.name} excludes it: name another --likelihood, or correct the row"
+            f"{table.path.name}, column {options.target!r}: {table.in_file(one_line(error))}; "
+            f"choose another --likelihood than {found.name}, or correct the row"
         ) from error
 
 
 def _format_notes(columns: Sequence[Column], table: TextTable) -> list[str]:
-    """How the columns were read, where that is not plain."""
+    """Return notes on the formats of the columns."""
     notes = []
     coded = [f"{c.name} ({c.width})" for c in columns if c.kind == "categorical"]
     if coded:
-        notes.append(f"One-hot encoded text columns, with their levels: {', '.join(coded)}.")
+        notes.append(f"One-hot encoded columns (number of levels): {', '.join(coded)}.")
     dates = [c.name for c in columns if c.kind == "date"]
     if dates:
-        notes.append(f"Dates, as days and as days of the year and of the week: {', '.join(dates)}.")
-    for way, words in ((COMMA, "a decimal comma"), (POINT, "commas between thousands or signs")):
-        written = [c.name for c in columns if c.notation == way]
-        if written:
-            notes.append(f"Numbers with {words}: {', '.join(written)}.")
+        notes.append(
+            f"Dates, encoded as days, day of the year and day of the week: {', '.join(dates)}."
+        )
+    for form, words in (
+        (COMMA, "a decimal comma"),
+        (POINT, "thousands separators or currency signs"),
+    ):
+        names = [c.name for c in columns if c.notation == form]
+        if names:
+            notes.append(f"Numbers with {words}: {', '.join(names)}.")
     if table.delimiter not in (",", ""):
         notes.append(f"Values are separated by {table.delimiter!r}.")
     return notes
 
 
 def _handle_missing(
-    table: TextTable, names: list[str], choices: Choices, notes: list[str]
+    table: TextTable, names: list[str], options: FitOptions, notes: list[str]
 ) -> TextTable:
-    """Rows with all they need; what is missing is refused unless the user chose what to do."""
-    missing = table.missing([choices.target, *names])
+    """Return the rows to use; apply the --missing mode and drop rows without a target."""
+    missing = table.missing([options.target, *names])
     if not missing:
         return table
-    if choices.missing == "refuse":
+    if options.missing == "refuse":
         name, rows = next(iter(missing.items()))
         others = f", and {len(missing) - 1} more columns" if len(missing) > 1 else ""
         raise UsageError(
             f"{table.path.name}, column {name!r}: {len(rows)} missing values, the first in row "
-            f"{rows[0]}{others}; --missing infer takes them as unknown, --missing drop leaves such "
-            f"rows out, --missing mean fills them in"
+            f"{rows[0]}{others}; --missing infer imputes them, --missing drop drops the rows, "
+            f"--missing mean replaces them by means"
         )
-    held = list(missing) if choices.missing == "drop" else [choices.target]
-    bad = {row for name in held for row in missing.get(name, [])}
-    if len(bad) == len(table):
+    required = list(missing) if options.missing == "drop" else [options.target]
+    dropped = {row for name in required for row in missing.get(name, [])}
+    if len(dropped) == len(table):
         raise UsageError(f"every row of {table.path.name} has a missing value")
-    if bad:
-        why = "with missing values" if choices.missing == "drop" else f"without {choices.target!r}"
-        notes.append(f"Left out {len(bad)} of {len(table)} rows {why}.")
-    gaps = {name: rows for name, rows in missing.items() if name not in held}
+    if dropped:
+        why = "with missing values" if options.missing == "drop" else f"without {options.target!r}"
+        notes.append(f"Left out {len(dropped)} of {len(table)} rows {why}.")
+    gaps = {name: rows for name, rows in missing.items() if name not in required}
     if gaps:
         listed = ", ".join(f"{name} ({len(rows)})" for name, rows in gaps.items())
         how = (
-            "filled with the mean of the training rows"
-            if choices.missing == "mean"
-            else "inferred from the other columns, with the doubt that leaves"
+            "replaced by the mean of the training rows"
+            if options.missing == "mean"
+            else "imputed from the other columns; intervals are wider accordingly"
         )
         notes.append(f"Missing values of {listed}: {how}.")
-    return table.without(bad)
+    return table.without(dropped)
 
 
 def _with_fill_values(columns: list[Column], table: TextTable) -> tuple[list[Column], list[str]]:
-    """Columns with their training means, and the names of those that do not vary."""
+    """Return the columns with fill values, and the names of the constant columns."""
     kept, constant = [], []
     for column in columns:
         values = column.encode(table)
-        column = column.filled(values)
+        column = column.with_fill_values(values)
         if (np.nanmax(values, 0) == np.nanmin(values, 0)).all():
             constant.append(column.name)
         else:

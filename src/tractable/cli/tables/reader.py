@@ -20,32 +20,32 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tractable.cli.errors import UsageError, unknown_name
+from tractable.cli.errors import UsageError, suggestion
 from tractable.cli.tables.formats import parse_number
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nat", "#n/a", "?", "-"})
-"""What counts as a missing value, whatever its case."""
+"""Cells that count as missing values, in lower case."""
 _ROW = re.compile(r"\brow (\d+)")
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell holds no value."""
+    """Whether a cell is a missing value."""
     return text.strip().lower() in MISSING
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """Cells as text.
+    """A table of text cells.
 
     Attributes:
-        path: where it was read.
+        path: path of the file.
         header: names of the columns.
-        rows: one list of cells per row, stripped of blanks around them.
-        numbers: of the rows, from 1, without the header and blank lines.
-        delimiter: between cells; empty where the file has none.
-        notes: what a reader should know of how it was read.
-        counter: the first column, if it has no name and only counts the rows.
-        texts: the columns that the file itself holds as text (Excel, Parquet).
+        rows: cells of each row, without surrounding blanks.
+        numbers: numbers of the rows, from 1, without the header and blank lines.
+        delimiter: delimiter of the cells; empty if the file has none.
+        notes: remarks on how the file was read.
+        counter: name of the first column, if it is an unnamed row index.
+        texts: columns that the file stores as text (Excel, Parquet).
     """
 
     path: Path
@@ -61,21 +61,23 @@ class TextTable:
         return len(self.rows)
 
     def column(self, name: str) -> list[str]:
-        """The cells of one column."""
+        """Return the cells of a column."""
         at = self.header.index(name)
         return [row[at] for row in self.rows]
 
     def require(self, names: Iterable[str]) -> None:
-        """Refuse names that are not columns."""
+        """Raise an error for names that are not columns."""
         for name in names:
             if name not in self.header:
-                error = unknown_name(f"column in {self.path.name}", name, self.header)
-                odd = any(parse_number(cell) is not None for cell in self.header)
-                hint = "; is its first line a header?" if odd else ""
-                raise UsageError(f"{error}{hint}")
+                has_numbers = any(parse_number(cell) is not None for cell in self.header)
+                hint = "; is its first line a header?" if has_numbers else ""
+                raise UsageError(
+                    f"{self.path.name} has no column {name!r}: "
+                    f"{suggestion(name, self.header)}{hint}"
+                )
 
     def missing(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """The row numbers with missing values, of the columns that have any."""
+        """Return the numbers of the rows with missing values, by column."""
         found = {}
         for name in names:
             cells = self.column(name)
@@ -85,7 +87,7 @@ class TextTable:
         return found
 
     def in_file(self, message: str) -> str:
-        """A message about places of rows from 0, with the numbers that the rows have in the file.
+        """Return a message with row indices replaced by the row numbers of the file.
 
         >>> table = TextTable(Path("t.csv"), ("x",), [["5"], ["-1"]], [3, 7], ",")
         >>> table.in_file("counts must be from 0, got -1 in row 1")
@@ -94,25 +96,25 @@ class TextTable:
         return _ROW.sub(lambda found: f"row {self.numbers[int(found[1])]}", message)
 
     def without(self, numbers: set[int]) -> TextTable:
-        """The table without the rows of these numbers."""
+        """Return the table without the rows of these numbers."""
         kept = [i for i, number in enumerate(self.numbers) if number not in numbers]
         return self.take(kept)
 
     def take(self, places: Iterable[int]) -> TextTable:
-        """Some rows, by their places from 0."""
+        """Return the rows at these indices."""
         chosen = list(places)
         rows = [self.rows[i] for i in chosen]
         return replace(self, rows=rows, numbers=[self.numbers[i] for i in chosen])
 
 
 def read_table(path: Path, *, encoding: str | None = None) -> TextTable:
-    """A table with a header line: CSV (any encoding, gzip), Excel or Parquet.
+    """Return the table in a file: CSV (any encoding, gzip), Excel or Parquet, with a header line.
 
-    Columns without a name get one; a first one that only counts the rows, as pandas writes it, is
-    said to be one (``counter``).
+    Columns without a name get one.  An unnamed first column of row numbers, as written by pandas,
+    is named in ``counter``.
 
     Raises:
-        UsageError: no such file, or not a table.
+        UsageError: the file does not exist or is not a table.
     """
     lines = read_cells(path, encoding)
     header, *rows = lines.cells
@@ -138,13 +140,13 @@ def read_table(path: Path, *, encoding: str | None = None) -> TextTable:
 def _name_columns(
     header: list[str], rows: list[list[str]], notes: list[str]
 ) -> tuple[str | None, list[str], list[list[str]], list[int]]:
-    """Name every column, and find one that counts the rows.
+    """Name every column, and find an unnamed row index.
 
-    A column without a name and without values is a trailing delimiter, and left out.
+    A column without a name and values is due to a trailing delimiter, and removed.
 
     Returns:
-        The column that counts the rows or None, the names, the rows, and the positions in the file
-        of the columns that are kept.
+        The name of the row index or None, the names, the rows, and the positions in the file of the
+        remaining columns.
     """
     if all(header):
         return None, header, rows, list(range(len(header)))
@@ -161,7 +163,7 @@ def _name_columns(
 
 
 def _is_row_counter(cells: Iterable[str]) -> bool:
-    """Whether cells are whole numbers, all different: the index of a data frame, in any order."""
+    """Whether cells are distinct integers, as in the index of a data frame."""
     found = list(cells)
     return all(cell.isdecimal() for cell in found) and len(set(map(int, found))) == len(found)
 
@@ -186,19 +188,19 @@ _OTHERS = {
 }
 _WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 FALLBACK_ENCODING = "cp1252"
-"""What text that is not UTF-8 is taken for: that of Windows in Western Europe and America."""
+"""Encoding of text that is not UTF-8: Windows in Western Europe and America."""
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Cells as text.
+class RawTable:
+    """Cells of a file as text.
 
     Attributes:
-        cells: one list for each line that is not blank, the header first; a line of empty cells
-            is a row of missing values, unless only such lines come after it.
-        delimiter: between cells; empty where the file has none.
-        notes: what a reader should know of how they were read.
-        texts: positions of the columns that the file itself holds as text (Excel, Parquet).
+        cells: one list for each line that is not blank, header first; a line of empty cells is a
+            row of missing values, unless only such lines follow it.
+        delimiter: delimiter of the cells; empty if the file has none.
+        notes: remarks on how the file was read.
+        texts: positions of the columns that the file stores as text (Excel, Parquet).
     """
 
     cells: list[list[str]]
@@ -207,16 +209,16 @@ class Lines:
     texts: frozenset[int] = frozenset()
 
 
-def read_cells(path: Path, encoding: str | None = None) -> Lines:
-    """The cells of a file.
+def read_cells(path: Path, encoding: str | None = None) -> RawTable:
+    """Return the cells of a file.
 
     Args:
-        path: the file.
+        path: path of the file.
         encoding: encoding of text files; default: UTF-8, UTF-16 with a byte order mark, otherwise
             ``FALLBACK_ENCODING`` with a note.
 
     Raises:
-        UsageError: no such file, or not a table.
+        UsageError: the file does not exist or is not a table.
     """
     if not path.is_file():
         raise UsageError(
@@ -230,7 +232,7 @@ def read_cells(path: Path, encoding: str | None = None) -> Lines:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise UsageError(f"{path} is compressed by gzip, and damaged: {error}") from error
+            raise UsageError(f"{path} is a damaged gzip file: {error}") from error
     for start, kind in _OTHERS.items():
         if content.startswith(start):
             raise UsageError(f"{path} is {kind}: save it as CSV, Excel (.xlsx) or Parquet")
@@ -241,7 +243,7 @@ def read_cells(path: Path, encoding: str | None = None) -> Lines:
     return _read_text(path, content, encoding)
 
 
-def _read_text(path: Path, content: bytes, encoding: str | None) -> Lines:
+def _read_text(path: Path, content: bytes, encoding: str | None) -> RawTable:
     notes = list[str]()
     wide = next((name for start, name in _WIDE.items() if content.startswith(start)), None)
     chosen = encoding or wide or "utf-8-sig"
@@ -249,7 +251,7 @@ def _read_text(path: Path, content: bytes, encoding: str | None) -> Lines:
         text = content.decode(chosen)
     except LookupError:
         raise UsageError(
-            f"no encoding {encoding!r}: wanted utf-8, utf-16, latin-1, cp1252, ..."
+            f"unknown encoding {encoding!r}: use utf-8, utf-16, latin-1, cp1252, ..."
         ) from None
     except UnicodeDecodeError as error:
         if encoding is not None or wide is not None or _is_binary(content):
@@ -257,45 +259,43 @@ def _read_text(path: Path, content: bytes, encoding: str | None) -> Lines:
             raise UsageError(f"{path} is not text in {chosen.upper()}: {reason}") from error
         text = content.decode(FALLBACK_ENCODING, errors="replace")
         notes.append(
-            "Not UTF-8: read as Windows-1252 (Western Europe); --encoding names another encoding."
+            "Not UTF-8: read as Windows-1252 (Western Europe); --encoding selects another encoding."
         )
     if "\0" in text:
-        raise UsageError(
-            f"{path} is not text: it has zero bytes; --encoding utf-16 may be what it is"
-        )
+        raise UsageError(f"{path} is not text: it has zero bytes; try --encoding utf-16")
     if not text.strip():
-        raise UsageError(f"{path} is empty: wanted a header line and rows")
+        raise UsageError(f"{path} is empty: expected a header line and rows")
     first = text.splitlines()[0]
     if not first.strip():
-        raise UsageError(f"{path} begins with a blank line: wanted a header line and rows")
+        raise UsageError(f"{path} begins with a blank line: expected a header line and rows")
     delimiter = max(_DELIMITERS, key=first.count)
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         raise UsageError(f"{path} is not a CSV file: {error}") from error
-    return Lines(_strip(lines), delimiter, notes)
+    return RawTable(_strip(lines), delimiter, notes)
 
 
 def _is_binary(content: bytes) -> bool:
-    """Whether bytes are no text in any encoding of one byte a letter."""
+    """Whether bytes are not text in any single-byte encoding."""
     sample = content[:4096]
     control = sum(byte < 9 or 13 < byte < 32 for byte in sample)
     return control > len(sample) // 100
 
 
 def _strip(lines: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Stripped cells of the lines that are not blank."""
+    """Return the stripped cells of the lines that are not blank."""
     cells = ([cell.strip() for cell in line] for line in lines)
     return _trim([line for line in cells if any(line) or len(line) > 1], any)
 
 
 def _trim(lines: list[T], filled: Callable[[T], object]) -> list[T]:
-    """The lines from the first to the last that is filled: spreadsheets have empty ones beyond."""
+    """Return the lines from the first to the last that is not empty, as in spreadsheets."""
     some = [k for k, line in enumerate(lines) if filled(line)]
     return lines[some[0] : some[-1] + 1] if some else []
 
 
-def _read_excel(path: Path, content: bytes) -> Lines:
+def _read_excel(path: Path, content: bytes) -> RawTable:
     openpyxl = _import_reader("openpyxl", f"{path} is an Excel file (or another ZIP archive)")
     try:
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
@@ -306,17 +306,17 @@ def _read_excel(path: Path, content: bytes) -> Lines:
     book.close()
     notes = []
     if len(names) > 1:
-        notes.append(f"The first of {len(names)} sheets, {names[0]!r}.")
+        notes.append(f"Read the first of {len(names)} sheets, {names[0]!r}.")
     lines = _trim(sheet, lambda row: any(map(_to_cell, row)))
     if not lines:
-        raise UsageError(f"{path} is empty: wanted a header line and rows")
+        raise UsageError(f"{path} is empty: expected a header line and rows")
     width = max(k + 1 for line in lines for k, value in enumerate(line) if _to_cell(value))
     header, *rows = [[*line, *[None] * width][:width] for line in lines]
     columns = [[row[k] for row in rows] for k in range(width)]
     return _from_columns([_to_cell(name) for name in header], columns, notes)
 
 
-def _read_parquet(path: Path, content: bytes) -> Lines:
+def _read_parquet(path: Path, content: bytes) -> RawTable:
     arrow = _import_reader("pyarrow", f"{path} is a Parquet file")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     try:
@@ -329,42 +329,45 @@ def _read_parquet(path: Path, content: bytes) -> Lines:
 
 
 def _parquet_values(column: Any, arrow: Any) -> list[Any]:
-    """The values of a Parquet column; stamps in microseconds, as ``datetime`` has them."""
+    """Return the values of a Parquet column; timestamps in microseconds, like ``datetime``."""
     if arrow.types.is_timestamp(column.type):
-        # Not safe: what lies below a microsecond is cut, which is far below any step of a table.
+        # safe=False truncates nanoseconds.
         column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
     values = list(column.to_pylist())
     if arrow.types.is_float32(column.type) or arrow.types.is_float16(column.type):
-        # As short as the precision allows: 0.1 and not 0.10000000149011612.
+        # The shortest text with this precision: 0.1 instead of 0.10000000149011612.
         narrow = np.dtype(column.type.to_pandas_dtype()).type
         return [None if value is None else float(str(narrow(value))) for value in values]
     return values
 
 
-def _from_columns(names: list[str], columns: Sequence[Sequence[Any]], notes: list[str]) -> Lines:
-    """Typed columns as a CSV file would have them."""
+def _from_columns(names: list[str], columns: Sequence[Sequence[Any]], notes: list[str]) -> RawTable:
+    """Return typed columns as the cells of a CSV file."""
     found = [_to_cells(values) for values in columns]
     texts = frozenset(k for k, values in enumerate(columns) if _is_text(values))
-    return Lines([names, *map(list, zip(*found, strict=True))], notes=notes, texts=texts)
+    return RawTable([names, *map(list, zip(*found, strict=True))], notes=notes, texts=texts)
 
 
 def _is_text(values: Sequence[Any]) -> bool:
-    """Whether all values of a column are texts."""
+    """Whether all values of a column are strings."""
     some = [value for value in values if value is not None]
     return bool(some) and all(isinstance(value, str) for value in some)
 
 
 def _to_cells(values: Sequence[Any]) -> list[str]:
-    """The values of a column as a CSV file would have them, stamps all in one way."""
+    """Return the values of a column as cells of a CSV file, all timestamps in one format."""
     stamps = [value for value in values if isinstance(value, dt.datetime)]
     if not stamps:
         return [_to_cell(value) for value in values]
-    way = _timestamp_format(stamps)
-    return [way(value) if isinstance(value, dt.datetime) else _to_cell(value) for value in values]
+    format_timestamp = _timestamp_format(stamps)
+    return [
+        format_timestamp(value) if isinstance(value, dt.datetime) else _to_cell(value)
+        for value in values
+    ]
 
 
 def _timestamp_format(stamps: Sequence[dt.datetime]) -> Callable[[dt.datetime], str]:
-    """How to write stamps: as dates if all of them are, else to seconds, or to microseconds."""
+    """Return a formatter of timestamps: as dates if possible, else with seconds or microseconds."""
     if all(when.tzinfo is None and when.time() == dt.time.min for when in stamps):
         return lambda when: when.date().isoformat()
     precision = "microseconds" if any(when.microsecond for when in stamps) else "seconds"
@@ -372,15 +375,15 @@ def _timestamp_format(stamps: Sequence[dt.datetime]) -> Callable[[dt.datetime], 
 
 
 def _to_cell(value: Any) -> str:
-    """A value as a CSV file would have it."""
+    """Return a value as a cell of a CSV file."""
     return "" if value is None else str(value).strip()
 
 
 def _import_reader(module: str, what: str) -> Any:
-    """A package that reads a kind of file."""
+    """Import a package that reads a file format."""
     try:
         return importlib.import_module(module)
     except ImportError:
         raise UsageError(
-            f"{what}: to read it, pip install 'tractable[tables]', or save it as CSV"
+            f"{what}: to read it, run pip install 'tractable[tables]', or save it as CSV"
         ) from None

@@ -1,9 +1,9 @@
-"""Two tables of the same rows: which row of one is which row of the other, and what was changed.
+"""Matching of the rows of two versions of a table, and the changes between them.
 
-Rows stand in both if they come in the same order, or if most of them are in both to the last cell;
-then those that are left are paired with the row that has most cells in common.  Cells that agree by
-chance do not count: rows in order must agree far better than each with the next one's partner, and
-rows in any order must be mostly different from each other.
+Rows are matched if they are in the same order, or if most of them are identical in both tables; the
+remaining rows are then matched with the row that shares most cells.  Agreement by chance does not
+count: rows in the same order must agree much better than rows shifted by one, and rows in another
+order must be mostly distinct.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tractable.cli.tables.row_table import RowTable
 
 Array = npt.NDArray[Any]
 
-_MOST = 0.5  # of the cells, or of the rows
-_DIFFERENT = 0.9  # share of the rows that are there once
-_FEW = 2_000  # rows left over, above which they are not paired
+_MOST = 0.5  # fraction of the cells or rows that must agree
+_DIFFERENT = 0.9  # fraction of the rows that must be distinct
+_FEW = 2_000  # maximum number of remaining rows that are matched by similarity
 
 
 def match_rows(a: Array, b: Array) -> tuple[Array, Array] | None:
-    """Positions of the rows that are the same ones, in both tables; None if most are not.
+    """Return the indices of matching rows in both tables; None if most rows do not match.
 
     Args:
-        a: numbers of the first table, NaN where a value is missing.
-        b: numbers of the second, in the same columns.
+        a: encoded first table, NaN where a value is missing.
+        b: encoded second table, with the same columns.
     """
     if len(a) == len(b):
         same, by_chance = cells_equal(a, b).mean(), cells_equal(a, np.roll(b, 1, 0)).mean()
@@ -42,7 +42,7 @@ def match_rows(a: Array, b: Array) -> tuple[Array, Array] | None:
 
 
 def column_changes(made: RowTable, a: Array, b: Array) -> list[dict[str, Any]]:
-    """What was changed in each column between rows that are the same ones, most changed first."""
+    """Return the number of changes of each column between matching rows, most changed first."""
     found = []
     for k, column in enumerate(made.columns):
         old, new = a[:, k], b[:, k]
@@ -60,12 +60,12 @@ def column_changes(made: RowTable, a: Array, b: Array) -> list[dict[str, Any]]:
 
 
 def cells_equal(a: Array, b: Array) -> Array:
-    """Which cells agree, to the rounding of a file; a missing value agrees with another."""
+    """Return which cells agree, up to rounding; missing values agree with each other."""
     return np.isclose(a, b, rtol=1e-9, atol=0, equal_nan=True)
 
 
 def _identical_rows(a: Array, b: Array) -> tuple[Array, Array]:
-    """Rows that are in both to the last cell, each used once."""
+    """Return the indices of identical rows, each used once."""
     waiting: dict[bytes, list[int]] = {}
     for at in reversed(range(len(b))):
         waiting.setdefault(b[at].tobytes(), []).append(at)
@@ -83,7 +83,7 @@ def _remaining(taken: Array, rows: int) -> Array:
 
 
 def _most_similar(a: Array, b: Array, left: Array, right: Array) -> tuple[Array, Array]:
-    """Rows left over, each with the one that has most cells in common, if those are most."""
+    """Return the remaining rows, matched with the row that shares most cells."""
     found: list[tuple[int, int]] = []
     free = list(right)
     for at in left if max(len(left), len(right)) <= _FEW else []:

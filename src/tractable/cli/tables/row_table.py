@@ -1,7 +1,7 @@
-"""Tables without a target, as models of rows take them: a number for every cell, and back.
+"""Encoding of all columns of a table as numbers for density models, and decoding.
 
-Numbers are as they are, dates are days; texts of few kinds are numbered, the most frequent one
-first, and spread evenly around their number when learnt, so that a density exists.
+Numbers are unchanged, dates are days; text with few distinct values is numbered, the most frequent
+value first, and dequantized by uniform noise in training, so that it has a density.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MOST_DECIMALS = 12
 
 @dataclass(frozen=True)
 class RowColumn:
-    """How a column of text cells is one of numbers.
+    """Encoding of a column of cells as numbers.
 
     Attributes:
-        name: in the header.
-        levels: texts in the order of their numbers; empty for a column of numbers.
-        decimals: digits after the point that its numbers are written with.
-        notation: how numbers or dates are written; see ``tractable.cli.tables.formats``.
+        name: name in the header.
+        levels: values of a text column, in the order of their codes; empty for numbers.
+        decimals: number of decimals of its numbers.
+        notation: format of numbers or dates; see ``tractable.cli.tables.formats``.
     """
 
     name: str
@@ -53,14 +53,14 @@ class RowColumn:
 
     @property
     def is_date(self) -> bool:
-        """Whether its numbers are days."""
+        """Whether the column has dates."""
         return self.notation in DATE_FORMATS
 
     def encode(self, table: TextTable) -> Array:
-        """Numbers, NaN where a value is missing.
+        """Return numbers, NaN where a value is missing.
 
         Raises:
-            UsageError: a value that is no number or date, or a text that was not there before.
+            UsageError: a value is not a number or date, or a text is not one of the levels.
         """
         found = np.full(len(table), math.nan)
         places = {level: float(k) for k, level in enumerate(self.levels)}
@@ -71,7 +71,7 @@ class RowColumn:
             if value is None or not abs(value) <= formats.MAX_NUMBER:
                 raise UsageError(
                     f"{table.path.name}, column {self.name!r}, row {table.numbers[i]}: {cell!r}, "
-                    f"wanted {self._wanted()}"
+                    f"expected {self._expected()}"
                 )
             found[i] = value
         return found
@@ -82,13 +82,13 @@ class RowColumn:
         when = formats.parse_date(cell, self.notation)
         return None if when is None else formats.days_since_2000(when)
 
-    def _wanted(self) -> str:
+    def _expected(self) -> str:
         if self.levels:
             return f"one of {', '.join(map(repr, self.levels[:8]))}"
         return f"a date ({self.notation})" if self.is_date else "a number up to 1e60"
 
     def decode(self, values: Array) -> list[str]:
-        """Cells as the file had them; empty where a number is missing."""
+        """Return cells in the format of the file; empty where a value is missing."""
         if not self.levels:
             return ["" if math.isnan(v) else self._cell(v) for v in values]
         last = len(self.levels) - 1
@@ -100,7 +100,7 @@ class RowColumn:
         return formats.format_number(value, self.decimals, self.notation)
 
     def to_json(self) -> dict[str, Any]:
-        """As a model file holds it: a notation only where it is not the plain one."""
+        """Return the column as JSON values; a plain notation is omitted."""
         held = asdict(self)
         if self.notation == PLAIN:
             del held["notation"]
@@ -109,7 +109,7 @@ class RowColumn:
 
 @dataclass(frozen=True)
 class RowTable:
-    """The columns of a table that are modelled, and how rows of the file become rows of numbers."""
+    """Modeled columns of a table, and the encoding of its rows as numbers."""
 
     columns: tuple[RowColumn, ...]
     ids: tuple[str, ...] = ()
@@ -117,26 +117,26 @@ class RowTable:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """Names of the columns."""
         return [column.name for column in self.columns]
 
     @property
     def has_texts(self) -> bool:
-        """Whether some are texts, to be spread."""
+        """Whether some columns are text, which is dequantized."""
         return any(column.levels for column in self.columns)
 
     def encode(self, table: TextTable) -> Array:
-        """``[rows, columns]``."""
+        """Return the encoded rows, ``[rows, columns]``."""
         table.require(self.names)
         return np.stack([column.encode(table) for column in self.columns], 1)
 
     def decode(self, rows: Array) -> list[list[str]]:
-        """Rows of cells."""
+        """Return rows of cells."""
         parts = [column.decode(rows[:, k]) for k, column in enumerate(self.columns)]
         return [list(cells) for cells in zip(*parts, strict=True)]
 
-    def named(self, message: str) -> str:
-        """A message in which numbers of columns are their names."""
+    def with_column_names(self, message: str) -> str:
+        """Return a message with column numbers replaced by names."""
 
         def name(found: re.Match[str]) -> str:
             at = int(found[0])
@@ -147,7 +147,7 @@ class RowTable:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As a model file holds it."""
+        """Return the table as JSON values."""
         return {
             "format": FORMAT,
             "columns": [column.to_json() for column in self.columns],
@@ -159,21 +159,21 @@ def infer_columns(
     table: TextTable, *, ids: Sequence[str] = (), drop: Sequence[str] = (),
     categorical: Sequence[str] = (), decimal: str | None = None,
 ) -> RowTable:  # fmt: skip
-    """What the columns of a table are.
+    """Return the inferred encoding of all columns.
 
     Args:
         table: all rows.
-        ids: columns that are copied, and not modelled.
-        drop: columns that are left out.
-        categorical: columns of numbers that are names of kinds.
-        decimal: the sign between whole and parts of numbers, if the user says so.
+        ids: columns that are copied and not modeled.
+        drop: columns to ignore.
+        categorical: columns of numbers to treat as categories.
+        decimal: decimal separator, if the user gave it.
     """
     table.require([*ids, *drop, *categorical])
     names = [name for name in table.header if name not in {*ids, *drop}]
     notes = list(table.notes)
     if table.counter in names and table.counter not in categorical:
         names.remove(table.counter)
-        notes.append("The first column has no name and only counts the rows: left out.")
+        notes.append("Left out the first column, an unnamed row index.")
     if not names:
         raise UsageError(f"{table.path.name} has no columns left to model")
     columns = []
@@ -192,7 +192,7 @@ def infer_columns(
             columns.append(RowColumn(name, notation=found.notation))
     dates = [column.name for column in columns if column.is_date]
     if dates:
-        notes.append(f"Dates, as days: {', '.join(dates)}.")
+        notes.append(f"Dates, encoded as days: {', '.join(dates)}.")
     return RowTable(tuple(columns), tuple(ids), tuple(notes))
 
 
@@ -202,7 +202,7 @@ def _max_decimals(cell: str, notation: str) -> int:
 
 
 def save(path: Path, model: GenerativeModel, table: RowTable) -> None:
-    """Write a fitted model with its table, once and atomically."""
+    """Write a fitted model and the encoding of its table atomically."""
     tensors, header = serialization.pack(model)
     storage.write(path, tensors, {**header, ENTRY: table.to_json()})
 
@@ -211,19 +211,19 @@ def load(path: Path) -> tuple[GenerativeModel, RowTable]:
     """Read a model of rows that ``tractable density`` wrote; no code from the file is run.
 
     Raises:
-        UsageError: no such file, of another version, or not of rows.
+        UsageError: the file does not exist, has another version, or holds another model.
     """
     path = path / MODEL if path.is_dir() else path
     try:
         _, header = storage.read(path)
         entry = header.get(ENTRY)
         if not isinstance(entry, dict) or entry.get("format") != FORMAT:
-            raise InvalidModelFile(f"{path} holds no model that `tractable density` wrote")
+            raise InvalidModelFile(f"{path} holds no model of `tractable density`")
         with storage.as_invalid_file(path):
             table = _unpack(entry)
             model = GenerativeModel.load(path)
             if len(model.fitted_scaler().steps) != len(table.columns):
-                raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")
+                raise InvalidModelFile(f"{path} is a damaged model file: its columns do not match")
     except (FileNotFoundError, InvalidModelFile) as error:
         raise UsageError(str(error)) from error
     return model, table
@@ -236,10 +236,12 @@ def _unpack(entry: dict[str, Any]) -> RowTable:
         decimals = require_type(held["decimals"], int, "decimals")
         if not 0 <= decimals <= _MOST_DECIMALS:
             raise InvalidModelFile(f"a column cannot have {decimals} decimals")
-        way = require_type(held.get("notation", PLAIN), str, "a notation")
-        if way not in (*NUMBER_FORMATS, *DATE_FORMATS) or (levels and way != PLAIN):
-            raise InvalidModelFile(f"a column cannot have the notation {way!r}")
-        columns.append(RowColumn(require_type(held["name"], str, "a name"), levels, decimals, way))
+        notation = require_type(held.get("notation", PLAIN), str, "a notation")
+        if notation not in (*NUMBER_FORMATS, *DATE_FORMATS) or (levels and notation != PLAIN):
+            raise InvalidModelFile(f"a column cannot have the notation {notation!r}")
+        columns.append(
+            RowColumn(require_type(held["name"], str, "a name"), levels, decimals, notation)
+        )
     return RowTable(
         tuple(columns), tuple(require_type(name, str, "a name") for name in entry["ids"])
     )

@@ -1,4 +1,4 @@
-"""What is to be predicted: a number or a class, and which rows are held out to test it."""
+"""The target column: regression or classification, and the split into training and test rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MIN_ROWS = 10
 
 
 @dataclass(frozen=True)
-class Target:
-    """The target of every row, and why it is taken as it is.
+class TargetColumn:
+    """Values of the target, and the inferred task.
 
     Attributes:
         task: regression or classification.
         values: float64 numbers, or labels as text.
-        reason: for the summary.
+        reason: why this task was chosen.
     """
 
     task: Literal["regression", "classification"]
@@ -37,77 +37,75 @@ class Target:
 
 def infer_target(
     table: TextTable, name: str, task: str | None, decimal: str | None = None
-) -> Target:
-    """Read the target and decide what it is, unless the user said so.
+) -> TargetColumn:
+    """Return the target, with the task inferred unless it is given.
 
-    Text is a class; so are numbers with two values, and whole numbers with at most ten.
+    Text is a class label; so are numbers with two distinct values, and integers with at most ten.
 
     Raises:
-        UsageError: one class only, no variation, or text where numbers are wanted.
+        UsageError: the target is constant, or text in a regression.
     """
     if task is not None and task not in TASKS:
         raise unknown_name("task", task, TASKS)
     cells = table.column(name)
     levels = Counter(cells)
-    column, text = _as_numbers(table, name, decimal, wanted=task == "regression")
+    column, text = _as_numbers(table, name, decimal, force=task == "regression")
     numbers = [None if text else parse_number(level, column.notation) for level in levels]
     whole = all(n is not None and math.isfinite(n) and n == int(n) for n in numbers)
     if task is None:
         if len(levels) > 1 and sum(n is not None for n in numbers) > len(numbers) / 2:
             few = len(levels) == 2 or (whole and len(levels) <= MAX_INFERRED_CLASSES)
-            kind = "whole numbers" if whole else "numbers"
+            kind = "integers" if whole else "numbers"
             task = "classification" if few else "regression"
-            reason = f"{kind} with {len(levels)} different values"
+            reason = f"{kind} with {len(levels)} distinct values"
         else:
-            task, reason = "classification", f"text with {len(levels)} different values"
-        reason += "; --task overrides"
+            task, reason = "classification", f"text with {len(levels)} distinct values"
+        reason += "; change it with --task"
     else:
-        reason = "as you say"
+        reason = "given by --task"
     if len(levels) < 2:
         only = next(iter(levels))
         what = "one class" if task == "classification" else "one value"
-        raise UsageError(
-            f"the target {name!r} has only {what}, {only!r}: there is nothing to learn"
-        )
+        raise UsageError(f"the target {name!r} has only {what}, {only!r}")
     if task == "regression":
-        return Target("regression", column.encode(table)[:, 0], reason)
+        return TargetColumn("regression", column.encode(table)[:, 0], reason)
     if len(levels) > len(cells) / 2:
         raise UsageError(
             f"the target {name!r} has {len(levels)} classes in {len(cells)} rows, such as "
-            f"{cells[0]!r}: too many to learn"
+            f"{cells[0]!r}: too many for a classifier"
         )
-    return Target("classification", np.array(cells), reason)
+    return TargetColumn("classification", np.array(cells), reason)
 
 
 def _as_numbers(
-    table: TextTable, name: str, decimal: str | None, *, wanted: bool
+    table: TextTable, name: str, decimal: str | None, *, force: bool
 ) -> tuple[Column, bool]:
-    """The target as a column of numbers, in the way that they are written; and if it is text."""
+    """Return the target as a numeric column, and whether it is text."""
     try:
-        found = numeric_column(table, name, decimal, wanted=wanted)
+        found = numeric_column(table, name, decimal, force=force)
         return found or Column(name, "numeric"), found is None and name in table.texts
     except ValueError as error:
         raise UsageError(f"{table.path.name}, column {name!r}: {error}") from None
 
 
-def split_rows(target: Target, share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Places of training and test rows, by chance; of each class the same share.
+def split_rows(target: TargetColumn, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+    """Return random indices of training and test rows, stratified by class.
 
-    A class with a single row is in the training rows; of a share of 0 no row is held out.
+    A class with a single row is in the training rows.  A fraction of 0 holds out no row.
     """
     rows = len(target.values)
     if rows < MIN_ROWS:
-        raise UsageError(f"{rows} rows are too few: wanted at least {MIN_ROWS}")
+        raise UsageError(f"{rows} rows are too few: expected at least {MIN_ROWS}")
     generator = np.random.default_rng(seed)
     order = generator.permutation(rows)
-    if share == 0:
+    if fraction == 0:
         return list(range(rows)), []
     if target.task == "regression":
-        count = max(round(share * rows), 1)
+        count = max(round(fraction * rows), 1)
         return sorted(order[count:].tolist()), sorted(order[:count].tolist())
     test: list[int] = []
     for label in np.unique(target.values):
         own = order[target.values[order] == label]
-        count = min(max(round(share * len(own)), 1), len(own) - 1)
+        count = min(max(round(fraction * len(own)), 1), len(own) - 1)
         test += own[:count].tolist()
     return sorted(set(range(rows)) - set(test)), sorted(test)

@@ -1,4 +1,4 @@
-"""Rows as a file, of the kind that its name says: CSV, gzip, Excel, Parquet."""
+"""Writing of rows as CSV, gzip, Excel or Parquet, by the suffix of the file."""
 
 from __future__ import annotations
 
@@ -27,25 +27,24 @@ _ZERO = re.compile(r"[+-]?0\d")
 
 
 def check_format(path: Path) -> None:
-    """Refuse a name whose kind cannot be written, before anything is computed."""
+    """Refuse a file format that cannot be written, before anything is computed."""
     ending = path.suffix.lower()
     if ending in _NEEDS:
         try:
             importlib.import_module(_NEEDS[ending])
         except ImportError:
             raise UsageError(
-                f"to write {path.name}, pip install 'tractable[tables]', or name a .csv file"
+                f"to write {path.name}, run pip install 'tractable[tables]', or write a .csv file"
             ) from None
     elif ending not in _TEXT:
         raise UsageError(
-            f"{path.name}: wanted a name that ends in .csv, .csv.gz, .xlsx or .parquet; for JSON "
-            f"give --json"
+            f"{path.name} must end in .csv, .csv.gz, .xlsx or .parquet; for JSON pass --json"
         )
 
 
 def check_output_path(out: Path) -> None:
-    """Refuse a file that cannot be written: its name, its folder, its kind."""
-    problem = f"{out} is a folder, wanted a file" if out.is_dir() else write_problem(out.parent)
+    """Refuse a file that cannot be written because of its name, folder or format."""
+    problem = f"{out} is a folder, expected a file" if out.is_dir() else write_problem(out.parent)
     if problem is None and not out.parent.is_dir():
         problem = f"no folder {out.parent} for {out.name}"
     if problem:
@@ -54,33 +53,33 @@ def check_output_path(out: Path) -> None:
 
 
 def typed_rows(
-    header: Sequence[str], rows: Sequence[Sequence[object]], ways: Mapping[str, str], path: Path
+    header: Sequence[str], rows: Sequence[Sequence[object]], formats: Mapping[str, str], path: Path
 ) -> list[list[object]]:
-    """Rows with numbers and times in some columns, in files that know them from text.
+    """Return rows with numbers and dates instead of text, for files with typed columns.
 
     Args:
         header: names of the columns.
-        rows: cells, as texts in these columns.
-        ways: how numbers or dates are written (``tractable.cli.tables.formats``), by column.
-        path: the file to write, whose kind decides.
+        rows: cells, as text.
+        formats: formats of numbers and dates (see ``tractable.cli.tables.formats``), by column.
+        path: file to write, whose suffix determines the format.
     """
     ending = path.suffix.lower()
     if ending not in _NEEDS:
         return [list(row) for row in rows]
     found = [list(row) for row in rows]
     for k, name in enumerate(header):
-        way = ways.get(name)
-        if way is None or (ending == ".xlsx" and way.endswith(_ZONES)):  # Excel has no time zones
+        form = formats.get(name)
+        if form is None or (ending == ".xlsx" and form.endswith(_ZONES)):  # Excel has no time zones
             continue
         for row in found:
             cell = row[k]
             if isinstance(cell, str):
-                row[k] = None if reader.is_missing(cell) else _value(cell, way)
+                row[k] = None if reader.is_missing(cell) else _value(cell, form)
     return found
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names of columns, told apart by a number where one is there already.
+    """Return column names made unique by appended numbers.
 
     >>> unique_names(["mean", "x", "mean"])
     ['mean', 'x', 'mean_2']
@@ -95,21 +94,21 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return made
 
 
-def _value(cell: str, way: str) -> object:
-    """The number or the time that a cell holds; the cell itself if it holds none."""
-    if way not in DATE_FORMATS:
-        value = parse_number(cell, way)
+def _value(cell: str, form: str) -> object:
+    """Return the number or time in a cell; the cell itself if it has none."""
+    if form not in DATE_FORMATS:
+        value = parse_number(cell, form)
         return cell if value is None else value
-    when = parse_date(cell, way)
+    when = parse_date(cell, form)
     if when is None:
         return cell
-    return when.replace(tzinfo=dt.UTC) if way.endswith(_ZONES) else when
+    return when.replace(tzinfo=dt.UTC) if form.endswith(_ZONES) else when
 
 
 def column_formats(table: reader.TextTable, names: Iterable[str]) -> dict[str, str]:
-    """How numbers and dates are written in the columns of a table that hold nothing else.
+    """Return the formats of the columns that consist of numbers or dates.
 
-    Texts stay as they are, and numbers with leading zeros, which are names.
+    Text, and numbers with leading zeros, which are names, have no format.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -117,7 +116,7 @@ def column_formats(table: reader.TextTable, names: Iterable[str]) -> dict[str, s
         try:
             column = numeric_column(table, name)
             form = None if column is not None or not cells else infer_date_format(cells)
-        except ValueError:  # can be read in two ways: stays text
+        except ValueError:  # ambiguous: remains text
             continue
         if form is not None:
             found[name] = form
@@ -126,12 +125,12 @@ def column_formats(table: reader.TextTable, names: Iterable[str]) -> dict[str, s
     return found
 
 
-def _is_number(cell: str, way: str) -> bool:
-    return parse_number(cell, way) is not None and not _ZERO.match(cell)
+def _is_number(cell: str, form: str) -> bool:
+    return parse_number(cell, form) is not None and not _ZERO.match(cell)
 
 
 def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a file, replacing an older one only when the new one is complete."""
+    """Write a file atomically."""
     ending = path.suffix.lower()
     if ending in ("", ".csv", ".txt"):
         write_csv(path, header, rows)
@@ -163,7 +162,7 @@ def _content(ending: str, header: Sequence[str], rows: Sequence[Sequence[object]
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV file, replacing an older one only when the new one is complete."""
+    """Write a CSV file atomically."""
     with (
         atomic_file(path) as scratch,
         scratch.open("w", newline="", encoding="utf-8") as stream,
@@ -174,18 +173,17 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 def write_csv_rows(
     stream: IO[str], header: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> None:
-    """Write a header and rows to an open file, texts made safe by ``escape_formula``."""
+    """Write a header and rows to an open file; text is escaped by ``escape_formula``."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([escape_formula(name) for name in header])
     writer.writerows([escape_formula(cell) for cell in row] for row in rows)
 
 
 def escape_formula(cell: object) -> object:
-    """A cell that no spreadsheet takes for a formula.
+    """Return a cell that spreadsheets do not evaluate as a formula.
 
-    A text that begins with ``=``, ``+``, ``-`` or ``@`` (or a tab or line break before one) and is
-    no number gets an apostrophe in front, as spreadsheets mark texts themselves; all other cells
-    stay as they are.
+    Text that begins with ``=``, ``+``, ``-`` or ``@`` (possibly after white space) and is not a
+    number gets an apostrophe in front, which marks text in spreadsheets; other cells are unchanged.
 
     >>> [escape_formula(cell) for cell in ("=1+1", "@home", "-4.5", "+49 171", "a-b", -2.0)]
     ["'=1+1", "'@home", '-4.5', "'+49 171", 'a-b', -2.0]
