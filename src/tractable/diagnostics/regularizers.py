@@ -342,7 +342,7 @@ def _trials(
             trials.append(_Trial("smoothing", f"{p:g}", make))
     else:
         not_applicable["smoothing"] = "labels are smoothed, but these targets are not class labels"
-    ensemble = partial(_make_learner, Ensemble, net, likelihood, n=ENSEMBLE_SIZE, lr=lr)
+    ensemble = partial(_make_learner, Ensemble, net, likelihood, n_estimators=ENSEMBLE_SIZE, lr=lr)
     trials.append(_Trial(f"ensemble of {ENSEMBLE_SIZE}", "", ensemble, 1 / ENSEMBLE_SIZE))
     trials.append(_Trial("Laplace", "", partial(_make_learner, Laplace, net, likelihood, lr=lr)))
     for gain in (0.25, 1.0):
