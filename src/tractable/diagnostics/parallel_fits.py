@@ -131,10 +131,10 @@ def _class_probability_variance(learner: Any, at: Tensor) -> Tensor:
     """Return the variance of class probabilities over weight samples."""
     generator = torch.Generator().manual_seed(0)
     members = getattr(learner, "members", None) or [learner]
-    draws = max(1, _WEIGHT_SAMPLES // len(members))
+    n_samples = max(1, _WEIGHT_SAMPLES // len(members))
     found = []
     for member in members:
-        z = member.sample(member.inputs(at), draws, generator)
+        z = member.sample(at, n_samples, generator=generator)
         flat = z.flatten(0, 1)
         probs = member.likelihood.predictive(flat, torch.zeros_like(flat)).mean
         found.append(probs.reshape(len(z), len(at), -1))

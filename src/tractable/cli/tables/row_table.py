@@ -208,7 +208,7 @@ def save(path: Path, model: GenerativeModel, table: RowTable) -> None:
 
 
 def load(path: Path) -> tuple[GenerativeModel, RowTable]:
-    """Read a model of rows that ``tractable density`` wrote; no code from the file is run.
+    """Return a model that ``tractable density`` wrote; no code of the file is executed.
 
     Raises:
         UsageError: the file does not exist, has another version, or holds another model.
