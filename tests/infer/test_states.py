@@ -96,10 +96,10 @@ def test_residual_networks_and_convolutions_and_parameters_stay():
     )  # fmt: skip
     images = torch.rand(6, 1, 8, 8, generator=rng)
     cnn = tr.TAGI(net, likelihood).update(images[:4], [0, 1, 2, 1])
-    buffers = {name: b.clone() for name, b in cnn.buffers.items()}
+    buffers = {name: b.clone() for name, b in cnn.state.buffers.items()}
     found = states(cnn, images[4:], [0, 2], ["input", "3"], input_std=0.1)
     assert found["3"].shape == (2, 4, 3, 3)
-    assert all(torch.equal(b, cnn.buffers[name]) for name, b in buffers.items())
+    assert all(torch.equal(b, cnn.state.buffers[name]) for name, b in buffers.items())
 
 
 def test_observing_a_label_makes_it_more_probable():

@@ -155,7 +155,7 @@ def test_an_epoch_is_its_updates_bit_for_bit(batch: int, shuffle: bool) -> None:
     whole.fit(x, y, epochs=1, batch_size=batch, shuffle=shuffle, progress=False)
     order = torch.arange(len(x))
     if shuffle:
-        order = torch.randperm(len(x), generator=steps.generator)
+        order = torch.randperm(len(x), generator=steps.state.generator)
     for rows in order.split(batch):
         inputs, targets = steps.checks.data(x[rows], y[rows])
         steps.learn_batch(inputs, targets, BatchPosition(len(rows) / len(x), 0.0, 0, 1))

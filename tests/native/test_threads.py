@@ -100,7 +100,7 @@ def test_calibration_is_the_same_with_one_core_and_with_two(
 ) -> None:
     scales = []
     for cores in (1, 2):
-        monkeypatch.setattr("tractable.training.parallel.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("tractable.training.parallel.n_cores", lambda cores=cores: cores)
         ((model, x, y),) = jobs(1)
         model.fit(x, y, epochs=2, calibrate=True, progress=False)
         scales.append((model.run.scale, model.posterior.loc))

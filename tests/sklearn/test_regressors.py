@@ -184,7 +184,7 @@ def test_all_are_unsure_where_there_were_no_data(fitted):
 
 def test_only_gaussian_weights_know_it_by_themselves(fitted, monkeypatch):
     for model in fitted.values():
-        monkeypatch.setattr(model.learner_, "support", None)
+        monkeypatch.setattr(model.learner_.off_data, "support", None)
     ratio = widening(fitted)
     assert ratio["TAGIRegressor"] > 1.5
     assert ratio["BBBRegressor"] > 1.5

@@ -120,7 +120,9 @@ class PosteriorTests(LearnerCase):
         others = [Learner.load(tmp_path / "model.tr"), model.clone(), copy.deepcopy(model)]
         others.append(pickle.loads(pickle.dumps(model)))
         for other in others:
-            own, its = (m.sample(x, 4, torch.Generator().manual_seed(0)) for m in (model, other))
+            own, its = (
+                m.sample(x, 4, generator=torch.Generator().manual_seed(0)) for m in (model, other)
+            )
             assert torch.equal(own, its)
             for part, same in zip(
                 model.outputs(x).moments(), other.outputs(x).moments(), strict=True

@@ -101,8 +101,10 @@ pytree.register_pytree_node(MultiInput, _flatten, _unflatten)
 def multi_input_parts(given: Any) -> tuple[Any, ...] | dict[str, Any] | None:
     """Return several inputs as a tuple or dictionary; None for a single input.
 
-    >>> parts_of((torch.zeros(2), torch.ones(2))) is None, parts_of(((1.0, 2.0), (3.0, 4.0)))
-    (False, None)
+    >>> multi_input_parts((torch.zeros(2), torch.ones(2))) is None
+    False
+    >>> multi_input_parts(((1.0, 2.0), (3.0, 4.0))) is None
+    True
     """
     if isinstance(given, MultiInput):
         return given.parts
