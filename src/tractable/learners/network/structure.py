@@ -77,7 +77,7 @@ def _attends(kind: type[nn.Module]) -> bool:
 def residual_branch_ends(net: nn.Module) -> tuple[str, ...]:
     """Return the last parameters of residual branches: the last matrix, or the scale after it.
 
-    >>> residual_branch_ends(nn.TransformerEncoderLayer(4, 2))  # not traced: what it calls is its own
+    >>> residual_branch_ends(nn.TransformerEncoderLayer(4, 2))  # cannot be traced
     ()
     """
     graph = _traced(net)
