@@ -1,7 +1,7 @@
-"""Invertible transforms that zuko lacks: each a module that returns a torch ``Transform``.
+"""Invertible transforms that zuko does not have, as modules that return a torch ``Transform``.
 
-A module here is called with a context (or None) and returns a transform from rows of data to rows
-of the base, as zuko's do, so both can stand in one flow.
+A module is called with a context (or None) and returns a transform from rows of data to rows of the
+base, like those of zuko, so that one flow can contain both.
 """
 
 from tractable.generative.transforms.elementwise import (

@@ -1,4 +1,4 @@
-"""What the transforms of rows share."""
+"""Base class of the transforms of rows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class RowTransform(Transform):
 
     @abstractmethod
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows, and log of the absolute determinant for each; zuko asks for both at once."""
+        """Return transformed rows and log absolute determinants; zuko needs both at once."""
 
     def _call(self, x: Tensor) -> Tensor:
         return self.call_and_ladj(x)[0]
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Of each row."""
+        """Return the log absolute determinant of the Jacobian of each row."""
         return self.call_and_ladj(x)[1]
 
     @abstractmethod
@@ -43,7 +43,7 @@ class RowTransform(Transform):
 
 
 def log_det_of(transform: Transform, x: Tensor) -> tuple[Tensor, Tensor]:
-    """A transform of rows and its log determinant, whoever made it."""
+    """Return transformed rows and log determinants of any transform, also of zuko."""
     both: Any = getattr(transform, "call_and_ladj", None)
     if both is not None:
         y, found = both(x)

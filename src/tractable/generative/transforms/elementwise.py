@@ -1,4 +1,4 @@
-"""Maps of every column by itself: piecewise linear, square-root bins, leaky ReLU."""
+"""Elementwise transforms: piecewise linear, square-root bins, leaky ReLU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.generative.transforms.base import RowTransform
 
@@ -17,7 +18,7 @@ class PiecewiseLinearTransform(RowTransform):
     the last bin at ``h = 1``; the slope is ``K phi_b``.  Outside [0, 1] it is the identity.
 
     Args:
-        heights: ``[..., columns, K]`` or ``[K]``, positive, sums of one.
+        heights: positive, with sum 1, ``[..., columns, K]`` or ``[K]``.
     """
 
     def __init__(self, heights: Tensor) -> None:
@@ -29,8 +30,8 @@ class PiecewiseLinearTransform(RowTransform):
         below = heights.cumsum(-1) - heights
         return heights, below
 
+    @override
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``RowTransform``."""
         heights, below = self._bins(x.shape)
         number = heights.shape[-1]
         inside = (x >= 0) & (x <= 1)
@@ -54,12 +55,12 @@ class PiecewiseLinearTransform(RowTransform):
 
 
 class PiecewiseLinear(nn.Module):
-    """Piecewise linear maps of every column, learnt, on the box from ``-bound`` to ``bound``.
+    """Trainable piecewise linear maps of every column, on the box from ``-bound`` to ``bound``.
 
     Args:
         columns: number of columns.
-        bins: bins of each.
-        bound: where the box ends; outside, the map is the identity.
+        bins: number of bins of each column.
+        bound: half-width of the box; outside, the map is the identity.
     """
 
     def __init__(self, columns: int, bins: int = 8, bound: float = 5.0) -> None:
@@ -70,11 +71,11 @@ class PiecewiseLinear(nn.Module):
         self.bound = bound
 
     def reset_parameters(self) -> None:
-        """The identity."""
+        """Reset to the identity."""
         nn.init.zeros_(self.logits)
 
     def forward(self, context: Tensor | None = None) -> _Boxed:
-        """The transform; a context has no effect."""
+        """Return the transform; the context is ignored."""
         return _Boxed(PiecewiseLinearTransform(self.logits.softmax(-1)), self.bound)
 
 
@@ -94,7 +95,7 @@ class _Boxed(RowTransform):
 
 
 class SquareRootTransform(RowTransform):
-    """Bins with square roots of heights (E 16.33): of [0, 1] to [0, sum of sqrt(phi)].
+    """Square-root bins (E 16.33), from [0, 1] to [0, sum of sqrt(phi)].
 
     ``f(h) = sum of sqrt(phi_k) below bin b, plus sqrt((K h - b + 1) phi_b)``, strictly increasing
     and continuous; its slope is infinite at the lower end of every bin.
@@ -107,8 +108,8 @@ class SquareRootTransform(RowTransform):
         super().__init__()
         self.heights = heights
 
+    @override
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``RowTransform``."""
         number = len(self.heights)
         root = self.heights.sqrt()
         b = (number * x).floor().long().clamp(0, number - 1)
@@ -129,7 +130,7 @@ class LeakyReLUTransform(RowTransform):
     """``x`` where it is positive, ``slope * x`` where it is negative (B 16.7).
 
     Args:
-        slope: positive.
+        slope: slope for negative values, positive.
     """
 
     def __init__(self, slope: float = 0.1) -> None:
@@ -138,10 +139,10 @@ class LeakyReLUTransform(RowTransform):
             raise ValueError(f"slope must be positive, or there is no inverse: got {slope}")
         self.slope = slope
 
+    @override
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``RowTransform``."""
         negative = x < 0
-        number = negative.to(x.dtype).sum(-1)  # of the rows' precision: whole numbers have none
+        number = negative.to(x.dtype).sum(-1)  # as the dtype of the rows, for the product
         return torch.where(negative, self.slope * x, x), number * math.log(self.slope)
 
     def _inverse(self, y: Tensor) -> Tensor:

@@ -1,15 +1,16 @@
-"""A linear map with a lower triangular matrix: the flow that is exactly a Gaussian."""
+"""Linear transforms; with a normal base, the distribution is Gaussian."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.generative.transforms.base import RowTransform
 
 
 class LinearTransform(RowTransform):
-    """``y = A x + b`` with any invertible ``A`` (E 16.29): log abs det of the matrix.
+    """``y = A x + b`` with any invertible ``A`` (E 16.29).
 
     Args:
         weight: the matrix A.
@@ -20,8 +21,8 @@ class LinearTransform(RowTransform):
         super().__init__()
         self.weight, self.bias = weight, bias
 
+    @override
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``RowTransform``."""
         log_det = torch.linalg.slogdet(self.weight).logabsdet
         return x @ self.weight.T + self.bias, log_det.expand(x.shape[:-1])
 
@@ -30,9 +31,9 @@ class LinearTransform(RowTransform):
 
 
 class Linear(nn.Module):
-    """A lower triangular matrix with a positive diagonal, and a shift.
+    """A trainable lower triangular matrix with a positive diagonal, and a shift.
 
-    With a normal base it can be any Gaussian, and only one: fitted, the maximum-likelihood one.
+    With a normal base it represents any Gaussian distribution.
 
     Args:
         columns: number of columns.
@@ -45,11 +46,11 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(columns))
 
     def reset_parameters(self) -> None:
-        """The identity."""
+        """Reset to the identity."""
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
     def forward(self, context: Tensor | None = None) -> LinearTransform:
-        """The transform; a context has no effect."""
+        """Return the transform; the context is ignored."""
         weight = torch.tril(self.below, -1) + torch.diag_embed(self.log_diagonal.exp())
         return LinearTransform(weight, self.bias)

@@ -1,4 +1,4 @@
-"""Multi-scale flows: squeeze an image to more channels, and split off a part at every scale."""
+"""Multi-scale flows: images are squeezed to more channels, and columns split off at each scale."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tractable.generative.transforms.base import RowTransform, log_det_of
 
 
 class SqueezeTransform(RowTransform):
-    """Squares of two by two pixels become four channels (Dinh and others, 2017); a permutation.
+    """A permutation of two by two pixels to four channels (Dinh and others, 2017).
 
     Args:
         channels: channels of the image.
@@ -25,8 +26,8 @@ class SqueezeTransform(RowTransform):
             raise ValueError(f"height and width must be even, got {height} and {width}")
         self.shape = (channels, height, width)
 
+    @override
     def call_and_ladj(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``RowTransform``."""
         c, h, w = self.shape
         image = x.reshape(*x.shape[:-1], c, h // 2, 2, w // 2, 2)
         front = range(x.ndim - 1)
@@ -56,7 +57,7 @@ class Squeeze(nn.Module):
         self.shape = (channels, height, width)
 
     def forward(self, context: Tensor | None = None) -> SqueezeTransform:
-        """The transform; a context has no effect."""
+        """Return the transform; the context is ignored."""
         return SqueezeTransform(*self.shape)
 
 
@@ -85,22 +86,25 @@ class _MultiScale(RowTransform):
 
 
 class MultiScale(nn.Module):
-    """One transform after the other, each on fewer columns: the rest goes to the base.
+    """A composition of transforms, each on fewer columns; the other columns go to the base.
 
     Args:
-        scales: modules that return transforms; the first takes all columns, the others as many as
-            were kept.
-        kept: columns that are kept after each.
+        scales: modules that return transforms; the first one takes all columns, each other one the
+            columns kept by the one before.
+        kept: number of columns kept after each transform.
     """
 
     def __init__(self, scales: Sequence[nn.Module], kept: Sequence[int]) -> None:
         super().__init__()
         if len(scales) != len(kept) or not scales:
-            raise ValueError(f"got {len(scales)} scales and {len(kept)} numbers of columns")
+            raise ValueError(
+                f"scales and kept must have the same length, at least 1: got {len(scales)} and "
+                f"{len(kept)}"
+            )
         if any(k < 1 for k in kept) or list(kept) != sorted(kept, reverse=True):
-            raise ValueError(f"every scale keeps fewer columns, at least one: got {list(kept)}")
+            raise ValueError(f"kept must be at least 1 and not increase, got {list(kept)}")
         self.scales, self.kept = nn.ModuleList(scales), list(kept)
 
     def forward(self, context: Tensor | None = None) -> _MultiScale:
-        """The transform."""
+        """Return the transform."""
         return _MultiScale([scale(context) for scale in self.scales], self.kept)
