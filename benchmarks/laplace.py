@@ -1,6 +1,6 @@
 """``tr.Laplace`` beside laplace-torch, at the same weights: test log-likelihood and seconds.
 
-One network is trained per case and handed to both, with the same noise, so that both linearise at
+One network is trained per case and handed to both, with the same noise, so that both linearize at
 the same place; then each computes its curvature, tunes one prior precision by the evidence and
 predicts the test rows, in turns in one process on one thread.  The number of epochs is chosen by
 the log-likelihood of a fifth of the training rows, by the network alone.

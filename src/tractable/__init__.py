@@ -1,6 +1,6 @@
-"""Neural networks that know what they don't know, on ordinary PyTorch modules.
+"""Bayesian neural networks on ordinary PyTorch modules.
 
-Names are imported when they are first used, so that ``tractable --help`` need not wait for torch.
+Names are imported when they are first used, so that ``tractable --help`` does not import torch.
 """
 
 import importlib
@@ -90,7 +90,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name or a module of the package; some modules need an extra."""
+    """Import and return a public name or a module of the package; some modules need an extra."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -22,8 +22,8 @@ Scheme = Literal["lecun", "he", "xavier"]
 SCHEMES: tuple[Scheme, ...] = ("lecun", "he", "xavier")
 
 
-_EVEN = 5000
-"""Weights of a matrix whose relative variance is as stated, where large ones have more."""
+_REFERENCE_WEIGHTS = 5000
+"""Weights of a matrix with ``prior_variance_ratio`` itself if ``scale_by_layer_size``."""
 
 
 class Posterior(Mapping[str, Gaussian]):
@@ -266,34 +266,34 @@ def initial_posterior(
     kept: Mapping[str, float] | None = None,
     smaller: Mapping[str, float] | None = None,
 ) -> Posterior:
-    """The prior over the trainable parameters of ``net``, and first means.
+    """Return the prior of the trainable parameters of ``net``, with random initial means.
 
     The means of weights and biases are drawn with the variance ``gain`` times 1 / fan_in
-    (``"lecun"``, as the TAGI papers), 2 / fan_in (``"he"``) or 2 / (fan_in + fan_out)
-    (``"xavier"``), and their own variance is ``prior_variance_ratio`` times that: 1 as published,
-    less where a network is so deep that doubt would drown the signal.  Scales and offsets of
-    normalisation layers keep their means (1 and 0) and get the variance ``gain / 100`` times
-    ``prior_variance_ratio``; embeddings have fan_in 1, and units of recurrent layers count their
-    inputs and the state before together.  Parameters with ``requires_grad=False`` stay constants.
+    (``"lecun"``, as in the TAGI papers), 2 / fan_in (``"he"``) or 2 / (fan_in + fan_out)
+    (``"xavier"``), and their variance is ``prior_variance_ratio`` times that: 1 as published, less
+    for a network so deep that the variance would hide the signal.  Scales and offsets of
+    normalization layers keep their means (1 and 0) and get the variance ``gain / 100`` times
+    ``prior_variance_ratio``.  Embeddings have fan_in 1, and units of recurrent layers count their
+    inputs and the previous state together.  Parameters with ``requires_grad=False`` are constants.
 
-    With ``scale_by_layer_size`` the ratio ``r`` is that of a matrix of 5,000 weights, and one of n
-    has ``r sqrt(n / 5000)``.  A layer that adds ``s = r k`` to the variance of an output moves
-    by ``v g`` when that output is observed, in relation to its size by ``r sqrt(k / n)`` times
-    the message (from ``sum_w v g^2 = s d^2``, with n alike weights): at one ``r`` for all, a
-    large layer stands still beside a small one.
+    With ``scale_by_layer_size``, the ratio ``r`` is that of a matrix of 5,000 weights, and a matrix
+    of n weights has ``r sqrt(n / 5000)``.  A layer that adds ``s = r k`` to the variance of an
+    output moves by ``v g`` when that output is observed, relative to its size by ``r sqrt(k / n)``
+    times the message (from ``sum_w v g^2 = s d^2``, with n equal weights): with one ``r`` for all,
+    a large layer hardly learns beside a small one.
 
     Args:
         net: the module.
-        scheme: as above.
-        gain: as above.
-        generator: for the draws of the means.
-        dtype: precision.
-        device: where the posterior lives.
-        prior_variance_ratio: as above.
-        scale_by_layer_size: as above.
-        kept: parameters whose own values are their means, each with its relative variance.
-        smaller: parameters whose first means are smaller, each with the factor on their variance;
-            the prior around them is as wide as that of others.
+        scheme: see above.
+        gain: see above.
+        generator: random number generator of the means.
+        dtype: dtype of the posterior.
+        device: device of the posterior.
+        prior_variance_ratio: see above.
+        scale_by_layer_size: see above.
+        kept: parameters whose values in ``net`` are the means, with their variance ratios.
+        smaller: parameters with smaller initial means, with the factors of their variance; their
+            prior is as wide as that of others.
     """
     if scheme not in SCHEMES:
         raise ValueError(f"init must be one of {', '.join(SCHEMES)}; got {scheme!r}")
@@ -318,7 +318,7 @@ def initial_posterior(
         if name in smaller:
             locs[-1] = locs[-1] * math.sqrt(smaller[name])
         even = (
-            math.sqrt(parameter.numel() / _EVEN)
+            math.sqrt(parameter.numel() / _REFERENCE_WEIGHTS)
             if scale_by_layer_size and parameter.ndim > 1
             else 1.0
         )
@@ -336,12 +336,12 @@ def _unit_variance(scheme: Scheme, fan_in: int, fan_out: int) -> float:
 
 
 def is_scale(net: nn.Module, name: str) -> bool:
-    """Whether a parameter is the scale or offset of a normalisation layer (or alike)."""
+    """Return whether a parameter is a scale or offset, as of normalization layers."""
     return _fans(net, name) is None
 
 
 def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
-    """Fan-in and fan-out of a weight or bias; None for scales and offsets, as norm layers have."""
+    """Return fan-in and fan-out of a weight or bias; None for scales and offsets."""
     owner_name, _, leaf = name.rpartition(".")
     owner = dict(net.named_modules())[owner_name]
     parameter = dict(net.named_parameters())[name]
@@ -364,7 +364,7 @@ def _fans(net: nn.Module, name: str) -> tuple[int, int] | None:
 
 
 def _recurrent_fans(owner: nn.Module, leaf: str) -> tuple[int, int]:
-    """A unit of a recurrent layer adds up its inputs and the state before: both count."""
+    """Return the fans of a recurrent layer: a unit sums its inputs and the previous state."""
     place = leaf.partition("_")[2].partition("_")[2]  # of "weight_ih_l0", "l0"
     names = [f"weight_{kind}{'_' if place else ''}{place}" for kind in ("ih", "hh")]
     inputs, hidden = (getattr(owner, name).shape[1] for name in names)

@@ -1,4 +1,4 @@
-"""What is installed here, for a bug report or a benchmark."""
+"""Installed versions, for bug reports and benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tractable import native
 
 
 def get_versions() -> dict[str, str]:
-    """Versions, and whether the compiled kernel is there.
+    """Return the versions of the packages, and whether the compiled kernel is installed.
 
     >>> sorted(get_versions())
     ['instruction set', 'kernel', 'machine', 'python', 'torch', 'torch threads', 'tractable']
@@ -30,7 +30,7 @@ def get_versions() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Write ``get_versions()`` to standard output, a line each."""
+    """Print the versions, one per line."""
     facts = get_versions()
     width = max(map(len, facts))
     for name, value in facts.items():

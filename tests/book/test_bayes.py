@@ -114,7 +114,7 @@ def test_bay_07_an_affine_map_of_a_gaussian():
     assert z.variance[0].tolist() == pytest.approx([8, 1, 22])
 
 
-def test_bay_08_conditioning_is_what_a_learner_does():
+def test_bay_08_a_learner_conditions_like_the_formula():
     """A linear network seen through noise of its own per row: v = A w + noise(B)."""
     a = torch.tensor([[1, 2], [0, 1], [1, -1]], dtype=DOUBLE)
     noise = torch.tensor([1, 2, 0.5], dtype=DOUBLE)

@@ -33,7 +33,7 @@ def test_opt_01_hessian_of_the_linear_model():
     assert torch.stack([product(e) for e in torch.eye(2)]).tolist() == [[8, 12], [12, 28]]
 
 
-def test_opt_02_where_all_inputs_coincide_the_rank_says_so():
+def test_opt_02_equal_inputs_give_a_singular_hessian():
     def loss(phi):
         return ((phi[0] + 2 * phi[1] - torch.tensor([1.0, 3.0])) ** 2).sum()
 

@@ -1,4 +1,4 @@
-"""Chapter 11, residual networks and batch normalisation: RES cases."""
+"""Chapter 11, residual networks and batch normalization: RES cases."""
 
 import math
 
@@ -93,10 +93,10 @@ def test_res_05_its_jacobian_is_full(batch_norm):
 
 
 def test_res_07_parameters_with_batch_norm():
-    def net(normalised):
+    def net(normalized):
         layers: list[nn.Module] = []
         for a, b in zip([1] + [20] * 9, [20] * 10, strict=True):
-            layers += [nn.Linear(a, b), *([nn.BatchNorm1d(b)] if normalised else []), nn.ReLU()]
+            layers += [nn.Linear(a, b), *([nn.BatchNorm1d(b)] if normalized else []), nn.ReLU()]
         return nn.Sequential(*layers, nn.Linear(20, 1))
 
     x = torch.zeros(4, 1)

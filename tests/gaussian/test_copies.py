@@ -41,7 +41,7 @@ def test_deepcopy(original: Gaussian) -> None:
     assert_shares_nothing(original, duplicate)
 
 
-def test_deepcopy_keeps_what_is_shared(original: Gaussian) -> None:
+def test_deepcopy_keeps_shared_parameters_shared(original: Gaussian) -> None:
     pair = copy.deepcopy([original, original])
     assert pair[0] is pair[1]
 

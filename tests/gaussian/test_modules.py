@@ -49,7 +49,7 @@ def test_gaussian_input_through_a_plain_module() -> None:
 
 
 def test_shared_parameters_add_their_messages() -> None:
-    """A weight used twice hears both uses."""
+    """A weight that is used twice receives the messages of both uses."""
     layer = nn.Linear(2, 2, bias=False).double()
     weight = normal(torch.empty(2, 2).double(), generator("shared")).requires_grad_()
     variance = torch.full_like(weight, 0.1).requires_grad_()
@@ -93,7 +93,7 @@ def test_parametrize() -> None:
 
 
 @pytest.mark.parametrize(("sent", "missing"), [("loc", "variance"), ("variance", "mean")])
-def test_half_a_message_is_refused(sent: str, missing: str) -> None:
+def test_a_single_message_raises(sent: str, missing: str) -> None:
     """Otherwise a silent zero: the variances would never learn."""
     layers = net()
     parameters = gaussian_parameters(layers)
@@ -104,7 +104,7 @@ def test_half_a_message_is_refused(sent: str, missing: str) -> None:
         torch.autograd.grad(getattr(z, sent).sum(), leaves)
 
 
-def test_half_a_message_through_an_activation_is_refused() -> None:
+def test_a_single_message_through_an_activation_raises() -> None:
     loc = torch.zeros(2, requires_grad=True)
     z: Any = torch.tanh(Gaussian(loc, 1.0))
     with pytest.raises(RuntimeError, match="no variance message"):
@@ -112,7 +112,7 @@ def test_half_a_message_through_an_activation_is_refused() -> None:
 
 
 def test_messages_to_a_sum_stay_apart_from_those_to_its_parts() -> None:
-    """``x + 1`` is a state of its own: its variance hears only what is said to it."""
+    """``x + 1`` is a separate state: its variance receives only its own messages."""
     x: Any = Gaussian(torch.zeros(3, requires_grad=True), torch.ones(3, requires_grad=True))
     for shifted in (x + 1, -x, x - torch.ones(3), 2 - x):
         other = x * 3

@@ -63,7 +63,7 @@ def test_an_activation(g: Gaussian) -> None:
     torch.testing.assert_close(z.variance, slope**2 * g.variance)
     messages = torch.autograd.grad([z.loc, z.variance], [loc, variance], [slope, slope])
     torch.testing.assert_close(list(messages), [slope**2, slope**3])
-    with activation_moments("exact"):  # no closed form was given: stays linearised
+    with activation_moments("exact"):  # no closed form was given: stays linearized
         assert torch.equal(_variance(torch.erfc(g)), z.variance)
 
 
@@ -94,7 +94,7 @@ def test_the_mode_ends_with_its_block_even_after_an_error(g: Gaussian) -> None:
     assert torch.equal(_variance(torch.relu(g)), linear)
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_an_unknown_mode_raises() -> None:
     mode: Any = "quadratic"
     with pytest.raises(ValueError, match=r"linear, exact; got 'quadratic'"):
         activation_moments(mode).__enter__()

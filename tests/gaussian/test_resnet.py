@@ -123,7 +123,7 @@ def test_messages_reach_every_parameter(
 
 
 @pytest.mark.parametrize("mode", ["linear", "exact"])
-def test_one_observed_value_tells_a_parameter_less_than_it_knows(
+def test_one_observed_value_removes_less_than_the_variance_of_a_parameter(
     net: ResNet18, images: Tensor, mode: Any
 ) -> None:
     """``-var * d_var <= var_z / (var_z + noise)``, on which ``moments.conditioning`` rests."""

@@ -25,7 +25,7 @@ over patches for a convolution)::
     mu_z  = mu_W mu_a + mu_b
     var_z = var_W mu_a^2 + var_W var_a + mu_W^2 var_a + var_b
 
-``ReLU`` is linearised at the mean: ``J = 1[mu_z > 0]``, ``mu_a = J mu_z``,
+``ReLU`` is linearized at the mean: ``J = 1[mu_z > 0]``, ``mu_a = J mu_z``,
 ``var_a = J^2 var_z``. ``AvgPool2d`` with a k-by-k window takes the mean of the
 means, and the sum of the variances over ``k^4``.
 

@@ -113,7 +113,7 @@ def test_leaving_edges_out_and_pairs_without_one(first):
         (([], np.zeros((0, 2))), "at least one node"),
     ],
 )
-def test_what_is_no_graph(given, said):
+def test_invalid_graphs_raise(given, said):
     with pytest.raises(InvalidInput, match=said):
         Graph(*given)
 

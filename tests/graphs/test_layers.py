@@ -62,7 +62,7 @@ def test_the_books_numbers(first, options, wanted):
 @pytest.mark.parametrize("text", [A1, A2])
 def test_layers_are_their_dense_formulas(text, aggregate, self_features):
     a = matrix(text).double()
-    a[3] = a[:, 3] = 0  # a node without neighbours
+    a[3] = a[:, 3] = 0  # a node without neighbors
     x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = G.Graph(a.triu().nonzero(), x)
     neighborhood = everything(graph)
@@ -107,7 +107,7 @@ def test_separate_weights_are_the_block_form(first):
         lambda: G.GraphAttention(2, 3, scoring="dot", concat=False),
     ],
 )
-def test_a_layer_does_not_depend_on_the_numbers_of_nodes(make):
+def test_a_layer_does_not_depend_on_the_order_of_nodes(make):
     """GNN-05: Layer(H, A) P = Layer(H P, P^T A P)."""
     generator = torch.Generator().manual_seed(1)
     graph = graph_of(A1, x=torch.randn(7, 2, generator=generator, dtype=D))
@@ -118,7 +118,7 @@ def test_a_layer_does_not_depend_on_the_numbers_of_nodes(make):
 
 
 @pytest.mark.parametrize("pool", ["sum", "mean", "max"])
-def test_a_whole_graph_does_not_depend_on_the_numbers_of_nodes(pool):
+def test_a_graph_output_does_not_depend_on_the_order_of_nodes(pool):
     """GNN-07."""
     graph = graph_of(A2, x=torch.randn(7, 2, generator=torch.Generator().manual_seed(2)))
     order = torch.randperm(7, generator=torch.Generator().manual_seed(3))
@@ -145,7 +145,7 @@ def test_attention_is_the_masked_softmax(first):
     assert torch.allclose(layer(neighborhood.x, neighborhood), share @ h + layer.bias)
 
 
-def test_attention_passes_neighbours_over_while_learning_and_is_itself_in_the_mean(first):
+def test_attention_drops_neighbors_in_training_with_unchanged_mean(first):
     x = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=D)
     graph = graph_of(A1, x=x)
     neighborhood, layer = everything(graph), G.GraphAttention(2, 3, n_heads=2, dropout=0.5).double()
@@ -196,8 +196,8 @@ def test_the_variance_of_a_layer_that_aggregates_first_is_exact(self_features):
     assert bool(((variance / drawn - 1).abs() < 5 * (2 / 20_000) ** 0.5).all())
 
 
-def test_transforming_first_is_too_sure():
-    """A (X W) with independent entries of X W, where neighbours are alike: what is avoided here."""
+def test_transforming_first_underestimates_the_variance():
+    """A (X W) with independent entries of X W, where neighbors are alike: what is avoided here."""
     graph, rows = random_graph(draw=torch.rand), torch.arange(30)
 
     class After(G.GraphLayer):
@@ -221,7 +221,7 @@ def test_two_layers_keep_most_of_the_variance():
     assert 0.6 < float((variance / drawn).mean()) < 1.1
 
 
-def test_shares_are_a_softmax_and_their_messages_its_transpose():
+def test_edge_softmax_is_a_softmax_and_its_message_the_transpose():
     generator = torch.Generator().manual_seed(0)
     mean = torch.randn(6, 2, generator=generator, dtype=D, requires_grad=True)
     spread = 0.01 * torch.rand(6, 2, generator=generator, dtype=D)

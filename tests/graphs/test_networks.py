@@ -33,7 +33,7 @@ NETS = {
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_a_batch_sees_what_the_whole_graph_says(name):
+def test_a_batch_has_the_outputs_of_the_whole_graph(name):
     graph, net = large(), NETS[name]().double()
     nodes = torch.tensor([7, 150, 3, 7])
     part = G.NodeNetwork(net, graph)
@@ -123,7 +123,7 @@ def test_validation_calibration_ensembles_and_files(tmp_path):
     assert float(single.likelihood.noise_scale) != 1.0
 
 
-def test_modules_that_take_edges_or_the_view():
+def test_modules_that_take_edge_index_or_the_neighborhood():
     graph = large()
 
     class ByEdges(nn.Module):
@@ -177,7 +177,7 @@ def test_pyg_layers_with_our_weights():
 # --- bad input ---------------------------------------------------------------------------------
 
 
-def test_rows_that_name_nothing():
+def test_invalid_indices_raise():
     graph = graph_of(A1)
     net = G.NodeNetwork(nn.Sequential(G.GraphConv(1, 4), nn.ReLU(), G.GraphConv(4, 1)), graph)
     model = tr.TAGI(net, tr.likelihoods.Normal(), seed=0)

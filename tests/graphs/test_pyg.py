@@ -86,7 +86,7 @@ def inner():
 )
 @pytest.mark.parametrize("learner", [tr.TAGI, tr.BayesByBackprop, tr.Backprop])
 def test_every_learner_learns_pyg_layers(make, learner):
-    """The label is what most neighbours have, which the untaught network does not know."""
+    """The label is what most neighbors have, which the untaught network does not know."""
     graph, nodes = large(), torch.arange(200)
     y = (graph.adjacency() @ graph.x[:, 0] + graph.x[:, 0] > 0).long()
     torch.manual_seed(0)

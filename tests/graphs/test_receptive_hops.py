@@ -202,7 +202,9 @@ def test_modules_of_pyg(name: str) -> None:
 # --- memory ------------------------------------------------------------------------------------
 
 
-def test_kept_views_take_no_more_than_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_neighborhoods_take_no_more_memory_than_their_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A neighborhood of one node of a large graph once held a table of all of its nodes."""
     n = 50_000
     edges = torch.stack([torch.arange(n - 1), torch.arange(1, n)], 1)

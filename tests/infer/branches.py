@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Node:
-    """A hidden state Z with its activation, locally linearised (10)."""
+    """A hidden state Z with its activation, locally linearized (10)."""
 
     mean: float
     variance: float

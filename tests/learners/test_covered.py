@@ -41,7 +41,7 @@ def test_functions_are_counted_and_told_apart():
     assert found
     assert {f.name: f.calls for f in found.functions}["conv2d"] == 2
     assert kinds(found)["conv2d"] == kinds(found)["flatten"] == "exact"
-    assert kinds(found)["relu"] == kinds(found)["batch_norm"] == "linearised"
+    assert kinds(found)["relu"] == kinds(found)["batch_norm"] == "linearized"
     assert kinds(tr.coverage(net, x, moments="exact"))["relu"] == "exact"
     assert not any("share weights" in warning for warning in found.warnings)
     lost = nn.Sequential(nn.Conv2d(1, 4, 3), Flip(), nn.AdaptiveAvgPool2d(1), nn.Flatten())

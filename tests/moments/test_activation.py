@@ -1,4 +1,4 @@
-"""Slopes against autograd, exact moments against quadrature, and their behaviour far out."""
+"""Slopes against autograd, exact moments against quadrature, and their behavior far out."""
 
 from __future__ import annotations
 

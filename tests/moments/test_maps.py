@@ -22,7 +22,7 @@ each_map = pytest.mark.parametrize(("map", "x", "w"), MAPS)
 
 @each_map
 @pytest.mark.parametrize("needs", list(itertools.product([True, False], repeat=3)))
-def test_only_what_is_needed(
+def test_only_needed_messages_are_computed(
     map: BilinearMap, x: tuple[int, ...], w: tuple[int, ...], needs: Needs
 ) -> None:
     a, b = torch.ones(x), torch.ones(w)

@@ -37,7 +37,7 @@ class Case(RuleCase):
 
 _ROWS = torch.tensor([[0, 2, 2], [1, 0, 2]])
 _COLUMN = torch.tensor([[0.7], [-1.3], [2.1]], dtype=torch.float64)
-_CENTRE = torch.tensor([0.4, -1.1], dtype=torch.float64)
+_CENTER = torch.tensor([0.4, -1.1], dtype=torch.float64)
 _SPREAD = torch.tensor([0.3, 2.2], dtype=torch.float64)
 _PLANE = (1, 2, 3, 5)
 
@@ -47,9 +47,9 @@ def _scale(x: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 
 def _running(x: Tensor, weight: Any = None, bias: Any = None) -> Tensor:
-    # With a weight the centre is zero, so that the case is bilinear and nothing else.
-    centre = _CENTRE if weight is None else torch.zeros_like(_CENTRE)
-    return F.batch_norm(x, centre.to(x.dtype), _SPREAD.to(x.dtype), weight, bias, training=False)
+    # With a weight the center is zero, so that the case is bilinear and nothing else.
+    center = _CENTER if weight is None else torch.zeros_like(_CENTER)
+    return F.batch_norm(x, center.to(x.dtype), _SPREAD.to(x.dtype), weight, bias, training=False)
 
 
 def _in_place_add(x: Tensor, y: Tensor) -> Tensor:
@@ -309,7 +309,7 @@ ELEMENTWISE = [
     Curve("product with itself", lambda x: x * x, exact=True, always_exact=True),
 ]
 EXACT = [curve for curve in ELEMENTWISE if curve.exact]
-LINEARISED = [curve for curve in ELEMENTWISE if not curve.always_exact]
+LINEARIZED = [curve for curve in ELEMENTWISE if not curve.always_exact]
 
 
 def label(case: RuleCase | Curve) -> str:

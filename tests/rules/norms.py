@@ -1,4 +1,4 @@
-"""The normalisation layers under test, each with the sets of entries that it normalises."""
+"""The normalization layers under test, each with the sets of entries that it normalizes."""
 
 from __future__ import annotations
 

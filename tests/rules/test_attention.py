@@ -99,7 +99,7 @@ def share_of_queries(
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("shift", [0.0, 3.0, 30.0])
-def test_what_the_scores_of_a_query_share_does_not_count(shift: float, scale: float) -> None:
+def test_the_common_part_of_the_scores_of_a_query_has_no_effect(shift: float, scale: float) -> None:
     """Keys with a common part once gave 10 to 60 times the variance, and more for larger parts."""
     for seed in range(5):  # two keys: exact
         got, wanted = share_of_queries(2, shift, scale, seed, torch.float64)

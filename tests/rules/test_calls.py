@@ -229,7 +229,9 @@ IN_PLACE: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("change", IN_PLACE)
 @pytest.mark.parametrize("name", ALIASES)
-def test_a_change_in_place_reaches_what_shares_memory_in_torch(name: str, change: str) -> None:
+def test_an_in_place_change_reaches_tensors_that_share_memory_in_torch(
+    name: str, change: str
+) -> None:
     """And nothing else; of the result and of its source, in both directions."""
     take, write = ALIASES[name], IN_PLACE[change]
     x = gaussian((3, 3), "moderate", generator("alias", name)).float()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("regime", REGIMES)
 
 
 def by_messages(case: Case, inputs: list[Tensor], entry: int, y: float) -> tuple[Tensor, Tensor]:
-    """Posterior moments of all inputs, from the carrier."""
+    """Return the posterior moments of all inputs, from the messages of autograd."""
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
     d_mu, d_var = torch.zeros(2, *z.shape, dtype=z.dtype)

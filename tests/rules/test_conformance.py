@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.rules.cases import EXACT, LINEAR, LINEARISED, TANGENT
+from tests.rules.cases import EXACT, LINEAR, LINEARIZED, TANGENT
 from tractable.testing import RuleConformance
 
 # Some functions of torch have no batching rule, which only the samples here would use.
@@ -13,8 +13,8 @@ class TestLinear(RuleConformance):
     cases = LINEAR
 
 
-class TestLinearised(RuleConformance):
-    cases = tuple(curve.case("linearized") for curve in LINEARISED)
+class TestLinearized(RuleConformance):
+    cases = tuple(curve.case("linearized") for curve in LINEARIZED)
 
 
 class TestExact(RuleConformance):

@@ -85,14 +85,14 @@ def model(function: Any) -> Any:
     [Swish.apply, SwishWithContext.apply, lambda x: checkpoint(by_hand, x, use_reentrant=True)],
     ids=["Function", "setup_context", "reentrant checkpoint"],
 )
-def test_messages_pass_as_through_what_the_forward_calls(function: Any) -> None:
+def test_messages_pass_as_through_the_functions_of_the_forward(function: Any) -> None:
     ours, wanted = model(function).update(X, Y), model(by_hand).update(X, Y)
     assert torch.equal(ours.posterior.loc, wanted.posterior.loc)
     assert torch.equal(ours.posterior.variance, wanted.posterior.variance)
 
 
 @pytest.mark.parametrize("function", [Reverse, StraightThrough], ids=lambda f: f.__name__)
-def test_another_backward_is_refused_by_name(function: Any) -> None:
+def test_another_backward_raises_an_error_with_the_name(function: Any) -> None:
     learner = model(function.apply)
     before = copy.deepcopy(learner.posterior.loc)
     for _ in range(2):  # the answer is kept, not forgotten

@@ -1,4 +1,4 @@
-"""How fast the linearised moments approach the true ones as the variance goes to zero."""
+"""How fast the linearized moments approach the true ones as the variance goes to zero."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.rules.cases import LINEARISED, Curve, label
+from tests.rules.cases import LINEARIZED, Curve, label
 from tractable import Gaussian
 from tractable.rules.activation import activation_moments
 
-SMOOTH = [curve for curve in LINEARISED if curve.smooth]
-KINKED = [curve for curve in LINEARISED if not curve.smooth]
+SMOOTH = [curve for curve in LINEARIZED if curve.smooth]
+KINKED = [curve for curve in LINEARIZED if not curve.smooth]
 
 
 def true_moments(curve: Curve, z: Gaussian) -> tuple[Tensor, Tensor]:

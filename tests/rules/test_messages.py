@@ -1,6 +1,6 @@
-"""Messages: the carrier = the explicit formula = stop-gradients = the dense truth.
+"""Messages: autograd = the explicit formula = stop-gradients = the dense reference.
 
-The carrier is autograd through the rule; the other three are written here or called directly.
+Autograd goes through the rule; the other three are written here or called directly.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_linear(case: Case, regime: str) -> None:
 
 
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
-def test_bilinear_carrier_is_the_dense_truth(case: Case, regime: str) -> None:
+def test_bilinear_messages_equal_the_dense_reference(case: Case, regime: str) -> None:
     """``cov(z, w) / var_w = mu_x``, entry by entry."""
     inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
@@ -76,7 +76,7 @@ def test_bilinear_carrier_is_the_dense_truth(case: Case, regime: str) -> None:
 
 
 @pytest.mark.parametrize("case", BILINEAR, ids=label)
-def test_bilinear_carrier_is_the_stop_gradient_form(case: Case, regime: str) -> None:
+def test_bilinear_messages_equal_the_stop_gradient_form(case: Case, regime: str) -> None:
     inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
@@ -105,7 +105,7 @@ def _second(case: Case, x: Tensor, w: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("case", [c for c in BILINEAR if c.map is not None], ids=label)
-def test_bilinear_carrier_is_the_explicit_formula(case: Case, regime: str) -> None:
+def test_bilinear_messages_equal_the_explicit_formula(case: Case, regime: str) -> None:
     inputs = leaves(case.inputs(regime))
     z = case.function(*wrapped(inputs))
     assert isinstance(z, Gaussian)
@@ -129,7 +129,7 @@ def test_bilinear_carrier_is_the_explicit_formula(case: Case, regime: str) -> No
 def test_activation(curve: Curve, mode: str, regime: str) -> None:
     """``J d_mu`` and ``J^2 d_var``, with J from autograd.
 
-    Linearised, it is the slope of the function; exact, it is the slope of the *mean* (Stein:
+    Linearized, it is the slope of the function; exact, it is the slope of the *mean* (Stein:
     ``cov(phi(z), z) / var = E[phi'(z)] = d E[phi(z)] / d mu``).
     """
     g = gaussian((9,), regime, generator(curve.name, regime))

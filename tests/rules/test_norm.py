@@ -1,4 +1,4 @@
-"""Normalisation: the tangent at the means, statistics included; variances scaled."""
+"""Normalization: the tangent at the means, statistics included; variances scaled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_variances_are_on_average_those_of_the_tangent(name: str) -> None:
 @each_regime
 @each_norm
 def test_weights_and_offsets_multiply_and_add(name: str, regime: str) -> None:
-    """Given what is normalised, by Monte Carlo."""
+    """Given what is normalized, by Monte Carlo."""
     case = NORMS[name]
     source = generator(name, regime)
     x, *affine = (gaussian(s, regime, source) for s in case.shapes)
@@ -79,7 +79,7 @@ def test_variance_messages_are_scaled_likewise(name: str) -> None:
 
 
 @each_norm
-def test_doubt_is_at_most_the_mean_square_of_what_is_normalised(name: str) -> None:
+def test_the_variance_is_at_most_the_mean_square_of_the_normalized_means(name: str) -> None:
     case = NORMS[name]
     loc = gaussian(case.shapes[0], "moderate", generator(name, "doubt")).loc
     for flat in (loc, torch.zeros_like(loc)):
@@ -88,16 +88,16 @@ def test_doubt_is_at_most_the_mean_square_of_what_is_normalised(name: str) -> No
 
 
 @each_norm
-def test_doubt_above_the_spread_damps_the_message_as_it_does_the_variance(name: str) -> None:
+def test_a_variance_above_the_spread_damps_message_and_variance_alike(name: str) -> None:
     case = NORMS[name]
     source = generator(name, "damped")
     loc = gaussian(case.shapes[0], "moderate", source).loc.requires_grad_()
     d = normal(loc, source)
     messages, variances = [], []
-    for doubt in (1e-9, 1e4):
-        z = case.function(Gaussian.wrap(loc, torch.full_like(loc, doubt)))
+    for variance in (1e-9, 1e4):
+        z = case.function(Gaussian.wrap(loc, torch.full_like(loc, variance)))
         messages.append(torch.autograd.grad(z.loc, loc, d)[0])
-        variances.append(z.variance.detach() / doubt)
+        variances.append(z.variance.detach() / variance)
     damped, taken = messages[1] / messages[0], (variances[1] / variances[0]).sqrt()
     assert bool((damped < 0.1).all())
     torch.testing.assert_close(damped, taken, rtol=1e-6, atol=0)
@@ -145,7 +145,7 @@ def test_running_statistics_without_variance_are_torchs(layer: nn.Module) -> Non
 
 
 def test_running_statistics_are_those_of_the_means() -> None:
-    """Prediction divides by what training divided by; doubt in it would halve the signal."""
+    """Prediction divides by the scale of training; variances in it would halve the signal."""
     layer = nn.BatchNorm1d(3, momentum=1.0, affine=False).double()
     x = gaussian((4000, 3), "moderate", generator("running"))
     trained = layer(x)
@@ -177,20 +177,20 @@ def test_running_statistics_are_near_those_of_draws_of_the_weights() -> None:
     assert 1.0 < float(drawn.mean() / layer.running_var.mean()) < 1.1
 
 
-@pytest.mark.parametrize("wary", [False, True])
-def test_one_value_per_channel_is_normalised_by_running_statistics(wary: bool) -> None:
+@pytest.mark.parametrize("robust", [False, True])
+def test_one_value_per_channel_is_normalized_by_running_statistics(robust: bool) -> None:
     """It has no spread; torch refuses it, a stream has one row at a time."""
     layer = nn.BatchNorm1d(2)
     with torch.no_grad():
         assert layer.running_var is not None
         layer.running_var.fill_(4.0)
-    with robust_running_stats(wary):
+    with robust_running_stats(robust):
         z = layer(Gaussian(torch.tensor([[2.0, -6.0]]), 1.0))
     torch.testing.assert_close(z.loc, torch.tensor([[1.0, -3.0]]), rtol=1e-5, atol=0)
     assert torch.equal(layer.running_var, torch.full((2,), 4.0))
 
 
-def test_a_dead_channel_leaves_the_wary_statistics_finite() -> None:
+def test_a_constant_channel_leaves_the_robust_statistics_finite() -> None:
     layer = nn.BatchNorm1d(2, momentum=1.0)
     with robust_running_stats(True):
         for _ in range(3):
@@ -206,7 +206,7 @@ def test_evaluation_needs_running_statistics() -> None:
         F.batch_norm(x, None, None, training=False)
 
 
-def test_constants_are_normalised_before_uncertain_weights() -> None:
+def test_constants_are_normalized_before_uncertain_weights() -> None:
     x = gaussian((4, 3), "moderate", generator("constant")).loc
     w: Any = Gaussian(torch.ones(3, dtype=torch.float64), 0.1)
     z = F.layer_norm(x, (3,), w)
@@ -247,7 +247,7 @@ def test_scale_and_offset_at_once_are_a_product_and_a_sum(shape):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_batch_norm_in_one_step_is_normalising_and_then_scaling() -> None:
+def test_batch_norm_in_one_step_is_normalizing_and_then_scaling() -> None:
     source = generator("batch_norm", "one step")
     given = [gaussian(shape, "moderate", source) for shape in ((6, 3, 4, 5), (3,), (3,))]
     found = []

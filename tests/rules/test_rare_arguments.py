@@ -201,7 +201,7 @@ def test_states_whose_positions_are_in_other_dimensions() -> None:
     torch.testing.assert_close(found, variance_of_mean(x, (1,)) + own)
 
 
-def test_pointwise_functions_leave_what_positions_share() -> None:
+def test_pointwise_functions_keep_the_shared_variance() -> None:
     """Nearly linear: the mean over positions has the variance of that of its input."""
     image = torch.randn(1, 2, 5, 5, generator=torch.Generator().manual_seed(4), dtype=D)
     x = F.conv2d(image, drawn(3, 2, 3, 3, seed=5))

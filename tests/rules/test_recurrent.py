@@ -219,7 +219,7 @@ def test_variances_stay_finite_over_a_thousand_steps(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
-def test_bad_sequences_and_states_are_refused(kind: Any) -> None:
+def test_invalid_sequences_and_states_raise(kind: Any) -> None:
     layer = kind(3, 4)
     weights = {n: Gaussian(p.detach(), 0.1) for n, p in layer.named_parameters()}
     with pytest.raises(ValueError, match=r"at least one step; got inputs of shape \(0, 2, 3\)"):

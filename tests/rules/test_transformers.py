@@ -219,7 +219,7 @@ def test_transformers_are_torchs(name: str, options: dict[str, Any], training: b
 
 
 def test_padded_keys_get_no_message() -> None:
-    """What stands at padded positions changes nothing, and hears nothing."""
+    """Padded positions have no effect, and receive no message."""
     torch.manual_seed(0)
     layer = nn.MultiheadAttention(4, 2, batch_first=True).double()
     weights = {n: Gaussian(p.detach(), 0.05) for n, p in layer.named_parameters()}

@@ -185,7 +185,7 @@ def siamese(s: Any, x: Any) -> Any:
 
 @model(6, w=_linear(6, 6))
 def monotone(s: Any, x: Any) -> Any:
-    """Users: sums that grow, and normalisation by hand."""
+    """Users: sums that grow, and normalization by hand."""
     h = s.w(x)
     h = (h - h.mean(-1, keepdim=True)) / (h.var(-1, keepdim=True) + 1e-5).sqrt()
     return torch.cumsum(F.softplus(h), -1)

@@ -17,7 +17,7 @@ from tractable import Gaussian
 
 CASES: dict[str, Any] = {name: lambda name=name: build(name) for name in LAYERS} | MODELS
 STATISTICS = ("Norm", "Transformer", "residual_network", "vision_transformer", "decoder_block")
-"""Where uncertain states change what means are normalised by, or messages skip the statistics."""
+"""Where uncertain states change what means are normalized by, or messages skip the statistics."""
 NOT_LAYERS = """Module Sequential ModuleList ModuleDict ParameterList ParameterDict Container
     DataParallel SyncBatchNorm Embedding EmbeddingBag TransformerEncoder TransformerDecoder Buffer
     Parameter RNNBase RNNCellBase UninitializedBuffer UninitializedParameter""".split()
@@ -100,7 +100,7 @@ def test_learners_by_gradients_take_it(name: str) -> None:
         assert not torch.equal(model.posterior.loc, before), kind
 
 
-def test_a_layer_with_a_backward_of_its_own_is_refused() -> None:
+def test_a_layer_with_a_custom_backward_raises() -> None:
     net = nn.Sequential(nn.Linear(8, 8), nn.CrossMapLRN2d(2))
     model = tr.TAGI(net, tr.likelihoods.Normal(1.0), engine="torch")
     with pytest.raises(tr.NoMomentRule, match=r"autograd\.Function 'CrossMapLRN2d'"):

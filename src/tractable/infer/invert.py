@@ -1,7 +1,7 @@
 """Which input explains an output: inverse problems by iterated inference.
 
 The posterior of the input in one iteration is the prior of the next (Nguyen & Goulet, section
-3), which relinearises the network at every step.
+3), which relinearizes the network at every step.
 
 Exact: the first iteration of a linear network with one output.
 Approximate: every iteration counts the observation again, so the variances that are returned

@@ -29,8 +29,8 @@ from tractable.rules.activation import Mode, activation_moments
 from tractable.training.data import TensorFormat
 from tractable.training.inputs import Inputs
 
-Kind = Literal["exact", "linearised", "automatic", "own", "none"]
-KINDS: tuple[Kind, ...] = ("exact", "linearised", "automatic", "own", "none")
+Kind = Literal["exact", "linearized", "automatic", "own", "none"]
+KINDS: tuple[Kind, ...] = ("exact", "linearized", "automatic", "own", "none")
 
 _EXACT = """
     structural bilinear arithmetic reduction embedding pool einsum interpolation
@@ -121,7 +121,7 @@ def coverage(net: nn.Module, x: Any, *, moments: Mode = "linear") -> Coverage:
     >>> coverage(net, torch.zeros(4, 2))
     function  calls  moments
     linear        2  exact
-    relu          1  linearised
+    relu          1  linearized
     - every function has a moment rule, and messages reach every parameter
     """
     network = Network(net, torch.get_default_dtype(), torch.device("cpu"))
@@ -247,13 +247,13 @@ def _kind(func: Any, args: tuple[Any, ...], moments: Mode) -> Kind:
     if module in _AUTOMATIC:
         return "automatic"
     if module == "activation":
-        return "exact" if moments == "exact" and name in _CLOSED else "linearised"
+        return "exact" if moments == "exact" and name in _CLOSED else "linearized"
     tangent = (
         "max" in name
         or (name in _QUOTIENTS and isinstance(args[1], Gaussian))
         or (name == "pow" and args[1] not in (1, 2))
     )
-    return "exact" if module in _EXACT and not tangent else "linearised"
+    return "exact" if module in _EXACT and not tangent else "linearized"
 
 
 def _plain(func: Any) -> str:

@@ -1,16 +1,16 @@
-"""The compiled kernel: TAGI on small dense networks, whole epochs in one call.
+"""The compiled kernel: TAGI for small dense networks, a whole epoch in one call.
 
-It computes what ``tractable.learners.methods.tagi.method`` computes with torch, for chains of
-linear layers and elementwise activations in float32 on the CPU; there calling torch is the whole
-cost. The torch path is the definition; ``tests/native`` hold the kernel to it.
+It computes what ``tractable.learners.methods.tagi`` computes with torch, for chains of linear
+layers and elementwise activations in float32 on the CPU, where the calls of torch would take most
+of the time.  The torch implementation is the definition; ``tests/native`` compares the two.
 
-C++17, bound with pybind11: a maintained, header-only library that needs only a compiler at build
-time and nothing at run time.  torch's own C++ extensions would tie a wheel to one version of
-torch; arrays cross the border as NumPy views of the tensors instead, without a copy.  Only what
-says where to read (labels, the order of the rows) is copied, so that no other thread can change it
-once it has been checked.
+C++17, bound with pybind11: a maintained, header-only library that needs a compiler at build time
+only.  The C++ extensions of torch would tie a wheel to one version of torch.  Arrays are passed as
+NumPy views of the tensors, without a copy.  Only index arrays (labels, the order of the rows) are
+copied, so that no other thread can change them after they were checked.
 
-Installing without a compiler works: then ``kernel()`` is None and torch computes everything.
+The package can be installed without a compiler: then ``kernel()`` is None, and torch computes
+everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import ModuleType
 
 @cache
 def kernel() -> ModuleType | None:
-    """The compiled module, or None where it was not built."""
+    """Return the compiled module, or None if it was not built."""
     try:
         from tractable.native import _kernel
     except ImportError:
@@ -30,6 +30,6 @@ def kernel() -> ModuleType | None:
 
 
 def instruction_set() -> str | None:
-    """What the kernel's loops use on this machine (``"avx2"`` or ``"baseline"``)."""
+    """Return the instruction set of the kernel here, ``"avx2"`` or ``"baseline"``, or None."""
     compiled = kernel()
     return None if compiled is None else str(compiled.instruction_sets()[0])

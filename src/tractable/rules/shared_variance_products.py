@@ -78,9 +78,9 @@ def of_channels(
         if pooled is None or found is None or 1 in pooled.dims:
             return None
         shape, dims = (-1, *[1] * (loc.ndim - 2)), pooled.dims
-        centre, scale, factor, mu_w = (part.view(shape) for part in (*made, w[0]))
+        center, scale, factor, mu_w = (part.view(shape) for part in (*made, w[0]))
         var_w, offset = (None if v is None else v.view(shape) for v in (w[1], var_b))
-        mean = (formulas.sampled(loc, dims).mean(dims, keepdim=True) - centre) * scale
+        mean = (formulas.sampled(loc, dims).mean(dims, keepdim=True) - center) * scale
         return finish(formulas.scaled(mean, found * factor, mu_w, var_w, offset), dims)
 
     return SharedVariance(compute, variance, x.shared.dims)

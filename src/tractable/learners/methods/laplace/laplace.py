@@ -273,7 +273,7 @@ class Laplace(Learner):
     ``fit`` makes the Gaussian of its rows after its last epoch, whose record has ``log_evidence``;
     before any data it is the prior's, around the first weights.  ``update`` adds.
     Exact: everything, for a network linear in its Gaussian weights, Normal noise, ``refine=1``.
-    Approximate: a linearised network, a quadratic log-likelihood, and the given structure.  Outputs
+    Approximate: a linearized network, a quadratic log-likelihood, and the given structure.  Outputs
     of a row are predicted as independent, without their covariance: together with the
     approximation of ``Softmax`` itself this moves class probabilities by 0.01 to 0.03 on average,
     and by up to 0.12, in three classes of two columns.
