@@ -8,7 +8,7 @@ import pytest
 
 from tractable import __version__
 from tractable.cli.commands import studies
-from tractable.data import store
+from tractable.data import download
 
 SMALL = ("--quick", "--seed", 3, "--observations", 40, "--epochs", 1, "--steps", 2)
 
@@ -50,12 +50,12 @@ def test_help_of_run_and_of_a_study(call):
 
 
 def test_missing_data_is_one_line(call, monkeypatch):
-    monkeypatch.setattr(store, "locate", lambda *a, **k: None)
+    monkeypatch.setattr(download, "locate", lambda *a, **k: None)
 
     def nothing(name, instead=""):
-        raise store.DataNotFound(f"data file {name} was not found. Looked for it in:\n - here")
+        raise download.DataNotFound(f"data file {name} was not found. Looked for it in:\n - here")
 
-    monkeypatch.setattr("tractable.data.regression.locate", nothing)
+    monkeypatch.setattr("tractable.data.tables.locate", nothing)
     done = call("run", "uci", "--quick")
     assert done.exit_code == 1
     assert done.stderr.startswith("error: data file uci/")
@@ -129,12 +129,12 @@ def test_info_refuses_in_one_line(call, words, said):
 
 def test_info_says_what_is_here(call, monkeypatch, tmp_path):
     (tmp_path / "data/mnist").mkdir(parents=True)
-    monkeypatch.setenv(store.FOLDER, str(tmp_path / "data"))
+    monkeypatch.setenv(download.FOLDER, str(tmp_path / "data"))
     facts = json.loads(call("info", "--json").stdout)
     assert facts["tractable"] == __version__
     assert facts["data found"] == ["mnist"]
     assert "scikit-learn" in call("info").stdout
-    monkeypatch.delenv(store.FOLDER)
+    monkeypatch.delenv(download.FOLDER)
     assert "is not set" in call("info").stdout
 
 

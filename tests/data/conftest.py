@@ -8,7 +8,7 @@ from pathlib import Path
 import pooch
 import pytest
 
-from tractable.data import sources, store
+from tractable.data import download
 
 MakeFolder = Callable[[Mapping[str, bytes]], Path]
 
@@ -16,16 +16,16 @@ MakeFolder = Callable[[Mapping[str, bytes]], Path]
 @pytest.fixture(autouse=True)
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reaches the network or the user's cache."""
-    monkeypatch.setattr(sources, "_MIRRORS", {})
+    monkeypatch.setattr(download, "_MIRRORS", {})
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
 
 
 @pytest.fixture
 def real_data() -> Path:
     """The folder with the real data sets, if the environment names one."""
-    folder = os.environ.get(store.FOLDER)
+    folder = os.environ.get(download.FOLDER)
     if not folder:
-        pytest.skip(f"{store.FOLDER} does not name a folder with the real data sets")
+        pytest.skip(f"{download.FOLDER} does not name a folder with the real data sets")
     return Path(folder)
 
 
@@ -40,8 +40,8 @@ def make_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-        monkeypatch.setattr(sources, "SHA256", sources.SHA256 | sums)
-        monkeypatch.setenv(store.FOLDER, str(folder))
+        monkeypatch.setattr(download, "SHA256", download.SHA256 | sums)
+        monkeypatch.setenv(download.FOLDER, str(folder))
         return folder
 
     return make

@@ -14,14 +14,14 @@ def images() -> torch.Tensor:
 
 
 def test_without_variation_the_images_are_themselves(images: torch.Tensor) -> None:
-    data = Augmented(images, torch.arange(5), mirror=False, shift=0)
+    data = Augmented(images, torch.arange(5), flip=False, max_shift=0)
     got, labels = data[[3, 1]]
     assert torch.equal(got, images[[3, 1]])
     assert labels.tolist() == [3, 1]
 
 
 def test_every_variation_is_a_mirror_and_a_shift(images: torch.Tensor) -> None:
-    data = Augmented(images, torch.arange(5), shift=1)
+    data = Augmented(images, torch.arange(5), max_shift=1)
     bordered = torch.nn.functional.pad(images, (1, 1, 1, 1), mode="reflect")
     mirrored = torch.nn.functional.pad(images.flip(3), (1, 1, 1, 1), mode="reflect")
     possible = [
@@ -55,12 +55,12 @@ def test_the_seed_decides(images: torch.Tensor) -> None:
         assert torch.equal(la, lb)
 
 
-@pytest.mark.parametrize("bad", [{"shift": 6}, {"shift": -1}])
+@pytest.mark.parametrize("bad", [{"max_shift": 6}, {"max_shift": -1}])
 def test_bad_shifts(images: torch.Tensor, bad: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="shift"):
+    with pytest.raises(ValueError, match="max_shift"):
         Augmented(images, torch.arange(5), **bad)
 
 
 def test_bad_shapes(images: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         Augmented(images, torch.arange(4))

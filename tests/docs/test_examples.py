@@ -9,7 +9,7 @@ import matplotlib as mpl
 import pooch
 import pytest
 
-from tractable.data import sources, store
+from tractable.data import download
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 NUMBERED = sorted(EXAMPLES.glob("[0-9][0-9]_*.py"))
@@ -18,8 +18,8 @@ NEED_DATA = {"05_drifting_series"}
 
 @pytest.mark.parametrize("path", NUMBERED, ids=lambda path: path.stem)
 def test_an_example_runs(path, tmp_path, monkeypatch, capsys):
-    if path.stem in NEED_DATA and not os.environ.get(store.FOLDER):
-        pytest.skip(f"{store.FOLDER} does not name a folder with the real data sets")
+    if path.stem in NEED_DATA and not os.environ.get(download.FOLDER):
+        pytest.skip(f"{download.FOLDER} does not name a folder with the real data sets")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.count("\n") >= 2, "it says what it found"
@@ -39,8 +39,8 @@ def test_they_are_numbered_without_gaps():
 
 
 def test_without_data_the_series_example_says_so_and_stops(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv(store.FOLDER, raising=False)
-    monkeypatch.setattr(sources, "_MIRRORS", {})
+    monkeypatch.delenv(download.FOLDER, raising=False)
+    monkeypatch.setattr(download, "_MIRRORS", {})
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
     with pytest.raises(SystemExit) as stopped:
         runpy.run_path(str(EXAMPLES / "05_drifting_series.py"), run_name="__main__")

@@ -10,7 +10,7 @@ import torch
 
 from tractable.agents import BanditHistory
 from tractable.data import TableData
-from tractable.data.store import FOLDER
+from tractable.data.download import FOLDER
 from tractable_studies.mushroom import agents as mushroom_agents
 from tractable_studies.mushroom import run as mushroom
 from tractable_studies.mushroom.environment import Mushroom

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from tractable.data.store import FOLDER
+from tractable.data.download import FOLDER
 from tractable_studies.mushroom.environment import Mushroom
 
 FEATURES = np.eye(6, dtype=np.float32)

@@ -1,20 +1,15 @@
-"""Public data sets as torch tensors, each file checked against its SHA-256.
+"""Public data sets as torch tensors, with verified checksums, and standardization.
 
-A file is taken from the folder that ``TRACTABLE_DATA`` names, else from the cache, else
-downloaded once (:mod:`tractable.data.store`). :class:`Standardizer` scales columns;
-:class:`Augmented` varies images.
+A file is read from the folder named by the environment variable ``TRACTABLE_DATA``, else from the
+cache, else it is downloaded once (``tractable.data.download``).
 """
 
-from tractable.data.augmented import Augmented
-from tractable.data.cifar import cifar10
+from tractable.data.download import ChecksumMismatch, DataNotFound
 from tractable.data.graphs import CitationData, MoleculeData, mutag, planetoid
-from tractable.data.idx import fashion_mnist, mnist
-from tractable.data.images import ImageData
-from tractable.data.regression import UCI_NAMES, RegressionData, Split, uci
-from tractable.data.standardizer import Standardizer
-from tractable.data.store import ChecksumMismatch, DataNotFound
-from tractable.data.tables import TableData, mushroom
+from tractable.data.images import Augmented, ImageData, cifar10, fashion_mnist, mnist
+from tractable.data.tables import UCI_NAMES, RegressionData, Split, TableData, mushroom, uci
 from tractable.data.timeseries import TimeSeries, airline, etth1, sunspots
+from tractable.training.standardizer import Standardizer
 
 __all__ = [
     "UCI_NAMES",

@@ -1,6 +1,6 @@
-"""Graphs: two of scientific papers that cite each other, and molecules.
+"""Graphs: citations between scientific papers (Cora, Citeseer), and molecules (MUTAG).
 
-Sources: Z. Yang, W. Cohen and R. Salakhutdinov, "Revisiting semi-supervised learning with graph
+References: Z. Yang, W. Cohen and R. Salakhutdinov, "Revisiting semi-supervised learning with graph
 embeddings" (2016), Cora and Citeseer with the public split; A. Debnath et al., "Structure-activity
 relationship of mutagenic aromatic and heteroaromatic nitro compounds" (1991), MUTAG, with the folds
 of K. Xu et al., "How powerful are graph neural networks?" (2019).
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tractable.data.store import locate
+from tractable.data.download import locate
 from tractable.graphs.graph import Graph
 
 __all__ = ["CitationData", "MoleculeData", "mutag", "planetoid"]
@@ -23,16 +23,16 @@ __all__ = ["CitationData", "MoleculeData", "mutag", "planetoid"]
 
 @dataclass(frozen=True, eq=False)
 class CitationData:
-    """Papers, who cites whom, and what they are about.
+    """A citation graph and the subjects of its papers.
 
     Attributes:
-        name: what the data set is called.
-        graph: the papers; features are words, each row divided by its sum.
-        y: the subject of each paper, -1 where it is not known.
+        name: name of the data set.
+        graph: papers and citations; features are word counts, divided by their sum.
+        y: subject of each paper, -1 if it is unknown, ``[nodes]``.
         classes: number of subjects.
-        train: node numbers to learn from, 20 of each subject.
-        validation: 500 to choose settings by.
-        test: 1,000 to report.
+        train: nodes of the training set, 20 of each subject.
+        validation: nodes of the validation set, 500.
+        test: nodes of the test set, 1,000.
     """
 
     name: str
@@ -46,12 +46,12 @@ class CitationData:
 
 @dataclass(frozen=True, eq=False)
 class MoleculeData:
-    """Molecules and whether they are mutagenic.
+    """Molecules, and whether they are mutagenic.
 
     Attributes:
-        graphs: the molecules; features are the kinds of their atoms, one-hot.
-        y: 0 or 1, one a molecule.
-        folds: for each of ten folds the numbers of the molecules to test on.
+        graphs: molecules; features are the kinds of atoms, one-hot.
+        y: 0 or 1, ``[molecules]``.
+        folds: numbers of the molecules of the test set of each of ten folds.
     """
 
     graphs: list[Graph] = field(repr=False)
@@ -60,7 +60,11 @@ class MoleculeData:
 
 
 def planetoid(name: Literal["cora", "citeseer"]) -> CitationData:
-    """Cora (2,708 papers, 7 subjects) or Citeseer (3,327 papers, 6 subjects)."""
+    """Return Cora (2,708 papers, 7 subjects) or Citeseer (3,327 papers, 6 subjects).
+
+    Args:
+        name: ``"cora"`` or ``"citeseer"``.
+    """
     if name not in ("cora", "citeseer"):
         raise ValueError(f"name must be cora or citeseer, got {name!r}")
     with np.load(locate(f"graphs/{name}.npz"), allow_pickle=False) as held:
@@ -79,17 +83,17 @@ _SPLIT = ("train", "validation", "test")
 
 
 _DAMAGED = 9
-"""Lines of the first molecule, in the published file, that begin with the number of the atom and
-lack their last neighbour; the other ends of these bonds name them."""
+"""Number of lines of the first molecule that are wrong in the published file: they begin with the
+number of the atom and lack the last neighbor, which the lines of the neighbors contain."""
 
 
 def mutag() -> MoleculeData:
-    """188 molecules of seven kinds of atoms."""
+    """Return MUTAG: 188 molecules with seven kinds of atoms."""
     with locate("graphs/mutag/MUTAG.txt").open() as stream:
         lines = [list(map(int, line.split())) for line in stream]
     for row in range(2, 2 + _DAMAGED):
-        _, kind, _, neighbour = lines[row]
-        lines[row] = [kind, 1, neighbour]
+        _, kind, _, neighbor = lines[row]
+        lines[row] = [kind, 1, neighbor]
     found, at = [], 1
     for _ in range(lines[0][0]):
         nodes, label = lines[at]

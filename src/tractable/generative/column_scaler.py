@@ -9,9 +9,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from tractable.data import Standardizer
 from tractable.errors import InvalidInput
 from tractable.training.data import as_tensor
+from tractable.training.standardizer import Standardizer
 
 MAX_DISCRETE_VALUES = 20  # distinct values up to which a column counts as discrete
 _MIN_ROWS_FOR_DISCRETE = 100  # rows below which no column is taken to be discrete

@@ -23,12 +23,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.data import Standardizer
 from tractable.learners import TAGI, Learner
 from tractable.likelihoods import Bernoulli
 from tractable.metrics.sample_distances import pair_of
 from tractable.nn import mlp
 from tractable.training.progress import Progress
+from tractable.training.standardizer import Standardizer
 
 ClassifierFactory = Callable[[int, int], Learner]
 """Returns an untrained binary classifier for a number of columns and a seed."""

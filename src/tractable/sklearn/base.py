@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 from typing_extensions import override
 
-from tractable.data import Standardizer
 from tractable.errors import explain_keywords
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
@@ -42,6 +41,7 @@ from tractable.sklearn.preprocessing import (
     standardizer_of,
 )
 from tractable.sklearn.serialization import StoredEstimator
+from tractable.training.standardizer import Standardizer
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, v
 from torch import Tensor
 from typing_extensions import override
 
-from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.likelihoods import Categorical, Ordinal, Softmax
 from tractable.persistence import validation
@@ -45,6 +44,7 @@ from tractable.sklearn.preprocessing import (
     without_zero_weights,
 )
 from tractable.sklearn.serialization import labels_from_json, labels_to_json
+from tractable.training.standardizer import Standardizer
 
 
 class Classifier(ClassifierMixin, Estimator):

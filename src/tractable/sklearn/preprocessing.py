@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tractable.data import Standardizer
+from tractable.training.standardizer import Standardizer
 
 Array = npt.NDArray[Any]
 

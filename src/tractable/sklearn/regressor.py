@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from torch import Tensor
 from typing_extensions import override
 
-from tractable.data import Standardizer
 from tractable.learners import Learner
 from tractable.persistence import validation
 from tractable.persistence.model_file import Header, Tensors, under_prefix
@@ -42,6 +41,7 @@ from tractable.sklearn.targets import (
     target_kind,
     to_log_normal,
 )
+from tractable.training.standardizer import Standardizer
 
 
 class Regressor(RegressorMixin, Estimator):

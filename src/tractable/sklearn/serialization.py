@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tractable.data import Standardizer
 from tractable.errors import InvalidModelFile
 from tractable.learners import Learner
 from tractable.learners import serialization as learner_files
@@ -27,6 +26,7 @@ from tractable.persistence.model_file import Header, Tensors, under_prefix, with
 from tractable.priors import Prior, as_prior
 from tractable.sklearn.imputation import GaussianCopula
 from tractable.sklearn.preprocessing import FrameEncoder
+from tractable.training.standardizer import Standardizer
 
 Array = npt.NDArray[Any]
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from tractable.data import Standardizer
 from tractable.learners import TAGI, Ensemble, Learner
 from tractable.likelihoods import Likelihood, Normal
 from tractable.likelihoods.registry import COMPILED
@@ -39,6 +38,7 @@ from tractable.sklearn.targets import (
     log_transform,
 )
 from tractable.training import holdout
+from tractable.training.standardizer import Standardizer
 
 HIDDEN_LAYER_SIZES = (64, 64)
 """Default sizes of the hidden layers, unless a linear model is selected."""

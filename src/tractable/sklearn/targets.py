@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.data import Standardizer
 from tractable.likelihoods import Likelihood
 from tractable.likelihoods.registry import REGRESSION_TARGETS
 from tractable.predictive import (
@@ -26,6 +25,7 @@ from tractable.sklearn.cross_validation import CrossValidator
 from tractable.sklearn.model_selection import TrialConfig
 from tractable.training import holdout
 from tractable.training.selection import TrialResult
+from tractable.training.standardizer import Standardizer
 
 NORMAL = "normal"
 SLOW_EPOCHS = 40

@@ -281,7 +281,7 @@ def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
     }
     if plan.augment is None:
         return model.fit(sets.x, sets.y, batch_size=plan.batch_size, **steps)
-    shifted = Augmented(sets.x, sets.y, shift=plan.augment, seed=options.seed)
+    shifted = Augmented(sets.x, sets.y, max_shift=plan.augment, seed=options.seed)
     return model.fit(shifted.batches(plan.batch_size), **steps)
 
 

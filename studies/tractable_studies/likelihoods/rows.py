@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tractable.data import RegressionData
-from tractable.data.store import FOLDER
+from tractable.data.download import FOLDER
 from tractable.errors import DataNotFound
 
 NUMBERS = ("holiday", "workingday", "temp", "atemp", "hum", "windspeed")

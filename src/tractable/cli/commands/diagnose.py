@@ -20,7 +20,6 @@ from tractable.cli.errors import CommandError, UsageError, one_line, unknown_nam
 from tractable.cli.folder import atomic_folder
 from tractable.cli.tables.formats import check_decimal
 from tractable.cli.tables.prepare import FitOptions, prepare
-from tractable.data import Standardizer
 from tractable.diagnostics import (
     DiagnosticResult,
     bias_variance,
@@ -35,6 +34,7 @@ from tractable.persistence.atomic import write_text
 from tractable.report.diagnostics_page import DiagnosticsPage, write_diagnostics
 from tractable.report.formatting import format_duration
 from tractable.report.provenance import command_line, versions
+from tractable.training.standardizer import Standardizer
 
 RESULTS = "diagnostics.json"
 LEARNERS = {

@@ -11,7 +11,7 @@ import torch
 from tractable import versions
 from tractable.cli import network_spec, output
 from tractable.cli.errors import UsageError
-from tractable.data import store
+from tractable.data import download
 from tractable.learners import coverage
 from tractable.rules.activation import MODES, Mode
 
@@ -27,20 +27,20 @@ def environment_info() -> dict[str, object]:
         except PackageNotFoundError:
             extras[name] = "not installed"
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    folder = os.environ.get(store.FOLDER)
+    folder = os.environ.get(download.FOLDER)
     return {
         **versions.get_versions(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
         "gpu": gpu,
         **extras,
-        "data folder": folder or f"none ({store.FOLDER} is not set)",
+        "data folder": folder or f"none ({download.FOLDER} is not set)",
         "data found": _data() or ["none"],
     }
 
 
 def _data() -> list[str]:
     """Return the names of the folders in the data folder."""
-    folder = os.environ.get(store.FOLDER)
+    folder = os.environ.get(download.FOLDER)
     if not folder:
         return []
     root = Path(folder).expanduser()

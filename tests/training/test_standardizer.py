@@ -133,7 +133,7 @@ def test_foreign_tensors_are_refused():
 @pytest.mark.parametrize(
     ("x", "error", "says"),
     [
-        (torch.zeros(3, 2, dtype=torch.int64), TypeError, "int64, wanted floating point"),
+        (torch.zeros(3, 2, dtype=torch.int64), TypeError, "int64, expected floating point"),
         (torch.zeros(0, 2), ValueError, r"shape \(0, 2\)"),
         (torch.tensor(1.0), ValueError, r"shape \(\)"),
         (torch.tensor([[1.0, 2.0], [3.0, torch.nan]]), ValueError, r"columns \[1\]"),

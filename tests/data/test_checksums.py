@@ -2,23 +2,23 @@
 
 import pytest
 
-from tractable.data import sources
+from tractable.data import download
 
-REAL = sources._MIRRORS
+REAL = download._MIRRORS
 
 
 @pytest.fixture(autouse=True)
 def unsealed(sealed, monkeypatch):
     """The real addresses, from which the tests of this folder are otherwise kept."""
-    monkeypatch.setattr(sources, "_MIRRORS", REAL)
+    monkeypatch.setattr(download, "_MIRRORS", REAL)
 
 
 def test_checksums_are_sha256():
-    assert all(len(digest) == 64 and int(digest, 16) for digest in sources.SHA256.values())
+    assert all(len(digest) == 64 and int(digest, 16) for digest in download.SHA256.values())
 
 
 def test_every_file_but_the_repacked_ones_has_an_address():
-    local_only = {name for name in sources.SHA256 if not sources.urls(name)}
+    local_only = {name for name in download.SHA256 if not download.urls(name)}
     local_only -= {name for name in local_only if name.startswith("graphs/")}
     batches = {f"cifar10/data_batch_{k}.bin.xz" for k in range(1, 6)}
     assert local_only == batches | {"cifar10/test_batch.bin.xz", "cifar10/batches.meta.txt"}
@@ -36,5 +36,5 @@ def test_every_file_but_the_repacked_ones_has_an_address():
     ],
 )
 def test_addresses(name, end):
-    assert sources.urls(name)[0].startswith("https://")
-    assert sources.urls(name)[0].endswith(end)
+    assert download.urls(name)[0].startswith("https://")
+    assert download.urls(name)[0].endswith(end)

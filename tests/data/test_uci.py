@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tractable import data
-from tractable.data import sources
+from tractable.data import download
 
 #: Rows, features, splits, training rows, test rows, mean and deviation of the target.
 FACTS = {
@@ -22,7 +22,7 @@ FACTS = {
 @pytest.fixture
 def tiny(make_folder, monkeypatch) -> None:
     """Five rows, two features, a column that is neither, and two splits."""
-    monkeypatch.setattr(sources, "SHA256", {})
+    monkeypatch.setattr(download, "SHA256", {})
     folder = "uci/bostonHousing"
     make_folder(
         {
@@ -57,7 +57,7 @@ def test_a_split_has_the_indexed_rows_in_their_order(tiny):
 
 @pytest.mark.parametrize("k", [-1, 2])
 def test_a_split_that_is_not_there_is_refused(tiny, k):
-    with pytest.raises(IndexError, match=f"boston has no split {k}, wanted 0 to 1"):
+    with pytest.raises(IndexError, match=f"boston has no split {k}, expected 0 to 1"):
         data.uci("boston").split(k)
 
 
