@@ -218,12 +218,10 @@ class Bandit:
         Returns:
             The agent; its ``history`` holds the steps.
         """
-        for name, value in (
-            ("total_timesteps", total_timesteps),
-            ("checkpoint_every", checkpoint_every),
-        ):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        if total_timesteps < 1:
+            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps}")
+        if checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every must be at least 1, got {checkpoint_every}")
         if checkpoint is not None and not len(self.history) and Path(checkpoint).is_file():
             serialization.resume(self, checkpoint)
         history = self.history
@@ -235,12 +233,7 @@ class Bandit:
             while True:
                 context = self._step(env, context)
                 bar.advance()
-                record = {
-                    "steps": float(len(history)),
-                    "reward": history.rewards[-1],
-                    "regret": history.regrets[-1],
-                }
-                stops = [bool(call(self, record)) for call in callbacks]
+                stops = [bool(call(self, history.last_record())) for call in callbacks]
                 is_last = any(stops) or len(history) >= total_timesteps
                 if checkpoint is not None and (is_last or len(history) % checkpoint_every == 0):
                     self.save(checkpoint)

@@ -44,6 +44,14 @@ class BanditHistory:
         self.regrets.append(float(info.get("regret", math.nan)))
         self.oracle.append(int(info.get("oracle", _UNKNOWN)))
 
+    def last_record(self) -> dict[str, float]:
+        """Return number, reward and regret of the last step, for callbacks."""
+        return {
+            "steps": float(len(self)),
+            "reward": self.rewards[-1],
+            "regret": self.regrets[-1],
+        }
+
     @property
     def cumulative_regret(self) -> NDArray[np.float64]:
         """Sum of the regrets up to and including each step."""
