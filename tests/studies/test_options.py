@@ -26,7 +26,7 @@ STUDY = Study("toy", "A toy", OURS, "toy.run")
 class Options(StudyOptions):
     seed: list[int] = seed_option((0, 1), quick=[7])
     resume: bool = resume_option()
-    epochs: int = option(40, "over the data", quick=4, least=1)
+    epochs: int = option(40, "over the data", quick=4, min_value=1)
     rate: float | None = option(None, "of learning")
     kind: Literal["a", "b"] = option("a", choices=("a", "b"))
     names: list[str] | None = option(None, "only these", choices=("one", "two"))
@@ -79,7 +79,7 @@ def test_settings_leave_out_where_and_how():
     [
         ("--epochs 0", "--epochs must be at least 1, got 0"),
         ("--epochs few", "'--epochs'"),
-        ("--kind c", "no choice of --kind 'c': there are 'a', 'b'"),
+        ("--kind c", "no choice of --kind 'c': choose from 'a', 'b'"),
         ("--names one tow", "no choice of --names 'tow': did you mean 'two'"),
         ("--rate 99", "--rate must not be above --epochs"),
         ("--rat 1", "--rate"),

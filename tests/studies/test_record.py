@@ -13,7 +13,7 @@ from tractable.cli.commands import studies
 from tractable.cli.errors import UsageError
 from tractable.report import provenance
 from tractable.report.results import RESULTS, Comparison, Results
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 ROOT = Path(tractable_studies.__file__).parent
@@ -144,7 +144,7 @@ def test_every_entry_point_is_the_study_it_names():
 
 
 def test_parts_say_how_many_are_done(capsys):
-    with Parts(5, "parts", done=2) as parts:
+    with PartsProgress(5, "parts", done=2) as parts:
         for text in ("first", "second", "third"):
             parts.step(text)
     assert capsys.readouterr().out.splitlines() == [

@@ -43,7 +43,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.images.run import TASKS, learner, standardized
 
@@ -196,16 +196,16 @@ class Options(StudyOptions):
     data: str = argument("images to attack", STUDIES)
     seed: int = seed_option(0)
     model: Path | None = option(None, "of a trained TAGI", metavar="FILE")
-    images: int = option(1000, "first test images to attack", quick=40, least=1)
+    images: int = option(1000, "first test images to attack", quick=40, min_value=1)
     all_targets: bool = option(False, "nine targets per image, not one")
-    rivals: int | None = option(None, "images for gradient attacks; by default all", least=1)
+    rivals: int | None = option(None, "images for gradient attacks; by default all", min_value=1)
     sigma: float = option(0.03, "of the change, in the unit of pixels")
     sigma_v: float | None = option(None, "of the observed label")
-    steps: int = option(100, "of an attack, at most", quick=30, least=1)
+    steps: int = option(100, "of an attack, at most", quick=30, min_value=1)
     clip: bool = option(False, "keep pixels within [0, 1]")
-    rows: int = option(3000, "to train on, with --quick", least=1)
+    rows: int = option(3000, "to train on, with --quick", min_value=1)
     test_rows: int | None = option(
-        None, "for the error without attack; all if none", quick=2000, least=1
+        None, "for the error without attack; all if none", quick=2000, min_value=1
     )
     plots: bool = option(False, "draw figure 1", also=("--figures",))
 
@@ -298,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.metrics["error percent"] = error_percent(model, images, options.test_rows)
     if options.clip:
         chosen["bounds"] = images.clip
-    with Parts(2, "attacks") as parts:
+    with PartsProgress(2, "attacks") as parts:
         for name, (rows, goal) in aims(options, images).items():
             found, seconds = in_batches(model, images, rows, goal, **chosen)
             ours = summary(found, seconds)

@@ -28,7 +28,7 @@ from tractable.learners.methods.tagi.batch_rule import BATCH_RULES
 from tractable.report.results import Chart, Comparison
 from tractable_studies.batch_rule import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 DEPTHS = (1, 2, 4, 8)
@@ -96,9 +96,11 @@ class Options(StudyOptions):
     """The grid."""
 
     seed: list[int] = seed_option(range(3), quick=[0])
-    epochs: int = option(40, "passes over the data", quick=10, least=1)
-    depth: list[int] = option(list(DEPTHS), "hidden layers", quick=[1, 4], least=1)
-    batch_size: list[int] = option(list(BATCHES), "observations per step", quick=[8, 128], least=1)
+    epochs: int = option(40, "passes over the data", quick=10, min_value=1)
+    depth: list[int] = option(list(DEPTHS), "hidden layers", quick=[1, 4], min_value=1)
+    batch_size: list[int] = option(
+        list(BATCHES), "observations per step", quick=[8, 128], min_value=1
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
@@ -109,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.notes.append("Test RMSE; both rules on the same data. No paper has these figures.")
     rows = []
     grid = list(itertools.product((None, 0.02), options.depth, BATCH_RULES))
-    with Parts(len(grid), "rows") as parts:
+    with PartsProgress(len(grid), "rows") as parts:
         for sigma, depth, rule in grid:
             noise = "inferred" if sigma is None else "given"
             cells = medians(rule, sigma, depth, options)

@@ -28,7 +28,7 @@ from tractable.report.results import Chart, Comparison
 from tractable_studies.blackbox import STUDY
 from tractable_studies.blackbox.functions import ACKLEY10, BRANIN, HARTMANN6, Array, Function
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 FUNCTIONS = {function.name: function for function in (BRANIN, HARTMANN6, ACKLEY10)}
@@ -171,7 +171,7 @@ class Options(StudyOptions):
     """Who optimises what, how long."""
 
     seed: list[int] = seed_option(range(10), quick=[0, 1])
-    budget: int = option(100, "calls of the function", quick=25, least=1)
+    budget: int = option(100, "calls of the function", quick=25, min_value=1)
     methods: list[str] = option(list(METHODS), choices=METHODS)
     functions: list[str] = option(list(FUNCTIONS), choices=FUNCTIONS, quick=["Branin"])
 
@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes.append("No paper has these figures: the other methods are the comparison.")
-    with Parts(len(options.functions) * len(options.methods), "runs") as parts:
+    with PartsProgress(len(options.functions) * len(options.methods), "runs") as parts:
         for name, method in itertools.product(options.functions, options.methods):
             found = regrets(FUNCTIONS[name], method, options.seed, options.budget)
             record.metrics.setdefault(name, {})[method] = found

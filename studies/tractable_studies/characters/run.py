@@ -25,7 +25,7 @@ from tractable.predictive import StepsPredictive
 from tractable.report.results import Comparison
 from tractable_studies.characters import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 WANTED = 1.9
@@ -62,13 +62,13 @@ class Options(StudyOptions):
     """The network, and how much is learnt."""
 
     seed: int = seed_option(0)
-    width: int = option(64, "features of a character", quick=16, least=4)
-    layers: int = option(2, "blocks", quick=1, least=1)
-    context: int = option(64, "characters in a window", quick=16, least=2)
-    windows: int = option(15_684, "to learn from", quick=64, least=8)
-    judged: int = option(600, "windows of the validation text", quick=20, least=4)
-    epochs: int = option(3, "passes over them", quick=1, least=1)
-    batch: int = option(16, "windows in a batch", quick=8, least=1)
+    width: int = option(64, "features of a character", quick=16, min_value=4)
+    layers: int = option(2, "blocks", quick=1, min_value=1)
+    context: int = option(64, "characters in a window", quick=16, min_value=2)
+    windows: int = option(15_684, "to learn from", quick=64, min_value=8)
+    judged: int = option(600, "windows of the validation text", quick=20, min_value=4)
+    epochs: int = option(3, "passes over them", quick=1, min_value=1)
+    batch: int = option(16, "windows in a batch", quick=8, min_value=1)
     rates: list[float] = option([3e-3], "of Backprop")
     learners: list[str] = option(
         ["Backprop", "TAGI", "BayesByBackprop"], "to compare",
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     text = Text.load(options.context, options.windows, options.judged)
     path, lines = options.out, []
-    with Parts(len(options.learners) + len(options.rates) - 1, "fits") as parts:
+    with PartsProgress(len(options.learners) + len(options.rates) - 1, "fits") as parts:
         best = options.rates[0]
         for kind in options.learners:
             tried = {}

@@ -41,7 +41,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 #: Mean and standard deviation of the last 100 episodes' returns in table 3.
@@ -234,9 +234,12 @@ class Options(StudyOptions):
     env: list[str] = option(list(STEPS)[:2], "environments", quick=["InvertedPendulum-v5"])
     methods: list[str] = option(["tagi", "ppo"], choices=METHODS)
     steps: int | None = option(
-        None, "by default 2,000,000 on half-cheetah and 500,000 elsewhere", quick=20_480, least=1
+        None,
+        "by default 2,000,000 on half-cheetah and 500,000 elsewhere",
+        quick=20_480,
+        min_value=1,
     )
-    processes: int = option(2, "agents at once", least=1)
+    processes: int = option(2, "agents at once", min_value=1)
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
@@ -250,7 +253,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     jobs = _jobs(options, runs)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes.append(ALTERED)
-    with Parts(len(jobs), "agents") as parts:
+    with PartsProgress(len(jobs), "agents") as parts:
         for found in _all(jobs, options.processes):
             who = f"{found['method']} {found['env']} seed {found['seed']}"
             parts.step(f"{who}: {found['last_100']:.0f}")

@@ -25,7 +25,6 @@ from tractable.report.results import Comparison
 from tractable_studies.densities import STUDY, models
 from tractable_studies.densities.models import Scores
 from tractable_studies.densities.tables import rows_of
-from tractable_studies.framework.finished import Finished
 from tractable_studies.framework.options import (
     StudyOptions,
     option,
@@ -34,8 +33,9 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
+from tractable_studies.framework.resume import CachedParts
 
 PLAIN = "NSF, plain loop over zuko"
 
@@ -46,8 +46,8 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0], quick=[0])
     sets: list[str] = option(list(UCI_NAMES), "tables", choices=UCI_NAMES, quick=["boston"])
-    rows: int = option(500, "to learn from, at most, and to test on", quick=200, least=50)
-    members: int = option(3, "of the ensemble", quick=2, least=2)
+    rows: int = option(500, "to learn from, at most, and to test on", quick=200, min_value=50)
+    members: int = option(3, "of the ensemble", quick=2, min_value=2)
     flow_passes: list[int] = option([15, 40], "tried for the flows", quick=[2])
     chain_passes: list[int] = option([8, 25], "tried for the chains", quick=[1])
     resume: bool = resume_option()
@@ -76,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
     lines: list[list[str]] = []
-    kept = Finished(options.out, _decisive(options), options.resume)
-    with Parts(len(options.sets) * len(options.seed), "tables") as parts:
+    kept = CachedParts(options.out, _decisive(options), options.resume)
+    with PartsProgress(len(options.sets) * len(options.seed), "tables") as parts:
         for name in options.sets:
             began, every = time.process_time(), []
             for seed in options.seed:

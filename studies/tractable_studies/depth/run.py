@@ -26,7 +26,7 @@ from tractable.report.results import Comparison
 from tractable_studies.depth import STUDY
 from tractable_studies.depth.nets import NAMES, network
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 CLASSES = 10
@@ -128,9 +128,9 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     data: str = option("digits", "images", choices=("digits", "mnist"))
-    depths: list[int] = option([1, 3, 7, 20], "hidden layers", quick=[3], least=1)
+    depths: list[int] = option([1, 3, 7, 20], "hidden layers", quick=[3], min_value=1)
     kinds: list[str] = option(list(NAMES), "networks", choices=NAMES, quick=["mlp-plain"])
-    epochs: int = option(8, "passes of every learner", quick=2, least=1)
+    epochs: int = option(8, "passes of every learner", quick=2, min_value=1)
 
 
 def compare(name: str, depth: int, found: dict[str, Any]) -> list[Comparison]:
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     todo = [(name, depth) for depth in options.depths for name in options.kinds]
     lines = []
     path = options.out
-    with Parts(len(todo), "networks") as parts:
+    with PartsProgress(len(todo), "networks") as parts:
         for name, depth in todo:
             found = both(name, depth, options)
             record.metrics[f"{name}, {depth}"] = found

@@ -23,7 +23,6 @@ from tractable.cli.output import print_line, print_table
 from tractable.report.results import Comparison
 from tractable_studies.diffusion import STUDY, models, tasks
 from tractable_studies.diffusion.tasks import Task
-from tractable_studies.framework.finished import Finished
 from tractable_studies.framework.options import (
     StudyOptions,
     option,
@@ -32,8 +31,9 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
+from tractable_studies.framework.resume import CachedParts
 
 COLUMNS = ("energy_distance", "told_apart", "worth", "fitting", "sampling")
 NAMES = (*tasks.TABLES, "digits")
@@ -45,14 +45,14 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(NAMES), "rows", choices=NAMES, quick=["wine"])
-    rows: int = option(500, "of a table, at most", quick=200, least=50)
-    digits: int = option(1_300, "of the digits, at most", quick=400, least=300)
-    passes: int = option(4, "over the noised rows", quick=1, least=1)
-    width: int = option(128, "of two hidden layers", quick=16, least=1)
+    rows: int = option(500, "of a table, at most", quick=200, min_value=50)
+    digits: int = option(1_300, "of the digits, at most", quick=400, min_value=300)
+    passes: int = option(4, "over the noised rows", quick=1, min_value=1)
+    width: int = option(128, "of two hidden layers", quick=16, min_value=1)
     resume: bool = resume_option()
-    forest_times: int = option(20, "times of ForestDiffusion", quick=3, least=3)
-    forest_copies: int = option(10, "copies of each row there", quick=2, least=1)
-    forest_trees: int = option(50, "trees for every column and time there", quick=5, least=1)
+    forest_times: int = option(20, "times of ForestDiffusion", quick=3, min_value=3)
+    forest_copies: int = option(10, "copies of each row there", quick=2, min_value=1)
+    forest_trees: int = option(50, "trees for every column and time there", quick=5, min_value=1)
 
 
 def run_set(name: str, options: Options) -> dict[str, dict[str, float]]:
@@ -112,8 +112,8 @@ def main(argv: Sequence[str] | None = None) -> Path:
     if not models.has_forest():
         record.notes.append("ForestDiffusion is not installed here, and was left out.")
     lines: list[list[str]] = []
-    kept = Finished(options.out, _decisive(options), options.resume)
-    with Parts(len(options.sets), "sets") as parts:
+    kept = CachedParts(options.out, _decisive(options), options.resume)
+    with PartsProgress(len(options.sets), "sets") as parts:
         for name in options.sets:
             found = record.metrics[name] = kept.get(name, partial(run_set, name, options))
             for model, scores in found.items():

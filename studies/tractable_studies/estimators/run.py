@@ -36,7 +36,7 @@ from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
 from tractable_studies.estimators import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 OURS, NETWORK, FOREST = "TAGIRegressor", "MLPRegressor", "RandomForestRegressor"
@@ -158,7 +158,7 @@ class Options(StudyOptions):
     seed: int = seed_option(0)
     sets: list[str] = option(list(UCI_NAMES), choices=UCI_NAMES, quick=["boston", "energy"])
     splits: int | None = option(
-        None, "the first ones of every set; by default 5, fewer of large sets", quick=1, least=1
+        None, "the first ones of every set; by default 5, fewer of large sets", quick=1, min_value=1
     )
 
 
@@ -172,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         for name in options.sets
     }
     rows = []
-    with Parts(sum(counts.values()), "splits") as parts:
+    with PartsProgress(sum(counts.values()), "splits") as parts:
         for name, count in counts.items():
             splits = []
             for split in range(count):

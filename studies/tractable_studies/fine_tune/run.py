@@ -25,7 +25,7 @@ from tractable.likelihoods import Categorical, Likelihood, Softmax
 from tractable.report.results import Comparison
 from tractable_studies.fine_tune import STUDY
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 HALF = 5
@@ -137,11 +137,11 @@ class Options(StudyOptions):
     """How much is learnt from."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
-    images: list[int] = option([100, 1000], "of the other five classes", quick=[60], least=10)
-    epochs: int = option(20, "over those", quick=2, least=1)
-    first_epochs: int = option(6, "over the first five classes", quick=1, least=1)
-    first_rows: int = option(25000, "images of the first five classes", quick=500, least=10)
-    test_rows: int = option(5000, "images to test on", quick=200, least=10)
+    images: list[int] = option([100, 1000], "of the other five classes", quick=[60], min_value=10)
+    epochs: int = option(20, "over those", quick=2, min_value=1)
+    first_epochs: int = option(6, "over the first five classes", quick=1, min_value=1)
+    first_rows: int = option(25000, "images of the first five classes", quick=500, min_value=10)
+    test_rows: int = option(5000, "images to test on", quick=200, min_value=10)
 
 
 def run_all(options: Options, halves: Halves) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def run_all(options: Options, halves: Halves) -> dict[str, Any]:
     first = tuple(part[: options.first_rows] for part in halves.first)
     test = tuple(part[: options.test_rows] for part in halves.test)
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
-    with Parts(len(options.seed) * len(options.images) * len(WAYS), "fits") as parts:
+    with PartsProgress(len(options.seed) * len(options.images) * len(WAYS), "fits") as parts:
         for seed in options.seed:
             trunk = trained((first[0], first[1]), options.first_epochs, seed)
             for images in options.images:

@@ -21,7 +21,7 @@ from tractable.forecast import Forecaster, seasonal_naive
 from tractable.report.results import Comparison
 from tractable_studies.forecast import STUDY, published, statistical
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
 Array = npt.NDArray[np.float64]
@@ -154,7 +154,7 @@ class Options(StudyOptions):
         ["sunspots", "airline", "OT", "all"], choices=["sunspots", "airline", "OT", "all"],
         quick=["sunspots", "airline"],
     )  # fmt: skip
-    horizons: list[int] = option([96, 192, 336, 720], "of ETTh1", quick=[96], least=1)
+    horizons: list[int] = option([96, 192, 336, 720], "of ETTh1", quick=[96], min_value=1)
 
 
 Job = tuple[str, str, Callable[[], Metrics]]
@@ -225,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
     todo = jobs(options)
-    with Parts(len(todo), "parts") as parts:
+    with PartsProgress(len(todo), "parts") as parts:
         for part, name, action in todo:
             record.metrics.setdefault(part, {})[name] = action()
             record.comparison = compare(record.metrics)

@@ -1,11 +1,11 @@
-"""The command line of a study: a frozen dataclass, of which Typer makes the options.
+"""The command line of a study: options defined by the fields of a frozen dataclass.
 
     @dataclass(frozen=True, kw_only=True)
     class Options(StudyOptions):
         seed: int = seed_option(0)
-        epochs: int = option(40, "over the data", quick=10, least=1)
+        epochs: int = option(40, "number of passes over the data", quick=10, min_value=1)
 
-``epochs`` is then ``--epochs``, 40 by default and 10 under ``--quick``.  An option whose type is a
+This defines ``--epochs`` with the default 40, and 10 with ``--quick``.  An option whose type is a
 list takes several values: ``--seed 0 1 2``.
 """
 
@@ -26,34 +26,35 @@ from tractable.cli.errors import UsageError, report_error, unknown_name
 from tractable.cli.folder import write_problem
 from tractable_studies.framework.study import Study
 
-_AS_ALWAYS = object()
+_SAME = object()
 
 
 def option(
     default: Any,
     help: str = "",
     *,
-    quick: Any = _AS_ALWAYS,
+    quick: Any = _SAME,
     choices: Iterable[str] | None = None,
-    least: float | None = None,
+    min_value: float | None = None,
     metavar: str | None = None,
     also: Sequence[str] = (),
 ) -> Any:
-    """A field of a study's options.
+    """Return a dataclass field that defines an option.
 
     Args:
-        default: its value if the user says nothing.
-        help: for ``--help``.
-        quick: the default under ``--quick``, where it differs.
-        choices: the values it may have.
-        least: the smallest value it may have.
-        metavar: what ``--help`` calls the value.
+        default: default value.
+        help: description in ``--help``.
+        quick: default with ``--quick``, if different.
+        choices: allowed values.
+        min_value: minimum value.
+        metavar: name of the value in ``--help``.
         also: other names of the option.
     """
     known = None if choices is None else tuple(choices)
     metadata = {
         "help": f"{help}: {', '.join(known)}".removeprefix(": ") if known else help,
-        "quick": quick, "choices": known, "least": least, "metavar": metavar, "also": tuple(also),
+        "quick": quick, "choices": known, "min_value": min_value, "metavar": metavar,
+        "also": tuple(also),
     }  # fmt: skip
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
@@ -61,43 +62,43 @@ def option(
 
 
 def argument(help: str, choices: Iterable[str]) -> Any:
-    """A field that the user gives by its place, without a name."""
+    """Return a dataclass field that defines a positional argument."""
     known = tuple(choices)
     metadata = {"help": f"{help}: {', '.join(known)}", "choices": known, "place": True}
     return dataclasses.field(metadata=metadata)
 
 
-def seed_option(default: int | Sequence[int], *, quick: Any = _AS_ALWAYS) -> Any:
-    """The option ``--seed``: one, or several for a study that is repeated over seeds."""
+def seed_option(default: int | Sequence[int], *, quick: Any = _SAME) -> Any:
+    """Return the option ``--seed``, with several values for a study that is repeated over seeds."""
     if isinstance(default, int):
-        return option(default, "of all chance", quick=quick, metavar="N")
-    return option(list(default), "one or several", quick=quick, metavar="N")
+        return option(default, "random seed", quick=quick, metavar="N")
+    return option(list(default), "random seeds", quick=quick, metavar="N")
 
 
 def resume_option() -> Any:
-    """The options ``--resume`` and ``--no-resume``."""
-    return option(True, "go on from the checkpoints in the folder, or begin anew")
+    """Return the options ``--resume`` and ``--no-resume``."""
+    return option(True, "resume from the checkpoints in the folder, or start again")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """What all studies share.
+    """Options of all studies.
 
     Attributes:
-        study: what is run; not an option.
+        study: description of the study; not an option.
     """
 
-    quick: bool = option(False, "small sizes: within two minutes")
+    quick: bool = option(False, "use small sizes; takes at most two minutes")
     out: Path = option(
         None,
-        "folder for results, report and checkpoints; out/NAME, with --quick out/NAME-quick",
+        "folder for results, report and checkpoints. Default: out/NAME or out/NAME-quick",
         metavar="DIR",
     )
-    threads: int = option(1, "of torch", least=1)
+    threads: int = option(1, "number of torch threads", min_value=1)
     study: Study
 
     def check(self) -> None:
-        """Refuse with ``UsageError`` what no single option can tell; a study may override it."""
+        """Raise ``UsageError`` for invalid combinations of options; a study may override it."""
 
 
 Options = TypeVar("Options", bound=StudyOptions)
@@ -109,16 +110,15 @@ def parse(
     argv: Sequence[str] | None,
     doc: str | None = None,
 ) -> Options:
-    """Read the command line, check the folder and set torch's threads.
+    """Parse the command line, check the folder and set the number of torch threads.
 
-    What is wrong is said in one line, and the process ends with exit code 2; so it does after
-    ``--help``, with 0.
+    Invalid options exit with code 2 and a message in one line, ``--help`` with code 0.
 
     Args:
-        kind: the dataclass.
-        study: what is run; if the study is chosen by the argument, all of them by its values.
-        argv: the words; those of the shell if None.
-        doc: the docstring of the study's module, whose first line ``--help`` shows.
+        kind: dataclass of the options.
+        study: description of the study; a mapping if the positional argument selects the study.
+        argv: arguments; default: those of the shell.
+        doc: docstring of the module, whose first line is shown by ``--help``.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     program = f"tractable run {study.name}" if isinstance(study, Study) else kind.__module__
@@ -135,15 +135,15 @@ def parse(
 
 
 def settings(options: StudyOptions, *without: str) -> dict[str, Any]:
-    """The choices of a run, without those that only say where and how to run it."""
-    left_out = {"out", "threads", "seed", "resume", "study", *without}
-    fields = [field.name for field in dataclasses.fields(options) if field.name not in left_out]
+    """Return the options that affect the results."""
+    excluded = {"out", "threads", "seed", "resume", "study", *without}
+    fields = [field.name for field in dataclasses.fields(options) if field.name not in excluded]
     chosen = {name: getattr(options, name) for name in fields}
     return {key: str(v) if isinstance(v, Path) else v for key, v in chosen.items()}
 
 
 def require(name: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse values of an option that are not known, and suggest the nearest."""
+    """Raise an error for unknown values of an option, with similar ones."""
     names = list(known)
     for value in given:
         if value not in names:
@@ -153,7 +153,7 @@ def require(name: str, given: Iterable[str], known: Iterable[str]) -> None:
 def _command(
     kind: type[Options], study: Study | Mapping[str, Study], doc: str | None, *, quick: bool
 ) -> Any:
-    """The Typer command that makes an instance of the dataclass."""
+    """Return the Typer command that creates an instance of the dataclass."""
     hints = get_type_hints(kind)
 
     def make(**values: Any) -> Options:
@@ -184,29 +184,31 @@ def _fields(kind: type[StudyOptions]) -> list[dataclasses.Field[Any]]:
 
 
 def _parameter(field: dataclasses.Field[Any], hint: Any, quick: bool) -> inspect.Parameter:
-    """A parameter as Typer understands it."""
-    told = field.metadata
+    """Return the parameter of a field for Typer."""
+    metadata = field.metadata
     keyword = inspect.Parameter.KEYWORD_ONLY
-    if "place" in told:
-        hint = Annotated[hint, typer.Argument(help=told["help"])]
+    if "place" in metadata:
+        hint = Annotated[hint, typer.Argument(help=metadata["help"])]
         return inspect.Parameter(field.name, keyword, annotation=hint)
     default = field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
-    if quick and told["quick"] is not _AS_ALWAYS:
-        default = told["quick"]
+    if quick and metadata["quick"] is not _SAME:
+        default = metadata["quick"]
     if get_origin(hint) is Literal:  # its values are the choices
         hint = str
     if default is None and type(None) not in getattr(hint, "__args__", ()):
         hint = hint | None
     flag = _flag(field.name)
     names = (f"{flag}/--no-{flag[2:]}",) if hint is bool and field.default is True else (flag,)
-    made = typer.Option(*names, *told["also"], help=told["help"], metavar=told["metavar"])
+    made = typer.Option(
+        *names, *metadata["also"], help=metadata["help"], metavar=metadata["metavar"]
+    )
     return inspect.Parameter(field.name, keyword, default=default, annotation=Annotated[hint, made])
 
 
 def _repeated(kind: type[StudyOptions], words: Sequence[str]) -> list[str]:
-    """Words in which a list is spelt as Typer wants it: the option before each of its values."""
+    """Return arguments with the option repeated before each value of a list, for Typer."""
     hints = get_type_hints(kind)
     lists = {_flag(f.name) for f in _fields(kind) if _is_list(hints[f.name])}
     made: list[str] = []
@@ -225,16 +227,16 @@ def _is_list(hint: Any) -> bool:
 
 
 def _check_value(field: dataclasses.Field[Any], value: Any) -> None:
-    """Hold a value to the choices and the smallest value of its option."""
-    choices, least = field.metadata["choices"], field.metadata.get("least")
+    """Check the choices and the minimum of an option."""
+    choices, min_value = field.metadata["choices"], field.metadata.get("min_value")
     if value is None:
         return
     if choices is not None:
         require(field.name, [value] if isinstance(value, str) else value, choices)
-    if least is not None:
+    if min_value is not None:
         for number in value if isinstance(value, list) else [value]:
-            if number < least:
-                raise UsageError(f"{_flag(field.name)} must be at least {least}, got {number}")
+            if number < min_value:
+                raise UsageError(f"{_flag(field.name)} must be at least {min_value}, got {number}")
 
 
 def _check(options: StudyOptions) -> None:

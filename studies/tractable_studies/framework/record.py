@@ -1,4 +1,4 @@
-"""Results as small JSON files: the metrics, and what it takes to get them again."""
+"""Recording of the results of a study, with what is needed to reproduce them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from tractable.report.results import (
 )
 from tractable_studies.framework.study import Study
 
-#: Dots per inch of pictures: sharp on a screen, small in a page.
 DPI = 120
+"""Resolution of figures in dots per inch."""
 
 
 class RunRecord:
-    """Collects what a run found and writes it, atomically, with where it came from.
+    """Collects the results of a run and writes them atomically, with their provenance.
 
     Args:
-        study: what is run.
-        seeds: the seeds it used.
-        settings: everything that was chosen.
-        argv: the arguments of ``main``, if it was called from Python rather than from a shell.
+        study: description of the study.
+        seeds: random seeds.
+        settings: options that affect the results.
+        argv: arguments of ``main``, if it was called from Python.
 
     Attributes:
-        metrics: all numbers, in any nesting of dicts and lists.
-        comparison: the rows of the table *paper | ours*.
-        charts: learning curves and the like.
-        calibration: stated against observed frequencies, if it was measured.
-        notes: sentences for the reader of the report.
-        earlier: seconds spent by runs that this one resumed.
+        metrics: all numbers, in nested dicts and lists.
+        comparison: metrics, with published values if there are any.
+        charts: curves.
+        calibration: expected against observed frequencies, if measured.
+        notes: remarks for the reader of the report.
+        earlier: duration in seconds of the runs that this one resumed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RunRecord:
     def learning_curves(
         self, histories: Mapping[str, Sequence[Mapping[str, float]]], key: str, **labels: Any
     ) -> Chart | None:
-        """A chart of one key of learners' histories over epochs; None if no record has it."""
+        """Return a chart of one key of the histories by epoch; None if no record has it."""
         curves = {}
         for name, history in histories.items():
             held = [(n, record[key]) for n, record in enumerate(history, 1) if key in record]
@@ -90,7 +90,7 @@ class RunRecord:
         return Chart(curves=curves, **labels) if curves else None
 
     def results(self) -> Results:
-        """Everything, as it is written."""
+        """Return the results."""
         return Results(
             name=self.study.name,
             title=f"{self.study.title} ({self.study.source})",
@@ -111,7 +111,7 @@ class RunRecord:
         )
 
     def write(self, folder: str | Path) -> Path:
-        """Write the results, and in a folder of its own the report; return the path of the former.
+        """Write the results, and the report if the folder is theirs; return the former's path.
 
         The file is ``results.json``, or ``<name>.json`` in a folder that holds the results of
         other studies (see ``tractable.report.results.result_path``).

@@ -1,8 +1,7 @@
-"""The description of a study, which is there without importing the study itself.
+"""Description of a study, which can be read without importing the study.
 
-The ``__init__`` of a study's folder holds one (or one for each row of its table), and the entry
-points ``tractable.studies`` of ``pyproject.toml`` name it: so ``tractable list`` shows all of them
-and imports none.
+The ``__init__`` of the folder of a study defines one or several.  The entry points
+``tractable.studies`` in ``pyproject.toml`` refer to them, so that ``tractable list`` imports none.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class Study:
     """One entry of ``tractable list``.
 
     Args:
-        name: as ``tractable run`` takes it.
-        title: what it shows, in one line.
-        source: which table or figure of which paper.
-        module: where its ``main`` is.
-        arguments: what ``main`` gets before the user's own arguments.
+        name: name for ``tractable run``.
+        title: title, in one line.
+        source: table or figure of a paper.
+        module: module with its ``main``.
+        arguments: arguments of ``main`` before those of the user.
     """
 
     name: str
@@ -37,6 +36,6 @@ class Study:
     arguments: tuple[str, ...] = ()
 
     def main(self) -> Callable[[Sequence[str]], Path]:
-        """The entry point, with the module imported; it gives the path of the results."""
+        """Import the module and return its ``main``, which returns the path of the results."""
         run = importlib.import_module(self.module).main
         return lambda argv: run([*self.arguments, *argv])

@@ -37,7 +37,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.graphs import STUDIES
 from tractable_studies.graphs.methods import METHODS, SETTINGS_OF, Setting, fitted
@@ -104,9 +104,9 @@ class Options(StudyOptions):
 
     name: str = argument("the graph", STUDIES)
     seed: int = seed_option(0)
-    seeds: int = option(10, "of the chosen settings", quick=2, least=1)
-    trials: int = option(12, "settings tried on validation nodes", quick=2, least=1)
-    subjects: int = option(7, "left out in turn", quick=1, least=1)
+    seeds: int = option(10, "of the chosen settings", quick=2, min_value=1)
+    trials: int = option(12, "settings tried on validation nodes", quick=2, min_value=1)
+    subjects: int = option(7, "left out in turn", quick=1, min_value=1)
     methods: list[str] = option(list(METHODS), choices=METHODS, quick=["tagi", "gcn"])
 
 
@@ -207,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(options.study, seeds=chosen_seeds, settings=settings(options), argv=argv)
     record.notes += _NOTES
     found: dict[str, Any] = {}
-    with Parts(len(options.methods), "methods") as parts:
+    with PartsProgress(len(options.methods), "methods") as parts:
         for name in options.methods:
             found[name] = run_method(name, data, options, found)
             record.metrics = {"methods": found}

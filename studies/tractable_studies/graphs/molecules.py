@@ -26,7 +26,7 @@ from tractable.cli.output import print_line, print_table
 from tractable.data import MoleculeData, mutag
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.graphs import MUTAG
 
@@ -107,8 +107,8 @@ class Options(StudyOptions):
     """How often."""
 
     seed: int = seed_option(0)
-    folds: int = option(10, "of the published ones", quick=1, least=1)
-    trials: int = option(8, "settings tried in each fold", quick=1, least=1)
+    folds: int = option(10, "of the published ones", quick=1, min_value=1)
+    trials: int = option(8, "settings tried in each fold", quick=1, min_value=1)
     methods: list[str] = option(list(TITLES), choices=TITLES)
 
 
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(MUTAG, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += [__doc__ or "", "The seed of a fold is --seed plus its number."]
     found: dict[str, list[Scores]] = {method: [] for method in options.methods}
-    with Parts(options.folds * len(options.methods), "folds") as parts:
+    with PartsProgress(options.folds * len(options.methods), "folds") as parts:
         for fold in range(options.folds):
             for method in options.methods:
                 found[method].append(run_fold(method, data, fold, options))

@@ -194,8 +194,8 @@ class Options(StudyOptions):
     task: str = argument("what to learn", STUDIES)
     seed: int = seed_option(0)
     resume: bool = resume_option()
-    epochs: int | None = option(None, "passes over the training set", quick=2, least=1)
-    batch_size: int | None = option(None, "images per step", least=1)
+    epochs: int | None = option(None, "passes over the training set", quick=2, min_value=1)
+    batch_size: int | None = option(None, "images per step", min_value=1)
     sigma: float | None = option(None, "noise of the +-1 decisions")
     gain: float | None = option(None, "factor on the prior variances")
     forget: float = option(0.3, "of earlier epochs, between 0 and 1")
@@ -203,9 +203,9 @@ class Options(StudyOptions):
         None, "mirror images and shift them by up to so many pixels; -1: not"
     )
     compile: bool = option(False, "compile the step: minutes once, then two thirds of the time")
-    validate: int | None = option(None, "test on so many held-out training images", least=1)
-    rows: int | None = option(None, "train on the first rows only", quick=3000, least=1)
-    test_rows: int | None = option(None, "test on the first rows only", quick=2000, least=1)
+    validate: int | None = option(None, "test on so many held-out training images", min_value=1)
+    rows: int | None = option(None, "train on the first rows only", quick=3000, min_value=1)
+    test_rows: int | None = option(None, "test on the first rows only", quick=2000, min_value=1)
     model: Path | None = option(None, "checkpoint, by default TASK.tr in the folder")
 
 

@@ -45,7 +45,7 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     sets: list[str] = option(list(SETS), choices=SETS, quick=["boston"])
-    rows: int = option(1_500, "of training, at most", quick=300, least=50)
+    rows: int = option(1_500, "of training, at most", quick=300, min_value=50)
 
 
 def mean(train: Array, test: Array, seed: int) -> Filled:

@@ -40,16 +40,16 @@ class Options(StudyOptions):
     """How much is learnt."""
 
     seed: int = seed_option(0)
-    seeds: int = option(2, "fits of each width", quick=1, least=1)
+    seeds: int = option(2, "fits of each width", quick=1, min_value=1)
     widths: list[int] = option(
         [4, 8, 16, 24, 32, 48, 64, 128, 256, 512], "of the hidden layer", quick=[4, 16, 64],
-        least=1,
+        min_value=1,
     )  # fmt: skip
-    rows: int = option(1000, "images to learn from", quick=200, least=20)
-    test_rows: int = option(2000, "images to test on", quick=300, least=20)
+    rows: int = option(1000, "images to learn from", quick=200, min_value=20)
+    test_rows: int = option(2000, "images to test on", quick=300, min_value=20)
     noise: float = option(0.2, "share of the labels that are drawn anew")
-    epochs: int = option(200, "of the gradient learners", quick=20, least=1)
-    tagi_epochs: int = option(30, "of TAGI", quick=5, least=1)
+    epochs: int = option(200, "of the gradient learners", quick=20, min_value=1)
+    tagi_epochs: int = option(30, "of TAGI", quick=5, min_value=1)
     learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
 
 

@@ -30,8 +30,8 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(["boston", "energy"], "UCI sets", quick=["boston"], choices=UCI_NAMES)
-    splits: int = option(3, "of the rows", quick=1, least=1)
-    epochs: int = option(60, "in batches of 32", quick=3, least=1)
+    splits: int = option(3, "of the rows", quick=1, min_value=1)
+    epochs: int = option(60, "in batches of 32", quick=3, min_value=1)
 
 
 def main(argv: Sequence[str] | None = None) -> Path:

@@ -25,7 +25,7 @@ from tractable.likelihoods import Categorical, Softmax
 from tractable.priors import Normal
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.knowing import TRANSFER
 
@@ -41,11 +41,11 @@ class Options(StudyOptions):
     """How much is learnt from."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
-    rows: list[int] = option([10, 100, 1000], "of the other five digits", quick=[20], least=5)
-    first_rows: int = option(5000, "of the first five digits", quick=300, least=20)
-    first_epochs: int = option(4, "over those", quick=1, least=1)
-    epochs: int = option(10, "over the rows of the others", quick=2, least=1)
-    test_rows: int = option(1000, "of the others", quick=200, least=20)
+    rows: list[int] = option([10, 100, 1000], "of the other five digits", quick=[20], min_value=5)
+    first_rows: int = option(5000, "of the first five digits", quick=300, min_value=20)
+    first_epochs: int = option(4, "over those", quick=1, min_value=1)
+    epochs: int = option(10, "over the rows of the others", quick=2, min_value=1)
+    test_rows: int = option(1000, "of the others", quick=200, min_value=20)
     learners: list[str] = option(list(FRESH), "to compare", choices=FRESH)
 
 
@@ -94,7 +94,7 @@ def run_all(options: Options, data: tuple[Rows, Rows, Rows]) -> dict[str, Any]:
     first, others, last = data
     total = len(options.learners) * len(options.seed)
     found: dict[str, Any] = {}
-    with Parts(total, "seeds of learners") as parts:
+    with PartsProgress(total, "seeds of learners") as parts:
         for kind in options.learners:
             for seed in options.seed:
                 base: dict[str, Any] = {} if kind == "TAGI" else {"prior": Normal(0.1)}

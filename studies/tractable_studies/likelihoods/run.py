@@ -45,7 +45,7 @@ from tractable.likelihoods import (
 from tractable.predictive import Predictive
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.likelihoods import STUDY, classes, peers, rows
 from tractable_studies.likelihoods.models import Model, best_of, learnt, rounded
@@ -153,10 +153,10 @@ class Options(StudyOptions):
     """How long, how often."""
 
     seed: int = seed_option(0)
-    epochs: int = option(10, "of TAGI on the counts; others have multiples", quick=2, least=1)
-    repeats: int = option(1, "seeds, but for the folds of classes", quick=1, least=1)
-    rows: int = option(1000, "of the inverse problem", quick=200, least=50)
-    images: int = option(10_000, "of MNIST for the convolutional network", quick=500, least=100)
+    epochs: int = option(10, "of TAGI on the counts; others have multiples", quick=2, min_value=1)
+    repeats: int = option(1, "seeds, but for the folds of classes", quick=1, min_value=1)
+    rows: int = option(1000, "of the inverse problem", quick=200, min_value=50)
+    images: int = option(10_000, "of MNIST for the convolutional network", quick=500, min_value=100)
     groups: list[str] = option(list(GROUPS), choices=GROUPS, quick=["counts", "answers"])
 
 
@@ -244,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         record.metrics.setdefault(group, {})[name] = found
         lines.append([group, name, *(f"{found.get(key, math.nan):.4g}" for key in COLUMNS)])
 
-    with Parts(sum(len(known.get(group, "1")) for group in todo), "models") as parts:
+    with PartsProgress(sum(len(known.get(group, "1")) for group in todo), "models") as parts:
         for group in todo:
             if group == "images":
                 for name, found in of_images(options).items():

@@ -33,7 +33,7 @@ from tractable.data import uci
 from tractable.report.results import Comparison
 from tractable.sklearn import TAGIRegressor
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.missing import STUDY
 
@@ -136,7 +136,7 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(SETS), choices=SETS, quick=["boston", "energy"])
-    splits: int = option(3, "published splits, the first ones", quick=1, least=1)
+    splits: int = option(3, "published splits, the first ones", quick=1, min_value=1)
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES
     gaps_lines, blank_lines = [], []
-    with Parts(2 * len(options.sets) * options.splits, "parts") as parts:
+    with PartsProgress(2 * len(options.sets) * options.splits, "parts") as parts:
         for name in options.sets:
             everywhere, blank = [], []
             for split in range(options.splits):

@@ -62,21 +62,21 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     resume: bool = resume_option()
-    units: int = option(400, "per hidden layer", quick=100, least=1)
-    epochs: int = option(20, "over the images", quick=2, least=1)
-    tagi_epochs: int | None = option(None, "by default as the others", least=1)
+    units: int = option(400, "per hidden layer", quick=100, min_value=1)
+    epochs: int = option(20, "over the images", quick=2, min_value=1)
+    tagi_epochs: int | None = option(None, "by default as the others", min_value=1)
     models: list[str] | None = option(None, "only these, by name")
     lr: float = option(1e-3, "learning rate")
-    samples: int = option(1, "draws per step", least=1)
+    samples: int = option(1, "draws per step", min_value=1)
     estimator: Literal["weights", "local"] = option("local", choices=("weights", "local"))
     kl_weight: str = option("uniform", choices=("uniform", "blundell"))
     kl_scale: float = option(1.0, "factor on the divergence; below 1 the posterior is tempered")
     prior_sigma: float = option(1.0, "of the Gaussian prior")
     init: Literal["published", "he"] = option("published", choices=("published", "he"))
     rho: tuple[float, float] = option((-5.0, -4.0), "first range")
-    draws: int = option(50, "sets of weights to predict with", quick=5, least=1)
-    rows: int | None = option(None, "train on the first rows only", quick=6_000, least=1)
-    test_rows: int | None = option(None, "test on the first rows only", quick=2_000, least=1)
+    draws: int = option(50, "sets of weights to predict with", quick=5, min_value=1)
+    rows: int | None = option(None, "train on the first rows only", quick=6_000, min_value=1)
+    test_rows: int | None = option(None, "test on the first rows only", quick=2_000, min_value=1)
     validate: bool = option(
         False,
         "for choosing settings: train on the first 50,000 images, test on the other 10,000",

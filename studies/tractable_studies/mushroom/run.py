@@ -125,18 +125,18 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option((0, 1, 2), quick=[0])
     resume: bool = resume_option()
-    steps: int = option(50_000, "of each agent", quick=1500, least=1)
+    steps: int = option(50_000, "of each agent", quick=1500, min_value=1)
     agents: list[str] = option(list(AGENTS), choices=AGENTS)
     variations: int = option(
         0,
         "also compare learning rates, priors and draws, with the first seed, this long",
-        least=0,
+        min_value=0,
         metavar="STEPS",
     )
     runs: Path | None = option(
         None, "folder for the checkpoints of the runs; OUT/runs", metavar="DIR"
     )
-    jobs: int = option(n_cores(), "processes side by side", quick=1, least=1)
+    jobs: int = option(n_cores(), "processes side by side", quick=1, min_value=1)
 
 
 Histories = dict[str, list[BanditHistory]]

@@ -27,7 +27,7 @@ from tractable.likelihoods import Categorical, Softmax
 from tractable.predictive import CategoricalPredictive
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.images.run import cifar_resnet
 from tractable_studies.normalised import STUDY
@@ -127,15 +127,15 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     networks: list[str] = option(list(NETWORKS), "to learn", choices=NETWORKS)
-    epochs: int = option(10, "passes of every learner", quick=1, least=1)
-    batch_size: int = option(32, "images per step", least=1)
-    rows: int = option(50_000 - 2000, "images to learn from", quick=500, least=10)
-    validation: int = option(2000, "images to choose the rate on", quick=200, least=10)
-    test_rows: int = option(10_000, "images to test on", quick=500, least=10)
+    epochs: int = option(10, "passes of every learner", quick=1, min_value=1)
+    batch_size: int = option(32, "images per step", min_value=1)
+    rows: int = option(50_000 - 2000, "images to learn from", quick=500, min_value=10)
+    validation: int = option(2000, "images to choose the rate on", quick=200, min_value=10)
+    test_rows: int = option(10_000, "images to test on", quick=500, min_value=10)
     compile: bool = option(False, "compile TAGI's step: minutes once, then two thirds of the time")
 
 
-def run_network(name: str, sets: Sets, options: Options, parts: Parts) -> dict[str, Any]:
+def run_network(name: str, sets: Sets, options: Options, parts: PartsProgress) -> dict[str, Any]:
     """Means over seeds for both learners."""
     rate, first = best_of_rates(name, sets, options)
     found: dict[str, Any] = {"rate": rate}
@@ -157,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.notes += _NOTES
     sets = Sets.load(options.rows, options.validation, options.test_rows)
     lines, path = [], options.out
-    with Parts(len(options.networks) * len(LEARNERS) * len(options.seed), "fits") as parts:
+    with PartsProgress(len(options.networks) * len(LEARNERS) * len(options.seed), "fits") as parts:
         for name in options.networks:
             found = record.metrics[name] = run_network(name, sets, options, parts)
             record.comparison += [

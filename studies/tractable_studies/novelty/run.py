@@ -35,11 +35,11 @@ class Options(StudyOptions):
     """How much, how long."""
 
     seed: int = seed_option(0)
-    rows: int = option(10_000, "training images", quick=1_000, least=100)
-    test: int = option(1_000, "test images of either kind", quick=200, least=10)
-    epochs: int = option(15, "over them", quick=2, least=1)
-    members: int = option(3, "of the ensemble", quick=2, least=2)
-    bound: int = option(50, "draws of the latent for a log density", quick=10, least=1)
+    rows: int = option(10_000, "training images", quick=1_000, min_value=100)
+    test: int = option(1_000, "test images of either kind", quick=200, min_value=10)
+    epochs: int = option(15, "over them", quick=2, min_value=1)
+    members: int = option(3, "of the ensemble", quick=2, min_value=2)
+    bound: int = option(50, "draws of the latent for a log density", quick=10, min_value=1)
 
 
 def binarised(images: Tensor, seed: int) -> Tensor:

@@ -33,7 +33,7 @@ from tractable.predictive import Predictive, mixture
 from tractable.report.results import Comparison
 from tractable.sklearn import BBBRegressor, TAGIRegressor
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.off_data import STUDY
 from tractable_studies.off_data.rows import Array, Pair, Task, published, shuffled, sine
@@ -151,9 +151,9 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(UCI_NAMES), choices=UCI_NAMES, quick=["boston"])
-    gaps: int = option(3, "columns of a set, the first ones", quick=2, least=1)
-    toys: int = option(10, "seeds of the sine", quick=2, least=1)
-    splits: int = option(3, "published splits, but for large sets", quick=1, least=1)
+    gaps: int = option(3, "columns of a set, the first ones", quick=2, min_value=1)
+    toys: int = option(10, "seeds of the sine", quick=2, min_value=1)
+    splits: int = option(3, "published splits, but for large sets", quick=1, min_value=1)
 
 
 Job = tuple[str, str, list[tuple[Callable[[], Task], int]]]
@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES
     todo = jobs(options)
-    with Parts(len(todo), "parts") as parts:
+    with PartsProgress(len(todo), "parts") as parts:
         for group, kind, tasks in todo:
             found = mean([run_task(group, kind, make(), seed) for make, seed in tasks])
             record.metrics.setdefault(group, {})[kind] = found

@@ -34,7 +34,7 @@ from tractable.infer import derivatives, optimize
 from tractable.report.calibration import from_coverage, interval_coverage
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.optimize1d import STUDY
 
@@ -160,10 +160,10 @@ class Options(StudyOptions):
     """What is learnt, and how far the walk may go."""
 
     seed: list[int] = seed_option(range(10, 20), quick=[10, 11])
-    observations: int = option(20_000, "to learn from", quick=2000, least=1)
-    epochs: int = option(50, "passes over them", quick=40, least=1)
+    observations: int = option(20_000, "to learn from", quick=2000, min_value=1)
+    epochs: int = option(50, "passes over them", quick=40, min_value=1)
     gain: float = option(GAIN, "of the prior variances")
-    steps: int = option(500, "of the walk, at most", quick=200, least=1)
+    steps: int = option(500, "of the walk, at most", quick=200, min_value=1)
     plots: bool = option(True, "draw figure 3", also=("--figures/--no-figures",))
 
 
@@ -182,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record.notes.append("The true extrema are at -1 and +1; nearer to them is better.")
     found = {row.name: Found([], []) for row in ROWS}
     shares = []
-    with Parts(len(options.seed), "seeds") as parts:
+    with PartsProgress(len(options.seed), "seeds") as parts:
         for seed in options.seed:
             x, y = data(options.observations, seed)
             model = learn(x, y, options.epochs, seed, options.gain)

@@ -31,7 +31,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.q_learning import STUDY, baselines
 from tractable_studies.q_learning.logged import PESSIMISM, judge
@@ -59,8 +59,8 @@ class Options(StudyOptions):
     parts: list[str] = option(list(PARTS), "of the study", choices=PARTS)
     env: list[str] = option(list(STEPS), "environments", quick=["CartPole-v1"])
     methods: list[str] = option(list(USUAL), choices=METHODS, quick=["tagi", "a2c"])
-    steps: int | None = option(None, "by default 50,000 to 500,000", quick=10_000, least=1)
-    episodes: int = option(1_000, "in the deep sea", quick=200, least=100)
+    steps: int | None = option(None, "by default 50,000 to 500,000", quick=10_000, min_value=1)
+    episodes: int = option(1_000, "in the deep sea", quick=200, min_value=100)
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             old.unlink()
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     jobs = _jobs(options, runs)
-    with Parts(len(jobs), "runs") as parts:
+    with PartsProgress(len(jobs), "runs") as parts:
         for what, function, arguments in jobs:
             function(*arguments)
             parts.step(what)

@@ -36,7 +36,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.regression import STUDY
 
@@ -61,13 +61,13 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     resume: bool = resume_option()
-    units: int = option(400, "per hidden layer", quick=40, least=1)
-    epochs: int = option(1500, "over the data", quick=20, least=1)
-    tagi_epochs: int = option(40, "of TAGI", quick=5, least=1)
+    units: int = option(400, "per hidden layer", quick=40, min_value=1)
+    epochs: int = option(1500, "over the data", quick=20, min_value=1)
+    tagi_epochs: int = option(40, "of TAGI", quick=5, min_value=1)
     models: list[str] | None = option(None, "only these, by name")
-    members: int = option(25, "of an ensemble", quick=3, least=1)
-    samples: int = option(5, "draws per step", least=1)
-    draws: int = option(5000, "sets of weights to evaluate with", quick=100, least=1)
+    members: int = option(25, "of an ensemble", quick=3, min_value=1)
+    samples: int = option(5, "draws per step", min_value=1)
+    draws: int = option(5000, "sets of weights to evaluate with", quick=100, min_value=1)
     lr: float = option(1e-3, "learning rate")
 
     def check(self) -> None:
@@ -283,7 +283,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     data = draw(options.seed)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     names, models = list(options.models or makers), {}
-    with Parts(len(names), "models", bar=False) as parts:
+    with PartsProgress(len(names), "models", bar=False) as parts:
         for name in names:
             models[name] = train(name, makers[name](), data, options, folder / f"{name}.tr")
             record.metrics[name] = evaluate(models[name], data, options.draws)

@@ -23,7 +23,7 @@ from tractable.data import mnist
 from tractable.likelihoods import Categorical, Softmax
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.rows import STUDY
 
@@ -132,8 +132,8 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     nets: list[str] = option(list(NETS), "networks", choices=list(NETS))
-    images: int = option(60_000, "to learn from", quick=600, least=100)
-    epochs: int = option(1, "passes over them", quick=1, least=1)
+    images: int = option(60_000, "to learn from", quick=600, min_value=100)
+    epochs: int = option(1, "passes over them", quick=1, min_value=1)
 
 
 def run(name: str, options: Options, sets: Sets, parts: Any) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
     sets, path, lines = Sets.load(options.images), options.out, []
-    with Parts(len(options.nets) * len(options.seed) * len(WAYS), "fits") as parts:
+    with PartsProgress(len(options.nets) * len(options.seed) * len(WAYS), "fits") as parts:
         for name in options.nets:
             found = record.metrics[name] = run(name, options, sets, parts)
             record.comparison += [

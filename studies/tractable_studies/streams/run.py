@@ -25,7 +25,7 @@ from tractable import metrics
 from tractable.cli.output import print_line, print_table
 from tractable.report.results import Comparison
 from tractable_studies.framework.options import StudyOptions, option, parse, seed_option, settings
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.streams import STUDY, worlds
 
@@ -120,9 +120,11 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     parts: list[str] = option(["jump", "drift", "change"], choices=["jump", "drift", "change"])
-    updates: int = option(500_000, "before the jump", quick=5_000, least=1)
-    rows: int = option(1_000_000, "of the drifting stream", quick=20_000, least=100)
-    turn: int = option(100_000, "rows of a full turn of the drifting truth", quick=20_000, least=1)
+    updates: int = option(500_000, "before the jump", quick=5_000, min_value=1)
+    rows: int = option(1_000_000, "of the drifting stream", quick=20_000, min_value=100)
+    turn: int = option(
+        100_000, "rows of a full turn of the drifting truth", quick=20_000, min_value=1
+    )
 
 
 Job = tuple[str, str, Callable[[], Metrics]]
@@ -179,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
     todo = jobs(options)
-    with Parts(len(todo), "parts") as parts:
+    with PartsProgress(len(todo), "parts") as parts:
         for part, name, action in todo:
             record.metrics.setdefault(part, {})[name] = action()
             record.comparison = compare(record.metrics)

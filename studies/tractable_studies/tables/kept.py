@@ -14,7 +14,7 @@ Fold = dict[str, float]
 
 
 class Kept:
-    """Finished folds, by table and method.
+    """CachedParts folds, by table and method.
 
     Args:
         folder: of the results; what its file holds is gone on from.

@@ -29,7 +29,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.tables import STUDY, scores
 from tractable_studies.tables.kept import Fold, Kept
@@ -92,7 +92,7 @@ def jobs(options: Options, kept: Kept) -> list[Job]:
 def compute(todo: list[Job], kept: Kept, seed: int) -> None:
     """Run and keep fold after fold."""
     held: tuple[str, Array, Array] | None = None
-    with Parts(len(todo), "folds") as parts:
+    with PartsProgress(len(todo), "folds") as parts:
         for table, method, number in todo:
             if held is None or held[0] != table:
                 held = (table, *rows(table))

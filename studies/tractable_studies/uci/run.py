@@ -7,7 +7,7 @@ hidden layer of 50 (100 for Protein), noise chosen per set by cross-validation.
     python -m tractable_studies.uci.run
     python -m tractable_studies.uci.run --sets boston energy --splits 5
 
-Finished splits are kept in ``uci-splits.json`` in the folder, and not computed again.
+CachedParts splits are kept in ``uci-splits.json`` in the folder, and not computed again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tractable_studies.framework.options import (
     seed_option,
     settings,
 )
-from tractable_studies.framework.progress import Parts
+from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 from tractable_studies.uci import STUDY
 
@@ -110,14 +110,14 @@ class Options(StudyOptions):
     sets: list[str] = option(
         list(PUBLISHED), choices=PUBLISHED, quick=["boston", "concrete", "energy", "wine"]
     )
-    splits: int | None = option(None, "the first splits only", quick=2, least=1)
+    splits: int | None = option(None, "the first splits only", quick=2, min_value=1)
     epochs: int | None = option(
-        None, "passes; by default as many as TAGI chooses", quick=20, least=1
+        None, "passes; by default as many as TAGI chooses", quick=20, min_value=1
     )
 
 
 class Splits:
-    """Finished splits, kept in a file so that they are not computed again."""
+    """CachedParts splits, kept in a file so that they are not computed again."""
 
     def __init__(self, options: Options) -> None:
         self.path = options.out / "uci-splits.json"
@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
     counts = {name: min(options.splits or 100, uci(name).n_splits) for name in options.sets}
     ready = sum(min(len(splits.of(name)), count) for name, count in counts.items())
     rows, shares = [], {}
-    with Parts(sum(counts.values()), "splits", ready) as parts:
+    with PartsProgress(sum(counts.values()), "splits", ready) as parts:
         for name, count in counts.items():
             while len(splits.of(name)) < count:
                 found = splits.run(name)

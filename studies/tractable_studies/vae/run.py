@@ -47,19 +47,21 @@ class Options(StudyOptions):
     """How long, how many samples."""
 
     seed: int = seed_option(0)
-    epochs: int = option(500, "of the usual bound", quick=1, least=1)
+    epochs: int = option(500, "of the usual bound", quick=1, min_value=1)
     importance_epochs: list[int] = option(
-        [60, 20], "of the weighted one, after it, in stages", quick=[1, 1], least=0
+        [60, 20], "of the weighted one, after it, in stages", quick=[1, 1], min_value=0
     )
-    samples: list[int] = option([5, 50], "of each stage", quick=[2, 5], least=2)
-    batch_size: int = option(100, "images of an update", least=1)
+    samples: list[int] = option([5, 50], "of each stage", quick=[2, 5], min_value=2)
+    batch_size: int = option(100, "images of an update", min_value=1)
     lr: float = option(3e-3, "of Adam, to zero by a cosine")
     importance_lr: float = option(1e-3, "of every stage of the weighted bound")
-    importance_batch: list[int] = option([100, 20], "images of an update of it, by stage", least=1)
-    rows: int = option(60_000, "training images", quick=2_000, least=100)
-    test: int = option(10_000, "test images", quick=200, least=10)
-    exact: int = option(500, "test images for 5,000 draws", quick=20, least=2)
-    draws: int = option(5_000, "of the latent, for those", quick=200, least=2)
+    importance_batch: list[int] = option(
+        [100, 20], "images of an update of it, by stage", min_value=1
+    )
+    rows: int = option(60_000, "training images", quick=2_000, min_value=100)
+    test: int = option(10_000, "test images", quick=200, min_value=10)
+    exact: int = option(500, "test images for 5,000 draws", quick=20, min_value=2)
+    draws: int = option(5_000, "of the latent, for those", quick=200, min_value=2)
     resume: bool = resume_option()
 
     def check(self) -> None:

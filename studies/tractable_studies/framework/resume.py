@@ -1,4 +1,4 @@
-"""Parts of a study that are finished, each a small file in the folder of its results."""
+"""Results of finished parts of a study, each in a file in the folder of its results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from tractable.persistence.atomic import write_text
 
 
-class Finished:
-    """Finished parts, so that a study goes on where it ended; several runs may share a folder.
+class CachedParts:
+    """Results of finished parts, so that a study can be resumed; runs may share a folder.
 
     Args:
-        folder: the folder of the results.
-        settings: what the results of a part depend on; parts with other settings are not used.
-        resume: whether to use what is there.
+        folder: folder of the results.
+        settings: settings that affect the results; parts with other settings are ignored.
+        resume: whether to use existing files.
     """
 
     def __init__(self, folder: str | Path, settings: dict[str, Any], resume: bool) -> None:
@@ -26,7 +26,7 @@ class Finished:
         self.mark = hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def get(self, name: str, compute: Callable[[], Any]) -> Any:
-        """A part as JSON values, from its file or computed."""
+        """Return the result of a part as JSON values, from its file or computed."""
         path = self.folder / f"{name}.{self.mark}.ckpt"
         if self.resume and path.is_file():
             return json.loads(path.read_text())
