@@ -56,7 +56,7 @@ def fgsm(
         bounds: lowest and highest valid entry, for example ``(0.0, 1.0)`` for images: results
             are clamped to it. Default: None, no clamping.
         batch_size: rows at once.
-        options: of the learner's ``predict``, for example ``n_weight_samples=10``.
+        options: arguments of the learner's ``predict``, for example ``n_weight_samples=10``.
 
     Raises:
         InvalidInput: an entry of ``X`` lies outside ``bounds``.
@@ -99,7 +99,7 @@ def pgd(
             move is clamped to it. Default: None, no clamping.
         batch_size: rows at once.
         generator: for a random start within ``epsilon``; without it the start is the input.
-        options: of the learner's ``predict``.
+        options: arguments of the learner's ``predict``.
 
     Raises:
         InvalidInput: an entry of ``X`` lies outside ``bounds``.
@@ -138,7 +138,7 @@ def robustness(
         epsilons: sizes of the perturbation, in the units of ``X``.
         bounds: lowest and highest valid entry, for example ``(0.0, 1.0)`` for images: perturbed
             inputs are clamped to it. Default: None, no clamping.
-        options: of the learner's ``predict``.
+        options: arguments of the learner's ``predict``.
 
     Raises:
         InvalidInput: an entry of ``X`` lies outside ``bounds``.
