@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tractable.plots.style import (
     COLORS,
     INK,
+    Array,
     array,
     get_axes,
     legend,
@@ -67,28 +68,50 @@ def prediction_bands(
     order = np.argsort(at, kind="stable")
     at = at[order]
     prefix = "" if label is None else f"{label}, "
-    for rank, level in enumerate(sorted(levels, reverse=True)):
-        low, high = (vector(side, "an interval")[order] for side in predictive.interval(level))
-        ax.fill_between(
-            at, low, high,
-            color=color, alpha=0.16 + 0.12 * rank, linewidth=0, label=f"{prefix}{level:.0%}",
-        )  # fmt: skip
+
+    def interval(level: float) -> tuple[Array, Array]:
+        low, high = (vector(end, "an interval")[order] for end in predictive.interval(level))
+        return low, high
+
+    _fill_intervals(ax, at, interval, levels, color, prefix)
     for function in functions:
         ax.plot(at, function[order], color=color, alpha=0.45, linewidth=0.8)
     if truth is not None:
         ax.plot(at, vector(truth, "truth")[order], "--", color=INK, linewidth=1.2, label="truth")
     ax.plot(at, mean[order], color=color, linewidth=2, label=label or "mean")
     if data is not None:
-        data_x, data_y = vector(data[0], "data inputs"), vector(data[1], "data targets")
-        is_dense = len(data_x) > 200
-        ax.plot(
-            data_x, data_y, ".",
-            color=COLORS[-1], markersize=4 if is_dense else 7, alpha=0.5 if is_dense else 0.9,
-            markeredgewidth=0, label="data", zorder=2.5,
-        )  # fmt: skip
+        _draw_data(ax, data)
     style_axes(ax, xlabel="x", ylabel="y")
     legend(ax)
     return ax
+
+
+def _fill_intervals(
+    ax: Axes,
+    x: Any,
+    interval: Callable[[float], tuple[Array, Array]],
+    levels: Sequence[float],
+    color: str,
+    prefix: str = "",
+) -> None:
+    """Shade the intervals of several levels; smaller ones are drawn later and darker."""
+    for rank, level in enumerate(sorted(levels, reverse=True)):
+        low, high = interval(level)
+        ax.fill_between(
+            x, low, high,
+            color=color, alpha=0.16 + 0.12 * rank, linewidth=0, label=f"{prefix}{level:.0%}",
+        )  # fmt: skip
+
+
+def _draw_data(ax: Axes, data: tuple[Any, Any]) -> None:
+    """Draw training data as points, smaller and fainter if there are many."""
+    x, y = vector(data[0], "data inputs"), vector(data[1], "data targets")
+    is_dense = len(x) > 200
+    ax.plot(
+        x, y, ".",
+        color=COLORS[-1], markersize=4 if is_dense else 7, alpha=0.5 if is_dense else 0.9,
+        markeredgewidth=0, label="data", zorder=2.5,
+    )  # fmt: skip
 
 
 def _sampled_functions(predictive: Predictive, samples: Any, n_rows: int) -> Any:
@@ -151,12 +174,12 @@ def forecast(
         times, values = array(history[0]), array(history[1])
         values = values if values.ndim == 1 else values[:, series]
         ax.plot(times, values, color=INK, linewidth=1.0, label="series")
-    for rank, level in enumerate(sorted(levels, reverse=True)):
-        low, high = (own(side) for side in forecast.interval(level))
-        ax.fill_between(
-            forecast.times, low, high,
-            color=color, alpha=0.16 + 0.12 * rank, linewidth=0, label=f"{level:.0%}",
-        )  # fmt: skip
+
+    def interval(level: float) -> tuple[Array, Array]:
+        low, high = (own(end) for end in forecast.interval(level))
+        return low, high
+
+    _fill_intervals(ax, forecast.times, interval, levels, color)
     if n_paths:
         for path in own(forecast.sample(n_paths)):
             ax.plot(forecast.times, path, color=color, alpha=0.45, linewidth=0.8)

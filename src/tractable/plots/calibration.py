@@ -35,8 +35,7 @@ def reliability(
         predictive: predictions of classes, or a result of ``metrics.reliability``.
         y: observed classes; not needed with a result of ``metrics.reliability``.
         n_bins: number of bins of equal width.
-        min_count: minimum number of rows in a bin that is drawn, because the accuracy in bins with
-            few rows is mostly noise.
+        min_count: minimum number of rows in a bin that is drawn; fewer rows show mostly noise.
         show_counts: whether to show the share of rows in each bin as bars at the bottom.
         label: name of the model in the legend, to which its calibration error is added.
         color: color of the curve. Default: the next one of the palette.

@@ -63,8 +63,7 @@ class GaussianCopula:
 
     Attributes:
         mean: mean score of each column, ``[columns]``.
-        covariance: covariance of the scores, ``[columns, columns]``; variances ``[columns]`` for
-            more than ``MAX_COLUMNS`` columns, which are independent.
+        covariance: ``[columns, columns]``; variances ``[columns]`` for independent columns.
         table: quantiles of each column at evenly spaced levels, ``[columns, N_KNOTS]``.
         kind: ``CONTINUOUS``, ``STEPS`` or ``BINARY`` for each column, ``[columns]``.
         groups: columns that are the levels of one category, of which one is 1 and the others 0.

@@ -148,11 +148,9 @@ class Regressor(RegressorMixin, Estimator):
         return self
 
     def predictive(self, X: Any) -> Predictive:
-        """Return the predictive distribution of the target for each row, in the units of the data.
+        """Return the predictive distribution of each row, in the units of the data.
 
-        For rows with missing values it is a mixture over their possible values. ``epistemic`` is
-        the part of the variance that more data (and the missing values) would remove, ``aleatoric``
-        the noise.
+        For rows with missing values it is a mixture over their possible values.
 
         Args:
             X: inputs, ``(n_samples, n_features)``.
