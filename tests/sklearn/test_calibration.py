@@ -32,23 +32,23 @@ def predicted(errors, within, between=0.0, extrapolation=0.0, sigma=0.01):
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
-def test_doubt_that_is_too_large_is_made_as_large_as_the_errors(share):
+def test_the_epistemic_scale_matches_the_errors(share):
     errors = np.random.default_rng(0).normal(size=800) * math.sqrt(share)
     assert calibration.epistemic_scale([predicted(errors, 1.0)]) == pytest.approx(share, rel=0.01)
 
 
-def test_factors_have_a_floor_and_are_never_above_one():
+def test_the_epistemic_scale_lies_between_a_quarter_and_one():
     rng = np.random.default_rng(1)
     assert calibration.epistemic_scale([predicted(0.1 * rng.normal(size=300), 1.0)]) == 0.25
     assert calibration.epistemic_scale([predicted(3 * rng.normal(size=300), 1.0)]) == 1.0
 
 
-def test_noise_is_what_makes_up_for_errors_if_it_can():
+def test_the_noise_is_scaled_rather_than_the_epistemic_variance():
     errors = np.random.default_rng(2).normal(size=400)
     assert calibration.epistemic_scale([predicted(errors, 0.1, sigma=1.0)]) == 1.0
 
 
-def test_few_rows_do_not_decide():
+def test_the_epistemic_scale_is_one_with_few_held_out_rows():
     errors = 0.1 * np.random.default_rng(3).normal(size=calibration.MIN_HELD_OUT_ROWS)
     assert (
         calibration.epistemic_scale([predicted(errors[:30], 1.0), predicted(errors[30:], 1.0)]) < 1
@@ -74,7 +74,7 @@ def test_the_variance_within_parts_of_outputs():
 
 
 @pytest.mark.parametrize("n_estimators", [1, 3])
-def test_a_learner_predicts_with_less_doubt(n_estimators):
+def test_a_learner_predicts_with_a_scaled_epistemic_variance(n_estimators):
     x = torch.linspace(-1, 1, 60)[:, None]
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
     model = tr.Ensemble(net, Normal(), n_estimators=n_estimators, learner=tr.TAGI)
@@ -101,7 +101,7 @@ def exact():
     return TAGIRegressor(random_state=0).fit(x, y)
 
 
-def test_targets_without_noise_are_doubted_less(exact):
+def test_targets_without_noise_have_an_epistemic_scale_below_one(exact):
     assert exact.epistemic_scale_ < 1
     x, y = data(1300)
     new, targets = x[300:], torch.from_numpy(y[300:])
@@ -116,7 +116,7 @@ def test_targets_without_noise_are_doubted_less(exact):
     assert covered < ((low <= targets) & (targets <= high)).double().mean()
 
 
-def test_a_file_remembers_it(exact, tmp_path):
+def test_a_file_contains_the_epistemic_scale(exact, tmp_path):
     x, _ = data(20)
     exact.save(tmp_path / "model")
     again = TAGIRegressor.load(tmp_path / "model")
@@ -125,7 +125,7 @@ def test_a_file_remembers_it(exact, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1.5, "half", True])
-def test_a_file_with_a_factor_that_cannot_be_is_refused(exact, tmp_path, wrong):
+def test_a_file_with_an_invalid_epistemic_scale_is_refused(exact, tmp_path, wrong):
     exact.save(tmp_path / "model")
     tensors, header = model_file.read(tmp_path / "model")
     header["estimator"]["doubt"] = wrong
@@ -134,7 +134,7 @@ def test_a_file_with_a_factor_that_cannot_be_is_refused(exact, tmp_path, wrong):
         TAGIRegressor.load(tmp_path / "model")
 
 
-def test_a_learner_begun_anew_is_one_made_anew():
+def test_a_reinitialized_learner_equals_a_new_one():
     x = torch.linspace(-1, 1, 60)[:, None]
     net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
     first = tr.Ensemble(net, Normal(), n_estimators=2, learner=tr.TAGI, seed=3)

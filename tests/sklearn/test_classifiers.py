@@ -112,7 +112,7 @@ def test_wrong_labels_are_refused(estimator):
 
 
 @each
-def test_what_more_data_would_remove_is_kept_apart(estimator):
+def test_epistemic_and_aleatoric_parts_are_separate(estimator):
     X, y = overlapping(200, 0)
     model = clone(estimator).set_params(epochs=3).fit(X, y)
     p = model.predictive(X)
@@ -136,7 +136,7 @@ def rare(rows=400):
 
 
 @each
-def test_balanced_classes_find_more_of_the_rare_one(estimator):
+def test_balanced_class_weights_increase_the_recall_of_the_rare_class(estimator):
     X, y = rare()
     plain = clone(estimator).fit(X, y)
     balanced = clone(estimator).set_params(class_weight="balanced").fit(X, y)

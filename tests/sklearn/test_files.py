@@ -67,7 +67,7 @@ def test_priors_are_kept(data, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [TAGIRegressor, TAGIClassifier])
-def test_the_refit_mode_of_calibration_is_kept(kind, data, tmp_path):
+def test_calibration_by_cross_validation_is_in_a_file(kind, data, tmp_path):
     y = (data[1] > 50).astype(int) if kind is TAGIClassifier else data[1]
     model = kind((4,), epochs=1, n_estimators=1, calibrate="cv", random_state=0)
     model.fit(data[0][:30], y[:30]).save(tmp_path / "model")

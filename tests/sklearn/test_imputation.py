@@ -112,7 +112,7 @@ def test_columns_that_only_look_like_levels():
     assert category_columns(gaps) == []  # a level cannot be missing alone
 
 
-def test_the_points_are_even():
+def test_sobol_normals_are_standardized():
     points = sobol_normals(5)
     assert points.shape == (N_DRAWS, 5)
     assert float(points.mean(0).abs().max()) < 1e-12
@@ -135,7 +135,7 @@ def test_rows_to_learn_from_are_gaussian_where_cells_are_missing():
     assert not hasattr(whole.as_gaussian(torch.ones(2)), "variance")
 
 
-def test_a_scale_by_the_cells_that_are_there():
+def test_missing_values_are_left_out_of_the_scale():
     x = torch.tensor([[1.0, 5.0], [3.0, NAN], [NAN, 7.0]], dtype=torch.float64)
     scaler = standardizer_of(x)
     assert scaler.mean.tolist() == [2.0, 6.0]
@@ -149,7 +149,7 @@ def fitted():
     return TAGIRegressor(**QUICK).fit(X, y)
 
 
-def test_the_doubt_of_the_most_important_column_shows(fitted):
+def test_intervals_widen_if_the_most_important_column_is_missing(fitted):
     """RMSE 8 becomes 41, and the error bars know it."""
     X, y = houses(1000, 1)
     known = fitted.predict(X, return_std=True)[1].mean()
@@ -162,7 +162,7 @@ def test_the_doubt_of_the_most_important_column_shows(fitted):
     assert abs(np.sqrt(np.mean((mean - y) ** 2)) / std.mean() - 1) < 0.12
 
 
-def test_a_row_depends_on_no_other(fitted):
+def test_a_prediction_does_not_depend_on_other_rows(fitted):
     X, _ = houses(5, 2)
     X[1, 0], X[3, :] = NAN, NAN
     together = fitted.predict(X, return_std=True)
@@ -190,7 +190,7 @@ def test_gaps_among_the_training_rows(tmp_path):
     np.testing.assert_array_equal(model.predict(X[:20]), again.predict(X[:20]))
 
 
-def test_classes_with_gaps_are_less_sure():
+def test_probabilities_with_missing_values_are_less_extreme():
     rng = np.random.default_rng(6)
     label = rng.integers(0, 2, 300)
     X = np.column_stack([3 * label + rng.normal(size=300), rng.normal(size=300)])
@@ -258,14 +258,14 @@ def test_a_log_density_warns_once_of_unseen_levels(kind):
     np.testing.assert_array_equal(found, p.log_prob(torch.as_tensor(y[:6])).numpy())
 
 
-def test_text_that_names_rows_is_refused():
+def test_text_with_a_value_per_row_is_refused():
     X, y = frame(60)
     X["name"] = [f"n{i}" for i in range(60)]
     with pytest.raises(ValueError, match="'name' is text with 60 different values in 60 rows"):
         TAGIRegressor(**QUICK).fit(X, y)
 
 
-def test_plain_frames_are_as_they_were():
+def test_frames_of_numbers_need_no_encoder():
     X, y = frame(60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -273,7 +273,7 @@ def test_plain_frames_are_as_they_were():
     assert model.encoder_ is None
 
 
-def test_columns_in_another_order_or_gone_are_named_as_that():
+def test_columns_in_another_order_or_missing_are_named():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"size": np.arange(30.0), "town": ["a", "b", "c"] * 10})
     model = TAGIRegressor(hidden_layer_sizes=(), epochs=1, n_estimators=1, calibrate=False)

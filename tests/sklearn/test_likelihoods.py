@@ -41,7 +41,7 @@ SMALL = {
 }
 
 
-def test_every_kind_has_targets_here() -> None:
+def test_every_likelihood_has_test_targets() -> None:
     assert TARGETS.keys() == KINDS.keys()
 
 
@@ -148,7 +148,7 @@ CLASSIFIERS = {
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_levels_with_a_stated_order(kind: type[Any], tmp_path: Path) -> None:
+def test_classes_have_the_given_order(kind: type[Any], tmp_path: Path) -> None:
     labels = NAMES[GRADES]
     model = kind(ordered=NAMES.tolist(), **CLASSIFIERS[kind]).fit(X, labels)
     assert model.classes_.tolist() == NAMES.tolist()
@@ -163,7 +163,7 @@ def test_levels_with_a_stated_order(kind: type[Any], tmp_path: Path) -> None:
     model.partial_fit(X[:5], labels[:5])
 
 
-def test_numbers_are_in_order_as_they_are() -> None:
+def test_ordered_numbers_are_sorted() -> None:
     named = TAGIClassifier(ordered=NAMES.tolist(), **CLASSIFIERS[TAGIClassifier])
     plain = TAGIClassifier(ordered=True, **CLASSIFIERS[TAGIClassifier])
     named.fit(X, NAMES[GRADES])
@@ -172,7 +172,7 @@ def test_numbers_are_in_order_as_they_are() -> None:
     assert plain.learner_.likelihood.levels == 4
 
 
-def test_a_level_may_be_stated_and_never_seen() -> None:
+def test_an_ordered_class_may_have_no_rows() -> None:
     labels = NAMES[GRADES]
     model = TAGIClassifier(ordered=[*NAMES, "perfect"], **CLASSIFIERS[TAGIClassifier])
     model.fit(X, labels)

@@ -22,7 +22,7 @@ def rows(n=200, seed=0):
     return X, X[:, 0] + 0.5 * np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=n)
 
 
-def test_it_is_taken_for_targets_that_scatter_by_a_share_of_their_size():
+def test_the_logarithm_is_learned_for_multiplicative_noise():
     X, y = rows()
     model = TAGIRegressor(**FAST).fit(X, np.exp(y))
     assert model.target_log_transform_.shift == pytest.approx(0.02 * np.median(np.exp(y)), rel=0.05)
@@ -37,7 +37,7 @@ def test_it_is_taken_for_targets_that_scatter_by_a_share_of_their_size():
     assert bool((low > -model.target_log_transform_.shift).all())
 
 
-def test_it_is_left_for_targets_that_scatter_evenly():
+def test_the_logarithm_is_not_learned_for_additive_noise():
     X, y = rows()
     assert TAGIRegressor(**FAST).fit(X, y + 20).target_log_transform_ is None
     assert TAGIRegressor(**FAST).fit(X, y).target_log_transform_ is None  # not positive
@@ -59,7 +59,7 @@ def test_the_density_is_that_of_the_logarithm_over_the_target():
     assert bool(np.isfinite(model.log_prob(X[:1], [0.0])).all())  # rare, not impossible
 
 
-def test_it_is_kept_in_a_file_and_by_further_rows(tmp_path):
+def test_the_logarithm_is_kept_by_files_and_partial_fit(tmp_path):
     X, y = rows()
     model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
     model.save(tmp_path / "model")
@@ -72,7 +72,7 @@ def test_it_is_kept_in_a_file_and_by_further_rows(tmp_path):
         again.partial_fit(X[:2], [1.0, -2.0])
 
 
-def test_far_away_nothing_grows_by_powers():
+def test_extrapolated_predictions_do_not_grow_exponentially():
     X, y = rows()
     model = TAGIRegressor(**FAST, log_target=True).fit(X, np.exp(y))
     far = np.array([[50.0, 0.0], [100.0, 0.0]])
@@ -82,7 +82,7 @@ def test_far_away_nothing_grows_by_powers():
     assert np.all(np.isfinite(model.predict(far, return_std=True)[1]))
 
 
-def test_what_has_no_logarithm_is_refused():
+def test_targets_without_a_logarithm_are_refused():
     X, y = rows(30)
     with pytest.raises(ValueError, match="row 0 has 0"):
         TAGIRegressor(**FAST, log_target=True).fit(X, np.zeros(30))
@@ -90,7 +90,7 @@ def test_what_has_no_logarithm_is_refused():
         TAGIRegressor(log_target="yes").fit(X, y)
 
 
-def test_it_is_tried_for_one_skewed_positive_target():
+def test_the_logarithm_is_tried_for_one_skewed_positive_target():
     draw = torch.randn(500, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert is_log_candidate(draw.exp())
     assert not is_log_candidate(draw + 10)

@@ -56,7 +56,7 @@ def test_a_trial_is_a_fit_without_the_rows_it_is_scored_on():
     assert torch.allclose(tried.scores, expected.double())
 
 
-def test_tenths_are_held_out_in_turn_and_never_twice():
+def test_folds_are_disjoint_tenths():
     for n, many in ((100, 5), (600, 3), (2_000, 1)):
         parts = choose_folds(n, 3)
         assert [len(part) for part in parts] == [n // 10] * many
@@ -94,7 +94,7 @@ def every(script, first, **without):
     )[0]
 
 
-def test_what_stands_is_kept_in_near_ties():
+def test_the_first_configuration_is_kept_in_near_ties():
     first = TrialConfig((64, 64), 40)
     near = scripted(
         lambda s: (
@@ -104,7 +104,7 @@ def test_what_stands_is_kept_in_near_ties():
     assert every(near, first).config == first
 
 
-def test_the_better_number_of_epochs_is_taken_and_then_the_rest():
+def test_epochs_are_selected_before_relevance():
     first = TrialConfig((64, 64), 40)
     few = scripted(
         lambda s: -0.1 * abs(s.epochs - 5) + s.relevance_rounds - 9.0 * (not s.hidden_layer_sizes)
@@ -117,7 +117,7 @@ def test_the_better_number_of_epochs_is_taken_and_then_the_rest():
     )
 
 
-def test_a_linear_model_is_taken_where_the_network_is_no_better():
+def test_a_linear_model_is_selected_unless_the_network_is_better():
     first = TrialConfig((64, 64), 40)
     alike = scripted(lambda s: -0.01 * abs(s.epochs - (40 if s.hidden_layer_sizes else 20)))
     assert every(alike, first).config == TrialConfig((), 20)
@@ -129,7 +129,7 @@ def test_a_linear_model_is_taken_where_the_network_is_no_better():
     assert {s.epochs for s in given.asked} == {7}
 
 
-def test_a_network_is_compared_with_a_linear_model_as_the_ensemble_it_will_be():
+def test_a_linear_model_is_compared_with_the_ensemble():
     first = TrialConfig((64, 64), 40)
     script = scripted(lambda s: 0.0)
     alone = script.scored
@@ -140,7 +140,7 @@ def test_a_network_is_compared_with_a_linear_model_as_the_ensemble_it_will_be():
     assert every(script, first, n_estimators=3).config == first
 
 
-def test_noise_asks_for_fewer_epochs():
+def test_noisy_targets_get_fewer_epochs():
     first = TrialConfig((16,), 40)
     exact, noisy = (
         select_config(
@@ -151,7 +151,7 @@ def test_noise_asks_for_fewer_epochs():
     assert noisy.epochs <= 10 < 20 <= exact.epochs
 
 
-def test_straight_data_get_a_linear_model_and_bent_ones_do_not():
+def test_linear_data_get_a_linear_model():
     X, y = rows(0.1, 150)
     straight = X @ [1.0, -2.0, 0.5] + 0.3 * np.random.default_rng(1).normal(size=150)
     model = TAGIRegressor(random_state=0, n_estimators=2).fit(X, straight)
@@ -162,7 +162,7 @@ def test_straight_data_get_a_linear_model_and_bent_ones_do_not():
     ] == (64, 64)
 
 
-def test_useless_columns_are_shrunk_away():
+def test_irrelevant_columns_get_small_factors():
     X, _ = rows(0.25, 1_300, columns=43)
     y = np.sin(2 * X[:, 0]) + X[:, 1] + np.abs(X[:, 2]) + 0.25 * X[:, 40]
     (X, y), new = (X[:300], y[:300]), (X[300:], y[300:])
@@ -178,7 +178,7 @@ def test_useless_columns_are_shrunk_away():
     assert 1 - model.score(*new) < 0.5 * (1 - plain.score(*new))
 
 
-def test_labels_that_are_coin_tosses_are_not_learnt():
+def test_random_labels_are_not_learned():
     rng = np.random.default_rng(1)
     X, new = rng.normal(size=(2, 300, 5))
     model = TAGIClassifier(random_state=0).fit(X, rng.integers(0, 2, 300))
@@ -186,7 +186,7 @@ def test_labels_that_are_coin_tosses_are_not_learnt():
     assert model.predict_proba(new).max() < 0.8
 
 
-def test_the_noise_of_decisions_suits_held_out_rows():
+def test_the_noise_of_decisions_is_calibrated():
     """Labels with one of five turned round: probabilities must not be near 0 or 1."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(1_500, 2))
@@ -217,7 +217,7 @@ def test_below_twenty_rows_nothing_is_held_out():
         ({"calibrate": "no"}, "calibrate must be True, False or 'cv', got 'no'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(setting, said):
+def test_invalid_parameters_are_refused(setting, said):
     X, y = rows(0.1, 30)
     with pytest.raises(ValueError, match=said):
         TAGIRegressor(**setting).fit(X, y)

@@ -40,7 +40,7 @@ def test_coefficients_are_those_of_greatest_posterior_density():
     assert b[[1, 3]].abs().max() < 0.3
 
 
-def test_one_noise_is_kept_where_it_serves():
+def test_constant_noise_is_kept():
     assert select_noise_model([residuals(slope=0.0)], seed=0) is None
     assert select_noise_model([residuals(n=MIN_HELD_OUT_ROWS - 1, slope=2.0)], seed=0) is None
     both = select_noise_model(
@@ -51,7 +51,7 @@ def test_one_noise_is_kept_where_it_serves():
     assert float(both.coefficients[1, 2]) > 0.7
 
 
-def test_a_few_wild_errors_do_not_set_the_noise():
+def test_outliers_hardly_change_the_noise_model():
     found = residuals()
     b = fit_coefficients(found)
     found.square[:4] = 1e6
@@ -98,7 +98,7 @@ def shapes(seed):
     return np.column_stack([about[kind], grid]).astype(float), y, kind
 
 
-def test_growth_is_faster_where_whole_kinds_of_rows_surprise():
+def test_growth_of_the_variance_is_larger_for_unknown_groups():
     settings = {
         "hidden_layer_sizes": (32, 32),
         "epochs": 40,
@@ -121,7 +121,7 @@ def test_growth_is_faster_where_whole_kinds_of_rows_surprise():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_noise_model_is_judged_by_rows_it_was_not_fitted_to(seed, monkeypatch):
+def test_a_noise_model_is_compared_on_held_out_halves(seed, monkeypatch):
     halves, at = [], Residuals.at
     monkeypatch.setattr(Residuals, "at", lambda self, rows: halves.append(rows) or at(self, rows))
     select_noise_model([residuals(n=101)], seed)

@@ -43,7 +43,7 @@ def test_factors_make_students_t(degrees):
         assert found == pytest.approx(stats.t.cdf(at, degrees), abs=0.01)
 
 
-def test_tails_are_chosen_where_errors_have_them():
+def test_heavy_tails_are_selected_for_heavy_tailed_errors():
     rng = np.random.default_rng(0)
     heavy = select_noise_scales([residuals(rng.standard_t(3, 400))], None)
     assert heavy is not None
@@ -52,7 +52,7 @@ def test_tails_are_chosen_where_errors_have_them():
     assert select_noise_scales([residuals(rng.standard_t(2, MIN_HELD_OUT_ROWS - 1))], None) is None
 
 
-def test_what_the_noise_depends_on_is_taken_off_first():
+def test_tails_are_selected_after_the_noise_model():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(600, 1))
     found = residuals(rng.normal(size=600) * np.exp(0.8 * x[:, 0]), x)

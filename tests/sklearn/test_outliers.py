@@ -10,7 +10,7 @@ from tractable.sklearn import TAGIClassifier, TAGIRegressor
 from tractable.sklearn.preprocessing import clip_outliers
 
 
-def test_values_that_belong_are_left_as_they_are():
+def test_heavy_tails_and_rare_levels_are_not_clipped():
     rng = np.random.default_rng(0)
     columns = [rng.normal(size=500), rng.lognormal(0, 1.5, 500), rng.integers(0, 2, 500)]
     rare = np.zeros(500)
@@ -22,7 +22,7 @@ def test_values_that_belong_are_left_as_they_are():
 
 
 @pytest.mark.parametrize("wild", [1e2, 1e6, -1e30])
-def test_wild_values_are_pulled_in_and_counted(wild):
+def test_outliers_are_clipped_and_counted(wild):
     x = torch.linspace(-1, 1, 301, dtype=torch.float64).unsqueeze(1).repeat(1, 2)
     y = x.clone()
     y[7, 1] = wild
@@ -33,7 +33,7 @@ def test_wild_values_are_pulled_in_and_counted(wild):
     assert torch.equal(found.rows[others], x[others])
 
 
-def test_a_wild_input_hardly_harms_a_fit_and_is_seen_at_new_rows():
+def test_an_outlier_hardly_harms_a_fit_and_new_rows_are_not_clipped():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(800, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1]

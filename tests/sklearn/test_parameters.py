@@ -147,7 +147,7 @@ def test_a_fit_draws_one_seed(kind):
     assert state.randint(2**31 - 1) == expected.randint(2**31 - 1)
 
 
-def test_settings_compared_without_a_seed_see_the_same_rows(monkeypatch):
+def test_without_a_seed_all_comparisons_use_the_same_folds(monkeypatch):
     """The target and its logarithm are compared row by row, and then the settings."""
     made = []
     first = CrossValidator.__init__

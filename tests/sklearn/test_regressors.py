@@ -34,7 +34,7 @@ def test_a_curve_is_learnt_with_its_noise(estimator, fitted, test_data):
     assert model.score_log_likelihood(X, y) > -bound - 0.25
 
 
-def test_the_estimator_is_the_recipe_by_hand(data, test_data):
+def test_the_estimator_equals_the_steps_by_hand(data, test_data):
     """With everything given; how settings are chosen is in test_choosing."""
     X, y = (torch.tensor(part) for part in data)
     inputs, targets = Standardizer.fit(X), Standardizer.fit(y.unsqueeze(1))
@@ -54,7 +54,7 @@ def test_the_estimator_is_the_recipe_by_hand(data, test_data):
     np.testing.assert_allclose(std, targets.scale * by_hand.std.double().flatten(), rtol=1e-6)
 
 
-def test_many_rows_spare_a_tenth_for_the_noise():
+def test_with_many_rows_a_tenth_is_held_out_of_the_fit():
     X, y = curve(2000, 4)
     settings = {
         "hidden_layer_sizes": (16,),
@@ -178,11 +178,11 @@ def widening(fitted):
     }
 
 
-def test_all_are_unsure_where_there_were_no_data(fitted):
+def test_intervals_widen_away_from_the_data(fitted):
     assert all(ratio > 5 for ratio in widening(fitted).values())
 
 
-def test_only_gaussian_weights_know_it_by_themselves(fitted, monkeypatch):
+def test_epistemic_variance_away_from_the_data_needs_a_posterior(fitted, monkeypatch):
     for model in fitted.values():
         monkeypatch.setattr(model.learner_.off_data, "support", None)
     ratio = widening(fitted)
@@ -239,7 +239,7 @@ def test_wrong_targets_are_refused(estimator, data):
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-def test_training_residuals_are_too_small_and_held_out_rows_tell(data, test_data):
+def test_held_out_rows_correct_the_noise_of_training_residuals(data, test_data):
     settings = {"prior": None, "lr": 0.03, "batch_size": 8, "epochs": 40, "random_state": 0}
     X, y = data[0][:60], data[1][:60]
     plain, scaled = (BackpropRegressor(calibrate=c, **settings).fit(X, y) for c in (False, True))
@@ -262,7 +262,7 @@ def test_priors_come_as_numbers_or_objects(data):
         BBBRegressor(prior="wide", **settings).fit(X, y)
 
 
-def test_a_memory_follows_a_change_and_is_in_the_file(tmp_path):
+def test_memory_rows_follow_a_change_and_are_in_the_file(tmp_path):
     X = np.random.default_rng(0).uniform(-1, 1, (3000, 1))
     y = np.where(np.arange(3000) < 2000, 1, -1) * X[:, 0]
     errors = {}
@@ -279,7 +279,7 @@ def test_a_memory_follows_a_change_and_is_in_the_file(tmp_path):
             TAGIRegressor((2,), memory_rows=bad).partial_fit(X[:20], y[:20])
 
 
-def test_outliers_in_the_targets_are_told_and_do_little_harm():
+def test_outlying_targets_are_reported_and_do_little_harm():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     truth = np.sin(X[:, 0]) + X[:, 1]
@@ -292,7 +292,7 @@ def test_outliers_in_the_targets_are_told_and_do_little_harm():
 
 @each
 @pytest.mark.parametrize("rows", [2, 3, 4])
-def test_few_rows_doubt_as_much_as_they_spread(estimator, rows, tmp_path):
+def test_few_rows_predict_at_least_the_deviation_of_the_targets(estimator, rows, tmp_path):
     """Not less than a new value of their mean and variance: s sqrt(1 + 1/n)."""
     X, y = np.arange(float(rows)).reshape(-1, 1), np.array([20.0, 183.0, 60.0, 90.0])[:rows]
     model = clone(estimator)
@@ -305,7 +305,7 @@ def test_few_rows_doubt_as_much_as_they_spread(estimator, rows, tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-def test_five_rows_are_taken_as_they_are():
+def test_five_rows_have_no_minimum_noise():
     X, y = np.arange(5.0).reshape(-1, 1), np.array([0.0, 2.5, 3.5, 6.0, 8.5])
     TAGIRegressor(hidden_layer_sizes=(8,), epochs=5, random_state=0).fit(X, y)
 

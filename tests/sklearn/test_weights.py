@@ -56,7 +56,7 @@ def test_three_rows_of_positive_weight_are_three_rows(weight):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_with_copies_few_rows_are_few_rows():
+def test_repeated_rows_count_once_when_rows_are_few():
     X, y = table(None)
     with pytest.warns(UserWarning, match="was fitted to 3 rows, too few"):
         model = TAGIRegressor(hidden_layer_sizes=(4,), epochs=2, random_state=0).fit(
@@ -86,7 +86,7 @@ def test_folds_are_drawn_over_distinct_rows(kind, monkeypatch):
     assert held_out == ([20] * 5 if kind is TAGIRegressor else [180, 20])
 
 
-def test_all_with_copies_a_row_are_in_one_fold():
+def test_all_copies_of_a_row_are_in_one_fold():
     origin = torch.tensor([0, 2, 2, 2, 3, 5, 5])
     rows = ImputedRows(torch.zeros(7, 1), copy_of=origin)
     assert rows.n_distinct == 4
@@ -95,7 +95,7 @@ def test_all_with_copies_a_row_are_in_one_fold():
     assert ImputedRows(torch.zeros(7, 1)).with_copies(torch.tensor([5, 3])).tolist() == [5, 3]
 
 
-def test_levels_of_rows_of_zero_weight_are_not_learnt():
+def test_levels_of_rows_of_zero_weight_are_not_encoded():
     frame = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": ["x", "y", "z"] * 10})
     y = frame["a"].to_numpy()
     weights = np.where(frame["b"] == "z", 0.0, 1.0)
