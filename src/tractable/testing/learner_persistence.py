@@ -71,18 +71,18 @@ class PersistenceTests(LearnerCase):
     def test_a_copy_is_independent(self, fitted: Any) -> None:
         x, y = regression(10, seed=3)
         before = self.state(fitted)
-        for twin in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted)), fitted.clone()):
-            assert self.state(twin) == before
-            twin.fit(x, y, epochs=2, batch_size=5)
+        for copied in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted)), fitted.clone()):
+            assert self.state(copied) == before
+            copied.fit(x, y, epochs=2, batch_size=5)
             assert self.state(fitted) == before
-            assert self.state(twin) != before
+            assert self.state(copied) != before
 
     def test_a_copy_goes_on_in_the_same_way(self, fitted: Any) -> None:
         x, y = regression(10, seed=3)
-        twin = fitted.clone()
-        for model in (twin, fitted):
+        copied = fitted.clone()
+        for model in (copied, fitted):
             model.fit(x, y, epochs=2, batch_size=5)
-        assert self.state(twin) == self.state(fitted)
+        assert self.state(copied) == self.state(fitted)
 
     # --- shared layers ---------------------------------------------------------------------
 

@@ -527,21 +527,21 @@ def _check_copies(case: _Case) -> None:
     same = given.mixture_over_draws(1)
     for name in _MEMBERS:
         own = getattr(given, name)
-        for what, twin in (
+        for what, changed in (
             ("with_novelty", marked),
             ("squeezed", flat),
             ("mixture_over_draws(1)", same),
         ):
-            value = getattr(twin, name).reshape(own.shape)
+            value = getattr(changed, name).reshape(own.shape)
             _agree(case, f"{name} after {what}", value, own, 1e-6 * own.abs().double())
     for what, copy in (("with_novelty", marked), ("squeezed", flat), ("double", double)):
         if copy is not None and copy.novelty is None:
             raise AssertionError(f"{case.name}: novelty is lost by {what}")
     if not given.has_classes and _offers(given.quantile, 0.5):
         own = given.quantile(0.7)
-        for what, twin in (("squeezed", flat), ("mixture_over_draws(1)", same)):
+        for what, changed in (("squeezed", flat), ("mixture_over_draws(1)", same)):
             allowed = 1e-6 * own.abs().double()
-            value = twin.quantile(0.7).reshape(own.shape)
+            value = changed.quantile(0.7).reshape(own.shape)
             _agree(case, f"quantile after {what}", value, own, allowed)
         log_prob, y = given.log_prob(own), own.reshape(flat.mean.shape)
         _agree(case, "log_prob after squeezed", flat.log_prob(y), log_prob, 1e-6)
