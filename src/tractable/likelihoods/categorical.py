@@ -183,7 +183,7 @@ def _expected_entropy(
     share ``E[h(p)] / h(E[p])`` of the entropy of its decision.
     """
     signs = paths.double()
-    yes, no = (probs.double() @ (way * signs).clamp(min=0) for way in (1, -1))
+    yes, no = (probs.double() @ (direction * signs).clamp(min=0) for direction in (1, -1))
     decision = torch.special.entr(yes) + torch.special.entr(no) - torch.special.entr(yes + no)
     log_mean = probit.log_expected_entropy(mean, variance, noise)
     log_total = probit.log_entropy(mean.double() * torch.rsqrt(variance.double() + noise))

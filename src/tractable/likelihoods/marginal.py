@@ -172,16 +172,16 @@ def cumulative_of_two(
 
     one, zero = torch.ones_like(y), torch.zeros_like(y)
     moved = [
-        (given(*(sign * t for t in way)).mean - given(zero, zero).mean).abs().nan_to_num(0.0)
-        for way in ((one, zero), (zero, one))
+        (given(*(sign * t for t in pair)).mean - given(zero, zero).mean).abs().nan_to_num(0.0)
+        for pair in ((one, zero), (zero, one))
         for sign in (1, -1)
     ]
     swapped = torch.maximum(*moved[2:]) > torch.maximum(*moved[:2])
     outer, weight = normal_scores(y, _OUTER, _OUTER_REACH)
 
     def share(inner: Tensor, other: Tensor) -> Tensor:
-        ways = (torch.where(swapped, other, inner), torch.where(swapped, inner, other))
-        return cdfs.cdf(given(*ways), y)
+        scores = (torch.where(swapped, other, inner), torch.where(swapped, inner, other))
+        return cdfs.cdf(given(*scores), y)
 
     total = torch.zeros_like(y)
     for at, part in zip(outer, weight, strict=True):  # one at a time, for memory

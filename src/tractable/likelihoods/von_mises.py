@@ -95,16 +95,16 @@ class VonMises(OnlineEM):
         columns = [bessel_ratios(float(k), number) for k in self.parameter]
         return torch.tensor(columns, dtype=torch.float64, device=self.parameter.device).T
 
-    def _series(self, way: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+    def _series(self, difference: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Return density times 2 pi, two derivatives in the mean, and times the cosine."""
         v = variance.clamp_min(0)
         terms = _terms(float(self.parameter.max()), float(v.min()))
         a = self._ratios(terms + 1)
-        shape = (terms, *[1] * (way.ndim - 1), a.shape[1])
-        n = torch.arange(1, terms + 1, dtype=way.dtype, device=way.device)
-        n = n.reshape(-1, *[1] * way.ndim)
+        shape = (terms, *[1] * (difference.ndim - 1), a.shape[1])
+        n = torch.arange(1, terms + 1, dtype=difference.dtype, device=difference.device)
+        n = n.reshape(-1, *[1] * difference.ndim)
         fade = 2 * torch.exp(-0.5 * n * n * v)
-        cosine, sine = torch.cos(n * way), torch.sin(n * way)
+        cosine, sine = torch.cos(n * difference), torch.sin(n * difference)
         rho = a[1:-1].reshape(shape) * fade
         beside = 0.5 * (a[:-2] + a[2:]).reshape(shape) * fade
         return (
@@ -116,7 +116,7 @@ class VonMises(OnlineEM):
 
     # --- by nodes --------------------------------------------------------------------------
 
-    def _nodes(self, way: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _nodes(self, difference: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the log terms of the sum, and cosine and sine of ``y - z``, nodes in front."""
         k, v = self.parameter, variance.clamp_min(1e-20)
         std = v.sqrt()
@@ -125,11 +125,11 @@ class VonMises(OnlineEM):
             reach = (k * std).clamp(max=1.5 * math.pi / std) + 8.3
             needed = 2 * reach * (1 + k * v).sqrt() / 0.6
             number = int(needed.max().clamp(32, _MAX_NODES))
-            share = torch.linspace(-1, 1, number, dtype=way.dtype, device=way.device)
-            e = reach * share.reshape(-1, *[1] * way.ndim)
+            share = torch.linspace(-1, 1, number, dtype=difference.dtype, device=difference.device)
+            e = reach * share.reshape(-1, *[1] * difference.ndim)
             log_weight = (2 * reach / (number - 1)).log() - 0.5 * math.log(2 * math.pi)
             log_weight = log_weight - 0.5 * e * e
-        left = way - std * e
+        left = difference - std * e
         cosine = torch.cos(left)
         constant = (2 * math.pi * torch.special.i0e(k)).log()
         return k * (cosine - 1) - constant + log_weight, cosine, torch.sin(left)
@@ -142,17 +142,17 @@ class VonMises(OnlineEM):
     def _integrals(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Return log evidence, two derivatives in the mean, and the expected cosine."""
         turn = 2 * math.pi
-        way = y - mean
-        way = way - turn * (way.detach() / turn).round()
+        difference = y - mean
+        difference = difference - turn * (difference.detach() / turn).round()
         wide = self._by_series(variance)
-        p, first, second, beside = self._series(way, torch.where(wide, variance, _WIDE))
+        p, first, second, beside = self._series(difference, torch.where(wide, variance, _WIDE))
         p = p.clamp_min(1e-300)
         d = first / p
         by_series = (p.log() - math.log(turn), d, second / p - d * d, beside / p)
         if bool(wide.all()):
             return by_series
         k = self.parameter
-        terms, cosine, sine = self._nodes(way, torch.where(wide, 0.01, variance))
+        terms, cosine, sine = self._nodes(difference, torch.where(wide, 0.01, variance))
         weight = terms.softmax(0)
         d = (weight * k * sine).sum(0)
         bend = (weight * ((k * sine - d) ** 2 - k * cosine)).sum(0)

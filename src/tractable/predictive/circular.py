@@ -87,16 +87,16 @@ class CircularPredictive(Predictive):
 
     def _square(self, *, noise: bool) -> Tensor:
         """Return the mean square difference from the mean direction, with or without noise."""
-        way = _wrapped(self.means - self.center)
+        difference = _wrapped(self.means - self.center)
         extra = _cumulants(self.concentration)[0] if noise else torch.zeros_like(self.concentration)
         narrow = self._narrow if noise else self.variances < _NARROW
-        close = _wrapped_square(way, torch.where(narrow, self.variances + extra, 1.0))
+        close = _wrapped_square(difference, torch.where(narrow, self.variances + extra, 1.0))
         if bool(narrow.all()):
             return close.mean(0)
-        wide = torch.full_like(way, math.pi**2 / 3)
+        wide = torch.full_like(difference, math.pi**2 / 3)
         for n, fade in self._fading(noise=noise):
             sign = 1 - 2 * (n % 2)
-            wide = wide + (4 * sign / (n * n) * fade * torch.cos(n * way)).sum(0)
+            wide = wide + (4 * sign / (n * n) * fade * torch.cos(n * difference)).sum(0)
         return torch.where(narrow, close, wide.clamp_min(0)).mean(0)
 
     @property
@@ -168,10 +168,10 @@ class CircularPredictive(Predictive):
             wide = wide + (fade * torch.sin(n * x) / (n * math.pi)).sum(0)
         return torch.where(narrow, close, wide)
 
-    def _share(self, way: Tensor) -> Tensor:
-        """Return the probability of differences from -pi to ``way``."""
+    def _share(self, difference: Tensor) -> Tensor:
+        """Return the probability of differences from -pi to ``difference``."""
         offset = self.means - self.center
-        return (self._mass(way - offset) - self._mass(-math.pi - offset)).mean(0)
+        return (self._mass(difference - offset) - self._mass(-math.pi - offset)).mean(0)
 
     def unwrapped(self, y: Tensor) -> Tensor:
         """Return targets within half a turn of the mean."""
@@ -271,14 +271,14 @@ def _wrapped(angles: Tensor) -> Tensor:
     return torch.remainder(angles + math.pi, 2 * math.pi) - math.pi
 
 
-def _wrapped_square(way: Tensor, variance: Tensor) -> Tensor:
+def _wrapped_square(difference: Tensor, variance: Tensor) -> Tensor:
     """Return the mean square of a normal angle: beyond pi it is ``y^2 - 4 pi (y - pi)``."""
     std = variance.clamp_min(1e-300).sqrt()
-    beyond = torch.zeros_like(way)
-    for t in (way - math.pi, -way - math.pi):
+    beyond = torch.zeros_like(difference)
+    for t in (difference - math.pi, -difference - math.pi):
         density = torch.exp(-0.5 * (t / std) ** 2) / math.sqrt(2 * math.pi)
         beyond = beyond + t * torch.special.ndtr(t / std) + std * density
-    return (way * way + variance - 4 * math.pi * beyond).clamp_min(0)
+    return (difference * difference + variance - 4 * math.pi * beyond).clamp_min(0)
 
 
 def _cumulants(concentration: Tensor) -> tuple[Tensor, Tensor, Tensor]:

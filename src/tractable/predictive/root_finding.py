@@ -143,8 +143,8 @@ def climb(
     step = step.ceil().clamp_min(1) if is_discrete else step
     for _ in range(_DOUBLINGS):
         before = height
-        for way in (step, -step):
-            best, height = _better(best, height, best + way, density(best + way))
+        for move in (step, -step):
+            best, height = _better(best, height, best + move, density(best + move))
         moved = (height > before).reshape(best.shape)
         step = torch.where(moved, step, (step / 2).ceil() if is_discrete else step / 2)
     return best
