@@ -5,7 +5,7 @@ python -m docs.keywords
 
 from pathlib import Path
 
-from tractable.errors import KEYWORDS, KeywordHint
+from tractable.keywords import KEYWORDS, KeywordHint
 
 PAGE = Path(__file__).parent / "keywords.md"
 TITLE = "| argument | of | used by | here |"
@@ -20,7 +20,7 @@ def row(entry: KeywordHint) -> str:
 
 
 def table() -> str:
-    """Return the table of ``tractable.errors.KEYWORDS`` in Markdown."""
+    """Return the table of ``tractable.keywords.KEYWORDS`` in Markdown."""
     return "\n".join([TITLE, "|---|---|---|---|", *map(row, KEYWORDS)])
 
 

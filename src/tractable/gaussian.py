@@ -21,6 +21,7 @@ from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from tractable.errors import NoMomentRule, close_names
+from tractable.torch_names import METADATA, function_name, normalize_keywords
 
 if TYPE_CHECKING:
     from tractable.rules.shared_variance import SharedVariance
@@ -217,10 +218,10 @@ class Gaussian(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the moment rule of ``func``, or raise ``NoMomentRule``."""
         if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
-            kwargs = _normalize_keywords(kwargs)
+            kwargs = normalize_keywords(kwargs)
         rule = _RULES.get(func)
         if rule is None:
-            if func in _METADATA:
+            if func in METADATA:
                 with DisableTorchFunctionSubclass():
                     return func(*args, **(kwargs or {}))
             rule = _find_rule(func)
@@ -338,20 +339,6 @@ def functions_with_rule() -> list[str]:
     return sorted({function_name(function) for function in _RULES})
 
 
-def torch_functions(name: str) -> tuple[Any, ...]:
-    """Return all functions of torch with this name: ``torch.x``, ``Tensor.x`` and ``F.x``.
-
-    Raises:
-        AttributeError: torch has no function of this name.
-    """
-    modules = (torch, Tensor, torch.nn.functional)
-    # callable() leaves out constants such as torch.float.
-    found = [f for module in modules if callable(f := getattr(module, name, None))]
-    if not found:
-        raise AttributeError(f"torch has no function called {name!r}")
-    return tuple(found)
-
-
 def find_rule(function: Any) -> Rule | None:
     """Return the moment rule of a torch function, or None.
 
@@ -384,14 +371,6 @@ def _rules_module(name: str) -> Any:
     return importlib.import_module(f"tractable.rules.{name}")
 
 
-def function_name(function: Any) -> str:
-    """Return the name of a torch function or property, for messages."""
-    name = getattr(function, "__name__", None)
-    if name == "__get__":
-        name = getattr(getattr(function, "__self__", None), "__name__", name)
-    return str(name or function)
-
-
 def _no_rule_message(function: Any) -> str:
     name = function_name(function)
     similar = close_names(name.strip("_"), functions_with_rule())
@@ -402,33 +381,3 @@ def _no_rule_message(function: Any) -> str:
         f"no moment rule for {name!r}{where}.{hint} Register one with "
         f"@tractable.moment_rule(...): see 'How to write a moment rule' in docs/developer/rule.md"
     )
-
-
-def _normalize_keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords with ``dim`` and ``keepdim`` for their synonyms in torch."""
-    names = {"axis": "dim", "keepdims": "keepdim"}
-    return {names.get(name, name): value for name, value in kwargs.items()}
-
-
-def _metadata() -> set[Any]:
-    properties = (
-        "shape dtype device ndim requires_grad is_leaf layout grad_fn is_cuda is_cpu is_meta "
-        "is_sparse is_sparse_csr is_quantized is_mkldnn is_nested is_mps is_xpu is_xla is_mtia "
-        "is_maia is_vulkan is_ipu names itemsize nbytes"
-    ).split()
-    methods = (
-        "size dim numel nelement ndimension is_floating_point is_complex is_signed is_conj is_neg "
-        "is_distributed element_size get_device __len__ __hash__ is_contiguous stride is_nonzero "
-        "is_inference"
-    ).split()
-    getters = {getattr(Tensor, name).__get__ for name in properties if hasattr(Tensor, name)}
-    return getters | {
-        getattr(owner, name)
-        for owner in (torch, Tensor)
-        for name in methods
-        if hasattr(owner, name)
-    }
-
-
-_METADATA = _metadata()
-"""Properties and methods that do not depend on the values: evaluated by torch itself."""

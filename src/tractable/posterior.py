@@ -23,7 +23,12 @@ SCHEMES: tuple[Scheme, ...] = ("lecun", "he", "xavier")
 
 
 _REFERENCE_WEIGHTS = 5000
-"""Weights of a matrix with ``prior_variance_ratio`` itself if ``scale_by_layer_size``."""
+"""Weights of a matrix that has the ``prior_variance_ratio`` r itself, if ``scale_by_layer_size``.
+
+A layer that adds ``s = r k`` to the variance of an output moves by ``v g`` when that output is
+observed, relative to its size by ``r sqrt(k / n)`` times the message (from ``sum_w v g^2 = s d^2``,
+with n equal weights): with one ``r`` for all, a large layer hardly learns beside a small one.
+"""
 
 
 class Posterior(Mapping[str, Gaussian]):
@@ -276,11 +281,8 @@ def initial_posterior(
     ``prior_variance_ratio``.  Embeddings have fan_in 1, and units of recurrent layers count their
     inputs and the previous state together.  Parameters with ``requires_grad=False`` are constants.
 
-    With ``scale_by_layer_size``, the ratio ``r`` is that of a matrix of 5,000 weights, and a matrix
-    of n weights has ``r sqrt(n / 5000)``.  A layer that adds ``s = r k`` to the variance of an
-    output moves by ``v g`` when that output is observed, relative to its size by ``r sqrt(k / n)``
-    times the message (from ``sum_w v g^2 = s d^2``, with n equal weights): with one ``r`` for all,
-    a large layer hardly learns beside a small one.
+    With ``scale_by_layer_size``, a matrix of n weights has the ratio ``r sqrt(n / 5000)``; see
+    ``_REFERENCE_WEIGHTS``.
 
     Args:
         net: the module.
@@ -300,33 +302,33 @@ def initial_posterior(
     for name, number in (("gain", gain), ("prior_variance_ratio", prior_variance_ratio)):
         if not (math.isfinite(number) and number > 0):
             raise ValueError(f"{name} must be a positive number, got {number}")
-    shapes = trainable_shapes(net)
+    shapes, named = trainable_shapes(net), dict(net.named_parameters())
+    kept, smaller = kept or {}, smaller or {}
     locs: list[Tensor] = []
     prior: dict[str, float] = {}
-    kept = {} if kept is None else kept
-    smaller = {} if smaller is None else smaller
-    named = dict(net.named_parameters())
     for name in shapes:
-        parameter = named[name]
-        fans = _fans(net, name)
+        parameter, fans = named[name], _fans(net, name)
         size = gain / 100 if fans is None else gain * _unit_variance(scheme, *fans)
-        if fans is None or name in kept:
-            locs.append(parameter.detach().to("cpu", dtype).flatten())
-        else:
-            noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
-            locs.append(noise * math.sqrt(size))
-        if name in smaller:
-            locs[-1] = locs[-1] * math.sqrt(smaller[name])
-        even = (
-            math.sqrt(parameter.numel() / _REFERENCE_WEIGHTS)
-            if scale_by_layer_size and parameter.ndim > 1
-            else 1.0
-        )
-        prior[name] = size * kept.get(name, prior_variance_ratio) * even
+        random = fans is not None and name not in kept
+        mean = _initial_mean(parameter, size if random else None, generator, dtype)
+        locs.append(mean * math.sqrt(smaller[name]) if name in smaller else mean)
+        is_matrix = scale_by_layer_size and parameter.ndim > 1
+        scale = math.sqrt(parameter.numel() / _REFERENCE_WEIGHTS) if is_matrix else 1.0
+        prior[name] = size * kept.get(name, prior_variance_ratio) * scale
     loc = torch.cat(locs).to(device)
     posterior = Posterior(shapes, loc, torch.empty_like(loc), prior)
     posterior.variance = posterior.flat_prior_variance.clone()
     return posterior
+
+
+def _initial_mean(
+    parameter: Tensor, variance: float | None, generator: torch.Generator, dtype: torch.dtype
+) -> Tensor:
+    """Return random initial means with this variance, or the parameter itself, flat."""
+    if variance is None:
+        return parameter.detach().to("cpu", dtype).flatten()
+    noise = torch.randn(parameter.numel(), generator=generator, dtype=dtype)
+    return noise * math.sqrt(variance)
 
 
 def _unit_variance(scheme: Scheme, fan_in: int, fan_out: int) -> float:

@@ -62,7 +62,7 @@ class CallPaths:
         found = []
         while frame is not None:
             file = Path(frame.f_code.co_filename)
-            wraps = file == HOME / "errors.py"  # explains unknown keyword arguments
+            wraps = file == HOME / "keywords.py"  # explains unknown keyword arguments
             if HOME in file.parents and not wraps and (not found or found[-1] != file):
                 found.append(file)
             frame = frame.f_back

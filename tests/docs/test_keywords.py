@@ -9,7 +9,8 @@ from torch import nn
 import tractable as tr
 from docs import keywords
 from tractable import sklearn
-from tractable.errors import KEYWORDS, UnknownArgument, keyword_hint, unknown_keyword
+from tractable.errors import UnknownArgument
+from tractable.keywords import KEYWORDS, keyword_hint, unknown_keyword
 
 LEARNERS = (tr.TAGI, tr.BayesByBackprop, tr.Backprop, tr.Laplace, tr.Ensemble)
 ESTIMATORS = tuple(

@@ -26,12 +26,9 @@ from tractable.graphs.layers import GraphLayer, sum_messages
 from tractable.graphs.neighborhood import Neighborhood, NodeFeatures
 
 Pooling = Literal["mean", "sum", "max"]
-_MAX_CACHED = 64
-"""Neighborhoods in the cache of a network."""
-_MAX_CACHED_VALUES = 20_000_000
-"""Values in the cache of a network, about 100 MB."""
-_MAX_HOPS = 24
-"""Largest number of hops that is tested; beyond it the whole graph is computed."""
+_MAX_CACHED = 64  # neighborhoods in the cache of a network
+_MAX_CACHED_VALUES = 20_000_000  # values in it, about 100 MB
+_MAX_HOPS = 24  # largest number that is tested; beyond it the whole graph is computed
 _PYG_ARGUMENT = "edge_index"
 
 

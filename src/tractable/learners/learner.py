@@ -23,7 +23,8 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tractable.errors import InvalidModelFile, explain_keywords
+from tractable.errors import InvalidModelFile
+from tractable.keywords import explain_keywords
 from tractable.learners import serialization
 from tractable.learners.fit_loop import FitRun
 from tractable.learners.input_checks import InputChecks

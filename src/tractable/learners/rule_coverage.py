@@ -22,10 +22,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tractable.errors import InvalidInput, NoMomentRule
-from tractable.gaussian import Gaussian, find_rule, function_name
+from tractable.gaussian import Gaussian, find_rule
 from tractable.learners.network.functional import Network
 from tractable.learners.network.module_copy import refuse_scripted
 from tractable.rules.activation import Mode, activation_moments
+from tractable.torch_names import function_name
 from tractable.training.data import TensorFormat
 from tractable.training.inputs import Inputs
 

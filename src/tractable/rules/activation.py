@@ -19,9 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import activation as act
 from tractable.rules.autograd import ElementwiseFunction, Kernel, ReLUFunction, squared
+from tractable.torch_names import torch_functions
 
 Mode = Literal["auto", "linear", "exact"]
 MODES: tuple[Mode, ...] = ("auto", "linear", "exact")

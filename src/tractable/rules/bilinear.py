@@ -13,13 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import activation as act
 from tractable.moments.bilinear import BilinearMap
 from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
 from tractable.rules import shared_variance_products
 from tractable.rules.activation import elementwise
 from tractable.rules.autograd import BilinearFunction
+from tractable.torch_names import torch_functions
 
 Operand = Gaussian | Tensor
 

@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.bilinear import BackwardParts, Needs
 from tractable.rules.bilinear import matmul, multiply, product
+from tractable.torch_names import torch_functions
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

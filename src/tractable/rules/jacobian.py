@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from tractable.errors import NoMomentRule
-from tractable.gaussian import Gaussian, Rule, function_name, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, Rule, moment_rule
+from tractable.torch_names import function_name, torch_functions
 
 _MAX_ENTRIES = 4_000_000
 """Entries of the dense Jacobian: 32 MB in double precision."""

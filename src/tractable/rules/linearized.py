@@ -26,7 +26,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from tractable.gaussian import Gaussian, Rule, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, Rule, moment_rule
+from tractable.torch_names import torch_functions
 
 Function = Callable[..., Tensor]
 

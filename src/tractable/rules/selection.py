@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, Rule, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, Rule, moment_rule
 from tractable.rules.bilinear import moments_of
+from tractable.torch_names import torch_functions
 
 
 def _values_of_chosen(function: Any) -> Rule:

@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tractable.gaussian import Gaussian, moment_rule, torch_functions
+from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.softmax import log_softmax_variance, softmax_variance
+from tractable.torch_names import torch_functions
 
 
 def _cast(input: Gaussian, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:

@@ -20,17 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from tractable.gaussian import (
-    Gaussian,
-    Rule,
-    function_name,
-    moment_rule,
-    torch_functions,
-    write_in_place,
-)
+from tractable.gaussian import Gaussian, Rule, moment_rule, write_in_place
 from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of
 from tractable.rules.shared_variance import SharedVariance
+from tractable.torch_names import function_name, torch_functions
 
 _VIEWS = """
     view reshape flatten unflatten permute transpose swapaxes movedim squeeze unsqueeze narrow

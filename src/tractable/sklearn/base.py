@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 from typing_extensions import override
 
-from tractable.errors import explain_keywords
+from tractable.keywords import explain_keywords
 from tractable.learners import Learner
 from tractable.likelihoods import Likelihood
 from tractable.nn import mlp

@@ -6,7 +6,8 @@ import inspect
 from dataclasses import MISSING, fields
 from typing import Any
 
-from tractable.errors import UnknownArgument, unknown_keyword
+from tractable.errors import UnknownArgument
+from tractable.keywords import unknown_keyword
 
 
 def make_options(learner: type, options_class: type, given: dict[str, Any]) -> Any:
