@@ -26,6 +26,28 @@ Task = Annotated[
     str | None,
     typer.Option(help="regression or classification. Default: inferred from the target."),
 ]
+LikelihoodName = Annotated[
+    str | None,
+    typer.Option(
+        help="Distribution of the target: normal, heteroscedastic, laplace, student_t, "
+        "mixture, poisson, negative_binomial, von_mises, categorical or ordinal; auto selects "
+        "one from the target. Default: normal or categorical."
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(help="Levels of an ordinal target in increasing order, e.g. low,mid,high."),
+]
+FutureCovariates = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Covariate whose future values are in rows after the last target; repeatable."
+    ),
+]
+PastCovariates = Annotated[
+    list[str] | None,
+    typer.Option(help="Covariate whose future values are unknown; repeatable."),
+]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")]
 OneHot = Annotated[list[str] | None, typer.Option(help="Column to one-hot encode; repeatable.")]
 Categorical = Annotated[

@@ -14,11 +14,15 @@ from tractable.cli.options import (
     Drop,
     Encoding,
     Force,
+    FutureCovariates,
     Id,
     Json,
     Learner,
+    LikelihoodName,
     OneHot,
+    Order,
     Out,
+    PastCovariates,
     Seed,
     Target,
     Task,
@@ -36,18 +40,8 @@ def fit(
         typer.Option(metavar="DIR", help="Output folder for model and report. Default: out/DATA."),
     ] = None,
     task: Task = None,
-    likelihood: Annotated[
-        str | None,
-        typer.Option(
-            help="Distribution of the target: normal, heteroscedastic, laplace, student_t, "
-            "mixture, poisson, negative_binomial, von_mises, categorical or ordinal; auto selects "
-            "one from the target. Default: normal or categorical."
-        ),
-    ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(help="Levels of an ordinal target in increasing order, e.g. low,mid,high."),
-    ] = None,
+    likelihood: LikelihoodName = None,
+    order: Order = None,
     id_: Id = None,
     drop: Drop = None,
     categorical: OneHot = None,
@@ -199,16 +193,8 @@ def forecast(
     id_: Annotated[
         str | None, typer.Option("--id", help="Column with the name of the series of each row.")
     ] = None,
-    future_covariate: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Covariate whose future values are in rows after the last target; repeatable."
-        ),
-    ] = None,
-    past_covariate: Annotated[
-        list[str] | None,
-        typer.Option(help="Covariate whose future values are unknown; repeatable."),
-    ] = None,
+    future_covariate: FutureCovariates = None,
+    past_covariate: PastCovariates = None,
     season_length: Annotated[
         int | None,
         typer.Option(help="Length of the season in time steps. Default: from the timestamps."),

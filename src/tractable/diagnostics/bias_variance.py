@@ -232,18 +232,13 @@ def bias_variance(
         else:
             drawn = sets[number]
         train = checked_rows(*drawn, 1, "a data set")
-        return fit_and_predict(factory(seeds[number]), train, places, None, fit_kwargs), len(
-            train[0]
-        )
+        prediction = fit_and_predict(factory(seeds[number]), train, places, None, fit_kwargs)
+        return prediction, len(train[0])
 
     found = run_all(work, count, threads=threads, n_jobs=n_jobs, progress=progress)
     predictions = [part for part, _ in found]
     means = torch.stack([p.mean for p in predictions])
-    expected = one_hot(as_tensor(y_mean, "y_mean"), means.shape[2])
-    if expected.shape != means.shape[1:]:
-        raise ValueError(
-            f"y_mean has shape {tuple(expected.shape)}, predictions have {tuple(means.shape[1:])}"
-        )
+    expected = _expected(y_mean, means)
     noise = _noise(noise_variance, predictions, expected)
     return _jackknife(
         predictions,
@@ -251,6 +246,16 @@ def bias_variance(
         found[0][1],
         noise_variance,
     )
+
+
+def _expected(y_mean: Any, means: Tensor) -> Tensor:
+    """Return the expected targets in the shape of the predictions."""
+    expected = one_hot(as_tensor(y_mean, "y_mean"), means.shape[2])
+    if expected.shape != means.shape[1:]:
+        raise ValueError(
+            f"y_mean has shape {tuple(expected.shape)}, predictions have {tuple(means.shape[1:])}"
+        )
+    return expected
 
 
 def _from_rows(

@@ -42,6 +42,7 @@ N_COPIES = 4
 ENSEMBLE_SIZE = 5
 PLAIN = "none"
 """Name of the plain network, to which the others are compared."""
+_PRIORS = (0.1, 0.3, 1.0)
 _ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU)
 
 
@@ -360,9 +361,6 @@ def _make_learner(
     kind: Callable[..., Any], net: nn.Module, likelihood: Likelihood, seed: int, **options: Any
 ) -> Any:
     return kind(net, likelihood, seed=seed, **options)
-
-
-_PRIORS = (0.1, 0.3, 1.0)
 
 
 def with_dropout(net: nn.Module, probability: float) -> nn.Sequential | None:

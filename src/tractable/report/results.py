@@ -41,8 +41,7 @@ class Comparison:
         paper: published value; None if there is none.
         ours: value of this run; None if the run diverged.
         unit: unit of both values.
-        better: whether smaller or larger values are better, or values nearer to ``goal``; empty if
-            values cannot be ranked.
+        better: which values are better; empty if they cannot be ranked.
         goal: ideal value, for ``better="nearer"``.
         std_error: standard error (or deviation) of ``ours`` over seeds or splits.
         learner: name of the learner.
@@ -125,8 +124,7 @@ class Calibration:
         kind: ``"coverage"``: nominal and observed coverage of central intervals;
             ``"reliability"``: mean confidence of the predicted class and accuracy, in bins.
         curves: expected and observed frequencies, by name of the model.
-        error: mean absolute difference, by name of the model (for ``"reliability"`` the expected
-            calibration error, in which bins are weighted by their rows).
+        error: mean absolute difference by name of the model, or the expected calibration error.
     """
 
     kind: Literal["coverage", "reliability"]
@@ -208,8 +206,7 @@ class Results:
         threads: number of torch threads.
         commit: commit of the source tree.
         versions: versions of packages.
-        kind: ``"study"``, or ``"table"`` for commands on a user's own data, whose page consists of
-            ``sections``.
+        kind: ``"study"``, or ``"table"`` for commands on a user's own data.
         sections: sections of the page.
     """
 
@@ -242,8 +239,7 @@ class Results:
         """Return the results in a file.
 
         Raises:
-            InvalidResults: the file is not a JSON file, holds no results, or has a value of the
-                wrong type.
+            InvalidResults: the file is not JSON, holds no results, or has a value of a wrong type.
         """
         path = Path(path)
         content = _content(path)
@@ -359,8 +355,7 @@ def _section() -> schema.Check:
 def result_path(folder: str | Path, name: str) -> Path:
     """Return where to write the results of a run, without replacing those of another study.
 
-    In a folder of its own: ``results.json``.  In a folder with the results of other studies, such
-    as that of committed results: ``<name>.json``.
+    ``results.json``, or ``<name>.json`` in a folder with the results of other studies.
     """
     folder = Path(folder)
     own = folder / RESULTS
@@ -402,7 +397,4 @@ def _plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(
-        f"results must consist of JSON values, got {type(value).__name__}: {value!r}; convert "
-        f"tensors and arrays with tolist()"
-    )
+    raise TypeError(f"results must consist of JSON values, got {type(value).__name__}: {value!r}")

@@ -135,18 +135,7 @@ def compare(
         notes.append(f"Ignored columns that only one table has: {', '.join(unshared)}.")
     same = row_matching.match_rows(values[: len(a)], values[len(a) :])
     if same is not None:
-        first, second = values[: len(a)][same[0]], values[len(a) :][same[1]]
-        changed = int((~row_matching.cells_equal(first, second)).any(1).sum())
-        only = [len(a) - len(first), len(b) - len(second)]
-        return {
-            "rows": [len(a), len(b)],
-            "paired": len(first),
-            "changed_rows": changed,
-            "only": only,
-            "differ": changed > 0 or any(only),
-            "columns": row_matching.column_changes(made, first, second),
-            "notes": notes,
-        }
+        return _row_changes(made, values[: len(a)], values[len(a) :], same) | {"notes": notes}
     common = len({*map(tuple, both.rows[: len(a)])} & {*map(tuple, both.rows[len(a) :])})
     if common > _MAX_COMMON * min(len(a), len(b)):
         notes.append(f"{common} rows are in both tables, which lowers the AUC.")
@@ -170,6 +159,21 @@ def compare(
         "columns": columns,
         "notes": notes,
     }  # fmt: skip
+
+
+def _row_changes(made: RowTable, a: Array, b: Array, same: tuple[Array, Array]) -> dict[str, Any]:
+    """Return the changes between matching rows as JSON values."""
+    first, second = a[same[0]], b[same[1]]
+    changed = int((~row_matching.cells_equal(first, second)).any(1).sum())
+    only = [len(a) - len(first), len(b) - len(second)]
+    return {
+        "rows": [len(a), len(b)],
+        "paired": len(first),
+        "changed_rows": changed,
+        "only": only,
+        "differ": changed > 0 or any(only),
+        "columns": row_matching.column_changes(made, first, second),
+    }
 
 
 def _joined(a: TextTable, b: TextTable, names: list[str]) -> TextTable:
