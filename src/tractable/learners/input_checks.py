@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,9 @@ class InputChecks:
         kind = self._form(x)
         if kind not in self.output_shapes:
             try:
-                with self.learner.lock:
+                # In a cache of its own: the probe must not extend that of a language model.
+                cache = getattr(self.learner.net, "kv_cache", nullcontext)
+                with self.learner.lock, cache():
                     shape = self._probe(x)
             except (RuntimeError, IndexError, InvalidInput) as error:
                 shapes = ", ".join(str(tuple(part.shape)) for part in tensors_of(x))

@@ -133,14 +133,19 @@ class CausalTransformer(nn.Module):
 
     @contextmanager
     def kv_cache(self) -> Iterator[None]:
-        """Within this block keys and values are cached, and each call continues the sequence."""
+        """Within this block keys and values are cached, and each call continues the sequence.
+
+        Blocks may be nested: the inner one begins with an empty cache, and the outer one continues
+        with its own cache afterwards.
+        """
         blocks = [block for block in self.blocks if isinstance(block, TransformerBlock)]
+        before = self.n_cached, [(block.uses_cache, block.cache) for block in blocks]
         try:
             self.n_cached = 0
             for block in blocks:
                 block.uses_cache, block.cache = True, None
             yield
         finally:
-            self.n_cached = None
-            for block in blocks:
-                block.uses_cache, block.cache = False, None
+            self.n_cached = before[0]
+            for block, (uses_cache, cache) in zip(blocks, before[1], strict=True):
+                block.uses_cache, block.cache = uses_cache, cache
