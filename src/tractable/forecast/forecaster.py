@@ -69,16 +69,12 @@ class Forecaster:
         normalize_by: value subtracted from a window and added to its forecast: ``"last"``,
             ``"mean"`` or ``"none"``. Default: ``"last"`` or ``"mean"``, selected.
         transform: ``"log"``, ``"log1p"`` or ``"sqrt"``, applied to the values first.
-        strategy: ``"direct"``: one output per step; ``"recursive"``: a one-step network is
-            iterated.
-        uncertainty: how the recursive strategy propagates uncertainty: by the ``"covariance"`` of
-            the window, or by sample ``"paths"``.
+        strategy: ``"direct"`` (one output per step) or ``"recursive"`` (an iterated step).
+        uncertainty: of the recursive strategy: ``"covariance"`` of the window, or ``"paths"``.
         n_estimators: number of networks in an ensemble; 1 for a single network.
-        epochs: number of passes over the windows. Default: about 32,000 windows in total, between 4
-            and 40 epochs.
+        epochs: number of passes over the windows. Default: 4 to 40, about 32,000 windows in total.
         batch_size: windows per update. Default: that of the learner.
-        window_stride: number of times between training windows; above 1 where neighboring windows
-            are nearly equal.
+        window_stride: number of times between training windows.
         n_validation: number of times at the end for validation. Default: a fifth of the series.
         refit: whether to train on the validation times as well in the end.
         error_window: number of times over which recent errors are averaged to scale the prediction
@@ -147,7 +143,7 @@ class Forecaster:
     # --- scikit-learn interface ------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments of the constructor."""
+        """Return the arguments of the constructor; ``deep`` is ignored."""
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **params: Any) -> Self:
@@ -253,8 +249,7 @@ class Forecaster:
                 out count as missing.
 
         Raises:
-            InvalidInput: among other things, a time stamp after a gap of more than ten windows and
-                1,000 times; the time stamp is probably wrong.
+            InvalidInput: e.g. a time stamp after a gap of more than ten windows and 1,000 times.
         """
         state = self._fitted_state
         check_memory_rows(self.memory_rows, state.learner_class)
@@ -364,7 +359,7 @@ class Forecaster:
 
     @classmethod
     def load(cls, path: str | Path, *, net: nn.Module | None = None) -> Self:
-        """Return the forecaster of a file; nothing that the file names is imported or run.
+        """Return the forecaster of a file, without importing or running what it names.
 
         Args:
             path: file written by ``save``.
@@ -382,9 +377,9 @@ class Forecaster:
 
     @property
     def _fitted_state(self) -> ForecasterState:
-        if not hasattr(self, "state_"):
-            raise NotFitted("this Forecaster is not fitted yet: call fit first")
-        return self.state_
+        if hasattr(self, "state_"):
+            return self.state_
+        raise NotFitted("this Forecaster is not fitted yet: call fit first")
 
     def _read_like_fit(self, y: Any, future: Any, past: Any, times: Any, *columns: Any) -> Panel:
         """Return a panel of the fitted series, in the order of the fit."""
@@ -398,11 +393,8 @@ class Forecaster:
         self, given: Any, shape: tuple[int, int], kind: Literal["future", "past"]
     ) -> npt.NDArray[np.float64]:
         """Return covariates of later times, ``[times, series, covariates]``."""
-        state, columns = self._fitted_state, self._columns
-        if kind == "future":
-            names, scaler = columns.future_covariates, state.future_scaler
-        else:
-            names, scaler = columns.past_covariates, state.past_scaler
+        names = getattr(self._columns, f"{kind}_covariates")
+        scaler = getattr(self._fitted_state, f"{kind}_scaler")
         return later_covariates(given, names, shape, len(scaler.mean), f"{kind}_covariates")
 
 
